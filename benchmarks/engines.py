@@ -56,7 +56,7 @@ class NnvkModel:
         """Whether all of it runs on the device."""
         self.operations = len(self.compilation.model.operations)
         self.operations_on_device = sum(
-            len(step.operations) for step in self.compilation.partitions if step.device.name == device.name
+            len(part.operations) for part in self.compilation.partitions if part.device.name == device.name
         )
         self._inputs = list(inputs)
         self.outputs = nnvk.run(self.compilation, self._inputs)

@@ -188,7 +188,7 @@ def _derived() -> Iterator[tuple[str, Sequence[str]]]:
 
 def _is_of(text: str, code: KnownCode, leading: OperandCode) -> bool:
     """Whether a row is of this operation and leading type where that is not said by letters: QUANTIZE's output says
-    which operation it is, and a table's size for which steps it is.
+    which operation it is, and a table's size says which levels it is for.
     """
     if code.name == "QUANTIZE":
         return text.endswith("i16*0.0003") == isinstance(code, ExtendedOperationCode)

@@ -122,9 +122,9 @@ def prepare(model: nnvk.Model, device: nnvk.Device) -> Prepared:
 
 def recorded_program(compilation: nnvk.Compilation) -> Any:
     """The very `nnvk._native.Program` that executions submit: between them it lies idle in the driver's pool."""
-    (step,) = compilation.partitions
-    assert isinstance(step.prepared, VulkanPreparedModel)
-    (plan,) = step.prepared._program.single._plans.values()
+    (partition,) = compilation.partitions
+    assert isinstance(partition.prepared, VulkanPreparedModel)
+    (plan,) = partition.prepared._program.single._plans.values()
     (recording,) = (recording for idle in plan._idle.values() for recording in idle)
     return recording.program
 

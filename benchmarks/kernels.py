@@ -95,7 +95,7 @@ def parts(path: Path, device: nnvk.Device) -> list[Model]:
     cpus = [d for d in nnvk.get_devices() if d.type is nnvk.DeviceTypeCode.CPU]
     compilation = nnvk.Compilation(model, [device, *cpus])
     compilation.finish()
-    return [step.part.model for step in compilation.partitions if step.device is device]
+    return [each.part.model for each in compilation.partitions if each.device is device]
 
 
 def tables(title: str, commands: Sequence[Timed], top: int) -> list[Table]:

@@ -174,8 +174,8 @@ def contenders(case: Case, device: Any, gpu: int | None) -> tuple[dict[str, Any]
         differences[name] = difference / float(np.abs(expected).max())
     model: NnvkModel = nnvk_graph(quantised.graph, device, quantised.inputs)
     found["nnvk int8"] = model
-    steps = expected_output(case, quantised)
-    differences["nnvk int8"] = check(f"{case.name} by nnvk int8", model.outputs[0].reshape(steps.shape), steps, 1)
+    levels = expected_output(case, quantised)
+    differences["nnvk int8"] = check(f"{case.name} by nnvk int8", model.outputs[0].reshape(levels.shape), levels, 1)
     return found, differences
 
 
@@ -266,7 +266,7 @@ def section(results: Mapping[str, tuple[Case, dict[str, Times], dict[str, float]
                     *("nnvk off", "ncnn off", "LiteRT GPU off", "int8 off"),
                 ],
                 minima,
-                note="Off: the largest difference relative to the largest result; for int8 in steps of the output.",
+                note="Off: the largest difference by the largest result; for int8 in quantisation steps.",
             ),
         ],
         figures,

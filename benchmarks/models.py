@@ -151,7 +151,7 @@ def _elapsed(action: Any) -> int:
 
 
 def largest_difference(outputs: Sequence[np.ndarray], expected: Sequence[np.ndarray]) -> str:
-    """Between outputs and what they should be: in steps where they are quantised."""
+    """The largest difference between outputs and the expected ones: in quantisation steps if they are quantised."""
     largest = 0.0
     for got, wanted in zip(outputs, expected, strict=True):
         largest = max(largest, float(np.abs(got.reshape(wanted.shape).astype(np.float64) - wanted).max(initial=0)))

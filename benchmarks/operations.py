@@ -139,7 +139,7 @@ CELLS: Mapping[str, Callable[[], Single]] = {
     "SVDF 40 -> 256, 10 steps, rank 2": lambda: cells.svdf(40, 256, 10, 2),
     "SVDF 8 -> 8, 10 steps, rank 1": lambda: cells.svdf(8, 8, 10, 1),
 }
-"""Recurrent operations: steps, batches if more than one, inputs, and units; one step where the first is missing."""
+"""Recurrent operations: time steps (one if missing), batches if more than one, inputs, and units."""
 QUANTISED_CELLS: Mapping[str, Callable[[], Single]] = {
     "QUANTIZED_LSTM 128 -> 256": lambda: cells.quantized_lstm(128, 256),
     "QUANTIZED_LSTM 8 -> 8": lambda: cells.quantized_lstm(8, 8),

@@ -76,11 +76,11 @@ SLOWER: Sequence[Slower] = (
         "reads every word by itself",
     ),
     Slower(
-        "steps",
+        "time steps",
         rf"^{_SEQUENCES}\b",
         16,
-        "every step waits for the one before, in a dispatch by itself; a product of one row is memory-bound, and BLAS "
-        "begins it in a microsecond",
+        "every time step waits for the previous one, in a separate dispatch; a GEMM of one row is memory-bound, and "
+        "BLAS begins it in a microsecond",
     ),
     Slower(
         "exponentials",

@@ -33,8 +33,8 @@ struct PipelineSpec {
     uint32_t push_constant_size;
 };
 
-// A kp::Algorithm on `tensors`. Built in two steps: a constructor that throws leaks what it has made, the destructor
-// of an object doesn't. Throws VulkanError or OutOfMemory where the pipeline can't be made.
+// A kp::Algorithm on `tensors`. It is built in two stages: a constructor that throws leaks what it has made, but the
+// destructor of an object does not. Throws VulkanError or OutOfMemory where the pipeline can't be made.
 std::shared_ptr<kp::Algorithm> build_kompute(Device& device, const std::vector<std::shared_ptr<kp::Tensor>>& tensors,
                                              const PipelineSpec& spec);
 

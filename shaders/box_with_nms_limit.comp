@@ -315,8 +315,8 @@ uint prefix(uint value, out uint sum) {
     barrier();
     sums[lane] = value;
     barrier();
-    for (uint step = 1; step < LOCAL; step *= 2) {
-        uint other = lane >= step ? sums[lane - step] : 0;
+    for (uint distance = 1; distance < LOCAL; distance *= 2) {
+        uint other = lane >= distance ? sums[lane - distance] : 0;
         barrier();
         sums[lane] += other;
         barrier();

@@ -105,7 +105,7 @@ ivec4 whole(vec4 x) {
 }
 
 #if !defined(DST_I32)
-ivec4 steps(vec4 x) {
+ivec4 levels(vec4 x) {
     return clamp(clamp(whole(x), -0x40000000, 0x40000000) + dst_zero, low, high);
 }
 #endif
@@ -124,8 +124,8 @@ void main() {
 #elif defined(DST_I32)
     dst[dst_offset / 4 + to] = whole(real(i));
 #elif defined(DST_Q8)
-    dst[dst_offset + to] = pack_bytes(steps(real(i)), dst_mask);
+    dst[dst_offset + to] = pack_bytes(levels(real(i)), dst_mask);
 #elif defined(DST_Q16)
-    dst[dst_offset / 2 + to] = pack_shorts(steps(real(i)), dst_mask);
+    dst[dst_offset / 2 + to] = pack_shorts(levels(real(i)), dst_mask);
 #endif
 }

@@ -77,11 +77,11 @@ void main() {
     uint quad = gl_LocalInvocationID.x;
     uint slice = gl_LocalInvocationID.y;
     uint row = gl_WorkGroupID.x;
-    uint steps = divide_up(inputs, 4u);
+    uint vec4s = divide_up(inputs, 4u);
     ACC4 sum = ACC4(0);
-    for (uint step = slice; step < steps; step += gl_WorkGroupSize.y) {
-        ACC4 values = load_input(row, step * 4u);
-        uint at = gl_WorkGroupID.y * steps + step;
+    for (uint place = slice; place < vec4s; place += gl_WorkGroupSize.y) {
+        ACC4 values = load_input(row, place * 4u);
+        uint at = gl_WorkGroupID.y * vec4s + place;
 #ifndef WEIGHTS_ARE_BYTES
         uint from = weights_offset / WEIGHT_WORDS + at * 4u * QUADS + quad * 2u;
         [[unroll]] for (uint k = 0; k < 4u; k++)

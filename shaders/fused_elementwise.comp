@@ -1,9 +1,9 @@
 #version 450
 // Fused elementwise operations: intermediate values stay in registers. The inputs are up to SOURCES tensors, read one
-// for one or repeated, and up to NUMBERS single numbers. Up to STEPS operations (include/elementwise.glsl) use these
-// inputs and earlier results, and up to two results are written. Specialisation constants select the operands of each
-// operation. Values are numbered from 1: tensors first, then numbers, then results. An invocation computes four
-// elements.
+// for one or repeated, and up to NUMBERS single numbers. Up to INSTRUCTIONS instructions compute with these inputs
+// and earlier results, and up to two results are written. Specialisation constants select the operation
+// (include/elementwise.glsl) and the operands of each instruction. Values are numbered from 1: tensors first, then
+// numbers, then results. An invocation computes four elements.
 
 #extension GL_GOOGLE_include_directive : require
 
@@ -14,11 +14,11 @@ layout(local_size_x_id = 0) in;
 
 const uint SOURCES = 5, NUMBERS = 8;
 #ifdef LENGTH_LONG
-const uint STEPS = 16;
+const uint INSTRUCTIONS = 16;
 #else
-const uint STEPS = 6;
+const uint INSTRUCTIONS = 6;
 #endif
-const uint FIRST_NUMBER = 1 + SOURCES, FIRST_STEP = FIRST_NUMBER + NUMBERS;
+const uint FIRST_NUMBER = 1 + SOURCES, FIRST_INSTRUCTION = FIRST_NUMBER + NUMBERS;
 
 // The relation between elements of a source and elements of the results. ABSENT: the source or result does not exist.
 const uint ABSENT = 1;
@@ -32,33 +32,33 @@ layout(constant_id = 4) const uint SOURCE_1 = ABSENT;
 layout(constant_id = 5) const uint SOURCE_2 = ABSENT;
 layout(constant_id = 6) const uint SOURCE_3 = ABSENT;
 layout(constant_id = 7) const uint SOURCE_4 = ABSENT;
-layout(constant_id = 8) const uint RESULT_0 = FIRST_STEP;
+layout(constant_id = 8) const uint RESULT_0 = FIRST_INSTRUCTION;
 layout(constant_id = 9) const uint RESULT_1 = ABSENT;
 layout(constant_id = 10) const uint PAST_NUMBERS = FIRST_NUMBER;    // values from here on are no numbers
 
-// An operation and its operands.
+// An instruction: its operation and its operands.
 const uint NOTHING = 100;
-#define DECLARE_STEP(number)                                                           \
-    layout(constant_id = 20 + 3 * number) const uint STEP_##number = NOTHING;          \
-    layout(constant_id = 21 + 3 * number) const uint LEFT_##number = 1;                \
+#define DECLARE_INSTRUCTION(number)                                                  \
+    layout(constant_id = 20 + 3 * number) const uint INSTRUCTION_##number = NOTHING; \
+    layout(constant_id = 21 + 3 * number) const uint LEFT_##number = 1;              \
     layout(constant_id = 22 + 3 * number) const uint RIGHT_##number = 1;
-DECLARE_STEP(0)
-DECLARE_STEP(1)
-DECLARE_STEP(2)
-DECLARE_STEP(3)
-DECLARE_STEP(4)
-DECLARE_STEP(5)
+DECLARE_INSTRUCTION(0)
+DECLARE_INSTRUCTION(1)
+DECLARE_INSTRUCTION(2)
+DECLARE_INSTRUCTION(3)
+DECLARE_INSTRUCTION(4)
+DECLARE_INSTRUCTION(5)
 #ifdef LENGTH_LONG
-DECLARE_STEP(6)
-DECLARE_STEP(7)
-DECLARE_STEP(8)
-DECLARE_STEP(9)
-DECLARE_STEP(10)
-DECLARE_STEP(11)
-DECLARE_STEP(12)
-DECLARE_STEP(13)
-DECLARE_STEP(14)
-DECLARE_STEP(15)
+DECLARE_INSTRUCTION(6)
+DECLARE_INSTRUCTION(7)
+DECLARE_INSTRUCTION(8)
+DECLARE_INSTRUCTION(9)
+DECLARE_INSTRUCTION(10)
+DECLARE_INSTRUCTION(11)
+DECLARE_INSTRUCTION(12)
+DECLARE_INSTRUCTION(13)
+DECLARE_INSTRUCTION(14)
+DECLARE_INSTRUCTION(15)
 #endif
 
 READS(0, In0, in0)
@@ -106,26 +106,26 @@ ROUNDS(out0)
 #include "include/strided_view.glsl"
 #include "include/elementwise.glsl"
 
-#define LOAD_SOURCE(number)                                                                                        \
-    if (SOURCE_##number == EACH_ONE) values[1 + number] = LOAD4(in##number, vec4_within(i, pitch_##number));      \
-    if (SOURCE_##number == SINGLE) values[1 + number] = ACC4(LOAD(in##number, 0));                                 \
-    if (SOURCE_##number == WITHIN)                                                                                 \
-        values[1 + number] =                                                                                       \
-            LOAD4(in##number, i - divide(i, size_##number, magic_##number) * size_##number);                       \
-    if (SOURCE_##number == ACROSS)                                                                                 \
+#define LOAD_SOURCE(number)                                                                                  \
+    if (SOURCE_##number == EACH_ONE) values[1 + number] = LOAD4(in##number, vec4_within(i, pitch_##number)); \
+    if (SOURCE_##number == SINGLE) values[1 + number] = ACC4(LOAD(in##number, 0));                           \
+    if (SOURCE_##number == WITHIN)                                                                           \
+        values[1 + number] =                                                                                 \
+            LOAD4(in##number, i - divide(i, size_##number, magic_##number) * size_##number);                 \
+    if (SOURCE_##number == ACROSS)                                                                           \
         values[1 + number] = ACC4(LOAD(in##number, divide(i, size_##number, magic_##number)));
 
 #define LOAD_NUMBER(number)                                                                                        \
     if (PAST_NUMBERS > FIRST_NUMBER + number) values[FIRST_NUMBER + number] = ACC4(numbers_at(numbers_offset + number));
 
-#define TAKE_STEP(number)                                                                                          \
-    if (STEP_##number != NOTHING)                                                                                  \
-        values[FIRST_STEP + number] = APPLY(STEP_##number, values[LEFT_##number], values[RIGHT_##number]);
+#define RUN_INSTRUCTION(number)          \
+    if (INSTRUCTION_##number != NOTHING) \
+        values[FIRST_INSTRUCTION + number] = APPLY(INSTRUCTION_##number, values[LEFT_##number], values[RIGHT_##number]);
 
 void main() {
     uint i = flat_invocation();
     if (i >= count) return;
-    ACC4 values[FIRST_STEP + STEPS];
+    ACC4 values[FIRST_INSTRUCTION + INSTRUCTIONS];
     LOAD_SOURCE(0)
     LOAD_SOURCE(1)
     LOAD_SOURCE(2)
@@ -139,23 +139,23 @@ void main() {
     LOAD_NUMBER(5)
     LOAD_NUMBER(6)
     LOAD_NUMBER(7)
-    TAKE_STEP(0)
-    TAKE_STEP(1)
-    TAKE_STEP(2)
-    TAKE_STEP(3)
-    TAKE_STEP(4)
-    TAKE_STEP(5)
+    RUN_INSTRUCTION(0)
+    RUN_INSTRUCTION(1)
+    RUN_INSTRUCTION(2)
+    RUN_INSTRUCTION(3)
+    RUN_INSTRUCTION(4)
+    RUN_INSTRUCTION(5)
 #ifdef LENGTH_LONG
-    TAKE_STEP(6)
-    TAKE_STEP(7)
-    TAKE_STEP(8)
-    TAKE_STEP(9)
-    TAKE_STEP(10)
-    TAKE_STEP(11)
-    TAKE_STEP(12)
-    TAKE_STEP(13)
-    TAKE_STEP(14)
-    TAKE_STEP(15)
+    RUN_INSTRUCTION(6)
+    RUN_INSTRUCTION(7)
+    RUN_INSTRUCTION(8)
+    RUN_INSTRUCTION(9)
+    RUN_INSTRUCTION(10)
+    RUN_INSTRUCTION(11)
+    RUN_INSTRUCTION(12)
+    RUN_INSTRUCTION(13)
+    RUN_INSTRUCTION(14)
+    RUN_INSTRUCTION(15)
 #endif
     STORE4(out0, vec4_within(i, result_pitch_0), values[RESULT_0]);
     if (RESULT_1 != ABSENT) STORE4(out1, vec4_within(i, result_pitch_1), values[RESULT_1]);

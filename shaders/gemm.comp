@@ -223,7 +223,7 @@ struct Part {
     ivec2 origin;    // the beginning of the window of the part's first output pixel, perhaps in the padding
     uvec2 size;      // output pixels
     uvec2 phase;     // of these the first in the output
-    ivec2 step;      // in the input, from a tap to the next
+    ivec2 pitch;     // in the input, from a tap to the next
     uvec2 taps;      // of a filter
     uvec2 first;     // of these the first in the filter, of which every stride-th counts
 };
@@ -287,10 +287,10 @@ Window window_of(Part part, uint row) {
 // The index in src of the first channel of a part's tap, or OUTSIDE.
 uint tap_address(Part part, Window window, uint down, uint right) {
     if (SIDE_BY_SIDE) return window.start;
-    uvec2 step = uvec2(part.step) * uvec2(down, right);
-    uint address = window.start + (step.x * width + step.y) * channels;    // wraps if a stride is negative
+    uvec2 shift = uvec2(part.pitch) * uvec2(down, right);
+    uint address = window.start + (shift.x * width + shift.y) * channels;    // wraps if a stride is negative
     if (!PADDED) return address;
-    bool inside = all(lessThan(uvec2(window.y, window.x) + step, uvec2(height, width)));
+    bool inside = all(lessThan(uvec2(window.y, window.x) + shift, uvec2(height, width)));
     return mix(OUTSIDE, address, inside);
 }
 
@@ -330,17 +330,17 @@ LOADED4 load_anything(uint address, uint c, uint next) {
     if (SPAN >= 4u) return src_vec4s_at((at >> 2) + next / 4u);
     uint left = FEW < 4u ? FEW : depth - c;    // weights are 0 past the last channel, but 0 * inf is not
 #if FOUR_WORDS == 4
-    uvec4 steps = uvec4(0u, 1u, 2u, 3u), from = at + min(steps, uvec4(left - 1u));
+    uvec4 offsets = uvec4(0u, 1u, 2u, 3u), from = at + min(offsets, uvec4(left - 1u));
     ACC4 values;
     [[unroll]] for (uint i = 0; i < 4u; i++) values[i] = LOAD_FROM_WITH(src, from[i], 0u);
-    return mix(ACC4(0), values, lessThan(steps, uvec4(left)));
+    return mix(ACC4(0), values, lessThan(offsets, uvec4(left)));
 #else
 #ifdef DTYPE_F16
     if (FROM_FLOATS) {
-        uvec4 steps = uvec4(0u, 1u, 2u, 3u), from = at + min(steps, uvec4(left - 1u));
+        uvec4 offsets = uvec4(0u, 1u, 2u, 3u), from = at + min(offsets, uvec4(left - 1u));
         vec4 values;
         [[unroll]] for (uint i = 0; i < 4u; i++) values[i] = src_floats_at(from[i]);
-        return HIDDEN(pack_halves(mix(vec4(0.0), within_halves(values), lessThan(steps, uvec4(left)))));
+        return HIDDEN(pack_halves(mix(vec4(0.0), within_halves(values), lessThan(offsets, uvec4(left)))));
     }
 #endif
     uint last = (at + min(left, 4u) - 1u) >> 1;

@@ -149,16 +149,16 @@ void main() {
     uint item = WIDE ? gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x : flat_invocation();
     if (item >= count * parts) return;    // whole workgroups where WIDE, so that the barriers are uniform
     uint first = item / count * part, end = min(first + part, length);
-    uint lane = WIDE ? gl_LocalInvocationID.x : 0, step = WIDE ? LOCAL : 1;
+    uint lane = WIDE ? gl_LocalInvocationID.x : 0, lanes = WIDE ? LOCAL : 1;
     uint four = item % count * 4;
     uvec4 start = uvec4(start_of(four), start_of(four + 1), start_of(four + 2), start_of(four + 3));
     ENTRY entry[WORDS];
     // Sums of short sums are more exact than one long sum.
 #if defined(IS_QUANTISED)
     uvec4 squares = uvec4(0);
-    for (uint k = first + lane; k < end; k += step) {
-        ivec4 steps = load(start + k * inner) - zero;
-        squares = sum_of(squares, uvec4(steps * steps));
+    for (uint k = first + lane; k < end; k += lanes) {
+        ivec4 levels = load(start + k * inner) - zero;
+        squares = sum_of(squares, uvec4(levels * levels));
     }
     entry[0] = total(squares);
 #else
@@ -168,7 +168,7 @@ void main() {
     vec4 sum = vec4(0.0);
     for (uint k = first + lane; k < end;) {
         vec4 block = vec4(0.0);
-        for (uint stop = min(k + BLOCK * step, end); k < stop; k += step) block += load(start + k * inner) * share;
+        for (uint stop = min(k + BLOCK * lanes, end); k < stop; k += lanes) block += load(start + k * inner) * share;
         sum += block;
     }
     pivot = total(sum);
@@ -177,7 +177,7 @@ void main() {
     vec4 squares = vec4(0.0), scaled = vec4(0.0);
     for (uint k = first + lane; k < end;) {
         vec4 block = vec4(0.0), block_scaled = vec4(0.0), block_sum = vec4(0.0);
-        for (uint stop = min(k + BLOCK * step, end); k < stop; k += step) {
+        for (uint stop = min(k + BLOCK * lanes, end); k < stop; k += lanes) {
             vec4 x = load(start + k * inner) - pivot;
             vec4 small = mix(x, vec4(0.0), lessThan(abs(x), vec4(SMALL))) * SCALE;
             block += x * x;
@@ -248,7 +248,7 @@ ENTRY known(uvec4 of, uint word) {
 
 #ifdef IS_QUANTISED
 
-// Whether 128 |steps| / sqrt(squares) is at least halves / 2.
+// Whether 128 |levels| / sqrt(squares) is at least halves / 2.
 bvec4 reaches(uvec4 size, uvec4 squares, uvec4 halves) {
     uvec4 high, low;
     umulExtended(halves * halves, squares, high, low);

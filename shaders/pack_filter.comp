@@ -13,10 +13,10 @@ layout(local_size_x_id = 0) in;
 READS(0, Src, src)
 #ifdef IS_QUANTISED
 layout(set = 0, binding = 1) writeonly buffer Dst { uvec4 dst[]; };
-const uint STEPS = 1;    // of K, in vectors: in a vec4 of K
+const uint VECTORS = 1;    // of K, in vectors: in a vec4 of K
 #else
 layout(set = 0, binding = 1) writeonly buffer Dst { WEIGHT4 dst[]; };
-const uint STEPS = 4;
+const uint VECTORS = 4;
 #endif
 
 layout(push_constant) uniform Push {
@@ -49,7 +49,7 @@ const ACC fill = ACC(0);
 void main() {
     uint index = flat_invocation();
     if (index >= count) return;
-    uint four = index / (LANES * STEPS);    // of K, of all taps, blocks and parts
+    uint four = index / (LANES * VECTORS);    // of K, of all taps, blocks and parts
     uint quads = divide_up(channels, 4u), blocks = divide_up(out_channels, BLOCK);
     uint tap = four / quads;
     uint block = tap / taps;
@@ -58,7 +58,7 @@ void main() {
     uint lane = index % LANES;
 #else
     uint lane = index / 2u % LANES;
-    uint step = index / (2u * LANES) % 2u * 2u + index % 2u;
+    uint row = index / (2u * LANES) % 2u * 2u + index % 2u;
 #endif
     uint output_channel = (block - part * blocks) * BLOCK + lane * 4u, outer = part / parts_side_by_side;
     uint c = (four - tap * quads) * 4u;
@@ -75,8 +75,8 @@ void main() {
     }
     dst[dst_offset / 4u + index] = uvec4(words);
 #else
-    ACC4 values = GATHER4(src, rows + min(c + step, channels - 1u) * channel_stride);
-    values = mix(ACC4(fill), values, bvec4(uvec4(inside) & uint(c + step < channels)));
+    ACC4 values = GATHER4(src, rows + min(c + row, channels - 1u) * channel_stride);
+    values = mix(ACC4(fill), values, bvec4(uvec4(inside) & uint(c + row < channels)));
     dst[dst_offset / WEIGHT_WORDS + index] = WEIGHT4_OF(values);
 #endif
 }

@@ -37,8 +37,8 @@ void main() {
         uint at = min(4u * i + k, elements - 1u);    // the last four may exceed the number of elements
         uint row = at / width, column = at - row * width;
         int sum = sums_at(sums_offset + row * sums_row + column) + bias_at(bias_offset + column);
-        int steps = saturate16(scaled(sum, mantissa, shift)) + zero;
-        results[k] = clamp(clamp(steps, 0, 255), low, high);
+        int level = saturate16(scaled(sum, mantissa, shift)) + zero;
+        results[k] = clamp(clamp(level, 0, 255), low, high);
     }
     dst[dst_offset + i] = pack_bytes(results, 0x80808080u);
 }

@@ -18,7 +18,7 @@
 
 layout(local_size_x_id = 0) in;
 
-const uint LOCAL = 64, EACH = 16, SPAN = LOCAL * EACH, STEP = 4;    // classes of an invocation, of a part, of a kept sum
+const uint LOCAL = 64, EACH = 16, SPAN = LOCAL * EACH, BLOCK = 4;    // classes of an invocation, of a part, of a kept sum
 #define NOTHING uintBitsToFloat(0xff800000u)    // minus infinity
 
 float finite(float logit) { return is_nan(logit) || is_infinite(logit) ? NOTHING : logit; }
@@ -121,8 +121,8 @@ void main() {
     uint from = logits_offset + (first + row) * classes;
 #ifdef PASS_LARGEST
     float own = NOTHING;
-    for (uint k = 0; k < EACH; k += STEP) {
-        vec4 four = load(from, part * SPAN + k * LOCAL + lane * STEP);
+    for (uint k = 0; k < EACH; k += BLOCK) {
+        vec4 four = load(from, part * SPAN + k * LOCAL + lane * BLOCK);
         own = max(own, max(max(four.x, four.y), max(four.z, four.w)));
     }
     own = of_all(lane, own);
@@ -136,18 +136,18 @@ void main() {
         if (most == NOTHING) COMPLAIN(first + row)
     }
     uint begin = part * SPAN + lane * EACH, end = min(begin + EACH, classes);
-    uint to = sums_offset / 2 + row * divide_up(classes, STEP);
+    uint to = sums_offset / 2 + row * divide_up(classes, BLOCK);
     WIDE sum = WIDE(0u);
-    for (uint place = begin; place < end; place += STEP) {
+    for (uint place = begin; place < end; place += BLOCK) {
         vec4 four = load(from, place);
-        for (uint k = 0; k < STEP; ++k) sum = add(sum, weight(four[k], most, one));
-        sums[to + place / STEP] = sum;
+        for (uint k = 0; k < BLOCK; ++k) sum = add(sum, weight(four[k], most, one));
+        sums[to + place / BLOCK] = sum;
     }
     of_lanes[lane] = sum;
     barrier();
     WIDE before = WIDE(0u);
     for (uint k = 0; k < lane; ++k) before = add(before, of_lanes[k]);
-    for (uint place = begin; place < end; place += STEP) sums[to + place / STEP] = add(sums[to + place / STEP], before);
+    for (uint place = begin; place < end; place += BLOCK) sums[to + place / BLOCK] = add(sums[to + place / BLOCK], before);
     if (lane == LOCAL - 1) parts[parts_offset / 2 + row * (in_row + 1) + part] = add(before, sum);
 #endif
 }
@@ -224,9 +224,9 @@ uint drawn(uint row, uvec2 random) {
         else low = middle;
     }
     point = subtract(point, parts[at + low]);
-    at = sums_offset / 2 + row * divide_up(classes, STEP);
-    uint from = low * (SPAN / STEP);
-    high = divide_up(min((low + 1) * SPAN, classes), STEP) - 1;
+    at = sums_offset / 2 + row * divide_up(classes, BLOCK);
+    uint from = low * (SPAN / BLOCK);
+    high = divide_up(min((low + 1) * SPAN, classes), BLOCK) - 1;
     low = from;
     while (low < high) {    // the first kept sum that ends after it
         uint middle = (low + high) / 2;
@@ -234,7 +234,7 @@ uint drawn(uint row, uvec2 random) {
         else low = middle + 1;
     }
     if (low > from) point = subtract(point, sums[at + low - 1]);
-    uint found = low * STEP, last = min(found + STEP, classes) - 1;
+    uint found = low * BLOCK, last = min(found + BLOCK, classes) - 1;
     for (; found < last; ++found) {
         float logit = finite(logits[logits_offset + (first + row) * classes + found]);
         WIDE own = weight(logit, tops[tops_offset + row], one);

@@ -1,14 +1,14 @@
 #version 450
 // All time steps of a recurrent cell, or many of them. A workgroup handles one batch, and its invocations share the
 // state in shared memory. The shader is for small cells, for which a dispatch per time step would cost more than the
-// step itself.
+// time step itself.
 //
 //   CELL_RNN   state = activation(driven + weights * state)
 //   CELL_LSTM  with all options of an LSTM
 //
 // `driven` is the contribution of the inputs to the sums, computed before for all time steps. Without RECURRENT it has
-// the complete sums of a step, and the shader only computes layer normalisation and gates, for cells whose weights are
-// too large to be read here.
+// the complete sums of a time step, and the shader only computes layer normalisation and gates. That is for cells with
+// weights that are too large to be read here.
 //
 // Each of QUADS invocations computes four columns (for an LSTM: a unit), repeatedly if necessary. With TILE_SHARED,
 // SLICES invocations divide K among them.
@@ -41,16 +41,16 @@ layout(push_constant) uniform Push {
     uint weights_offset;
     uint driven_offset;
     uint dst_offset;
-    uint steps;
+    uint time_steps;
     uint quads;            // vec4s of columns
     uint length;           // of a row of dst: the state
     uint src_first;        // in elements, from one batch to the next src_stride
     uint src_stride;
-    uint driven_first;     // in vec4s, from one step to the next driven_step
-    uint driven_step;
+    uint driven_first;     // in vec4s, from one time step to the next driven_time_stride
+    uint driven_time_stride;
     uint driven_stride;
     uint dst_first;
-    uint dst_step;
+    uint dst_time_stride;
     uint dst_stride;
     float low;
     float high;
@@ -73,7 +73,7 @@ layout(set = 0, binding = 2) buffer Driven { vec4 driven[]; };
 layout(set = 0, binding = 3) writeonly buffer Dst { float dst[]; };
 layout(set = 0, binding = 3) writeonly buffer Dst_Fours { vec4 dst_vec4s[]; };
 #ifdef CELL_LSTM
-// The cell state before the first step and after the last, [batch, unit].
+// The cell state before the first time step and after the last, [batch, unit].
 READ_VIEW(4, Before, before, float)
 layout(set = 0, binding = 5) buffer After { float after[]; };
 // Four numbers for the gates of each unit: for the peephole, then weights and biases of the layer normalisation, each
@@ -91,30 +91,30 @@ uint slice;    // of SLICES
 // Define times_<name>(first, vec4s, quad): a slice's part of the product of the `vec4s` vectors from `first` on with
 // four columns of weights.
 #ifdef TILE_SUBGROUP
-#define TIMES(name)                                                                                     \
-    vec4 times_##name(uint first, uint vec4s, uint quad) {                                              \
-        vec4 sum = vec4(0.0);                                                                           \
-        for (uint chunk = 0; chunk < vec4s; chunk += LANES) {                                           \
-            vec4 mine = chunk + slot < vec4s ? vectors[first + chunk + slot] : vec4(0.0);               \
-            [[unroll]] for (uint from = 0; from < LANES; from++) {                                      \
-                vec4 steps[4];                                                                          \
-                LOAD_WEIGHTS(name, quad / LANES, vec4s, min(chunk + from, vec4s - 1u), slot, steps)     \
-                [[unroll]] for (uint k = 0; k < 4u; k++)                                   \
-                    sum = multiply_add(subgroupShuffle(mine[k], from), steps[k], sum);                  \
-            }                                                                                           \
-        }                                                                                               \
-        return sum;                                                                                     \
+#define TIMES(name)                                                                                \
+    vec4 times_##name(uint first, uint vec4s, uint quad) {                                         \
+        vec4 sum = vec4(0.0);                                                                      \
+        for (uint chunk = 0; chunk < vec4s; chunk += LANES) {                                      \
+            vec4 mine = chunk + slot < vec4s ? vectors[first + chunk + slot] : vec4(0.0);          \
+            [[unroll]] for (uint from = 0; from < LANES; from++) {                                 \
+                vec4 rows[4];                                                                      \
+                LOAD_WEIGHTS(name, quad / LANES, vec4s, min(chunk + from, vec4s - 1u), slot, rows) \
+                [[unroll]] for (uint k = 0; k < 4u; k++)                                           \
+                    sum = multiply_add(subgroupShuffle(mine[k], from), rows[k], sum);              \
+            }                                                                                      \
+        }                                                                                          \
+        return sum;                                                                                \
     }
 #else
-#define TIMES(name)                                                                                     \
-    vec4 times_##name(uint first, uint vec4s, uint quad) {                                              \
-        vec4 sum = vec4(0.0);                                                                           \
-        for (uint four = slice; four < vec4s; four += SLICES) {                                         \
-            vec4 steps[4], values = vectors[first + four];                                              \
-            LOAD_WEIGHTS(name, quad / LANES, vec4s, four, quad % LANES, steps)                          \
-            [[unroll]] for (uint k = 0; k < 4u; k++) sum = multiply_add(values[k], steps[k], sum);      \
-        }                                                                                               \
-        return sum;                                                                                     \
+#define TIMES(name)                                                                               \
+    vec4 times_##name(uint first, uint vec4s, uint quad) {                                        \
+        vec4 sum = vec4(0.0);                                                                     \
+        for (uint four = slice; four < vec4s; four += SLICES) {                                   \
+            vec4 rows[4], values = vectors[first + four];                                         \
+            LOAD_WEIGHTS(name, quad / LANES, vec4s, four, quad % LANES, rows)                     \
+            [[unroll]] for (uint k = 0; k < 4u; k++) sum = multiply_add(values[k], rows[k], sum); \
+        }                                                                                         \
+        return sum;                                                                               \
     }
 #endif
 
@@ -247,7 +247,7 @@ void main() {
     uint sums_at = (driven_offset >> 2) + driven_first + batch * driven_stride;
     uint at = dst_offset + dst_first + batch * dst_stride;
     uint now = 0u;
-    for (uint step_ = 0; step_ < steps; step_++) {
+    for (uint time_step = 0; time_step < time_steps; time_step++) {
         uint next = HIDDEN - now;
         for (uint first = 0; first < quads; first += QUADS) {
             uint quad = first + slot;
@@ -260,7 +260,7 @@ void main() {
                     if (RECURRENT) driven[sums_at + quad] = sums;
                 } else {
                     uint cell_at = batch * quads + quad;
-                    float cell = step_ == 0u ? before_at(before_offset + cell_at) : after[after_offset + cell_at];
+                    float cell = time_step == 0u ? before_at(before_offset + cell_at) : after[after_offset + cell_at];
                     vec4 peeks = PEEPHOLE ? parameter(0u, quad) : vec4(0.0);
                     Unit unit = next_unit(sums, cell, peeks);
                     after[after_offset + cell_at] = unit.cell;
@@ -273,7 +273,7 @@ void main() {
             }
         }
 #ifdef CELL_LSTM
-        if (NORM) normalise_units(sums_at, step_ == 0u, batch * quads, next, at);
+        if (NORM) normalise_units(sums_at, time_step == 0u, batch * quads, next, at);
         if (PROJECTION) {
             barrier();
             uint bias_at = (parameters_offset >> 2) + ((PEEPHOLE ? 1u : 0u) + (NORM ? 2u : 0u)) * quads;
@@ -290,7 +290,7 @@ void main() {
 #endif
         barrier();
         now = next;
-        sums_at += driven_step;
-        at += dst_step;
+        sums_at += driven_time_stride;
+        at += dst_time_stride;
     }
 }

@@ -66,7 +66,7 @@ READ_VIEW(2, Driven, driven, vec4)
 layout(set = 0, binding = 3) writeonly buffer Dst { float dst[]; };
 layout(set = 0, binding = 3) writeonly buffer Dst_Fours { vec4 dst_vec4s[]; };
 #ifdef CELL_LSTM
-// The cell state before and after the step, [batch, unit].
+// The cell state before and after the time step, [batch, unit].
 READ_VIEW(4, Before, before, float)
 layout(set = 0, binding = 5) writeonly buffer After { float after[]; };
 READ_VIEW(6, Parameters, parameters, vec4)
@@ -122,11 +122,11 @@ void main() {
         vec4 mine[MAX_ROWS];
         [[unroll]] for (uint r = 0; r < ROWS; r++) mine[r] = load_source(first_row + r, chunk + lane);
         [[unroll]] for (uint from = 0; from < LANES; from++) {
-            vec4 steps[4];
-            LOAD_WEIGHTS(weights, block, vec4s, min(chunk + from, vec4s - 1u), lane, steps)
+            vec4 rows[4];
+            LOAD_WEIGHTS(weights, block, vec4s, min(chunk + from, vec4s - 1u), lane, rows)
             [[unroll]] for (uint r = 0; r < ROWS; r++)
                 [[unroll]] for (uint k = 0; k < 4u; k++)
-                    sums[r] = multiply_add(subgroupShuffle(mine[r][k], from), steps[k], sums[r]);
+                    sums[r] = multiply_add(subgroupShuffle(mine[r][k], from), rows[k], sums[r]);
         }
     }
     [[unroll]] for (uint r = 0; r < ROWS; r++) finish(first_row + r, block * LANES + lane, sums[r]);
@@ -145,11 +145,11 @@ void main() {
     vec4 sums[ROWS];
     [[unroll]] for (uint r = 0; r < ROWS; r++) sums[r] = vec4(0.0);
     for (uint four = slice; four < vec4s; four += SLICES) {
-        vec4 steps[4];
-        LOAD_WEIGHTS(weights, block, vec4s, four, lane, steps)
+        vec4 rows[4];
+        LOAD_WEIGHTS(weights, block, vec4s, four, lane, rows)
         [[unroll]] for (uint r = 0; r < ROWS; r++) {
             vec4 values = load_source(first_row + r, four);
-            [[unroll]] for (uint k = 0; k < 4u; k++) sums[r] = multiply_add(values[k], steps[k], sums[r]);
+            [[unroll]] for (uint k = 0; k < 4u; k++) sums[r] = multiply_add(values[k], rows[k], sums[r]);
         }
     }
     [[unroll]] for (uint r = 0; r < ROWS; r++) partial_sums[slice][r][lane] = sums[r];

@@ -48,11 +48,11 @@ ACC4 load(INT at) { return LOAD_ELEMENTS(src, at); }
 // The weight of a quantised element, rounded to 1/255, halves away from 0. It is divided exactly only if it may be a
 // half.
 INT weight_of(REAL weight) {
-    const float STEP = 1.0 / 255.0;
+    const float SCALE = 1.0 / 255.0;
     REAL scaled = weight * 255.0;
     INT result = INT(floor(scaled + 0.5));
     for (bool unsure = ANY(LESS(abs(fract(scaled) - 0.5), REAL(0.001))); unsure; unsure = false)
-        result = INT(round_half_away(exact_quotient(weight, REAL(STEP))));
+        result = INT(round_half_away(exact_quotient(weight, REAL(SCALE))));
     return result;
 }
 
@@ -63,7 +63,7 @@ void main() {
     if (i >= count) return;
     find_bins(i, Sizes(elements, channels, out_height, out_width, height, width, NCHW), regions_offset);
     int stride_x = NCHW ? 1 : int(channels), stride_y = int(width) * stride_x;
-    REAL first_x = step_x * REAL(bin_x) + start_x, first_y = step_y * REAL(bin_y) + start_y;
+    REAL first_x = pitch_x * REAL(bin_x) + start_x, first_y = pitch_y * REAL(bin_y) + start_y;
     first_x = first_x + distance_x * 0.5;
     first_y = first_y + distance_y * 0.5;
     ACC4 sum = ACC4(0);
@@ -96,8 +96,8 @@ void main() {
         }
     }
 #ifdef IS_QUANTISED
-    ivec4 steps = multiply_by_quantized_multiplier(sum, ivec4(mantissa), ivec4(shift)) + dst_zero;
-    STORE4_WITH(dst, i, clamp(steps, 0, 255), dst_mask);
+    ivec4 levels = multiply_by_quantized_multiplier(sum, ivec4(mantissa), ivec4(shift)) + dst_zero;
+    STORE4_WITH(dst, i, clamp(levels, 0, 255), dst_mask);
 #else
     STORE4(dst, i, exact_quotient(sum, vec4(REAL(ratio_x * ratio_y))));
 #endif

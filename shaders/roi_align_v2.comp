@@ -49,7 +49,7 @@ bool neighbours(float point, uint size, out uint below, out uint above, out floa
     return inside;
 }
 
-float points(float step) { return ratio > 0u ? float(ratio) : step > 0.0 ? ceil(step) : 0.0; }
+float points(float pitch) { return ratio > 0u ? float(ratio) : pitch > 0.0 ? ceil(pitch) : 0.0; }
 
 void main() {
     uint i = flat_invocation();
@@ -63,13 +63,13 @@ void main() {
         batch = 0;
     }
     float extent_x = larger(box.z - box.x, least), extent_y = larger(box.w - box.y, least);
-    float step_x = exact_quotient(extent_x, float(out_width)), step_y = exact_quotient(extent_y, float(out_height));
-    float columns = points(step_x), rows = points(step_y);
+    float pitch_x = exact_quotient(extent_x, float(out_width)), pitch_y = exact_quotient(extent_y, float(out_height));
+    float columns = points(pitch_x), rows = points(pitch_y);
     if (!(rows * columns <= float(most))) {
         if (IS_FIRST_COMPLAINT(many)) many[many_offset + 1u] = region;
         rows = columns = 0.0;
     }
-    float first_x = box.x + float(bin_x) * step_x, first_y = box.y + float(bin_y) * step_y;
+    float first_x = box.x + float(bin_x) * pitch_x, first_y = box.y + float(bin_y) * pitch_y;
     uint begin = src_offset + (uint(batch) * channels + channel) * height * width;
 #ifdef KIND_MAX
     float result = uintBitsToFloat(0xff800000u);
@@ -79,13 +79,13 @@ void main() {
     for (int row = 0; row < int(rows); ++row) {
         uint top, bottom;
         float down;
-        bool high = neighbours(first_y + exact_quotient((float(row) + 0.5) * step_y, rows), height, top, bottom, down);
+        bool high = neighbours(first_y + exact_quotient((float(row) + 0.5) * pitch_y, rows), height, top, bottom, down);
         top = begin + top * width;
         bottom = begin + bottom * width;
         for (int column = 0; column < int(columns); ++column) {
             uint left, right;
             float along;
-            float point = first_x + exact_quotient((float(column) + 0.5) * step_x, columns);
+            float point = first_x + exact_quotient((float(column) + 0.5) * pitch_x, columns);
             bool inside = neighbours(point, width, left, right, along) && high;
             float up = 1.0 - down, back = 1.0 - along;
             float a = src[top + left] * (up * back), b = src[top + right] * (up * along);

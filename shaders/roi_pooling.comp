@@ -39,8 +39,8 @@ void main() {
     if (i >= count) return;
     find_bins(i, Sizes(elements, channels, out_height, out_width, height, width, NCHW), regions_offset);
     int stride_x = NCHW ? 1 : int(channels), stride_y = int(width) * stride_x;
-    REAL from_x = step_x * REAL(bin_x) + start_x, to_x = step_x * REAL(bin_x + 1) + start_x;
-    REAL from_y = step_y * REAL(bin_y) + start_y, to_y = step_y * REAL(bin_y + 1) + start_y;
+    REAL from_x = pitch_x * REAL(bin_x) + start_x, to_x = pitch_x * REAL(bin_x + 1) + start_x;
+    REAL from_y = pitch_y * REAL(bin_y) + start_y, to_y = pitch_y * REAL(bin_y + 1) + start_y;
     INT left = min(INT(floor(from_x)), INT(int(width))), right = min(INT(ceil(to_x)), INT(int(width)));
     INT top = min(INT(floor(from_y)), INT(int(height))), bottom = min(INT(ceil(to_y)), INT(int(height)));
 #ifdef IS_QUANTISED

@@ -57,9 +57,9 @@ void main() {
     vec2 bins = vec2(bins_x, bins_y);
 #ifdef KIND_ALIGN
     vec2 start = scaled.xy, size = max(scaled.zw - start, 1.0);
-    vec2 step = vec2(exact_quotient(size.x, bins.x), exact_quotient(size.y, bins.y));
-    vec2 ratio = mix(ceil(step), vec2(ratio_x, ratio_y), greaterThan(uvec2(ratio_x, ratio_y), uvec2(0)));
-    vec2 distance = vec2(exact_quotient(step.x, ratio.x), exact_quotient(step.y, ratio.y));
+    vec2 pitch = vec2(exact_quotient(size.x, bins.x), exact_quotient(size.y, bins.y));
+    vec2 ratio = mix(ceil(pitch), vec2(ratio_x, ratio_y), greaterThan(uvec2(ratio_x, ratio_y), uvec2(0)));
+    vec2 distance = vec2(exact_quotient(pitch.x, ratio.x), exact_quotient(pitch.y, ratio.y));
     // The multiplier's 24 bits as a fraction of 2^31, and a shift to the left.
     float real = exact_quotient(factor, ratio.x * ratio.y);
     uint bits = floatBitsToUint(real);
@@ -72,12 +72,12 @@ void main() {
 #else
     vec2 start = round_half_away(vec4(scaled)).xy, end = round_half_away(vec4(scaled)).zw;
     vec2 size = max(end - start + 1.0, 1.0);
-    vec2 step = vec2(exact_quotient(size.x, bins.x), exact_quotient(size.y, bins.y));
+    vec2 pitch = vec2(exact_quotient(size.x, bins.x), exact_quotient(size.y, bins.y));
     vec2 ratio = vec2(0.0), distance = vec2(0.0);
     int mantissa = 0, shift = 0;
 #endif
     uint to = regions_offset / 4 + 3 * i;
-    regions[to] = floatBitsToUint(vec4(start, step));
+    regions[to] = floatBitsToUint(vec4(start, pitch));
     regions[to + 1] = uvec4(floatBitsToUint(distance), uvec2(ratio));
     regions[to + 2] = uvec4(batch, mantissa, shift, 0);
 }

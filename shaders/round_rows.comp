@@ -92,12 +92,12 @@ void main() {
     vec2 found = ALONE ? extremes_of_part(row, first, past) : extremes_of_row(row);
 #ifdef KIND_SYMMETRIC
     float extent = larger(found.y, SMALLEST);
-    float inverse = 127.0 / extent, step = extent / 127.0;
+    float inverse = 127.0 / extent, scale = extent / 127.0;
 #else
     float high = larger(found.y, 0.0), low = smaller(found.x, 0.0);
     float difference = high - low;
     float extent = larger(difference, SMALLEST);
-    float inverse = 255.0 / extent, step = extent / 255.0;
+    float inverse = 255.0 / extent, scale = extent / 255.0;
     float shift = low * inverse;
     float moved = -128.0 - shift;
     float zero = whole(moved);
@@ -105,12 +105,12 @@ void main() {
     for (uint at = first + gl_LocalInvocationID.x; at < past; at += LOCAL) {
         float scaled = LOAD(src, row * length + at) * inverse;
 #ifdef KIND_SYMMETRIC
-        float steps = whole(scaled);
+        float level = whole(scaled);
 #else
         float placed = scaled + zero;
-        float steps = whole(placed) - zero;
+        float level = whole(placed) - zero;
 #endif
-        float result = steps * step;
+        float result = level * scale;
         dst[dst_offset + row * length + at] = result;
     }
 #endif

@@ -87,7 +87,7 @@ float weight(uint at) { return 1.0; }
 
 void main() {
     uint item = WIDE ? gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x : flat_invocation();
-    uint lane = WIDE ? gl_LocalInvocationID.x : 0, step = WIDE ? LOCAL : 1;
+    uint lane = WIDE ? gl_LocalInvocationID.x : 0, lanes = WIDE ? LOCAL : 1;
     // With WIDE, whole workgroups return here, so that the barriers below are uniform.
 #ifdef PASS_STATISTICS
     if (item >= count * parts) return;
@@ -102,7 +102,7 @@ void main() {
     first += lane;
 
     float largest = LOWEST;
-    for (uint k = first; k < end; k += step) largest = max(largest, load(start + k * stride));
+    for (uint k = first; k < end; k += lanes) largest = max(largest, load(start + k * stride));
     if (WIDE) {
         OF_ALL_LANES(lane, largest, max)
         barrier();
@@ -110,7 +110,7 @@ void main() {
 
     float sum = 0.0;
     float about = largest == LOWEST ? 0.0 : largest;    // a part may be masked out by minus infinity altogether
-    for (uint k = first; k < end; k += step) {
+    for (uint k = first; k < end; k += lanes) {
         uint at = start + k * stride;
         sum += exact_exp((load(at) - about) * factor) * weight(at);
     }

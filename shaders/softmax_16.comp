@@ -44,15 +44,15 @@ layout(push_constant) uniform Push {
 };
 
 // The interpolation between an entry of a table and the next one.
-#define INTERPOLATED(table, number)                                                                            \
-    ((table)[table##_offset + uint(256 + ((number) >> 7))] +                                                   \
+#define INTERPOLATED(table, number)                                                                                      \
+    ((table)[table##_offset + uint(256 + ((number) >> 7))] +                                                             \
      ((((table)[table##_offset + uint(257 + ((number) >> 7))] - (table)[table##_offset + uint(256 + ((number) >> 7))]) * \
-           ((number) & 127) +                                                                                  \
-       64) >>                                                                                                  \
+           ((number) & 127) +                                                                                            \
+       64) >>                                                                                                            \
       7))
 
 // The signed value of an element.
-int signed_step(uint at) { return (LOAD_WITH(src, at, 0u) << 16) >> 16; }
+int signed_level(uint at) { return (LOAD_WITH(src, at, 0u) << 16) >> 16; }
 
 // exp of a difference that is not above 0.
 int power(int difference) {
@@ -68,9 +68,9 @@ void main() {
     if (i >= count) return;
     uint start = slice_start(i, length, inner);
     int largest = -32768;
-    for (uint k = 0; k < length; ++k) largest = max(largest, signed_step(start + k * inner));
+    for (uint k = 0; k < length; ++k) largest = max(largest, signed_level(start + k * inner));
     int sum = 0;
-    for (uint k = 0; k < length; ++k) sum += power(signed_step(start + k * inner) - largest);
+    for (uint k = 0; k < length; ++k) sum += power(signed_level(start + k * inner) - largest);
     int headroom = 31 - findMSB(sum);
     // The sum as a number from 1 to 2, in units of 2^-16.
     int up = headroom - 1;
@@ -83,7 +83,7 @@ void main() {
 
 int element(uint index, uint slice) {
     ivec4 of = statistics_at(statistics_offset / 4 + slice);
-    int product = power(signed_step(index) - of.x) * of.y;    // both have 15 bits
+    int product = power(signed_level(index) - of.x) * of.y;    // both have 15 bits
     return clamp((product + (1 << (of.z - 1))) >> of.z, 0, 32767);
 }
 

@@ -67,10 +67,10 @@ vec4 exact_exp4(vec4 x) { return vec4(exact_exp(x.x), exact_exp(x.y), exact_exp(
 
 const uint BLOCK = 32;    // sums of sums of few elements lose less than one long sum
 
-// An invocation's share of a row: each `step`-th element or vec4, from `lane` on.
+// An invocation's share of a row: each `lanes`-th element or vec4, from `lane` on.
 struct Share {
     uint lane;
-    uint step;
+    uint lanes;
     uint count;     // elements of the row, or vec4s
     uint first;     // index in src and dst of the row's first element
     uint masked;    // and in the mask
@@ -103,7 +103,7 @@ float about(float largest) { return largest == LOWEST ? 0.0 : largest; }
 void through_registers(Share row) {
     vec4 held[MAX_VEC4S], most = vec4(LOWEST), sums = vec4(0.0);
     [[unroll]] for (uint i = 0; i < OWN_VEC4S; i++) {
-        uint k = row.lane + i * row.step;
+        uint k = row.lane + i * row.lanes;
         held[i] = vec4(LOWEST);
         if (k < row.count) held[i] = four_of(row, k);
         most = max(most, held[i]);
@@ -111,11 +111,11 @@ void through_registers(Share row) {
     float less = about(largest_of_row(row.lane, largest_of_four(most)));
     [[unroll]] for (uint i = 0; i < OWN_VEC4S; i++) {
         held[i] = exact_exp4((held[i] - less) * factor);
-        if (row.lane + i * row.step < row.count) sums += held[i];
+        if (row.lane + i * row.lanes < row.count) sums += held[i];
     }
     float sum = sum_of_row(row.lane, sum_of_four(sums));
     [[unroll]] for (uint i = 0; i < OWN_VEC4S; i++) {
-        uint k = row.lane + i * row.step;
+        uint k = row.lane + i * row.lanes;
         if (k < row.count) STORE4(dst, row.first / 4 + k, held[i] / sum);
     }
 }
@@ -124,15 +124,15 @@ void through_output(Share row) {
     float largest = LOWEST;
     if (VEC4S) {
         vec4 most = vec4(LOWEST);
-        for (uint k = row.lane; k < row.count; k += row.step) most = max(most, four_of(row, k));
+        for (uint k = row.lane; k < row.count; k += row.lanes) most = max(most, four_of(row, k));
         largest = largest_of_four(most);
     } else {
-        for (uint k = row.lane; k < row.count; k += row.step) largest = max(largest, element_of(row, k));
+        for (uint k = row.lane; k < row.count; k += row.lanes) largest = max(largest, element_of(row, k));
     }
     float less = about(largest_of_row(row.lane, largest)), sum = 0.0;
     for (uint k = row.lane; k < row.count;) {
         vec4 block = vec4(0.0);
-        for (uint stop = min(k + BLOCK * row.step, row.count); k < stop; k += row.step) {
+        for (uint stop = min(k + BLOCK * row.lanes, row.count); k < stop; k += row.lanes) {
             if (VEC4S) {
                 vec4 own = exact_exp4((four_of(row, k) - less) * factor);
                 STORE4(dst, row.first / 4 + k, own);
@@ -146,7 +146,7 @@ void through_output(Share row) {
         sum += VEC4S ? sum_of_four(block) : block.x;
     }
     sum = sum_of_row(row.lane, sum);
-    for (uint k = row.lane; k < row.count; k += row.step) {
+    for (uint k = row.lane; k < row.count; k += row.lanes) {
         if (VEC4S) {
             STORE4(dst, row.first / 4 + k, LOAD4(dst, row.first / 4 + k) / sum);
         } else {
@@ -161,7 +161,7 @@ void main() {
     uint plane = row / size_2, volume = plane / size_1;
     Share share;
     share.lane = WIDE ? gl_LocalInvocationID.x : 0;
-    share.step = WIDE ? LOCAL : 1;
+    share.lanes = WIDE ? LOCAL : 1;
     share.count = VEC4S ? length / 4 : length;
     share.first = row * length;
     uvec3 at = uvec3(volume, plane - volume * size_1, row - plane * size_2);

@@ -80,7 +80,7 @@ void main() {
 
 #else
 
-const uint STEPS = 32;    // entries that an invocation writes
+const uint ENTRIES = 32;    // entries that an invocation writes
 
 layout(set = 0, binding = 0) readonly buffer Src { uvec2 src[]; };
 layout(set = 0, binding = 1) writeonly buffer Dst { uvec2 dst[]; };
@@ -111,12 +111,12 @@ uint size_of(uint row) { return sizes[sizes_offset + row]; }
 void main() {
     uint i = flat_invocation();
     if (i >= count) return;
-    uint parts = divide_up(keep, STEPS), pairs = divide_up(lists, 2);
-    uint list = i / parts, start = (i - list * parts) * STEPS;
+    uint parts = divide_up(keep, ENTRIES), pairs = divide_up(lists, 2);
+    uint list = i / parts, start = (i - list * parts) * ENTRIES;
     uint row = list / pairs, left = (list - row * pairs) * 2, first = left * span, last = size_of(row);
     uint a_size = min(last - min(first, last), min(span, stride)), a = src_offset / 2 + (row * lists + left) * stride;
     uint b_size = min(last - min(first + span, last), min(span, stride)), b = a + stride;
-    uint end = min(min(start + STEPS, keep), a_size + b_size);
+    uint end = min(min(start + ENTRIES, keep), a_size + b_size);
     if (start >= end) return;
     // The number of the first `start` entries that come from the first list.
     uint low = start > b_size ? start - b_size : 0, high = min(start, a_size);

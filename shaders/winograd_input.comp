@@ -91,9 +91,9 @@ void main() {
                     line[x] = LOAD4_WITH(src, from >> 2, 0u);
                 } else {
                     uint last = channels - four * 4u - 1u;
-                    uvec4 steps = uvec4(0u, 1u, 2u, 3u);
-                    line[x] = GATHER4_WITH(src, from + min(steps, uvec4(last)), 0u);
-                    line[x] = mix(vec4(0.0), line[x], lessThanEqual(steps, uvec4(last)));
+                    uvec4 offsets = uvec4(0u, 1u, 2u, 3u);
+                    line[x] = GATHER4_WITH(src, from + min(offsets, uvec4(last)), 0u);
+                    line[x] = mix(vec4(0.0), line[x], lessThanEqual(offsets, uvec4(last)));
                 }
                 line[x] = mix(vec4(0.0), line[x], bvec4(inside));
                 uint cell = cell_of(y, x);

@@ -59,9 +59,9 @@ layout(push_constant) uniform Push {
 // The input's channels c to c + 3 of a pixel that begins at an index.
 vec4 load_channels(uint from, uint c) {
     if (VECTORS) return LOAD4_WITH(src, (from + c) >> 2, 0u);
-    uvec4 steps = c + uvec4(0u, 1u, 2u, 3u);
-    vec4 loaded = GATHER4_WITH(src, from + min(steps, uvec4(channels - 1u)), 0u);
-    return mix(vec4(0.0), loaded, lessThan(steps, uvec4(channels)));
+    uvec4 places = c + uvec4(0u, 1u, 2u, 3u);
+    vec4 loaded = GATHER4_WITH(src, from + min(places, uvec4(channels - 1u)), 0u);
+    return mix(vec4(0.0), loaded, lessThan(places, uvec4(channels)));
 }
 
 vec4 load_weights(uint from, uint c) {

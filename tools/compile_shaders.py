@@ -341,7 +341,7 @@ def _read_manifest(path: Path) -> dict[str, dict[str, Any]]:
 
 
 def _write(path: Path, data: bytes) -> None:
-    """Replaces a file in one step: a driver that reads at the same time sees the old one or the new one."""
+    """Replaces a file atomically: a driver that reads at the same time sees the old one or the new one."""
     with tempfile.NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}.", delete=False) as file:
         file.write(data)
     os.chmod(file.name, 0o644)

@@ -157,7 +157,7 @@ def train(
     """Fit the network with Adam and a cosine learning rate, on shifted, dimmed and noisy images."""
     parameters = initial_parameters(rng)
     moments = {name: [np.zeros_like(p) for p in (*pair, *pair)] for name, pair in parameters.items()}
-    step, steps = 0, epochs * (len(images) // batch)
+    iteration, iterations = 0, epochs * (len(images) // batch)
     for _ in range(epochs):
         order = rng.permutation(len(images))
         for start in range(0, len(images) - batch + 1, batch):
@@ -166,9 +166,9 @@ def train(
             gradient = softmax(values[-1])
             gradient[np.arange(batch), labels[chosen]] -= 1.0
             gradients = backward(parameters, values, gradient / batch)
-            rate = peak_rate * 0.5 * (1.0 + np.cos(np.pi * step / steps))
-            step += 1
-            _adam(parameters, gradients, moments, step, rate)
+            rate = peak_rate * 0.5 * (1.0 + np.cos(np.pi * iteration / iterations))
+            iteration += 1
+            _adam(parameters, gradients, moments, iteration, rate)
     return parameters
 
 
@@ -176,12 +176,12 @@ def _adam(
     parameters: Parameters,
     gradients: Parameters,
     moments: dict[str, list[Array]],
-    step: int,
+    iteration: int,
     rate: float,
 ) -> None:
-    """One Adam step in place, with a little weight decay."""
+    """One Adam iteration in place, with a little weight decay."""
     decay, beta1, beta2 = 1e-4, 0.9, 0.999
-    correction = np.sqrt(1.0 - beta2**step) / (1.0 - beta1**step)
+    correction = np.sqrt(1.0 - beta2**iteration) / (1.0 - beta1**iteration)
     for name, pair in parameters.items():
         for index, (value, gradient) in enumerate(zip(pair, gradients[name], strict=True)):
             first, second = moments[name][index], moments[name][index + 2]

@@ -28,12 +28,17 @@ class Term:
     """The standard term."""
     paths: tuple[str, ...] = ()
     """The folders (with ``/`` at the end) and files that the word is gone from; everywhere, if empty."""
+    qualifiers: tuple[str, ...] = ()
+    """Words that may precede the word: "time" allows "time step" and ``time_step``, but not "step" alone."""
 
     @property
     def pattern(self) -> re.Pattern[str]:
         """The word, as a whole identifier with ``=`` in front, otherwise also as a part of one."""
         word = re.escape(self.word.removeprefix("="))
-        return re.compile(rf"\b{word}\b" if self.word.startswith("=") else rf"(?<![A-Za-z]){word}(?![A-Za-z])")
+        if self.word.startswith("="):
+            return re.compile(rf"\b{word}\b")
+        allowed = "".join(rf"(?<!(?i:{re.escape(qualifier)})[ _])" for qualifier in self.qualifiers)
+        return re.compile(rf"{allowed}(?<![A-Za-z{'.' if allowed else ''}]){word}(?![A-Za-z])")
 
     def is_for(self, path: str) -> bool:
         """Whether the word is gone from a file."""
@@ -49,17 +54,23 @@ def read_terms(text: str) -> list[Term]:
         word, *rest = (part.strip() for part in line.split("|"))
         if not word or not 1 <= len(rest) <= 2:
             raise ValueError(f"line {number} of the terms must be: word | standard term | paths, got {line!r}")
-        terms.append(Term(word, rest[0], tuple(rest[1].split()) if len(rest) == 2 else ()))
+        *qualifiers, word = (part.strip() for part in re.split("[:,]", word))
+        if not all((*qualifiers, word)):
+            raise ValueError(f"line {number} of the terms has an empty word, got {line!r}")
+        terms.append(Term(word, rest[0], tuple(rest[1].split()) if len(rest) == 2 else (), tuple(qualifiers)))
     return terms
 
 
 def uses(terms: Sequence[Term], path: str, text: str) -> Iterator[str]:
     """A line for each use of a term in a file."""
     patterns = [(term, term.pattern) for term in terms if term.is_for(path)]
+    before = ""
     for number, line in enumerate(text.splitlines(), 1):
+        begin = line.lstrip(" #/")
         for term, pattern in patterns:
-            if pattern.search(line):
+            if pattern.search(f"{before} {begin}", len(before)):
                 yield f"{path}:{number}: {term.word.removeprefix('=')!r} is now {term.standard!r}"
+        before = begin.rpartition(" ")[2]
 
 
 def main() -> int:

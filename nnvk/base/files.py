@@ -77,7 +77,7 @@ class FileKind:
         return bytes(content[_START.size : end]), content[end:-_DIGEST_BYTES]
 
     def write(self, path: Path, header: bytes, body: Iterable[bytes | memoryview], nbytes: int | None = None) -> None:
-        """Put a file in its place in one step. OSError: that failed.
+        """Put a file in its place atomically. OSError: that failed.
 
         ``nbytes`` are those of the whole body, for parts that are made one after the other.
         """
@@ -134,7 +134,7 @@ def _key_or_new(folder: Path) -> bytes:
 
 @contextmanager
 def replacing(path: Path, mode: int = 0o600) -> Iterator[BinaryIO]:
-    """A file to write that is put in its place in one step, when all of it is on the disk; nobody finds a part of it.
+    """A file to write, which replaces the old one atomically when all of it is on the disk.
 
     ``mode`` is that of the file, less what the process's mask takes away. OSError, which names a file, where that can't
     be done.

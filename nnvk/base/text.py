@@ -18,7 +18,7 @@ def printable(text: str, most: int = 200) -> str:
 
 
 def plural(count: int, thing: str) -> str:
-    """``1 step``, ``2 steps``."""
+    """``1 model``, ``2 models``."""
     return f"{count} {thing}" if count == 1 else f"{count} {thing}s"
 
 

@@ -23,7 +23,7 @@ class Span:
 
     name: str
     category: str
-    """Who did it: compilation, execution, step, control, cpuexe, driver, gpu."""
+    """Who did it: compilation, execution, partition, control, cpuexe, driver, gpu."""
     start_ns: int
     duration_ns: int
     lane: str

@@ -10,10 +10,10 @@ channel included. An input is
 
 * a tensor: type (f32, f16, u8, i8, i32, b8, u16, i16, s8, or pc and a channel dimension for per-channel weights),
   shape, scale and zero point where it is quantised. ``#`` before it makes it a constant, ``?`` behind a size leaves
-  that size open in the model, and ``~3`` at the end draws integers (steps from the zero point) of -3 to 3 instead of
+  that size open in the model, and ``~3`` at the end draws integers (levels from the zero point) of -3 to 3 instead of
   anything, ``~3/64`` such integers divided by 64, ``<3`` ascending ones of 0 to 2, ``=200`` or ``=0.5`` is that
   everywhere, and ``^40x30`` draws boxes on an image of this width and height, in eighths;
-* a constant of real numbers that are steps of 8 bits: ``#f32i8`` or ``#f32u8``, shape, scale and zero point; without a
+* a constant of real numbers that are 8-bit levels: ``#f32i8`` or ``#f32u8``, shape, scale and zero point; without a
   scale there is one for each index of the first dimension, a power of two;
 * a vector ``(1,-2)`` or matrix ``(0,1;2,0)`` or ``(0,1;)`` of INT32, constant;
 * ``none``, a tensor of the first input's type that is omitted;
@@ -73,16 +73,16 @@ TYPES = {
     "i16": OperandCode.TENSOR_QUANT16_SYMM,
     "int32": OperandCode.INT32,
 }
-_STEPS = {
+_LEVELS = {
     "f32i8": OperandCode.TENSOR_QUANT8_ASYMM_SIGNED,
     "f32u8": OperandCode.TENSOR_QUANT8_ASYMM,
 }
-"""Real numbers that are kept as steps of such a type."""
+"""Real numbers that are kept as levels of such a type."""
 _QUANTISATION = r"(?:\*(?P<scale>[0-9.e-]+?))?(?P<zero>[+-][0-9]+)?"
 _TYPE = "|".join(name for name in TYPES if name not in ("pc", "int32"))
-_CONSTANT_TYPE = "|".join((*_STEPS, _TYPE, "pc"))
+_CONSTANT_TYPE = "|".join((*_LEVELS, _TYPE, "pc"))
 _TENSOR = re.compile(
-    rf"(?P<constant>#?)(?P<type>{'|'.join(_STEPS)}|{_TYPE}|pc)(?P<channel>[0-9]?)\[(?P<shape>[0-9,?]*)\]{_QUANTISATION}"
+    rf"(?P<constant>#?)(?P<type>{'|'.join(_LEVELS)}|{_TYPE}|pc)(?P<channel>[0-9]?)\[(?P<shape>[0-9,?]*)\]{_QUANTISATION}"
     r"(?:~(?P<draw>[0-9]+)(?:/(?P<by>[0-9]+))?|=(?P<all>-?[0-9.]+)|<(?P<below>[0-9]+)|\^(?P<width>[0-9]+)x(?P<height>[0-9]+))?"
 )
 _EARLIER = re.compile(r"\$(?P<number>[0-9]*)")
@@ -191,8 +191,8 @@ def _operand(
     match = _match(_TENSOR, word)
     sizes = [size for size in match["shape"].split(",") if size]
     shape = tuple(int(size.rstrip("?")) for size in sizes)
-    if match["type"] in _STEPS:
-        return _kept_as_steps(match, shape, rng), None
+    if match["type"] in _LEVELS:
+        return _kept_as_levels(match, shape, rng), None
     type_ = _type(match, shape)
     if type_.code is OperandCode.TENSOR_QUANT8_SYMM_PER_CHANNEL:
         channel = int(match["channel"])
@@ -208,15 +208,15 @@ def _operand(
     return Operand(replace(type_, dimensions=declared), Lifetime.SUBGRAPH_INPUT), data
 
 
-def _kept_as_steps(match: re.Match[str], shape: tuple[int, ...], rng: np.random.Generator) -> Operand:
+def _kept_as_levels(match: re.Match[str], shape: tuple[int, ...], rng: np.random.Generator) -> Operand:
     zero_point = int(match["zero"] or 0)
-    steps = _draw(OperandType(_STEPS[match["type"]], shape, 1.0, zero_point), rng, match, 1.0)
+    levels = _draw(OperandType(_LEVELS[match["type"]], shape, 1.0, zero_point), rng, match, 1.0)
     given = match["scale"]
     scales = np.array([given], np.float32) if given else np.exp2(rng.integers(-7, -3, shape[0])).astype(np.float32)
     return Operand(
         OperandType(OperandCode.TENSOR_FLOAT32, shape),
         Lifetime.CONSTANT,
-        QuantisedConstant(steps, scales, zero_point),
+        QuantisedConstant(levels, scales, zero_point),
     )
 
 
@@ -258,8 +258,8 @@ def _draw(type_: OperandType, rng: np.random.Generator, match: re.Match[str], sp
         return (corners if is_quantised(type_.code) else corners / 8).astype(dtype)
     most = match["draw"]
     if most is not None:
-        steps = rng.integers(-int(most), int(most) + 1, shape) + type_.zero_point
-        return (steps / int(match["by"]) if match["by"] else steps).astype(dtype)
+        levels = rng.integers(-int(most), int(most) + 1, shape) + type_.zero_point
+        return (levels / int(match["by"]) if match["by"] else levels).astype(dtype)
     if dtype.kind == "f":
         return (rng.standard_normal(shape, np.float32) * np.float32(spread)).astype(dtype)
     if dtype == np.bool_:

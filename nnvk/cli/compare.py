@@ -63,11 +63,20 @@ def command(
     tolerance: Annotated[
         float,
         typer.Option(
-            "--tolerance", metavar="SHARE", min=0.0, help="What floats may differ by, as a share of their range."
+            "--tolerance",
+            metavar="SHARE",
+            min=0.0,
+            help="Tolerated difference of floats, as a share of their range.",
         ),
     ] = Tolerance().of_range,
     steps: Annotated[
-        int, typer.Option("--steps", metavar="N", min=0, help="What quantised numbers may differ by.")
+        int,
+        typer.Option(
+            "--steps",
+            metavar="N",
+            min=0,
+            help="Tolerated difference of quantised numbers, in quantisation steps.",
+        ),
     ] = Tolerance().steps,
     plot: Annotated[
         Path | None, typer.Option("--plot", metavar="FILE", help="Draw the differences: a .svg, or a .png.")
@@ -75,10 +84,11 @@ def command(
     importing: Importing = DEFAULT,
     json_file: JsonFile = None,
 ) -> None:
-    """Compare what two devices make of a model, operation by operation.
+    """Compare the results of two devices, operation by operation.
 
-    Shows for each operation the largest difference, as such, as a share of the range of the reference's numbers, and
-    in steps where these are quantised; and where it begins. Exits with 1 where a difference is more than is tolerated.
+    Shows the largest difference of each operation: as a number, as a share of the range of the reference's numbers, and
+    in quantisation steps for quantised numbers. The first line says where differences begin. Exits with 1 if a
+    difference exceeds the tolerance.
     """
     if plot is not None and plot.suffix.lower() not in (".svg", *Image.registered_extensions()):
         raise ValueError(f"the name of --plot must end in .svg or .png: {plot}")

@@ -24,7 +24,7 @@ from nnvk.hal import MemoryUse
 from nnvk.importers.ports import ImportedModel, Port
 from nnvk.insight.placement import compile_model, device_of_operations, memory_of_partitions, strategies_of_operations
 from nnvk.runtime.graphviz import to_dot
-from nnvk.types.operand import STEP_CODES, Shape
+from nnvk.types.operand import QUANTISED_CODES, Shape
 
 NOWHERE = "none"
 """In the place of a device that runs an operation."""
@@ -207,11 +207,11 @@ def _elements(port: Port) -> Shape:
 
 def _quantisation(type: OperandType) -> str:
     """The real number that ``q`` represents, such as ``0.0039 * (q + 128)``; empty if numbers are not quantised."""
-    if type.code not in STEP_CODES:
+    if type.code not in QUANTISED_CODES:
         return ""
     sign = "-" if type.zero_point > 0 else "+"
-    step = f"(q {sign} {abs(type.zero_point)})" if type.zero_point else "q"
-    return f"{type.scale:.6g} * {step}"
+    level = f"(q {sign} {abs(type.zero_point)})" if type.zero_point else "q"
+    return f"{type.scale:.6g} * {level}"
 
 
 def _port(port: Port) -> dict[str, Any]:

@@ -86,7 +86,7 @@ def _moving() -> Console | None:
 
 @contextmanager
 def progress(description: str, total: int) -> Iterator[Callable[[str], None]]:
-    """A progress bar on standard error, if that is a terminal. Call what it yields after each of ``total`` steps.
+    """A progress bar on standard error, if that is a terminal. Call the yielded function ``total`` times.
 
     The argument of the call is a note to show beside the bar.
     """

@@ -86,7 +86,7 @@ def command(
         typer.Option(
             "--std",
             metavar="S",
-            help="Then divide them by this. The results are real numbers, which a quantised input rounds to its steps.",
+            help="Then divide them by this. A quantised input rounds the resulting real numbers to its levels.",
             show_default="255 where --mean is given",
         ),
     ] = None,

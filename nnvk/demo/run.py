@@ -1,4 +1,4 @@
-"""The steps of ``nnvk demo``: list the devices, classify the pictures, report, draw the contact sheet."""
+"""The parts of ``nnvk demo``: list the devices, classify the pictures, report, draw the contact sheet."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ from nnvk.importers.ranks import add
 from nnvk.types.codes import FuseCode, OperandCode, OperationCode
 from nnvk.types.constant import Constant, QuantisedConstant
 from nnvk.types.extension import KnownCode
-from nnvk.types.operand import STEP_CODES, OperandType, Shape
+from nnvk.types.operand import QUANTISED_CODES, OperandType, Shape
 
 F32 = OperandType(OperandCode.TENSOR_FLOAT32)
 I32 = OperandType(OperandCode.TENSOR_INT32)
@@ -71,7 +71,7 @@ class Emitter:
         return self.add(code, inputs, outs, [out.dimensions for out in outs])
 
     def constant(self, elements: np.ndarray | float, type: OperandType) -> Value:
-        """A constant of elements (steps where the type is quantised) that are few, or there already."""
+        """A constant of elements (levels where the type is quantised) that are few, or there already."""
         array = np.atleast_1d(np.asarray(elements))
         if array.dtype.kind in "iu" and type.code is OperandCode.TENSOR_INT32 and not within(of_array(array), INT32):
             raise Unmapped(f"whole numbers must fit into 32 bits, got {array.min()} to {array.max()}")
@@ -113,7 +113,7 @@ class Emitter:
 
     def quantized(self, value: Value, type: OperandType) -> Value:
         """The value in the quantisation of ``type``, or real where that is real."""
-        if type.code not in STEP_CODES:
+        if type.code not in QUANTISED_CODES:
             return self.widened(value) if type.code is OperandCode.TENSOR_FLOAT32 else value
         if value.code is type.code and same_quantisation(value.type, type):
             return value
@@ -164,7 +164,7 @@ class Emitter:
         return self.emit(OperationCode.TILE, self.reshape(value, padded), repeats, out=value.type)
 
     def filled(self, number: float | np.ndarray, type: OperandType, shape: Sequence[int]) -> Value:
-        """A constant of one number (a step where the type is quantised) everywhere."""
+        """A constant of one number (a level where the type is quantised) everywhere."""
         return self.graph.filled(np.asarray(number, type.dtype), type.with_dimensions(shape))
 
     # --- booleans ------------------------------------------------------------------------------------------------
@@ -186,8 +186,8 @@ def _is_bool(argument: Argument) -> TypeGuard[Value]:
 
 
 def is_quantised(value: Value) -> bool:
-    """Whether elements are steps of a scale (a bias's scale does not count)."""
-    return value.code in STEP_CODES or value.code in (
+    """Whether elements are levels of a scale (a bias's scale does not count)."""
+    return value.code in QUANTISED_CODES or value.code in (
         OperandCode.TENSOR_QUANT8_SYMM_PER_CHANNEL,
         OperandCode.TENSOR_QUANT8_SYMM,
     )
@@ -200,7 +200,7 @@ def same_quantisation(one: OperandType, other: OperandType) -> bool:
 
 def dequantized(value: Value) -> Constant:
     """Real numbers, float32, of a quantised constant."""
-    channels, steps, zero_point = value.type.channel_quant, value.array, value.type.zero_point
+    channels, levels, zero_point = value.type.channel_quant, value.array, value.type.zero_point
     if channels is not None:
-        return QuantisedConstant(steps, np.array(channels.scales, np.float32), zero_point, channels.channel_dim)
-    return QuantisedConstant(steps, np.array(value.type.scale, np.float32), zero_point)
+        return QuantisedConstant(levels, np.array(channels.scales, np.float32), zero_point, channels.channel_dim)
+    return QuantisedConstant(levels, np.array(value.type.scale, np.float32), zero_point)

@@ -17,7 +17,7 @@ from nnvk.importers.errors import NAME_SHOWN
 from nnvk.importers.graph_builder import Source
 from nnvk.importers.metadata import Metadata
 from nnvk.runtime.inputs import Inputs, as_array, in_order
-from nnvk.types.operand import STEP_CODES, Shape
+from nnvk.types.operand import QUANTISED_CODES, Shape
 
 COMPLEX = "COMPLEX64"
 """The file type of complex numbers, which are two FLOAT32 each in the model, along a last dimension more."""
@@ -74,17 +74,17 @@ class Port:
 
     @property
     def is_quantised(self) -> bool:
-        """Whether elements are steps of ``scale`` from ``zero_point``."""
-        return self.type.code in STEP_CODES
+        """Whether elements are levels of ``scale`` from ``zero_point``."""
+        return self.type.code in QUANTISED_CODES
 
     @property
     def scale(self) -> float:
-        """Real units per step; 0.0 where the tensor is not quantised."""
+        """Real units per level; 0.0 where the tensor is not quantised."""
         return self.type.scale if self.is_quantised else 0.0
 
     @property
     def zero_point(self) -> int:
-        """The step that stands for 0.0."""
+        """The level that stands for 0.0."""
         return self.type.zero_point
 
     def encode(self, array: Any) -> np.ndarray:
@@ -117,13 +117,13 @@ class Port:
         return array.reshape(shape).astype(self.dtype, copy=False)
 
     def quantize(self, real: np.ndarray) -> np.ndarray:
-        """Real numbers in the file's dtype: steps, rounded and saturated, where it is quantised."""
+        """Real numbers in the file's dtype: levels, rounded and saturated, where it is quantised."""
         real = np.asarray(real)
         if not self.is_quantised:
             return real.astype(self.dtype)
         limits = np.iinfo(self.dtype)
-        steps = np.rint(real / self.scale) + self.zero_point
-        return np.clip(steps, limits.min, limits.max).astype(self.dtype)
+        levels = np.rint(real / self.scale) + self.zero_point
+        return np.clip(levels, limits.min, limits.max).astype(self.dtype)
 
     def dequantize(self, array: np.ndarray) -> np.ndarray:
         """Elements as real numbers, float32; unchanged where the tensor is not quantised."""

@@ -1,8 +1,8 @@
 """Operations on tensors of more dimensions than NNAPI's operations take.
 
 Each operation says how it treats an axis. Neighbouring axes that it treats alike are merged. If more than `MAX_RANK`
-axes are left, an operation that treats its axes one by one is split into steps, and operands that broadcast are
-repeated.
+axes are left, an operation that treats its axes one by one is split into several operations, and operands that
+broadcast are repeated.
 """
 
 from __future__ import annotations
@@ -239,14 +239,13 @@ def _axis_by_axis(
                 rows[group.start] if group.start in pending[:count] else whole(size)
                 for group, size in zip(groups, sizes, strict=True)
             ]
-            step = graph.emit(code, [graph.reshape(value, tuple(sizes)), *arguments(np.array(numbers), inputs)], types)[
-                0
-            ]
+            operands = [graph.reshape(value, tuple(sizes)), *arguments(np.array(numbers), inputs)]
+            result = graph.emit(code, operands, types)[0]
             shape = list(value.shape)
-            for group, size in zip(groups, step.shape, strict=True):
+            for group, size in zip(groups, result.shape, strict=True):
                 if group.start in pending[:count]:
                     shape[group.start] = size
-            value, pending = graph.reshape(step, tuple(shape)), pending[count:]
+            value, pending = graph.reshape(result, tuple(shape)), pending[count:]
         return [value]
 
     return rule

@@ -67,7 +67,7 @@ class Normalization:
         limits = np.iinfo(type.dtype)
         ends = [(pixel - np.array(self.mean)) / np.array(self.std) for pixel in (0, 255)]
         low, high = float(np.min(ends)), float(np.max(ends))
-        least, most = ((step - type.zero_point) * type.scale for step in (limits.min, limits.max))
+        least, most = ((level - type.zero_point) * type.scale for level in (limits.min, limits.max))
         if least - type.scale / 2 <= low and high <= most + type.scale / 2:
             return ""
         return (

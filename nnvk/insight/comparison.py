@@ -51,7 +51,7 @@ class Difference:
     of_range: float
     """The same by the range of the reference's numbers."""
     steps: int | None
-    """The largest difference of quantised numbers, in steps."""
+    """The largest difference of quantised numbers, in quantisation steps."""
     where: tuple[int, ...]
     """The position of the largest difference."""
     got: float

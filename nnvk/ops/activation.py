@@ -10,7 +10,7 @@ from nnvk.ops.quant import (
     dequantize,
     float32,
     is_quantised,
-    map_steps,
+    map_levels,
     quantize,
     quantize_multiplier,
     rounding_divide_by_pot,
@@ -36,7 +36,7 @@ def _elu(call: Call) -> np.ndarray:
 
 def _hard_swish(call: Call) -> np.ndarray:
     if is_quantised(call.input.code):
-        return map_steps(lambda steps: hard_swish_steps(call, steps), call.input.data)
+        return map_levels(lambda levels: hard_swish_levels(call, levels), call.input.data)
     with np.errstate(all="ignore"):
         return quantize(_real_hard_swish(dequantize(call.input)), call.output)
 
@@ -46,7 +46,7 @@ def _real_hard_swish(values: np.ndarray) -> np.ndarray:
     return gated
 
 
-def hard_swish_steps(call: Call, steps: np.ndarray) -> np.ndarray:
+def hard_swish_levels(call: Call, levels: np.ndarray) -> np.ndarray:
     """The quantised output of quantised inputs, in TFLite's 16-bit fixed-point arithmetic.
 
     That has no multipliers over 1, so that an output scale below 1/128 of the input's is computed in float32.
@@ -55,7 +55,7 @@ def hard_swish_steps(call: Call, steps: np.ndarray) -> np.ndarray:
     shifted_scale = np.float32(call.input.scale) / np.float32(128)
     output_mantissa, output_shift = _multiplier16(float(shifted_scale) / float32(call.output.scale))
     gate_mantissa, gate_shift = _multiplier16(float(shifted_scale) / float32(3 / 32768))
-    centred = steps.astype(np.int64) - call.input.zero_point
+    centred = levels.astype(np.int64) - call.input.zero_point
     if output_shift > 0:
         return quantize(_real_hard_swish(centred.astype(np.float32) * np.float32(call.input.scale)), call.output)
     shifted = centred << 7

@@ -13,7 +13,7 @@ from nnvk.ops.quant import (
     dequantize,
     float32,
     is_quantised,
-    map_steps,
+    map_levels,
     multiply_by_quantized_multiplier,
     quantize,
     quantize_multiplier,
@@ -45,8 +45,8 @@ def broadcast_shape(first: Tensor, second: Tensor) -> Shape:
         ) from None
 
 
-def centred_steps(source: Tensor) -> np.ndarray:
-    """Steps less the zero point, int64."""
+def centred_levels(source: Tensor) -> np.ndarray:
+    """Levels less the zero point, int64."""
     return source.data.astype(np.int64) - source.zero_point
 
 
@@ -75,7 +75,7 @@ def sum_multipliers(call: Call) -> tuple[tuple[int, int], tuple[int, int], tuple
     )
 
 
-def _sum_steps(sign: int) -> Callable[[Call], np.ndarray]:
+def _sum_levels(sign: int) -> Callable[[Call], np.ndarray]:
     def run(call: Call) -> np.ndarray:
         *inputs, output = sum_multipliers(call)
         first, second = (
@@ -88,10 +88,10 @@ def _sum_steps(sign: int) -> Callable[[Call], np.ndarray]:
 
 
 def _common_scale(source: Tensor, bits: int, multiplier: tuple[int, int]) -> np.ndarray:
-    def convert(steps: np.ndarray) -> np.ndarray:
-        return multiply_by_quantized_multiplier((steps.astype(np.int64) - source.zero_point) << bits, *multiplier)
+    def convert(levels: np.ndarray) -> np.ndarray:
+        return multiply_by_quantized_multiplier((levels.astype(np.int64) - source.zero_point) << bits, *multiplier)
 
-    return map_steps(convert, source.data)
+    return map_levels(convert, source.data)
 
 
 def product_multiplier(call: Call) -> tuple[int, int]:
@@ -115,8 +115,8 @@ def _check_product_scale(call: Call) -> None:
         )
 
 
-def _product_steps(call: Call) -> np.ndarray:
-    product = centred_steps(call.input0) * centred_steps(call.input1)
+def _product_levels(call: Call) -> np.ndarray:
+    product = centred_levels(call.input0) * centred_levels(call.input1)
     return multiply_by_quantized_multiplier(product, *product_multiplier(call)) + call.output.zero_point
 
 
@@ -128,12 +128,12 @@ def _floor_divide(dividend: np.ndarray, divisor: np.ndarray) -> np.ndarray:
 
 
 def _fused(
-    function: _Function, integer: _Function, steps: Callable[[Call], np.ndarray] | None
+    function: _Function, integer: _Function, levels: Callable[[Call], np.ndarray] | None
 ) -> Callable[[Call], np.ndarray]:
     def run(call: Call) -> np.ndarray:
         first, second, output = call.input0, call.input1, call.output
-        if steps is not None and is_quantised(output.code):
-            return activate(steps(call), call.activation, output)
+        if levels is not None and is_quantised(output.code):
+            return activate(levels(call), call.activation, output)
         with np.errstate(all="ignore"):  # infinity, NaN and INT32's wrapping round are results, as on a device
             if output.code == I32:
                 return integer(first.data, second.data)
@@ -147,12 +147,12 @@ _OPERANDS = ("input0", "input1")
 _FROM_2 = {F32: 2, F16: 3}
 
 _FUSED: dict[OperationCode, _FusedRow] = {
-    OperationCode.ADD: (np.add, np.add, _sum_steps(1), Fp16.FOLLOWS, {**FLOATS, Q8: 1, Q8S: 4, I32: 4}),
-    OperationCode.SUB: (np.subtract, np.subtract, _sum_steps(-1), Fp16.FOLLOWS, {**_FROM_2, Q8: 3, Q8S: 4, I32: 4}),
-    OperationCode.MUL: (np.multiply, np.multiply, _product_steps, Fp16.FOLLOWS, {**FLOATS, Q8: 1, Q8S: 4, I32: 4}),
+    OperationCode.ADD: (np.add, np.add, _sum_levels(1), Fp16.FOLLOWS, {**FLOATS, Q8: 1, Q8S: 4, I32: 4}),
+    OperationCode.SUB: (np.subtract, np.subtract, _sum_levels(-1), Fp16.FOLLOWS, {**_FROM_2, Q8: 3, Q8S: 4, I32: 4}),
+    OperationCode.MUL: (np.multiply, np.multiply, _product_levels, Fp16.FOLLOWS, {**FLOATS, Q8: 1, Q8S: 4, I32: 4}),
     OperationCode.DIV: (np.divide, _floor_divide, None, Fp16.NEVER, {**_FROM_2, I32: 4}),
 }
-for _code, (_function, _integer, _steps, _fp16, _types) in _FUSED.items():
+for _code, (_function, _integer, _levels, _fp16, _types) in _FUSED.items():
     define(
         _code,
         traits=Traits(
@@ -164,8 +164,8 @@ for _code, (_function, _integer, _steps, _fp16, _types) in _FUSED.items():
         signatures=Signature(*(tensor(name, rank=UP_TO_4) for name in _OPERANDS), activation()),
         infer=_infer_fused,
         validate=_check_product_scale if _code is OperationCode.MUL else None,
-        reference=_fused(_function, _integer, _steps),
-        wide=_steps is not None,
+        reference=_fused(_function, _integer, _levels),
+        wide=_levels is not None,
     )
 
 
@@ -206,10 +206,10 @@ def _prelu(call: Call) -> np.ndarray:
         with np.errstate(all="ignore"):
             return np.where(values >= 0, values, values * alpha).astype(call.output.dtype)
     positive, negative = prelu_multipliers(call)
-    steps = centred_steps(call.input)
-    kept = multiply_by_quantized_multiplier(steps, *positive)
-    scaled = multiply_by_quantized_multiplier(steps * centred_steps(call.alpha), *negative)
-    return saturate(np.where(steps >= 0, kept, scaled) + call.output.zero_point, call.output)
+    levels = centred_levels(call.input)
+    kept = multiply_by_quantized_multiplier(levels, *positive)
+    scaled = multiply_by_quantized_multiplier(levels * centred_levels(call.alpha), *negative)
+    return saturate(np.where(levels >= 0, kept, scaled) + call.output.zero_point, call.output)
 
 
 _PairRow = tuple[str, str, str, Callable[[Call], np.ndarray], Fp16, Mapping[OperandCode, int]]

@@ -1,6 +1,6 @@
 """Axis-aligned boxes: rules on operands, refinement by deltas, overlap, and non-maximum suppression.
 
-A box is [x1, y1, x2, y2] in pixels of the image. Quantised boxes have 16 bits and steps of 1/8 pixel.
+A box is [x1, y1, x2, y2] in pixels of the image. Quantised boxes have 16 bits and a scale of 1/8 pixel.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ T = TypeVar("T")
 
 
 def check_box_scale(*operands: Tensor) -> None:
-    """Raise BAD_DATA unless quantised boxes or image sizes have steps of 1/8 pixel from 0."""
+    """Raise BAD_DATA unless quantised boxes or image sizes have scale 1/8 and zero point 0."""
     for operand in operands:
         if is_quantised(operand.code) and (operand.scale, operand.zero_point) != (BOX_SCALE, 0):
             raise bad_data(f"{operand.name} must have scale {BOX_SCALE} and zero point 0, got {operand.type}")
@@ -70,7 +70,8 @@ def check_ordered(name: str, boxes: np.ndarray) -> None:
 def exp(x: np.ndarray) -> np.ndarray:
     """e^x of float32 numbers, to the nearest float32.
 
-    NumPy's own depends on the machine in the last places, which decide about overlaps, orders of scores, and steps.
+    The last bits of NumPy's own result depend on the machine. They can change overlaps, the order of scores, and
+    levels.
     """
     with np.errstate(over="ignore"):
         rounded: np.ndarray = np.exp(x.astype(np.float64)).astype(np.float32)

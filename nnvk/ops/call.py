@@ -61,12 +61,12 @@ class Tensor:
 
     @property
     def scale(self) -> float:
-        """Real units per step."""
+        """Real units per quantisation step."""
         return self.type.scale
 
     @property
     def zero_point(self) -> int:
-        """The step that stands for 0.0."""
+        """The level that stands for 0.0."""
         return self.type.zero_point
 
     @property

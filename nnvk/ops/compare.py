@@ -19,7 +19,7 @@ from nnvk.types.operand import Shape
 
 _Function = Callable[[np.ndarray, np.ndarray], np.ndarray]
 _LEAST_SCALE = 2.0**-40
-"""Beside a scale of at least 1/2: 255 steps of it are still smaller than one step of the other."""
+"""The smallest scale beside a scale of at least 1/2: 255 quantisation steps are less than one of the other."""
 
 
 def comparable_scales(first: Tensor, second: Tensor) -> tuple[float, float]:

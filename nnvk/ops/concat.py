@@ -6,7 +6,7 @@ import numpy as np
 
 from nnvk.base.errors import bad_data
 from nnvk.ops.call import Call, Tensor
-from nnvk.ops.quant import is_quantised, limits, map_steps, round_half_away, saturate
+from nnvk.ops.quant import is_quantised, limits, map_levels, round_half_away, saturate
 from nnvk.ops.registry import define
 from nnvk.ops.shapes import (
     MOVED,
@@ -42,13 +42,13 @@ def _concatenated_shape(call: Call) -> list[Shape]:
 
 
 _LARGEST_RATIO = np.float32(1e6)
-"""The ratio of scales from which on every step but the zero point saturates."""
+"""The ratio of scales from which on every level but the zero point saturates."""
 
 
 def rescaled(source: Tensor, result: Tensor) -> np.ndarray:
-    """Steps of ``source`` in the quantisation of ``result``, as TFLite's ConcatenationWithScaling rounds them.
+    """Levels of ``source`` in the quantisation of ``result``, as TFLite's ConcatenationWithScaling rounds them.
 
-    Signed steps count as unsigned ones less 128, so that both give the same result up to 128.
+    Signed levels count as unsigned ones less 128, so that both give the same result up to 128.
     """
     if (source.scale, source.zero_point) == (result.scale, result.zero_point):
         return source.data
@@ -57,11 +57,11 @@ def rescaled(source: Tensor, result: Tensor) -> np.ndarray:
     scale = min(scale, _LARGEST_RATIO)
     bias = np.float32(lowest - source.zero_point) * scale
 
-    def convert(steps: np.ndarray) -> np.ndarray:
-        real = (steps.astype(np.float32) - np.float32(lowest)) * scale + bias
+    def convert(levels: np.ndarray) -> np.ndarray:
+        real = (levels.astype(np.float32) - np.float32(lowest)) * scale + bias
         return saturate(round_half_away(real) + result.zero_point, result)
 
-    return map_steps(convert, source.data)
+    return map_levels(convert, source.data)
 
 
 def _concatenate(call: Call) -> np.ndarray:

@@ -1,6 +1,6 @@
 """Fixed-point functions of 16-bit integers, as gemmlowp defines them for TensorFlow Lite, vectorised.
 
-A number with ``i`` integer bits is a 16-bit integer of ``2^-(15 - i)`` steps: 0 integer bits cover [-1, 1), 3 cover
+A number with ``i`` integer bits is a 16-bit integer in units of ``2^-(15 - i)``: 0 integer bits cover [-1, 1), 3 cover
 [-8, 8). Integers are held in int64; results are bit for bit those of ``gemmlowp::FixedPoint<int16_t, i>``.
 """
 
@@ -85,7 +85,7 @@ def exp_of_negative(a: np.ndarray, integer_bits: int) -> np.ndarray:
 
 
 def _newton_reciprocal(a: np.ndarray) -> np.ndarray:
-    """``2 / (1 + a)``, with 2 integer bits, for a in [0, 1) with 0: three steps of Newton and Raphson."""
+    """``2 / (1 + a)``, with 2 integer bits, for a in [0, 1) with 0: three Newton-Raphson iterations."""
     half_denominator = (a + _ONE + 1) // 2
     x = multiply(half_denominator, _MINUS_32_OVER_17) + _48_OVER_17
     one = 1 << 13

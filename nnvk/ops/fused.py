@@ -26,14 +26,14 @@ def check_activation(activation: int) -> None:
 
 
 def activation_range(activation: int, output: Tensor) -> tuple[float, float]:
-    """Smallest and largest output: real numbers for floats, steps for quantised types."""
+    """Smallest and largest output: real numbers for floats, levels for quantised types."""
     if is_quantised(output.code):
         return quantised_activation_range(activation, output)
     return REAL_RANGES[FuseCode(activation)]
 
 
 def activate(values: np.ndarray, activation: int, output: Tensor) -> np.ndarray:
-    """Apply the fused activation (to steps, where the output is quantised) and convert to the output's dtype."""
+    """Apply the fused activation (to levels, where the output is quantised) and convert to the output's dtype."""
     if output.code.name == "TENSOR_INT32":
         return values.astype(np.int32)
     low, high = activation_range(activation, output)

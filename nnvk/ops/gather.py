@@ -84,8 +84,8 @@ def evenly_spaced(indices: Tensor) -> range | None:
     if not indices.is_constant or not indices.size:
         return None
     first, *others = indices.data.reshape(-1).tolist()
-    step = others[0] - first if others else 1
-    taken = range(first, first + (1 + len(others)) * step, step) if step else range(0)
+    stride = others[0] - first if others else 1
+    taken = range(first, first + (1 + len(others)) * stride, stride) if stride else range(0)
     return taken if list(taken) == [first, *others] else None
 
 

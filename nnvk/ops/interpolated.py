@@ -1,4 +1,4 @@
-"""Functions of 16-bit steps by tables with interpolation, bit for bit as TensorFlow Lite's reference kernels.
+"""Functions of 16-bit levels by tables with interpolation, bit for bit as TensorFlow Lite's reference kernels.
 
 LOGISTIC and TANH go by a table of 256 numbers, `sigmoid_table_uint16` there, SOFTMAX by two of 513. Outputs are of
 scale 1/32768.
@@ -47,14 +47,14 @@ def _on_table(call: Call, most_pot_shift: int) -> np.ndarray:
     """
     scale = float32(call.input.scale)
     fraction, exponent = math.frexp(scale)
-    steps = call.input.data.astype(np.int64)
+    levels = call.input.data.astype(np.int64)
     if fraction == 0.5 and 0 <= exponent + 11 <= most_pot_shift:
-        return steps * (3 << (exponent + 11))
+        return levels * (3 << (exponent + 11))
     multiplier, shift = scale * 4096 * 3, 0
     while multiplier <= _LARGEST / 2 and shift <= 30:
         multiplier, shift = multiplier * 2, shift + 1
     half = 1 << shift >> 1
-    rescaled: np.ndarray = (steps * min(int(multiplier), _LARGEST) + half) >> shift
+    rescaled: np.ndarray = (levels * min(int(multiplier), _LARGEST) + half) >> shift
     return rescaled
 
 
@@ -66,7 +66,7 @@ def _interpolated(magnitudes: np.ndarray, bits: int, largest: int) -> np.ndarray
 
 
 def logistic(call: Call) -> np.ndarray:
-    """LOGISTIC of 16-bit steps."""
+    """LOGISTIC of 16-bit levels."""
     numbers = _on_table(call, 0)
     found = _interpolated(np.abs(numbers), 9, _LARGEST << 10)
     result: np.ndarray = np.where(numbers >= 0, found + (1 << 9), (1 << 25) - found + (1 << 9) - 1) >> 10
@@ -74,7 +74,7 @@ def logistic(call: Call) -> np.ndarray:
 
 
 def tanh(call: Call) -> np.ndarray:
-    """TANH of 16-bit steps."""
+    """TANH of 16-bit levels."""
     numbers = _on_table(call, 1)
     found = _interpolated(np.abs(numbers), 8, 0xFFFF << 8) - (1 << 23)
     result: np.ndarray = np.where(numbers >= 0, found + (1 << 7), -found + (1 << 7) - 1) >> 8
@@ -92,11 +92,11 @@ def interpolation_table(
     Each is moved by half of what interpolation is off in the middle of the next two. All is computed in ``low``'s type.
     """
     type_ = low.dtype.type
-    numbers, step = np.arange(512).astype(low.dtype), (high - low) / type_(512)
-    places, following = low + numbers * step, low + (numbers + type_(1)) * step
+    numbers, spacing = np.arange(512).astype(low.dtype), (high - low) / type_(512)
+    places, following = low + numbers * spacing, low + (numbers + type_(1)) * spacing
     samples, there = _rounded(function(places) * factor), function(following) * factor
     between = _rounded((there + samples) / type_(2))
-    error = between - _rounded(function(places + step / type_(2)) * factor)
+    error = between - _rounded(function(places + spacing / type_(2)) * factor)
     entries = np.append(samples - _rounded(error / type_(2)), _rounded(function(np.array([high])) * factor))
     return np.clip(entries, -32768, _LARGEST).astype(np.int32)
 
@@ -122,10 +122,10 @@ RECIPROCALS = interpolation_table(lambda x: 1 / (1 + x), np.float64(0), np.float
 
 
 def softmax(call: Call) -> np.ndarray:
-    """SOFTMAX of 16-bit steps."""
-    steps, axis = call.input.data.astype(np.int64), call.axis
-    largest = steps.max(axis=axis, keepdims=True)
-    scaled = multiply_by_quantized_multiplier(steps - largest, *softmax_multiplier(call))
+    """SOFTMAX of 16-bit levels."""
+    levels, axis = call.input.data.astype(np.int64), call.axis
+    largest = levels.max(axis=axis, keepdims=True)
+    scaled = multiply_by_quantized_multiplier(levels - largest, *softmax_multiplier(call))
     powers = interpolated(np.clip(scaled + _LARGEST, -32768, _LARGEST), EXPONENTIALS)
     sums = np.minimum(powers.sum(axis=axis, keepdims=True), INT32_MAX)
     headroom = 32 - np.frexp(sums.astype(np.float64))[1].astype(np.int64)  # zeros before the highest bit

@@ -56,10 +56,10 @@ FILTER_TYPES: Accepts = by_type(
 )
 """A filter's type beside the input's."""
 BIAS_TYPES: Accepts = by_type({Q8: I32, Q8S: I32, Q16_SYMM: I32})
-"""A bias's type beside the input's.
+"""The type of a bias, by the type of the input.
 
-Beside 16-bit steps, one of twice as many words as there are channels has numbers of 64 bits, the low word first, and so
-have the sums that it is added to.
+For 16-bit inputs, a bias with two words for each channel has 64-bit numbers, low word first. The sums that it is added
+to then have 64 bits, too.
 """
 
 FILTERED = (
@@ -76,7 +76,7 @@ STRIDES = (i32("stride_width"), i32("stride_height"))
 _DILATED = (boolean("nchw", since=3), i32("dilation_width", since=3), i32("dilation_height", since=3))
 
 _BLOCK = 1 << 15
-"""Elements that are rescaled at a time: the int64 steps on the way stay in the cache."""
+"""Elements that are rescaled at a time: the int64 levels on the way stay in the cache."""
 _COLUMNS = 1 << 21
 """Elements of the matrix of windows that are laid out at a time."""
 
@@ -149,7 +149,7 @@ def has_wide_bias(bias: Tensor | None, channels: int) -> bool:
 
 
 class Rounding(IntEnum):
-    """How sums of products with 16-bit steps go to the output's scale, which differs in TFLite by the kernel."""
+    """How sums of products with 16-bit levels go to the output's scale, which differs in TFLite by the kernel."""
 
     TWICE = 0
     """As those of 8 bits: sums of 32 bits, rounded twice."""
@@ -160,7 +160,7 @@ class Rounding(IntEnum):
 
 
 def rounding_of(code: OperationCode, bias: Tensor | None, channels: int) -> Rounding:
-    """How an operation on 16-bit steps rounds."""
+    """How an operation on 16-bit levels rounds."""
     if code is OperationCode.FULLY_CONNECTED:
         return Rounding.ONCE
     if code is OperationCode.TRANSPOSE_CONV_2D:
@@ -183,11 +183,11 @@ _MULTIPLY = {
 
 
 def check_wide(call: Call, filter_: Tensor, channels: int) -> None:
-    """Raise BAD_DATA unless 16-bit steps meet a filter and an output with which TFLite's arithmetic is defined."""
+    """Raise BAD_DATA unless 16-bit levels meet a filter and an output with which TFLite's arithmetic is defined."""
     if call.input.code is not Q16_SYMM:
         return
     if filter_.zero_point != 0:
-        raise bad_data(f"{filter_.name} must have zero point 0 beside 16-bit steps, got {filter_.zero_point}")
+        raise bad_data(f"{filter_.name} must have zero point 0 beside 16-bit levels, got {filter_.zero_point}")
     if rounding_of(call.code, call.bias, channels) is not Rounding.TWICE:
         _, shifts = output_multipliers(call.code, call.input, filter_, call.output)
         if shifts.max(initial=0) > MOST_WIDE_SHIFT:
@@ -294,16 +294,16 @@ def _rescale(
     wraps = rounding is Rounding.TWICE and summed.largest + largest_bias > INT32_MAX
     rows = sums.reshape(-1, channels) if sums.size else sums.reshape(0, channels)
     result = np.empty(rows.shape, output.dtype)
-    step = max(1, _BLOCK // max(1, channels))
-    for start in range(0, len(rows), step):
-        block = rows[start : start + step].astype(np.int64)
+    count = max(1, _BLOCK // max(1, channels))
+    for start in range(0, len(rows), count):
+        block = rows[start : start + count].astype(np.int64)
         if addend is not None:
             block += addend
         if wraps:
             block = block.astype(np.int32)
         block = _MULTIPLY[rounding](block, *multipliers)
         block += output.zero_point
-        result[start : start + step] = np.clip(block, low, high, out=block)
+        result[start : start + count] = np.clip(block, low, high, out=block)
     return result.reshape(sums.shape)
 
 

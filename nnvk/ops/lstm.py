@@ -1,4 +1,4 @@
-"""LSTM: one step of a cell."""
+"""LSTM: one time step of a cell."""
 
 from __future__ import annotations
 

@@ -60,7 +60,7 @@ def weight_params(
 def state_params(
     prefix: str = "", output: Accepts = same, cell: Accepts = same, *, any_shape: bool = False
 ) -> list[Param]:
-    """Output state and cell state before the first step: matrices, or of ``any_shape``."""
+    """Output state and cell state before the first time step: matrices, or of ``any_shape``."""
     rank = None if any_shape else 2
     return [tensor(prefix + "output_state_in", output, rank=rank), tensor(prefix + "cell_state_in", cell, rank=rank)]
 
@@ -164,7 +164,7 @@ def check_options(call: Call) -> None:
 
 
 def states(call: Call, prefix: str, batches: int) -> tuple[np.ndarray, np.ndarray]:
-    """Output state [batches, outputs] and cell state [batches, units] before the first step, in float32."""
+    """Output state [batches, outputs] and cell state [batches, units] before the first time step, in float32."""
     units, outputs = matrix(call, prefix + "recurrent_to_output_weights")
     output_state = initial_state(call, prefix + "output_state_in", batches, outputs)
     return output_state, initial_state(call, prefix + "cell_state_in", batches, units)
@@ -285,18 +285,18 @@ class LstmCell:
         *,
         reverse: bool = False,
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Run over a time-major sequence [time, batches, size]: outputs of each step, final output and cell state."""
-        driven = inputs @ self.input_weights.T  # what does not depend on the state, for all steps at once
+        """Run over a time-major sequence [time, batches, size]: all outputs, the last output state and cell state."""
+        driven = inputs @ self.input_weights.T  # the part of the sums that no state is in, of all time steps
         if aux is not None and self.aux_weights is not None:
             driven = driven + aux @ self.aux_weights.T
         outputs = np.empty((*inputs.shape[:2], output_state.shape[1]), np.float32)
-        steps = range(len(inputs))
-        for step in reversed(steps) if reverse else steps:
-            output_state, cell_state = self._step(driven[step], output_state, cell_state)
-            outputs[step] = output_state
+        time_steps = range(len(inputs))
+        for time_step in reversed(time_steps) if reverse else time_steps:
+            output_state, cell_state = self._time_step(driven[time_step], output_state, cell_state)
+            outputs[time_step] = output_state
         return outputs, output_state, cell_state
 
-    def _step(
+    def _time_step(
         self, driven: np.ndarray, output_state: np.ndarray, cell_state: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
         sums = np.split(driven + output_state @ self.recurrent_weights.T, len(self.gates), axis=1)

@@ -30,7 +30,7 @@ def paddings(call: Call) -> list[tuple[int, int]]:
 
 
 def pad_value(call: Call) -> float | int:
-    """The value that PAD and PAD_V2 pad with: a real number, or a step where the input is quantised."""
+    """The value that PAD and PAD_V2 pad with: a real number, or a level where the input is quantised."""
     if call.has("pad_value"):
         value: float | int = call.pad_value
         return value

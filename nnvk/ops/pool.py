@@ -72,7 +72,7 @@ def _average(call: Call) -> np.ndarray:
     if not is_quantised(call.input.code):
         mean = windows(_summand(source), *pool_axes(call), 0, unordered=True).sum(axis=(3, 4)) / _covered(call)
     else:
-        # Halves go away from the middle of the range, as TFLite has it for int8; uint8 then gives the same steps.
+        # Halves go away from the middle of the range, as TFLite has it for int8; uint8 then gives the same levels.
         middle = (sum(limits(call.input.code)) + 1) // 2
         sums = windows(source.astype(np.int64) - middle, *pool_axes(call), 0, unordered=True).sum(axis=(3, 4))
         mean = round_half_away(sums / _covered(call)) + middle

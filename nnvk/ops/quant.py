@@ -28,12 +28,12 @@ _LIMITS = {
 
 
 def limits(code: OperandCode) -> tuple[int, int]:
-    """The smallest and largest step of a quantised type."""
+    """The smallest and largest level of a quantised type."""
     return _LIMITS[code]
 
 
 def is_quantised(code: OperandCode) -> bool:
-    """Whether elements of this type are steps of a scale."""
+    """Whether elements of this type are levels of a scale."""
     return code in _LIMITS
 
 
@@ -160,14 +160,14 @@ def dequantize(tensor: Tensor) -> np.ndarray:
     data = tensor.data
     if not is_quantised(tensor.code):
         return data.astype(np.float32)
-    steps: np.ndarray = data.astype(np.float32) - np.float32(tensor.zero_point)
+    levels: np.ndarray = data.astype(np.float32) - np.float32(tensor.zero_point)
     scales: np.ndarray | np.float32 = np.float32(tensor.scale)
     channels = tensor.type.channel_quant
     if channels is not None:
         shape = [1] * data.ndim
         shape[channels.channel_dim] = -1
         scales = np.array(channels.scales, np.float32).reshape(shape)
-    values: np.ndarray = steps * scales
+    values: np.ndarray = levels * scales
     return values
 
 
@@ -179,47 +179,47 @@ def quantize(real: np.ndarray, tensor: Tensor) -> np.ndarray:
 
 
 def requantize(source: Tensor, result: Tensor) -> np.ndarray:
-    """The steps of a tensor in another one's scale and zero point, halves up, in its dtype."""
+    """The levels of a tensor in another one's scale and zero point, halves up, in its dtype."""
     if (source.scale, source.zero_point) == (result.scale, result.zero_point):
         return source.data
     ratio = float32(source.scale) / float32(result.scale)
 
-    def convert(steps: np.ndarray) -> np.ndarray:
-        moved = np.floor((steps.astype(np.float64) - source.zero_point) * ratio + 0.5)
+    def convert(levels: np.ndarray) -> np.ndarray:
+        moved = np.floor((levels.astype(np.float64) - source.zero_point) * ratio + 0.5)
         return saturate(moved + result.zero_point, result)
 
-    return map_steps(convert, source.data)
+    return map_levels(convert, source.data)
 
 
-def map_steps(function: Callable[[np.ndarray], np.ndarray], data: np.ndarray) -> np.ndarray:
-    """``function`` of each element of an array of integers; of 8-bit ones computed once for each of the 256 steps."""
+def map_levels(function: Callable[[np.ndarray], np.ndarray], data: np.ndarray) -> np.ndarray:
+    """``function`` of each element of an array of integers; of 8-bit ones computed once for each of the 256 levels."""
     if data.dtype.itemsize > 1:
         return function(data)
     table = function(np.arange(256, dtype=np.uint8).view(data.dtype))
     return table[data.view(np.uint8)]
 
 
-def saturate(steps: np.ndarray, tensor: Tensor) -> np.ndarray:
-    """Whole numbers clipped to the limits of a quantised tensor's type, in its dtype. NaN is the highest step."""
+def saturate(levels: np.ndarray, tensor: Tensor) -> np.ndarray:
+    """Whole numbers clipped to the limits of a quantised tensor's type, in its dtype. NaN is the highest level."""
     low, high = limits(tensor.code)
-    clipped = np.clip(steps, low, high) if steps.dtype.kind in "iu" else np.maximum(np.fmin(steps, high), low)
+    clipped = np.clip(levels, low, high) if levels.dtype.kind in "iu" else np.maximum(np.fmin(levels, high), low)
     saturated: np.ndarray = clipped.astype(tensor.dtype)
     return saturated
 
 
 def quantised_activation_range(activation: int, tensor: Tensor) -> tuple[int, int]:
-    """The steps between which a fused activation keeps a quantised output."""
+    """The levels between which a fused activation keeps a quantised output."""
     low, high = limits(tensor.code)
 
-    def step(real: float) -> int:
+    def level(real: float) -> int:
         with np.errstate(over="ignore"):
-            steps = round_half_away(np.array(real, np.float32) / np.float32(tensor.scale))
-        return tensor.zero_point + int(np.clip(steps, INT32_MIN, INT32_MAX))
+            levels = round_half_away(np.array(real, np.float32) / np.float32(tensor.scale))
+        return tensor.zero_point + int(np.clip(levels, INT32_MIN, INT32_MAX))
 
     if activation == FuseCode.RELU:
-        low = max(low, step(0.0))
+        low = max(low, level(0.0))
     elif activation == FuseCode.RELU6:
-        low, high = max(low, step(0.0)), min(high, step(6.0))
+        low, high = max(low, level(0.0)), min(high, level(6.0))
     elif activation == FuseCode.RELU1:
-        low, high = max(low, step(-1.0)), min(high, step(1.0))
+        low, high = max(low, level(-1.0)), min(high, level(1.0))
     return low, high

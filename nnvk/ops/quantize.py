@@ -43,10 +43,10 @@ def _quantize(call: Call) -> np.ndarray:
 
 
 def _quantize_ties_to_even(call: Call) -> np.ndarray:
-    """NaN is the lowest step, as in onnxruntime."""
+    """NaN is the lowest level, as in onnxruntime."""
     with np.errstate(all="ignore"):
-        steps = np.rint(dequantize(call.input) / np.float32(call.output.scale)) + call.output.zero_point
-    return saturate(np.where(np.isnan(steps), -np.inf, steps), call.output)
+        levels = np.rint(dequantize(call.input) / np.float32(call.output.scale)) + call.output.zero_point
+    return saturate(np.where(np.isnan(levels), -np.inf, levels), call.output)
 
 
 def _dequantize(call: Call) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""QUANTIZED_16BIT_LSTM: one step of a cell with 8-bit weights and activations and a 16-bit cell state."""
+"""QUANTIZED_16BIT_LSTM: one time step of a cell with 8-bit weights and activations and a 16-bit cell state."""
 
 from __future__ import annotations
 
@@ -82,9 +82,9 @@ def gate_multiplier(call: Call) -> tuple[int, int]:
 def _reference(call: Call) -> list[np.ndarray]:
     weights_type = call.input_to_input_weights.type
     weights = np.block([[part.data for part in parts] for parts in gate_weights(call)]).astype(np.float64)
-    steps = np.concatenate((call.input.data, call.output_state_in.data), axis=1).astype(np.float64)
+    levels = np.concatenate((call.input.data, call.output_state_in.data), axis=1).astype(np.float64)
     # Products of 8-bit numbers are exact in float64.
-    sums = ((steps - _ACTIVATION[1]) @ (weights - weights_type.zero_point).T).astype(np.int64)
+    sums = ((levels - _ACTIVATION[1]) @ (weights - weights_type.zero_point).T).astype(np.int64)
     sums += np.concatenate([bias.data for bias in gate_biases(call)])
     accumulators = sums.astype(np.int32)  # they wrap round
     scaled = saturate16(multiply_by_quantized_multiplier(accumulators, *gate_multiplier(call)))

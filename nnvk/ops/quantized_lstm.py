@@ -1,4 +1,4 @@
-"""QUANTIZED_LSTM: one step of a cell with 8-bit weights and activations, 16-bit gates and cell state.
+"""QUANTIZED_LSTM: one time step of a cell with 8-bit weights and activations, 16-bit gates and cell state.
 
 The arithmetic is TensorFlow Lite's of 8x8->16 bits, with everything optional that the floating-point cell has.
 """
@@ -61,7 +61,7 @@ def _infer(call: Call) -> list[Shape]:
 
 
 def _product(vectors: np.ndarray, zero_point: int, weights: Tensor, bias: np.ndarray | int = 0) -> np.ndarray:
-    """Accumulators of a matrix product of steps; exact, as products of 8-bit numbers are in float64."""
+    """Accumulators of a matrix product of levels; exact, as products of 8-bit numbers are in float64."""
     centred = vectors.astype(np.float64) - zero_point
     accumulators = (centred @ weights.data.T.astype(np.float64)).astype(np.int64) + bias
     return accumulators.astype(np.int32)  # they wrap round
@@ -95,7 +95,7 @@ def projection_multiplier(call: Call) -> tuple[int, int]:
 
 
 def clip_range(threshold: float, scale: float, limits: tuple[int, int]) -> tuple[int, int]:
-    """The steps between which clipping at a real threshold keeps numbers; all where it is 0, or less than a step."""
+    """The levels that clipping at a real threshold keeps: all of them if it is 0 or less than one quantisation step."""
     bound = int(min(float(np.float32(threshold) / np.float32(scale)), limits[1])) if threshold > 0 else 0
     return (-bound, bound) if bound else limits
 
@@ -154,8 +154,8 @@ def _reference(call: Call) -> list[np.ndarray]:
     result = np.clip(hidden - call.hidden_state_zero_point, -128, 127)
     if present(call, "projection_weights"):
         result = _project(call, result)
-    steps = result.astype(np.int8)
-    return [steps, cell_state.astype(np.int16), steps.copy()]
+    levels = result.astype(np.int8)
+    return [levels, cell_state.astype(np.int16), levels.copy()]
 
 
 def _project(call: Call, hidden: np.ndarray) -> np.ndarray:

@@ -51,7 +51,7 @@ def reduced_count(call: Call) -> int:
 
 
 def _mean(call: Call) -> np.ndarray:
-    """Android's CPU divides sums of steps as C divides whole numbers: towards step 0, whatever the zero point is."""
+    """Android's CPU divides sums of levels as C divides whole numbers: towards level 0, whatever the zero point is."""
     axes, count = reduced_axes(call), reduced_count(call)
     if is_quantised(call.input.code):
         sums = call.input.data.sum(axis=axes, dtype=np.int64)

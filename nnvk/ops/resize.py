@@ -97,7 +97,7 @@ def _bilinear(call: Call) -> np.ndarray:
     )
     top, bottom, down = vertical[0][:, None], vertical[1][:, None], vertical[2][:, None, None]
     left, right, along = horizontal[0], horizontal[1], horizontal[2][:, None]
-    # DynamicExtent from the lowest step, so that signed and unsigned tensors are rounded alike.
+    # Count levels from the lowest one, so that signed and unsigned tensors are rounded alike.
     lowest = np.float32(limits(call.input.code)[0] if is_quantised(call.input.code) else 0)
     source = to_nhwc(call.input.data, call.nchw).astype(np.float32) - lowest
     mixed = (

@@ -56,9 +56,9 @@ def _check_cell(call: Call, prefix: str, batches: int, input_size: int, *, any_s
 def _run(
     call: Call, prefix: str, inputs: np.ndarray, aux: np.ndarray | None = None, *, reverse: bool = False
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Run a cell over a time-major sequence [time, batches, size]: outputs of each step, final hidden state.
+    """Run a cell over a time-major sequence [time, batches, size]: outputs of each time step, final hidden state.
 
-    ``state = activation(input @ weights.T + state @ recurrent_weights.T + bias)`` is state and output of a step.
+    ``state = activation(input @ weights.T + state @ recurrent_weights.T + bias)`` is state and output of a time step.
     """
     driven = inputs @ floats(call, prefix + "weights").T + floats(call, prefix + "bias")
     if aux is not None:
@@ -67,24 +67,24 @@ def _run(
     hidden = initial_state(call, prefix + "hidden_state_in", inputs.shape[1], len(recurrent))
     activate = ACTIVATIONS[call.activation]
     outputs = np.empty((*inputs.shape[:2], hidden.shape[1]), np.float32)
-    steps = range(len(inputs))
-    for step in reversed(steps) if reverse else steps:
-        hidden = activate(driven[step] + hidden @ recurrent)
-        outputs[step] = hidden
+    time_steps = range(len(inputs))
+    for time_step in reversed(time_steps) if reverse else time_steps:
+        hidden = activate(driven[time_step] + hidden @ recurrent)
+        outputs[time_step] = hidden
     return outputs, hidden
 
 
-# --- one step ------------------------------------------------------------------------------------------------
+# --- one time step ------------------------------------------------------------------------------------------------
 
 
-def _infer_step(call: Call) -> list[Shape]:
+def _infer_time_step(call: Call) -> list[Shape]:
     check_activation(call.activation)
     batches, input_size = matrix(call, "input")
     units = _check_cell(call, "", batches, input_size, any_shape=True)
     return [(batches, units)] * 2
 
 
-def _reference_step(call: Call) -> list[np.ndarray]:
+def _reference_time_step(call: Call) -> list[np.ndarray]:
     _, state = _run(call, "", floats(call, "input")[np.newaxis])
     output = state.astype(call.output.dtype)
     return [output, output.copy()]
@@ -96,8 +96,8 @@ define(
     types=FLOATS,
     signatures=Signature(tensor("input", rank=2), *_cell_params(any_shape=True), activation()),
     outputs=(tensor("hidden_state_out"), tensor("result")),
-    infer=_infer_step,
-    reference=_reference_step,
+    infer=_infer_time_step,
+    reference=_reference_time_step,
 )
 
 

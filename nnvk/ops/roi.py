@@ -34,7 +34,7 @@ from nnvk.types.operand import Shape
 
 _MOST_POINTS = 1 << 14
 """Sampling points of a bin that can be asked for: nobody needs as many, and they take their time one by one."""
-WEIGHT_STEP = np.float32(1) / np.float32(255)
+WEIGHT_SCALE = np.float32(1) / np.float32(255)
 """Scale of the interpolation weights between quantised elements."""
 
 
@@ -103,10 +103,10 @@ class _Samples:
     @classmethod
     def place(cls, start: np.ndarray, end: np.ndarray, bins: int, ratio: int, size: int) -> _Samples:
         """Spread ``ratio`` points (0: one for each element that a bin covers) evenly over each bin."""
-        step = np.maximum(end - start, np.float32(1)) / np.float32(bins)
-        ratios = np.full(len(step), ratio) if ratio > 0 else np.ceil(step).astype(np.int64)
-        distance = step / ratios.astype(np.float32)
-        first = step[:, np.newaxis] * np.arange(bins, dtype=np.float32) + start[:, np.newaxis]
+        pitch = np.maximum(end - start, np.float32(1)) / np.float32(bins)
+        ratios = np.full(len(pitch), ratio) if ratio > 0 else np.ceil(pitch).astype(np.int64)
+        distance = pitch / ratios.astype(np.float32)
+        first = pitch[:, np.newaxis] * np.arange(bins, dtype=np.float32) + start[:, np.newaxis]
         return cls(ratios, first + (distance / 2)[:, np.newaxis], distance, size)
 
     def neighbours(self, regions: np.ndarray, number: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -151,10 +151,10 @@ def _align(call: Call) -> np.ndarray:
     points = (y.ratio * x.ratio).astype(np.float32).reshape(-1, 1, 1, 1)
     if not quantised:
         return from_nhwc((sums / points).astype(call.output.dtype), call.nchw)
-    multipliers = np.float32(call.input.scale) * WEIGHT_STEP / np.float32(call.output.scale) / points
+    multipliers = np.float32(call.input.scale) * WEIGHT_SCALE / np.float32(call.output.scale) / points
     mantissas, shifts = (part.reshape(points.shape) for part in _quantize(multipliers.reshape(-1)))
-    steps = multiply_by_quantized_multiplier(sums, mantissas, shifts) + call.output.zero_point
-    return from_nhwc(saturate(steps, call.output), call.nchw)
+    levels = multiply_by_quantized_multiplier(sums, mantissas, shifts) + call.output.zero_point
+    return from_nhwc(saturate(levels, call.output), call.nchw)
 
 
 def _quantize(multipliers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -172,7 +172,7 @@ _Neighbours = tuple[np.ndarray, np.ndarray, np.ndarray]
 def _interpolate(source: np.ndarray, batches: np.ndarray, rows: _Neighbours, columns: _Neighbours) -> np.ndarray:
     """Bilinear interpolation at one point of each bin: [regions, bins, bins, channels].
 
-    Between integers the weights are rounded to steps of 1/255, which the result is then in.
+    Between integers, the weights are rounded to multiples of 1/255, and the result is in units of 1/255.
     """
     top, bottom, down = (part[:, :, np.newaxis] for part in rows)
     left, right, across = (part[:, np.newaxis, :] for part in columns)
@@ -183,7 +183,7 @@ def _interpolate(source: np.ndarray, batches: np.ndarray, rows: _Neighbours, col
         for x, level in ((left, back), (right, across)):
             weight = upright * level
             if source.dtype == np.int64:
-                weight = round_half_away((weight / WEIGHT_STEP).astype(np.float64)).astype(np.int64)
+                weight = round_half_away((weight / WEIGHT_SCALE).astype(np.float64)).astype(np.int64)
             total += source[batch, y, x] * weight[..., np.newaxis]
     return total
 
@@ -210,9 +210,9 @@ def _validate_pooling(call: Call) -> None:
 def _bins(start: np.ndarray, end: np.ndarray, bins: int, size: int) -> tuple[np.ndarray, np.ndarray]:
     """First and past-the-last element of each bin along an axis: [regions, bins] each."""
     start, end = round_half_away(start.astype(np.float64)), round_half_away(end.astype(np.float64))
-    step = np.maximum(end - start + 1, 1).astype(np.float32) / np.float32(bins)
+    pitch = np.maximum(end - start + 1, 1).astype(np.float32) / np.float32(bins)
     number = np.arange(bins, dtype=np.float32)
-    edges = [step[:, np.newaxis] * edge + start[:, np.newaxis].astype(np.float32) for edge in (number, number + 1)]
+    edges = [pitch[:, np.newaxis] * edge + start[:, np.newaxis].astype(np.float32) for edge in (number, number + 1)]
     first, past = np.floor(edges[0]).astype(np.int64), np.ceil(edges[1]).astype(np.int64)
     return np.minimum(first, size), np.minimum(past, size)
 

@@ -53,7 +53,7 @@ def fixed_output(scale: float, zero_point: Mapping[OperandCode, int]) -> Callabl
 
 
 _INTERPOLATED = {OperationCode.LOGISTIC: interpolated.logistic, OperationCode.TANH: interpolated.tanh}
-"""The operations that interpolate in tables on 16-bit steps."""
+"""The operations that interpolate in tables on 16-bit levels."""
 
 
 def _reference(function: Map) -> Callable[[Call], np.ndarray]:
@@ -69,7 +69,7 @@ def _reference(function: Map) -> Callable[[Call], np.ndarray]:
 
 
 def _clip_reference(activation: FuseCode) -> Callable[[Call], np.ndarray]:
-    """Clipping keeps the quantisation, so that quantised elements are clipped as steps."""
+    """Clipping keeps the quantisation, so that quantised elements are clipped as levels."""
 
     def run(call: Call) -> np.ndarray:
         return activate(call.input.data, activation, call.output)

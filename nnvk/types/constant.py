@@ -73,10 +73,10 @@ class DeferredConstant:
 
 
 class QuantisedConstant(DeferredConstant):
-    """Real numbers (float32) that are steps of 8 bits: ``(steps - zero_point) * scale``.
+    """Real numbers (float32) that are 8-bit levels: ``(levels - zero_point) * scale``.
 
     Args:
-        steps: int8 or uint8.
+        levels: int8 or uint8.
         scales: One number, float32, or one for each index along ``axis``.
         zero_point: One for all.
         axis: The dimension that scales are along.
@@ -85,26 +85,26 @@ class QuantisedConstant(DeferredConstant):
         ValueError: There are neither one scale nor as many as indexes along ``axis``.
     """
 
-    __slots__ = ("axis", "scales", "steps", "zero_point")
+    __slots__ = ("axis", "levels", "scales", "zero_point")
 
-    def __init__(self, steps: np.ndarray, scales: np.ndarray, zero_point: int, axis: int = 0) -> None:
-        if scales.size != 1 and scales.size != steps.shape[axis]:
-            raise ValueError(f"{scales.size} scales do not fit steps of shape {list(steps.shape)} along axis {axis}")
-        super().__init__(steps.shape, np.dtype(np.float32), self._real)
-        self.steps = steps
+    def __init__(self, levels: np.ndarray, scales: np.ndarray, zero_point: int, axis: int = 0) -> None:
+        if scales.size != 1 and scales.size != levels.shape[axis]:
+            raise ValueError(f"{scales.size} scales do not fit levels of shape {list(levels.shape)} along axis {axis}")
+        super().__init__(levels.shape, np.dtype(np.float32), self._real)
+        self.levels = levels
         self.scales = scales.reshape(-1)
         self.zero_point = zero_point
         self.axis = axis
 
     def _real(self) -> np.ndarray:
-        shape = [1] * self.steps.ndim
+        shape = [1] * self.levels.ndim
         if self.scales.size > 1:
             shape[self.axis] = -1
         scales = self.scales.reshape(shape)
         with np.errstate(over="ignore"):
             if not self.zero_point:
-                return np.multiply(self.steps, scales, dtype=np.float32)
-            real = np.subtract(self.steps, self.zero_point, dtype=np.float32)
+                return np.multiply(self.levels, scales, dtype=np.float32)
+            real = np.subtract(self.levels, self.zero_point, dtype=np.float32)
             real *= scales  # in place, for copies of large constants are large
         return real
 
@@ -141,7 +141,7 @@ def transposed(constant: Constant, order: Sequence[int]) -> Constant:
     """The same elements with the axes in another order; those that are deferred stay deferred."""
     if isinstance(constant, QuantisedConstant):
         axis = list(order).index(constant.axis)
-        return QuantisedConstant(constant.steps.transpose(order), constant.scales, constant.zero_point, axis)
+        return QuantisedConstant(constant.levels.transpose(order), constant.scales, constant.zero_point, axis)
     if isinstance(constant, DeferredConstant):
         shape = tuple(constant.shape[axis] for axis in order)
         return DeferredConstant(shape, constant.dtype, lambda: constant.array.transpose(order))
@@ -155,7 +155,7 @@ def portion(constant: Constant, axis: int, first: int, count: int) -> Constant:
         scales = constant.scales
         if scales.size > 1 and axis == constant.axis:
             scales = scales[first : first + count]
-        return QuantisedConstant(constant.steps[taken], scales, constant.zero_point, constant.axis)
+        return QuantisedConstant(constant.levels[taken], scales, constant.zero_point, constant.axis)
     if isinstance(constant, DeferredConstant):
         shape = *constant.shape[:axis], count, *constant.shape[axis + 1 :]
         return DeferredConstant(shape, constant.dtype, lambda: constant.array[taken])
@@ -165,7 +165,7 @@ def portion(constant: Constant, axis: int, first: int, count: int) -> Constant:
 def reshaped(constant: Constant, shape: Shape) -> Constant:
     """The same elements in another shape; those that are deferred stay deferred."""
     if isinstance(constant, QuantisedConstant) and constant.scales.size == 1:
-        return QuantisedConstant(constant.steps.reshape(shape), constant.scales, constant.zero_point)
+        return QuantisedConstant(constant.levels.reshape(shape), constant.scales, constant.zero_point)
     if isinstance(constant, DeferredConstant):
         return DeferredConstant(shape, constant.dtype, lambda: constant.array.reshape(shape))
     return constant.reshape(shape)

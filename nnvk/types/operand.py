@@ -19,7 +19,7 @@ SCALAR_CODES = frozenset(
     {OperandCode.FLOAT32, OperandCode.INT32, OperandCode.UINT32, OperandCode.BOOL, OperandCode.FLOAT16}
 )
 QUANT8_CODES = frozenset({OperandCode.TENSOR_QUANT8_ASYMM, OperandCode.TENSOR_QUANT8_ASYMM_SIGNED})
-STEP_CODES = QUANT8_CODES | {OperandCode.TENSOR_QUANT16_SYMM}
+QUANTISED_CODES = QUANT8_CODES | {OperandCode.TENSOR_QUANT16_SYMM}
 """Types of quantised activations."""
 
 _DTYPES: dict[OperandCode, np.dtype] = {
@@ -70,7 +70,7 @@ class OperandType:
     """``ANeuralNetworksOperandType``.
 
     ``dimensions`` of a tensor: a 0 is a size that is not known yet, ``()`` a rank that is not known yet.
-    ``scale`` is real units per step, ``zero_point`` the step that stands for 0.0.
+    ``scale`` is in real units per quantisation step. ``zero_point`` is the level that stands for 0.0.
     """
 
     code: OperandCode

@@ -46,12 +46,12 @@ uint load_word(uint row, uint k) { return src_at(src_offset + (row * length + k 
 #endif
 
 // Four elements of K. Past the end, the weights equal their zero point.
-uint load_steps(uint row, uint four) {
+uint load_levels(uint row, uint four) {
     uint k = 4u * four;
     if (ALIGNED) return load_word(row, k) ^ sign_mask;
-    ivec4 steps;
-    [[unroll]] for (uint i = 0; i < 4u; i++) steps[i] = load_byte(row, min(k + i, length - 1u));
-    return pack_bytes(steps, 0u);
+    ivec4 levels;
+    [[unroll]] for (uint i = 0; i < 4u; i++) levels[i] = load_byte(row, min(k + i, length - 1u));
+    return pack_bytes(levels, 0u);
 }
 
 // Sums of raw bytes, and the sums that zero points are multiplied by.
@@ -78,7 +78,7 @@ ivec4 sums_of(uint row, uint block) {
     Raw raw = Raw(uvec4(0u), 0u, uvec4(0u), vec4s);
     for (uint chunk = 0; chunk < vec4s; chunk += LANES) {
         // Each lane loads four other elements of K and shares them with all lanes; elements past the end are zeros.
-        uint mine = mix(0u, load_steps(row, min(chunk + lane, vec4s - 1u)), chunk + lane < vec4s);
+        uint mine = mix(0u, load_levels(row, min(chunk + lane, vec4s - 1u)), chunk + lane < vec4s);
         raw.inputs += dot_of_bytes(mine, ONES);
         [[unroll]] for (uint from = 0; from < LANES; from++) {
             uvec4 words = weights_at(first + min(chunk + from, vec4s - 1u) * LANES);
@@ -107,10 +107,10 @@ ivec4 sums_of(uint row, uint block) {
     uvec4 known = DUE && slice == 0u ? uvec4(due_at((due_offset >> 2) + block * LANES + lane)) : uvec4(0u);
     Raw raw = Raw(uvec4(0u), 0u, uvec4(0u), 0u);
     for (uint four = slice; four < vec4s; four += SLICES) {
-        uint steps = load_steps(row, four);
+        uint levels = load_levels(row, four);
         uvec4 words = weights_at(first + four * LANES);
-        raw.products += dots_of_bytes(steps, words);
-        raw.inputs += dot_of_bytes(steps, ONES);
+        raw.products += dots_of_bytes(levels, words);
+        raw.inputs += dot_of_bytes(levels, ONES);
         if (!DUE) raw.weights += dots_of_bytes(ONES, words);
         raw.vec4s++;
     }

@@ -18,8 +18,8 @@ const uint OPEN = 64;    // is added if a fused activation follows, because its 
 
 float elu(float x, float factor) { return is_nan(x) || x >= 0.0 ? x : min(factor * exact_expm1(x), 0.0); }
 
-// The type of an operation in a program.
-#define APPLY(step, a, b) apply((step) & (OPEN - 1u), (step) < OPEN, a, b)
+// Run an instruction: an operation, plus OPEN if a fused activation follows.
+#define APPLY(instruction, a, b) apply((instruction) & (OPEN - 1u), (instruction) < OPEN, a, b)
 
 // The result of an operation on a, and on b if it has two operands. The limits of a fused activation are operations
 // too.

@@ -5,12 +5,12 @@
 //
 // Floats go through up to four operations of elementwise.glsl on values that are numbered from 1: the GEMM's result,
 // the other tensor, four numbers, and the operations' results. Bytes are combined with the other tensor's bytes, as in
-// binary.comp, and then looked up in a table; either step may be missing.
+// binary.comp, and then looked up in a table; either of the two may be missing.
 
 #ifndef NNVK_EPILOGUE_GLSL
 #define NNVK_EPILOGUE_GLSL
 
-const uint NO_STEP = 100;
+const uint NO_OPERATION = 100;
 const uint OF_EACH = 2;      // the other tensor is read one for one
 const uint OF_ALL = 3;       // it has one element
 const uint OF_CHANNELS = 4;  // it has one for each channel
@@ -19,7 +19,7 @@ layout(constant_id = 20) const uint EXTRA = OF_EACH;
 
 #ifdef IS_QUANTISED
 
-layout(constant_id = 21) const uint COMBINE = NO_STEP;
+layout(constant_id = 21) const uint COMBINE = NO_OPERATION;
 layout(constant_id = 22) const bool LOOK_UP = false;
 // Numbers and multipliers in COMBINE are in the range of `multiply_small`.
 layout(constant_id = 23) const bool SMALL_COMBINE = false;
@@ -41,7 +41,7 @@ struct Epilogue {
 Epilogue epilogue_of(uint first, uint last) {
     uint at = multipliers_offset / 4u;
     Epilogue end = Epilogue(multipliers_at(at), multipliers_at(at + 1u), multipliers_at(at + 2u), multipliers_at(at + 3u), ivec4(0));
-    if (COMBINE != NO_STEP) {
+    if (COMBINE != NO_OPERATION) {
         if (EXTRA == OF_ALL) end.extra = ivec4(LOAD(extra, 0u));
         if (EXTRA == OF_CHANNELS) end.extra = LOAD4(extra, first >> 2);
     }
@@ -58,7 +58,7 @@ int looked_up(int x) { return LOAD_BYTE(multipliers_words, multipliers_offset + 
 // The results of the epilogue for four results of the GEMM. `other` has the elements of the other tensor if it has one
 // for each result.
 ivec4 with_epilogue(Epilogue end, ivec4 x, ivec4 other, uint sign_mask) {
-    if (COMBINE != NO_STEP) {
+    if (COMBINE != NO_OPERATION) {
         other = (EXTRA == OF_EACH ? other : end.extra) - end.other.x;
         x -= end.own.x;
         if (COMBINE == PRODUCT) {
@@ -82,16 +82,16 @@ ivec4 with_epilogue(Epilogue end, ivec4 x, ivec4 other, uint sign_mask) {
 
 #include "elementwise.glsl"
 
-const uint FIRST_NUMBER = 3, FIRST_STEP = 7;
+const uint FIRST_NUMBER = 3, FIRST_INSTRUCTION = 7;
 
-#define DECLARE_STEP(number)                                                         \
-    layout(constant_id = 21 + 3 * number) const uint STEP_##number = NO_STEP;        \
-    layout(constant_id = 22 + 3 * number) const uint LEFT_##number = 1;              \
+#define DECLARE_INSTRUCTION(number)                                                       \
+    layout(constant_id = 21 + 3 * number) const uint INSTRUCTION_##number = NO_OPERATION; \
+    layout(constant_id = 22 + 3 * number) const uint LEFT_##number = 1;                   \
     layout(constant_id = 23 + 3 * number) const uint RIGHT_##number = 1;
-DECLARE_STEP(0)
-DECLARE_STEP(1)
-DECLARE_STEP(2)
-DECLARE_STEP(3)
+DECLARE_INSTRUCTION(0)
+DECLARE_INSTRUCTION(1)
+DECLARE_INSTRUCTION(2)
+DECLARE_INSTRUCTION(3)
 
 READS(4, Extra, extra)
 READ_VIEW(5, Parameters, parameters, vec4)
@@ -109,27 +109,27 @@ Epilogue epilogue_of(uint first, uint last) {
     return end;
 }
 
-#define TAKE_STEP(number)                                                                                        \
-    if (STEP_##number != NO_STEP)                                                                                \
-        values[FIRST_STEP + number] = APPLY(STEP_##number, values[LEFT_##number], values[RIGHT_##number]);       \
-    else                                                                                                         \
-        values[FIRST_STEP + number] = values[FIRST_STEP + number - 1];
+#define RUN_INSTRUCTION(number)                                                                                          \
+    if (INSTRUCTION_##number != NO_OPERATION)                                                                            \
+        values[FIRST_INSTRUCTION + number] = APPLY(INSTRUCTION_##number, values[LEFT_##number], values[RIGHT_##number]); \
+    else                                                                                                                 \
+        values[FIRST_INSTRUCTION + number] = values[FIRST_INSTRUCTION + number - 1];
 
 // The results of the epilogue for four results of the GEMM. `other` has the elements of the other tensor if it has one
 // for each result.
 vec4 with_epilogue(Epilogue end, vec4 x, vec4 other) {
-    vec4 values[FIRST_STEP + 4];
+    vec4 values[FIRST_INSTRUCTION + 4];
     values[1] = x;
     values[2] = EXTRA == OF_EACH ? other : end.extra;
     values[3] = end.numbers.xxxx;
     values[4] = end.numbers.yyyy;
     values[5] = end.numbers.zzzz;
     values[6] = end.numbers.wwww;
-    TAKE_STEP(0)
-    TAKE_STEP(1)
-    TAKE_STEP(2)
-    TAKE_STEP(3)
-    return values[FIRST_STEP + 3];
+    RUN_INSTRUCTION(0)
+    RUN_INSTRUCTION(1)
+    RUN_INSTRUCTION(2)
+    RUN_INSTRUCTION(3)
+    return values[FIRST_INSTRUCTION + 3];
 }
 
 #endif

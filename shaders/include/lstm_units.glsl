@@ -28,7 +28,7 @@ shared Unit neighbours[LANES];
 #define OF_LANE(member, lane) neighbours[(lane) % LANES].member
 #endif
 
-// The cell state of a unit before the step; `at` counts the units of all batches.
+// The cell state of a unit before the time step; `at` counts the units of all batches.
 int cell_before(uint at) { return short_of(before_at(before_offset + (at >> 1)) ^ 0x80008000u, at) - 32768; }
 
 // Store the units of a row from `first` on; each lane has one unit. Invocations along y have nothing to store.

@@ -23,16 +23,16 @@ const uint LANES = 8u;      // of a block of packed weights, four columns each
 #define PACKED(BINDING, Block, name) READ_VIEW(BINDING, Block, name, vec4)
 
 // The weights of four elements of K for the four columns of a lane.
-#define LOAD_WEIGHTS(name, block, vec4s, four, lane, steps)                                                       \
-    {                                                                                                             \
-        uint place = (name##_offset >> 2) + (((block) * (vec4s) + (four)) * 2u * LANES + (lane)) * 2u;            \
-        steps = vec4[](name##_at(place), name##_at(place + 1u), name##_at(place + 2u * LANES),                    \
-                       name##_at(place + 2u * LANES + 1u));                                                       \
+#define LOAD_WEIGHTS(name, block, vec4s, four, lane, rows)                                             \
+    {                                                                                                  \
+        uint place = (name##_offset >> 2) + (((block) * (vec4s) + (four)) * 2u * LANES + (lane)) * 2u; \
+        rows = vec4[](name##_at(place), name##_at(place + 1u), name##_at(place + 2u * LANES),          \
+                       name##_at(place + 2u * LANES + 1u));                                            \
     }
 
 #ifdef CELL_LSTM
 
-// The results of a step for a unit: its cell state, and its output before a projection.
+// The results of a time step for a unit: its cell state, and its output before a projection.
 struct Unit {
     float cell;
     float result;

@@ -30,7 +30,7 @@ layout(set = 0, binding = 1) readonly buffer Regions { uvec4 regions[]; };
 // Along both axes, in elements of the feature map: the start of the region, the distance between bins, the distance
 // between sampling points, and the number of points of a bin. Then the number of the bin, and the element at the
 // feature map's corner, of the channel.
-REAL start_x, start_y, step_x, step_y, distance_x, distance_y;
+REAL start_x, start_y, pitch_x, pitch_y, distance_x, distance_y;
 INT ratio_x, ratio_y, bin_x, bin_y, mantissa, shift, corner;
 
 // The coordinates in the output and in the feature map.
@@ -60,8 +60,8 @@ void find_bins(uint i, Sizes sizes, uint regions_offset) {
         uvec4 points = regions[at + 1], rest = regions[at + 2];
         SET(start_x, span.x);
         SET(start_y, span.y);
-        SET(step_x, span.z);
-        SET(step_y, span.w);
+        SET(pitch_x, span.z);
+        SET(pitch_y, span.w);
         SET(distance_x, uintBitsToFloat(points.x));
         SET(distance_y, uintBitsToFloat(points.y));
         SET(ratio_x, int(points.z));

@@ -52,7 +52,7 @@ ivec4 shifted(Wide4 x, ivec4 bits) {
 }
 
 // Half of 2^bits, for 1 to 63 bits.
-Wide4 half_step(ivec4 bits) {
+Wide4 half_unit(ivec4 bits) {
     ivec4 bit = ivec4(1) << ((bits - 1) & 31);
     bvec4 far = greaterThan(bits, ivec4(32));
     return Wide4(mix(bit, ivec4(0), far), mix(ivec4(0), bit, far));
@@ -87,7 +87,7 @@ ivec4 rescaled(Wide4 sum, ivec4 factor, ivec4 bits) {
             product = product_of(uvec4(sum.low), factor);
             product.high += sum.high * factor;
         }
-        product = sum_of(product, half_step(bits));
+        product = sum_of(product, half_unit(bits));
         return ROUNDING == ONCE ? saturated_shift(product, bits) : shifted(product, bits);
     }
     const int most = 0x7fff;    // of the high word of 48 bits
@@ -95,7 +95,7 @@ ivec4 rescaled(Wide4 sum, ivec4 factor, ivec4 bits) {
     sum.low = mix(sum.low, ivec4(1), lessThan(sum.high, ivec4(-most - 1)));
     sum.high = clamp(sum.high, -most - 1, most);
     sum.low = mix(sum.low, ivec4(1), bvec4(uvec4(equal(sum.high, ivec4(-most - 1))) & uvec4(equal(sum.low, ivec4(0)))));
-    Wide4 low = sum_of(product_of(uvec4(sum.low & 0xffff), factor), half_step(bits));
+    Wide4 low = sum_of(product_of(uvec4(sum.low & 0xffff), factor), half_unit(bits));
     low = Wide4(shifted(low, ivec4(16)), low.high >> 16);
     ivec4 top = sum.high << 16 | ivec4(uvec4(sum.low) >> 16);
     return saturated_shift(sum_of(product_of(top, factor), low), bits - 16);

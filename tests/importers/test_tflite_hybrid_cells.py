@@ -151,7 +151,7 @@ def test_steps_are_operations_where_they_are_rounded() -> None:
 
 def test_long_sequences_are_imported_without_rounding_only() -> None:
     data = sequence_file(1025)
-    with pytest.raises(TfliteImportError, match=r"1025 steps are too many to write out.* round_hybrid=False"):
+    with pytest.raises(TfliteImportError, match=r"1025 time steps are too many to write out.* round_hybrid=False"):
         load(data)
     assert len(load(data, round_hybrid=False).model.frozen.operations) == 1
 
@@ -163,7 +163,7 @@ def test_an_auxiliary_input_of_other_steps_is_refused(shape: tuple[int, ...]) ->
     inputs = hybrid([source, *rnn_inputs(), *rnn_inputs(), *aux], (1, 2, 5, 6, 10, 11))
     net = Net([source, aux[0]], [T(), T()])
     net.op("BIDIRECTIONAL_SEQUENCE_RNN", inputs, net.outputs, "BidirectionalSequenceRNNOptions", TimeMajor=False)
-    with pytest.raises(TfliteImportError, match="inputs must have rank 3, and the same steps and batches, got"):
+    with pytest.raises(TfliteImportError, match="inputs must have rank 3, and the same time steps and batches, got"):
         load(write(net))
 
 

@@ -165,5 +165,5 @@ def test_what_is_no_plain_cell_is_refused(changed: dict[str, Any], message: str)
 
 
 def test_long_sequences_are_refused() -> None:
-    with pytest.raises(TfliteImportError, match="257 steps of a cell of INT16 are too many"):
+    with pytest.raises(TfliteImportError, match="257 time steps of a cell of INT16 are too many"):
         load(Cell(1, 257, 1, 1).file())

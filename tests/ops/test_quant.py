@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from nnvk.ops.call import Tensor
 from nnvk.ops.quant import (
-    map_steps,
+    map_levels,
     multiply_by_quantized_multiplier,
     quantize_multiplier,
     quantize_multipliers,
@@ -88,7 +88,7 @@ def test_products_round_twice() -> None:
 def test_a_function_of_steps_is_looked_up_in_any_layout(dtype: type) -> None:
     data = np.arange(256).astype(dtype).reshape(16, 16)
     for view in (data, data.T, data[::3, ::-1]):
-        np.testing.assert_array_equal(map_steps(lambda steps: steps.astype(np.int64) * 3, view), view.astype(int) * 3)
+        np.testing.assert_array_equal(map_levels(lambda steps: steps.astype(np.int64) * 3, view), view.astype(int) * 3)
 
 
 def tensor(code: OperandCode, scale: float, zero_point: int, values: list[int]) -> Tensor:

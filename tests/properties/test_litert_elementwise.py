@@ -92,7 +92,7 @@ def test_prelu(kind: str, data: st.DataObject) -> None:
         t.check("PRELU", [t.real(*shape), t.real_constant(*slopes)])
         return
     source = t.quantised(kind, *shape)
-    weights = T(kind, data=t.steps(kind, slopes), scale=t.pick((0.02, 0.3)), zero_point=t.zero(kind))
+    weights = T(kind, data=t.levels(kind, slopes), scale=t.pick((0.02, 0.3)), zero_point=t.zero(kind))
     t.check("PRELU", [source, weights], t.result(kind, source.scale))
 
 

@@ -49,7 +49,7 @@ def test_8bit_lstm(data: st.DataObject) -> None:
 
     source = T("INT8", (batches, size), scale=t.pick((0.004, 0.02)), zero_point=t.zero("INT8"))
     inputs = [
-        t.input(source, t.steps("INT8", (batches, size))),
+        t.input(source, t.levels("INT8", (batches, size))),
         *gates(lambda: weights(units, size)),
         *gates(lambda: weights(units, width)),
         *gates(lambda: int16(t, units, 1e-5), peephole)[:3],
@@ -80,7 +80,7 @@ def test_16bit_lstm(data: st.DataObject) -> None:
     batches, size, units = t.sizes(3)
     scale = t.pick((0.016, 0.02, 0.03, 0.05, 0.4))
     shape = (4 * units, size + units)
-    weights = T("UINT8", data=t.steps("UINT8", shape), scale=scale, zero_point=t.integer(1, 255))
+    weights = T("UINT8", data=t.levels("UINT8", shape), scale=scale, zero_point=t.integer(1, 255))
     biases = T("INT32", data=t.rng.integers(-2000, 2001, 4 * units), scale=scale / 128)
     activations = {"scale": 1 / 128, "zero_point": 128}
     source, previous = (T("UINT8", (batches, length), **activations) for length in (size, units))
@@ -94,7 +94,7 @@ def test_16bit_lstm(data: st.DataObject) -> None:
     graph = Net([source, previous, cell], results[:2])
     options = {"KernelType": tflite.LSTMKernelType.BASIC, "FusedActivationFunction": TANH}
     graph.op("LSTM", [source, previous, weights, biases, cell], results, "LSTMOptions", **options)
-    feed = [t.steps("UINT8", (batches, length)) for length in (size, units)]
+    feed = [t.levels("UINT8", (batches, length)) for length in (size, units)]
     feed.append(t.rng.integers(-32768, 32768, (batches, units)).astype(np.int16))
     compare(write(graph), feed, steps=0)
 

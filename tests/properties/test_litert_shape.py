@@ -170,7 +170,7 @@ def test_pad(name: str, kind: str, data: st.DataObject) -> None:
     source = source_of(t, kind, *shape)
     inputs = [source, ints(*([t.integer(0, 3), t.integer(0, 3)] for _ in shape))]
     if name == "PADV2":
-        value = T(kind, data=t.steps(kind, (1,))) if kind != REAL else T(kind, data=[2.5])
+        value = T(kind, data=t.levels(kind, (1,))) if kind != REAL else T(kind, data=[2.5])
         value.scale, value.zero_point = source.scale, source.zero_point
         inputs.append(value)
     t.check(name, inputs, like(source), "PadV2Options" if name == "PADV2" else "PadOptions")

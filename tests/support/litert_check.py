@@ -66,8 +66,8 @@ class Tensors(HypothesisDraw):
         limits = np.iinfo(DTYPES[kind])
         return self.pick((limits.min, limits.max, self.integer(int(limits.min), int(limits.max))))
 
-    def steps(self, kind: str, shape: Shape, low: int | None = None) -> np.ndarray:
-        """Steps: any, or only those at the ends."""
+    def levels(self, kind: str, shape: Shape, low: int | None = None) -> np.ndarray:
+        """Levels of a quantised type: any, or only the lowest and the highest."""
         limits = np.iinfo(DTYPES[kind])
         least = limits.min if low is None else low
         if self.chance(0.2):
@@ -78,14 +78,14 @@ class Tensors(HypothesisDraw):
         """A quantised input, in any scale unless one is given."""
         zero = self.zero(kind) if zero_point is None else zero_point
         tensor = T(kind, shape, scale=self.pick(EXTREME_SCALES) if scale is None else scale, zero_point=zero)
-        return self.input(tensor, self.steps(kind, shape))
+        return self.input(tensor, self.levels(kind, shape))
 
     def weights(self, kind: str, *shape: int, scale: object = None) -> T:
         """A quantised constant; signed ones are symmetric, as TFLite wants them."""
         signed = kind == "INT8"
         zero = 0 if signed else self.zero(kind)
-        steps = self.steps(kind, shape, -127 if signed else None)
-        return T(kind, data=steps, scale=self.pick((0.02, 0.3)) if scale is None else scale, zero_point=zero)
+        levels = self.levels(kind, shape, -127 if signed else None)
+        return T(kind, data=levels, scale=self.pick((0.02, 0.3)) if scale is None else scale, zero_point=zero)
 
     def bias(self, source: T, weights: T, size: int) -> T:
         """The bias of a quantised product."""
@@ -117,7 +117,7 @@ class Tensors(HypothesisDraw):
         repeats: int = 1,
         **options: object,
     ) -> None:
-        """Assert that both agree: real numbers within ``atol`` and 1e-5 of their size, steps within ``steps``.
+        """Assert that both agree: real numbers within ``atol`` and 1e-5 of their size, levels within ``steps``.
 
         States are carried over ``repeats`` invocations.
         """

@@ -162,9 +162,9 @@ def detect(
 
 def _points(start: float, end: float, bins: int, ratio: int, position: int) -> list[float]:
     """Sampling points of one bin."""
-    step = max(end - start, 1.0) / bins
-    ratio = ratio or math.ceil(step)
-    return [start + step * position + step / ratio * (0.5 + number) for number in range(ratio)]
+    pitch = max(end - start, 1.0) / bins
+    ratio = ratio or math.ceil(pitch)
+    return [start + pitch * position + pitch / ratio * (0.5 + number) for number in range(ratio)]
 
 
 def _neighbours(point: float, size: int) -> list[tuple[int, float]]:
@@ -216,10 +216,10 @@ def pool(
     for region, (x1, y1, x2, y2) in enumerate(boxes.astype(float)):
         edges = (x1 / strides[1], x2 / strides[1], y1 / strides[0], y2 / strides[0])
         left, right, top, bottom = (math.floor(edge + 0.5) for edge in edges)
-        y_step, x_step = (bottom - top + 1) / size[0], (right - left + 1) / size[1]
+        y_pitch, x_pitch = (bottom - top + 1) / size[0], (right - left + 1) / size[1]
         for row, column in np.ndindex(*size):
-            first, past = math.floor(y_step * row + top), math.ceil(y_step * (row + 1) + top)
-            begin, stop = math.floor(x_step * column + left), math.ceil(x_step * (column + 1) + left)
+            first, past = math.floor(y_pitch * row + top), math.ceil(y_pitch * (row + 1) + top)
+            begin, stop = math.floor(x_pitch * column + left), math.ceil(x_pitch * (column + 1) + left)
             window = source[split[region], first:past, begin:stop]
             result[region, row, column] = window.max(axis=(0, 1)) if window.size else empty
     return result

@@ -72,12 +72,12 @@ def chain_model(codes: Sequence[OperationCode], type_: OperandType = SQUARE) -> 
     return build.finish([source], [current])
 
 
-def increment_model(step: float = 1.0, type_: OperandType = FOUR) -> nnvk.Model:
-    """Output = input + step."""
+def increment_model(amount: float = 1.0, type_: OperandType = FOUR) -> nnvk.Model:
+    """Output = input + amount."""
     build = Builder()
     source = build.operand(type_)
-    amount = build.constant(type_, np.full(type_.dimensions, step, type_.dtype))
-    return build.finish([source], [build.operation(OperationCode.ADD, [source, amount], type_)])
+    addend = build.constant(type_, np.full(type_.dimensions, amount, type_.dtype))
+    return build.finish([source], [build.operation(OperationCode.ADD, [source, addend], type_)])
 
 
 def matrix_model(size: int = 256, products: int = 24) -> nnvk.Model:

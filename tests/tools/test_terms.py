@@ -7,6 +7,7 @@ LIST = """
 # a comment
 fours | vec4
 =ways | candidates | nnvk/ shaders/a.comp
+time, unit: step | level | nnvk/
 """
 
 
@@ -23,12 +24,17 @@ def test_whole_identifiers_only():
     assert not found("nnvk/a.py", "always, all_ways")
 
 
+def test_words_that_need_a_qualifier():
+    text = "time step, Time\n# step time_step unit step range.step steps\na step\n\nstep_of(x, sometime step)"
+    assert found("nnvk/a.py", text) == [f"nnvk/a.py:{line}: 'step' is now 'level'" for line in (3, 5)]
+
+
 def test_paths():
     assert found("shaders/a.comp", "ways") and found("nnvk/x/y.py", "ways")
     assert not found("shaders/ab.comp", "ways") and not found("tests/a.py", "ways")
 
 
-@pytest.mark.parametrize("line", ["fours", "| vec4", "a | b | c | d"])
+@pytest.mark.parametrize("line", ["fours", "| vec4", "a | b | c | d", "time: | vec4", ": step | vec4"])
 def test_lines_of_another_form(line):
     with pytest.raises(ValueError, match="line 1"):
         terms.read_terms(line)

@@ -23,7 +23,7 @@ def multiply_adds(dispatch: Mapping[str, Any]) -> int:
     """The multiply-adds of the operation itself; 0 for shaders other than GEMMs."""
     name, push = dispatch["shader"].split(".")[0], dispatch["push_constants"]
     if name == "gemm":
-        return push["parts"] * push["rows"] * push["out_channels"] * _steps(dispatch) * 4
+        return push["parts"] * push["rows"] * push["out_channels"] * _k_vec4s(dispatch) * 4
     if name == "fully_connected":
         return dispatch["groups"][0] * push["inputs"] * push["out_channels"]
     if name == "depthwise_conv2d":
@@ -43,8 +43,8 @@ def unread(dispatch: Mapping[str, Any]) -> tuple[str, ...]:
     return ("weights", "src") if dispatch["shader"].startswith("winograd_output.") else ()
 
 
-def _steps(dispatch: Mapping[str, Any]) -> int:
-    """Fours of K of a product."""
+def _k_vec4s(dispatch: Mapping[str, Any]) -> int:
+    """The vec4s of K of a GEMM."""
     push = dispatch["push_constants"]
     return push["kernel_height"] * push["kernel_width"] * _up(push["depth"], 4)
 
@@ -86,7 +86,7 @@ def guess(dispatch: Mapping[str, Any], found: Sequence[Loop]) -> bool:
 
 def _guess_product(dispatch: Mapping[str, Any], found: Sequence[Loop]) -> None:
     _, _, tile, way, sums = dispatch["shader"].split(".")[:5]
-    steps = _up(_steps(dispatch), split_k(dispatch))
+    vec4s = _up(_k_vec4s(dispatch), split_k(dispatch))
     outer = [loop for loop in found if loop.parent is None]
     main = outer
     if sums == "split":  # the last K slice adds up, in a loop that follows the main one and multiplies nothing
@@ -96,16 +96,16 @@ def _guess_product(dispatch: Mapping[str, Any], found: Sequence[Loop]) -> None:
         _set([loop for loop in outer if loop not in main], split_k(dispatch) // at_once)
     within = [loop for loop in found if loop.parent is not None]
     if tile == "shared":
-        _set(main, _up(steps, dispatch["constants"]["STAGE"]) - 1)  # the last stage is behind the loop
+        _set(main, _up(vec4s, dispatch["constants"]["STAGE"]) - 1)  # the last stage is behind the loop
     elif tile == "subgroup":
         push = dispatch["push_constants"]
         _nest(found, [push["kernel_height"], push["kernel_width"], _up(push["depth"], 4)])
     else:
         if dispatch["constants"]["SPAN"] == 8:  # a round takes eight channels
-            steps = _up(steps, 2)
-        rounds = _up(steps, _CARRIED) if way == "float" else 1
-        _set(main, rounds if within else rounds * _up(steps, rounds))
-        _set(within, _up(steps, rounds))
+            vec4s = _up(vec4s, 2)
+        rounds = _up(vec4s, _CARRIED) if way == "float" else 1
+        _set(main, rounds if within else rounds * _up(vec4s, rounds))
+        _set(within, _up(vec4s, rounds))
 
 
 def _set_folding(loops: Sequence[Loop], lanes: int, folded: int, at_once: int) -> None:

@@ -59,32 +59,32 @@ def _cumulative(
     size = total.shape[1]
     if exclusive:
         total = _delayed(c, total, 1, nothing)
-    step = 1
-    while step < size:
-        total = together(total, _delayed(c, total, step, nothing))
-        step *= 2
+    distance = 1
+    while distance < size:
+        total = together(total, _delayed(c, total, distance, nothing))
+        distance *= 2
     return moved(c, lambda word: c.reshape(word, source.shape), turned(total))
 
 
-def _delayed(c: Emitter, number: Number, step: int, nothing: int) -> Number:
-    """Along axis 1 of three, the elements ``step`` before, and a number where there are none."""
+def _delayed(c: Emitter, number: Number, distance: int, nothing: int) -> Number:
+    """Shift elements by ``distance`` along axis 1 of three, and fill the beginning with a number."""
     if isinstance(number, Value):
-        return _delayed_word(c, number, step, nothing)
-    low, high = _delayed_word(c, number.low, step, nothing), _delayed_word(c, number.high, step, 0)
+        return _delayed_word(c, number, distance, nothing)
+    low, high = _delayed_word(c, number.low, distance, nothing), _delayed_word(c, number.high, distance, 0)
     return Words(low, high, union(number.bounds, (nothing, nothing)))
 
 
-def _delayed_word(c: Emitter, value: Value, step: int, number: int) -> Value:
-    """Along axis 1 of three, the elements ``step`` before, and a number where there are none."""
+def _delayed_word(c: Emitter, value: Value, distance: int, number: int) -> Value:
+    """Shift the elements of one word by ``distance`` along axis 1 of three, and fill the beginning with a number."""
     before, size, behind = value.shape
-    if step >= size:
+    if distance >= size:
         return c.filled(number, value.type, value.shape)
     if value.code is not I32.code:
-        kept = c.keep(Op.SLICE, value, np.zeros(3), np.array([before, size - step, behind]))
-        paddings = np.array([[0, 0], [step, 0], [0, 0]])
+        kept = c.keep(Op.SLICE, value, np.zeros(3), np.array([before, size - distance, behind]))
+        paddings = np.array([[0, 0], [distance, 0], [0, 0]])
         return c.keep(Op.PAD_V2, kept, paddings, float(number)) if number else c.keep(Op.PAD, kept, paddings)
     # NNAPI pads no integers: they are picked, and multiplied with 0 where there are none.
-    places = np.arange(size) - step
+    places = np.arange(size) - distance
     picked = c.keep(Op.GATHER, value, 1, np.maximum(places, 0))
     is_there = (places >= 0).astype(np.int32).reshape(1, size, 1)
     there = c.emit(Op.MUL, picked, c.constant(is_there, I32), NONE, out=I32)

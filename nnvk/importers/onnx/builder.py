@@ -323,7 +323,7 @@ class _Around:
         names = []
         for name, tensor in captured.items():
             if tensor.is_constant:
-                scope.tensors[name] = Tensor(tensor.dtype, tensor.shape, None, tensor.constant, tensor.steps)
+                scope.tensors[name] = Tensor(tensor.dtype, tensor.shape, None, tensor.constant, tensor.levels)
                 continue
             edge = self._builder.edge(tensor)
             value = builder.graph.input(edge.type, edge.known)

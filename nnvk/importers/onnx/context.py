@@ -123,9 +123,9 @@ class Context(Emitter):
         return self.real(value) if tensor.dtype.kind == "f" else value.once("whole", lambda: self._whole(value))
 
     def _whole(self, value: Value) -> Value:
-        """The steps of a quantised tensor as whole numbers."""
-        steps = with_number(self, OperationCode.MUL, self.real(value), 1 / value.type.scale, NONE)
-        shifted = with_number(self, OperationCode.ADD, steps, value.type.zero_point + 0.5, NONE)
+        """The levels of a quantised tensor as whole numbers."""
+        levels = with_number(self, OperationCode.MUL, self.real(value), 1 / value.type.scale, NONE)
+        shifted = with_number(self, OperationCode.ADD, levels, value.type.zero_point + 0.5, NONE)
         return self.emit(OperationCode.CAST, self.emit(OperationCode.FLOOR, shifted, out=F32), out=I32)
 
     def value(self, position: int = 0) -> Value:
@@ -258,9 +258,9 @@ class Context(Emitter):
             value = self.emit(OperationCode.CAST, value, out=target)
         return self.wrapped(value, dtype)
 
-    def scaled(self, steps: Value, scale: float, zero_point: int) -> Value:
-        """Real numbers of steps that are real numbers themselves."""
-        less = with_number(self, OperationCode.ADD, steps, -zero_point, NONE) if zero_point else steps
+    def scaled(self, levels: Value, scale: float, zero_point: int) -> Value:
+        """Real numbers of levels that are real numbers themselves."""
+        less = with_number(self, OperationCode.ADD, levels, -zero_point, NONE) if zero_point else levels
         return with_number(self, OperationCode.MUL, less, scale, NONE)
 
     def shaped(self, tensor: Tensor, shape: Shape) -> Value:

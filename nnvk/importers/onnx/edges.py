@@ -1,4 +1,4 @@
-"""The inputs of a model as its file declares them, and in which steps those of 8 bits come."""
+"""The inputs of a model as its file declares them, and in which levels those of 8 bits come."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from onnx import GraphProto
 from nnvk.base.text import printable
 from nnvk.importers.errors import NAME_SHOWN, Unmapped
 from nnvk.importers.onnx.errors import Malformed
-from nnvk.importers.onnx.quantisation import steps_of
+from nnvk.importers.onnx.quantisation import quantised_type
 from nnvk.importers.onnx.reader import MAX_RANK, dtype_of
 from nnvk.importers.onnx.scope import Scope
 from nnvk.importers.shapes import Shapes, wanted_shapes
@@ -88,7 +88,7 @@ def resized(edges: Sequence[Edge], shapes: Shapes) -> list[Edge]:
 
 
 def input_types(edges: Sequence[Edge], scope: Scope, constants: Mapping[str, np.ndarray]) -> dict[str, OperandType]:
-    """The steps that inputs of 8 bits come in, where an operator behind them says so with ``constants``."""
+    """The levels that inputs of 8 bits come in, where an operator behind them says so with ``constants``."""
     types = {}
     for edge in edges:
         if edge.dtype.kind not in "iu" or edge.dtype.itemsize != 1:
@@ -105,7 +105,7 @@ def input_types(edges: Sequence[Edge], scope: Scope, constants: Mapping[str, np.
                 places = _QUANTISED.get(node.op_type, {})
                 for place in (places.get(at, ()) for at, read in enumerate(node.input) if read == name):
                     given = [constants.get(node.input[one]) if one < len(node.input) else None for one in place]
-                    type_ = None if not given or given[0] is None else steps_of(edge.dtype, given[0], given[1])
+                    type_ = None if not given or given[0] is None else quantised_type(edge.dtype, given[0], given[1])
                     if type_ is not None:
                         types[edge.name] = type_
     return types

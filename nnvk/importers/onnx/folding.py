@@ -235,8 +235,8 @@ def _deferred(node: Node, tensor: Tensor, source: Constant) -> Tensor | None:
         order = node.integers("perm") or list(range(tensor.rank))[::-1]
         if sorted(order) != list(range(tensor.rank)):
             return None
-        steps = tensor.steps
-        return constant(transposed(source, order), None if steps is None else steps.transposed(order))
+        levels = tensor.levels
+        return constant(transposed(source, order), None if levels is None else levels.transposed(order))
     if node.op_type == "Cast" and node.integer("to", 0) == TensorProto.FLOAT and tensor.dtype == np.float16:
         return constant(DeferredConstant(tensor.shape, np.dtype(np.float32), lambda: elements(source)))
     return None

@@ -15,8 +15,8 @@ _CODES = {
 }
 
 
-def steps_of(dtype: np.dtype, scale: np.ndarray, zero_point: np.ndarray | None) -> OperandType | None:
-    """The operand type of steps of one scale; None where NNAPI has none."""
+def quantised_type(dtype: np.dtype, scale: np.ndarray, zero_point: np.ndarray | None) -> OperandType | None:
+    """The operand type of levels of one scale; None where NNAPI has none."""
     if dtype not in _CODES or scale.size != 1 or (zero_point is not None and zero_point.size != 1):
         return None
     one = float(np.float32(scale.reshape(())))

@@ -36,18 +36,18 @@ def carrier(dtype: np.dtype) -> OperandType:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Steps:
-    """The steps that a constant of real numbers was before it was dequantised."""
+class Levels:
+    """The levels that a constant of real numbers was before it was dequantised."""
 
     array: np.ndarray
-    """The steps, of 8 bits or of INT32."""
+    """The levels, of 8 bits or of INT32."""
     scale: np.ndarray
     """One scale, or one for each index along ``axis``."""
     zero_point: np.ndarray
     """As many zero points."""
     axis: int
 
-    def transposed(self, order: Sequence[int]) -> Steps:
+    def transposed(self, order: Sequence[int]) -> Levels:
         """The same with the axes in another order."""
         return replace(self, array=self.array.transpose(order), axis=list(order).index(self.axis))
 
@@ -63,7 +63,7 @@ class Tensor(MaybeConstant):
     ``words``."""
     constant: Constant | None = None
     """The elements of a constant, which may be deferred."""
-    steps: Steps | None = None
+    levels: Levels | None = None
     is_cast: bool = False
     """Whether FLOAT16 has another type's numbers, which are rounded to FLOAT16 if they are cast once more."""
     words: Words | None = None
@@ -90,6 +90,6 @@ class Tensor(MaybeConstant):
         return len(self.shape)
 
 
-def constant(array: Constant, steps: Steps | None = None) -> Tensor:
+def constant(array: Constant, levels: Levels | None = None) -> Tensor:
     """A tensor of these elements."""
-    return Tensor(array.dtype, array.shape, None, array, steps)
+    return Tensor(array.dtype, array.shape, None, array, levels)

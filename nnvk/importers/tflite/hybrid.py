@@ -18,8 +18,8 @@ from nnvk.importers.tflite.context import Context
 
 Op = OperationCode
 
-_STEPS = OperandType(OperandCode.TENSOR_QUANT8_ASYMM_SIGNED, scale=1.0)
-"""Steps of 1: QUANTIZE to it rounds to whole numbers from -128 to 127, halves away from zero."""
+_LEVELS = OperandType(OperandCode.TENSOR_QUANT8_ASYMM_SIGNED, scale=1.0)
+"""Levels of 1: QUANTIZE to it rounds to whole numbers from -128 to 127, halves away from zero."""
 _SMALLEST = 1e-30
 """Ranges are taken to be at least this wide: zeros stay zeros."""
 
@@ -31,7 +31,7 @@ class Rounding:
     axes: tuple[int, ...]
     """The axes that one scale is for; the others have a scale for each index."""
     asymmetric: bool
-    """Whether steps go from the smallest to the largest element, and not as far below 0 as above."""
+    """Whether levels go from the smallest to the largest element, and not as far below 0 as above."""
 
 
 def is_hybrid(source: Value, weights: Value) -> bool:
@@ -42,8 +42,8 @@ def is_hybrid(source: Value, weights: Value) -> bool:
 def real_weights(c: Context, weights: Value) -> Value:
     """Quantised weights of a hybrid kernel as real numbers."""
     if weights.code is OperandCode.TENSOR_QUANT8_ASYMM and weights.is_constant and not weights.type.zero_point:
-        # The oldest hybrid models keep signed steps in a tensor of UINT8.
-        signed = Value(OperandType(_STEPS.code, weights.shape, weights.type.scale), weights.array.view(np.int8))
+        # The oldest hybrid models keep signed levels in a tensor of UINT8.
+        signed = Value(OperandType(_LEVELS.code, weights.shape, weights.type.scale), weights.array.view(np.int8))
         return weights.once("signed", lambda: c.real(signed))
     return c.real(weights)
 
@@ -78,24 +78,24 @@ def _two(c: Context, code: OperationCode, first: Value, second: Value) -> Value:
 
 def _whole(c: Context, value: Value) -> Value:
     """Rounded to whole numbers from -128 to 127."""
-    return c.emit(Op.DEQUANTIZE, c.emit(Op.QUANTIZE, value, out=_STEPS), out=F32)
+    return c.emit(Op.DEQUANTIZE, c.emit(Op.QUANTIZE, value, out=_LEVELS), out=F32)
 
 
 def _symmetric(c: Context, source: Value, axes: np.ndarray) -> Value:
-    """127 steps to the element furthest from 0."""
+    """127 levels to the element furthest from 0."""
     furthest = c.emit(Op.REDUCE_MAX, c.emit(Op.ABS, source, out=F32), axes, True, out=F32)
     extent = _two(c, Op.MAXIMUM, furthest, _scalar(c, _SMALLEST))
-    steps = _whole(c, _two(c, Op.MUL, source, _two(c, Op.DIV, _scalar(c, 127.0), extent)))
-    return _two(c, Op.MUL, steps, _two(c, Op.DIV, extent, _scalar(c, 127.0)))
+    levels = _whole(c, _two(c, Op.MUL, source, _two(c, Op.DIV, _scalar(c, 127.0), extent)))
+    return _two(c, Op.MUL, levels, _two(c, Op.DIV, extent, _scalar(c, 127.0)))
 
 
 def _asymmetric(c: Context, source: Value, axes: np.ndarray) -> Value:
-    """255 steps from the smallest to the largest element, one of which is 0."""
+    """255 levels from the smallest to the largest element, one of which is 0."""
     zero = _scalar(c, 0.0)
     high = _two(c, Op.MAXIMUM, c.emit(Op.REDUCE_MAX, source, axes, True, out=F32), zero)
     low = _two(c, Op.MINIMUM, c.emit(Op.REDUCE_MIN, source, axes, True, out=F32), zero)
     extent = _two(c, Op.MAXIMUM, _two(c, Op.SUB, high, low), _scalar(c, _SMALLEST))
     inverse = _two(c, Op.DIV, _scalar(c, 255.0), extent)
     zero_point = _whole(c, _two(c, Op.SUB, _scalar(c, -128.0), _two(c, Op.MUL, low, inverse)))
-    steps = _whole(c, _two(c, Op.ADD, _two(c, Op.MUL, source, inverse), zero_point))
-    return _two(c, Op.MUL, _two(c, Op.SUB, steps, zero_point), _two(c, Op.DIV, extent, _scalar(c, 255.0)))
+    levels = _whole(c, _two(c, Op.ADD, _two(c, Op.MUL, source, inverse), zero_point))
+    return _two(c, Op.MUL, _two(c, Op.SUB, levels, zero_point), _two(c, Op.DIV, extent, _scalar(c, 255.0)))

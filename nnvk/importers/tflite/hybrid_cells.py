@@ -1,8 +1,8 @@
-"""Recurrent cells of real activations with 8-bit weights, step by step, rounded as TFLite's hybrid kernels round.
+"""Recurrent cells of float activations and 8-bit weights, unrolled, with the rounding of TFLite's hybrid kernels.
 
-In each step a kernel rounds to 8 bits what its weights are multiplied with: the input, an auxiliary input, the output
-state before the step, and what a projection takes. States stay real numbers. NNAPI's operations on sequences have no
-place for the rounding, so that each step is an operation of its own.
+In each time step a kernel rounds the factors of its weights to 8 bits: the input, an auxiliary input, the previous
+output state, and the input of a projection. States stay real numbers. NNAPI's sequence operations cannot do this
+rounding, so each time step becomes separate operations.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from nnvk.importers.tflite.hybrid import Rounding, rounded
 
 Op = OperationCode
 
-_MOST_STEPS = 1024
-"""Steps of a sequence that are written out one by one."""
+_MOST_TIME_STEPS = 1024
+"""The most time steps that are unrolled."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,8 +38,8 @@ class RnnCell:
     asymmetric: bool
     """How activations are rounded: see `Rounding`."""
 
-    def step(self, c: Context, sources: Sequence[Value], states: Sequence[Value]) -> tuple[Value, list[Value]]:
-        """The output of a step and the states after it, of rounded inputs [batches, size] and the states before."""
+    def time_step(self, c: Context, sources: Sequence[Value], states: Sequence[Value]) -> tuple[Value, list[Value]]:
+        """The output of a time step and the new states, from rounded inputs [batches, size] and the previous states."""
         before = rounded(c, states[0], Rounding((1,), self.asymmetric))
         inputs = joined(c, sources), self.weights, self.recurrent, self.bias, before
         state, result = c.emit_many(Op.RNN, *inputs, self.activation, outs=[F32] * 2)
@@ -60,8 +60,8 @@ class LstmCell:
     projection_clip: float
     asymmetric: bool
 
-    def step(self, c: Context, sources: Sequence[Value], states: Sequence[Value]) -> tuple[Value, list[Value]]:
-        """As `RnnCell.step`."""
+    def time_step(self, c: Context, sources: Sequence[Value], states: Sequence[Value]) -> tuple[Value, list[Value]]:
+        """As `RnnCell.time_step`."""
         before, cell = rounded(c, states[0], Rounding((1,), self.asymmetric)), states[1]
         if self.projection is not None:
             sources, before = [*sources, before], c.filled(0, F32, cell.shape)
@@ -94,8 +94,8 @@ def lstm_cell(
 ) -> LstmCell:
     """The cell of the 17 weights of NNAPI's operation and, for each gate, those of an auxiliary input, if there is one.
 
-    What a projection takes is rounded, so that it is an operation of its own. As one without a projection has an
-    output state of its own size, the output state before the step goes in as one more input then, and zeros instead of
+    What a projection takes is rounded, so that it is an operation of its own. As one without a projection has an output
+    state of its own size, the output state before the time step goes in as one more input then, and zeros instead of
     it.
     """
     inputs, recurrent, rest = weights[:4], weights[4:8], weights[8:15]
@@ -123,28 +123,28 @@ def lstm_cell(
 
 
 def once(c: Context, cell: Cell, source: Value, states: Sequence[Value]) -> tuple[Value, list[Value]]:
-    """The output of one step, and the states after it, of an input [batches, size]."""
-    return cell.step(c, [rounded(c, source, Rounding((1,), cell.asymmetric))], states)
+    """The output of one time step, and the states after it, of an input [batches, size]."""
+    return cell.time_step(c, [rounded(c, source, Rounding((1,), cell.asymmetric))], states)
 
 
 def sequence(
     c: Context, cell: Cell, sources: Sequence[Value], states: Sequence[Value], axis: int, *, backwards: bool = False
 ) -> tuple[Value, list[Value]]:
-    """The outputs of all steps along ``axis`` of inputs of rank 3, and the states after the last one."""
+    """The outputs of all time steps along ``axis`` of inputs of rank 3, and the states after the last one."""
     first = sources[0].shape
     for source in sources:
         if len(source.shape) != 3 or source.shape[:2] != first[:2]:
-            raise Unmapped(f"inputs must have rank 3, and the same steps and batches, got {list(source.shape)}")
-    if (count := first[axis]) > _MOST_STEPS:
+            raise Unmapped(f"inputs must have rank 3, and the same time steps and batches, got {list(source.shape)}")
+    if (count := first[axis]) > _MOST_TIME_STEPS:
         raise Unmapped(
-            f"NNAPI rounds no activations within a sequence, and {count} steps are too many to write out, at most "
-            f"{_MOST_STEPS}; round_hybrid=False (--no-round-hybrid) imports it without the rounding"
+            f"NNAPI rounds no activations within a sequence, and {count} time steps are too many to write out, at most "
+            f"{_MOST_TIME_STEPS}; round_hybrid=False (--no-round-hybrid) imports it without the rounding"
         )
     parts = [unpacked(c, rounded(c, source, Rounding((2,), cell.asymmetric)), axis) for source in sources]
-    steps = list(zip(*parts, strict=True))
+    time_steps = list(zip(*parts, strict=True))
     results = []
-    for step in reversed(steps) if backwards else steps:
-        result, states = cell.step(c, step, states)
+    for time_step in reversed(time_steps) if backwards else time_steps:
+        result, states = cell.time_step(c, time_step, states)
         results.append(result)
     return c.emit(Op.PACK, axis, *(results[::-1] if backwards else results), out=F32), list(states)
 

@@ -37,7 +37,7 @@ from nnvk.importers.tflite.resizing import resized
 from nnvk.importers.tflite.schema import HEAD, HEAD_OF_OTHERS, File, Operator, SignatureDef, Subgraph, Tensor, is_model
 from nnvk.importers.tflite.variables import Kept, Variables
 from nnvk.types.codes import OperandCode
-from nnvk.types.operand import STEP_CODES, Shape
+from nnvk.types.operand import QUANTISED_CODES, Shape
 
 _MAX_DEPTH = 16
 """How deep subgraphs may be nested."""
@@ -251,7 +251,7 @@ def _port(tensor: Tensor, value: Value, in_words: bool = False) -> Port:
 
 def _is_alike(before: Value, after: Value) -> bool:
     """Whether a variable's value can be the one before of the next execution."""
-    has_scale = before.code in STEP_CODES
+    has_scale = before.code in QUANTISED_CODES
     return (before.code, before.shape) == (after.code, after.shape) and (
         not has_scale or same_quantisation(before.type, after.type)
     )
@@ -493,7 +493,7 @@ class Builder(Recovery[Operator, int]):
             raise Unmapped(f"its output {tensor} has a value already")
         declared = operand_type(tensor)
         if value.code is not declared.code or (
-            value.code in STEP_CODES and not same_quantisation(value.type, declared)
+            value.code in QUANTISED_CODES and not same_quantisation(value.type, declared)
         ):
             value = c.quantized(value, declared)
         if value.code is not declared.code:

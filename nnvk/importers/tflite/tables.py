@@ -1,7 +1,7 @@
-"""Operators on single quantised elements, as TFLite computes them: the result of each step, for TABLE_LOOKUP.
+"""Operators on single quantised elements, as TFLite computes them: the result of each level, for TABLE_LOOKUP.
 
-TFLite has tables for some of them, of 16-bit steps with interpolation, and rescales integers in others. All of that is
-done here, once for each step that an input can have.
+TFLite has tables for some of them, of 16-bit levels with interpolation, and rescales integers in others. All of that is
+done here, once for each level that an input can have.
 """
 
 from __future__ import annotations
@@ -30,29 +30,29 @@ _ALL_16 = np.float32(65536)
 
 
 def are_bytes(*types: OperandType) -> bool:
-    """Whether elements of all types are steps of 8 bits."""
+    """Whether elements of all types are 8-bit levels."""
     return {type_.code for type_ in types} <= _BYTES
 
 
-def are_steps(*types: OperandType) -> bool:
-    """Whether elements of all types are steps of 8 bits or 16."""
+def are_quantised(*types: OperandType) -> bool:
+    """Whether elements of all types are 8-bit levels or 16."""
     return {type_.code for type_ in types} <= {*_BYTES, _WIDE}
 
 
 def has_table(source: OperandType, out: OperandType) -> bool:
-    """Whether a table can take steps of one type to steps of another: both have 8 bits, or 16."""
+    """Whether a table can take levels of one type to levels of another: both have 8 bits, or 16."""
     return {source.code, out.code} <= _BYTES or source.code is out.code is _WIDE
 
 
-def look_up(c: Context, source: Value, out: OperandType, steps: Callable[[np.ndarray], np.ndarray]) -> Value:
-    """A TABLE_LOOKUP. ``steps`` gives the results of steps, int64; they saturate."""
+def look_up(c: Context, source: Value, out: OperandType, levels: Callable[[np.ndarray], np.ndarray]) -> Value:
+    """A TABLE_LOOKUP. ``levels`` gives the results of levels, int64; they saturate."""
     dtype, out = source.type.dtype, out.with_dimensions(())
     entries = 1 << 8 * dtype.itemsize
 
     def make() -> np.ndarray:
         every = np.arange(entries).astype(f"u{dtype.itemsize}").view(dtype)
         with np.errstate(all="ignore"):  # infinity is a result, as in C
-            return _saturated(steps(every.astype(np.int64)), out)
+            return _saturated(levels(every.astype(np.int64)), out)
 
     table = c.computed((entries,), out, make)
     return c.emit(ExtendedOperationCode.TABLE_LOOKUP, source, table, out=out)
@@ -62,17 +62,17 @@ def look_up(c: Context, source: Value, out: OperandType, steps: Callable[[np.nda
 
 
 def real_function(source: OperandType, out: OperandType, function: Function) -> Callable[[np.ndarray], np.ndarray]:
-    """Steps by a function of real numbers: exact for 8 bits, of 16 bits by a table with interpolation."""
+    """Levels by a function of real numbers: exact for 8 bits, of 16 bits by a table with interpolation."""
     scale, out_scale = np.float32(source.scale), np.float32(out.scale)
 
-    def each(steps: np.ndarray) -> np.ndarray:
-        numbers = function(scale * (steps - source.zero_point).astype(np.float32)) * (np.float32(1) / out_scale)
+    def each(levels: np.ndarray) -> np.ndarray:
+        numbers = function(scale * (levels - source.zero_point).astype(np.float32)) * (np.float32(1) / out_scale)
         return _saturated(round_half_away(numbers.astype(np.float64)) + out.zero_point, out)
 
-    def between(steps: np.ndarray) -> np.ndarray:
+    def between(levels: np.ndarray) -> np.ndarray:
         low, high = (np.float32(bound) for bound in limits(_WIDE))
         factor = _ALL_16 / (out_scale * high - out_scale * low)
-        return interpolated(steps, interpolation_table(function, scale * low, scale * high, factor))
+        return interpolated(levels, interpolation_table(function, scale * low, scale * high, factor))
 
     return between if source.code is _WIDE else each
 
@@ -140,35 +140,35 @@ def rescaled(
     low: float = -math.inf,
     high: float = math.inf,
 ) -> Callable[[np.ndarray], np.ndarray]:
-    """Steps in another quantisation, with two roundings. ``function`` is of steps from the zero point.
+    """Levels in another quantisation, with two roundings. ``function`` is of levels from the zero point.
 
     ``ratio`` is that of the scales; ``low`` and ``high`` are real numbers that results are clipped to.
     """
     multiplier = quantize_multiplier(ratio)
-    lowest, highest = _step(low, out), _step(high, out)
+    lowest, highest = _level(low, out), _level(high, out)
 
-    def steps(given: np.ndarray) -> np.ndarray:
+    def levels(given: np.ndarray) -> np.ndarray:
         moved = multiply_by_quantized_multiplier(function(given - source.zero_point), *multiplier) + out.zero_point
         clipped: np.ndarray = np.clip(moved, lowest, highest)
         return clipped
 
-    return steps
+    return levels
 
 
 def requantized(c: Context, source: Value, out: OperandType) -> Value:
-    """Steps of 8 or 16 bits in another quantisation, of 8 or 16 bits."""
+    """Levels of 8 or 16 bits in another quantisation, of 8 or 16 bits."""
     if source.code is out.code and same_quantisation(source.type, out):
         return source
     ratio = _double_ratio(source.type, out)
     if has_table(source.type, out):
         return look_up(c, source, out, rescaled(source.type, out, ratio))
     source = _widened(c, source)
-    steps = rescaled(source.type, out, ratio)
-    return c.quantized(look_up(c, source, _wide(out), lambda given: steps(given) - out.zero_point), out)
+    levels = rescaled(source.type, out, ratio)
+    return c.quantized(look_up(c, source, _wide(out), lambda given: levels(given) - out.zero_point), out)
 
 
 def _wide(type_: OperandType) -> OperandType:
-    """The 16-bit type whose steps are those of a type of 8 bits, from the zero point."""
+    """The 16-bit type whose levels are those of a type of 8 bits, from the zero point."""
     return OperandType(_WIDE, scale=type_.scale)
 
 
@@ -187,14 +187,14 @@ def squared_difference(c: Context, first: Value, second: Value, out: OperandType
 
     def moved(value: Value) -> Value:
         multiplier = quantize_multiplier(float32(value.type.scale) / twice_largest)
-        steps = _widened(c, value)
-        return look_up(c, steps, between, lambda given: multiply_by_quantized_multiplier(given << 7, *multiplier))
+        levels = _widened(c, value)
+        return look_up(c, levels, between, lambda given: multiply_by_quantized_multiplier(given << 7, *multiplier))
 
     difference = c.emit(Op.SUB, moved(first), moved(second), NONE, out=between)
     multiplier = quantize_multiplier(twice_largest**2 / float32(16384 * float32(out.scale)))
 
-    def squared(steps: np.ndarray) -> np.ndarray:
-        result = multiply_by_quantized_multiplier(steps * steps, *multiplier) + out.zero_point
+    def squared(levels: np.ndarray) -> np.ndarray:
+        result = multiply_by_quantized_multiplier(levels * levels, *multiplier) + out.zero_point
         return _saturated(result, out) - out.zero_point
 
     return c.quantized(look_up(c, difference, _wide(out), squared), out)
@@ -203,19 +203,19 @@ def squared_difference(c: Context, first: Value, second: Value, out: OperandType
 def comparable(c: Context, first: Value, second: Value) -> tuple[Value, Value]:
     """Two tensors of 8 bits that compare as TFLite compares them: in 256ths, which rescaling rounds twice.
 
-    They are real numbers, the places of the rescaled steps in their order, where that differs from the order of the
-    numbers that the steps stand for.
+    They are real numbers, the places of the rescaled levels in their order, where that differs from the order of the
+    numbers that the levels stand for.
     """
     values = first, second
     if any(value.type.scale >= 1 for value in values):
         return values  # TFLite has no multiplier for them
     rescalings = [_in_256ths(value.type) for value in values]
-    steps = [_steps_from_zero(value.type) for value in values]
-    numbers = [own.astype(np.float32) * np.float32(value.type.scale) for own, value in zip(steps, values, strict=True)]
-    rescaled_steps = [rescale(own) for own, rescale in zip(steps, rescalings, strict=True)]
-    if np.array_equal(_order(*numbers), _order(*rescaled_steps)):
+    levels = [_levels_from_zero(value.type) for value in values]
+    numbers = [own.astype(np.float32) * np.float32(value.type.scale) for own, value in zip(levels, values, strict=True)]
+    rescaled_levels = [rescale(own) for own, rescale in zip(levels, rescalings, strict=True)]
+    if np.array_equal(_order(*numbers), _order(*rescaled_levels)):
         return values
-    places = np.unique(np.concatenate(rescaled_steps))
+    places = np.unique(np.concatenate(rescaled_levels))
     whole = OperandType(_WIDE, scale=1.0)
 
     def placed(value: Value, rescale: Callable[[np.ndarray], np.ndarray]) -> Value:
@@ -226,13 +226,13 @@ def comparable(c: Context, first: Value, second: Value) -> tuple[Value, Value]:
 
 
 def _in_256ths(type_: OperandType) -> Callable[[np.ndarray], np.ndarray]:
-    """The rescaling of steps from the zero point that comparisons begin with."""
+    """The rescaling of levels from the zero point that comparisons begin with."""
     multiplier = quantize_multiplier(float32(type_.scale))
-    return lambda steps: multiply_by_quantized_multiplier(steps << 8, *multiplier)
+    return lambda levels: multiply_by_quantized_multiplier(levels << 8, *multiplier)
 
 
-def _steps_from_zero(type_: OperandType) -> np.ndarray:
-    """All steps of a type of 8 bits, from the zero point, int64."""
+def _levels_from_zero(type_: OperandType) -> np.ndarray:
+    """All levels of a type of 8 bits, from the zero point, int64."""
     low, high = limits(type_.code)
     return np.arange(low, high + 1) - type_.zero_point
 
@@ -243,15 +243,15 @@ def _order(first: np.ndarray, second: np.ndarray) -> np.ndarray:
     return order
 
 
-def _saturated(steps: np.ndarray, type_: OperandType) -> np.ndarray:
+def _saturated(levels: np.ndarray, type_: OperandType) -> np.ndarray:
     low, high = limits(type_.code)
-    saturated: np.ndarray = np.clip(steps, low, high)
+    saturated: np.ndarray = np.clip(levels, low, high)
     return saturated
 
 
-def _step(number: float, type_: OperandType) -> int:
+def _level(number: float, type_: OperandType) -> int:
     low, high = limits(type_.code)
     if math.isinf(number):
         return high if number > 0 else low
-    step = type_.zero_point + int(round_half_away(np.array(np.float32(number) / np.float32(type_.scale), np.float64)))
-    return min(max(step, low), high)
+    level = type_.zero_point + int(round_half_away(np.array(np.float32(number) / np.float32(type_.scale), np.float64)))
+    return min(max(level, low), high)

@@ -1,8 +1,9 @@
-"""UNIDIRECTIONAL_SEQUENCE_LSTM of 16-bit activations with 8-bit weights, of operations on 16-bit steps.
+"""UNIDIRECTIONAL_SEQUENCE_LSTM of 16-bit activations with 8-bit weights, as operations on 16-bit levels.
 
-TFLite's converter writes it and TFLite Micro computes it; TFLite itself refuses it. It is the plain cell: gates are
-numbers of 2^-12, what squashes them gives numbers of 2^-15, and sums saturate. Results are TFLite Micro's, bit for bit
-where the scale of the output is a power of two. Elsewhere a few are a step off: MUL divides by it in single precision.
+TFLite's converter writes this cell and TFLite Micro computes it, but TFLite itself refuses it. It is the plain cell.
+The sums of the gates have scale 2^-12, the results of LOGISTIC and TANH have scale 2^-15, and sums saturate. If the
+scale of the output is a power of two, the results are TFLite Micro's bit for bit. Otherwise a few differ by one level,
+because MUL divides by the scale in single precision.
 """
 
 from __future__ import annotations
@@ -22,11 +23,11 @@ from nnvk.types.operand import ChannelQuant
 
 Op = OperationCode
 
-MOST_STEPS = 256
-"""Steps of a sequence that are written out one by one."""
-_STEPS = OperandCode.TENSOR_QUANT16_SYMM
-_GATE = OperandType(_STEPS, scale=2.0**-12)
-_SQUASHED = OperandType(_STEPS, scale=2.0**-15)
+MOST_TIME_STEPS = 256
+"""The most time steps that are unrolled."""
+_INT16 = OperandCode.TENSOR_QUANT16_SYMM
+_GATE = OperandType(_INT16, scale=2.0**-12)
+_SQUASHED = OperandType(_INT16, scale=2.0**-15)
 # The order of gates in products: those that are squashed alike are neighbours. As positions of the operator's inputs
 # from the first of four on, which are input, forget, cell, output.
 _ORDER = (0, 1, 3, 2)
@@ -35,7 +36,7 @@ _OUTPUT_STATE, _CELL_STATE, _NORMS = 18, 19, range(20, 24)
 
 
 def sequence(c: Context, options: Any) -> Value:
-    """All steps of a sequence; what the inputs contribute to the gates is one product."""
+    """All time steps of a sequence. One product computes the contribution of the inputs to the gates."""
     source, hidden, cell = c.input(0), c.input(_OUTPUT_STATE), c.input(_CELL_STATE)
     _check(c, options)
     axis = 0 if options.TimeMajor() else 1
@@ -47,7 +48,7 @@ def sequence(c: Context, options: Any) -> Value:
     results = []
     for own in unpacked(c, gates, axis):
         before = _product(c, hidden, recurrent, nothing)
-        hidden, cell = _step(c, options, _add(c, own, c.reshape(before, own.shape), _GATE), hidden.type, cell)
+        hidden, cell = _time_step(c, options, _add(c, own, c.reshape(before, own.shape), _GATE), hidden.type, cell)
         results.append(hidden)
     c.update(_OUTPUT_STATE, hidden)
     c.update(_CELL_STATE, cell)
@@ -63,10 +64,10 @@ def _check(c: Context, options: Any) -> None:
             raise bad_data(f"a cell of INT16 has no peephole, projection or normalisation, got input {position}")
     for position, rank in ((0, 3), (_OUTPUT_STATE, 2), (_CELL_STATE, 2)):
         value = c.input(position)
-        if value.code is not _STEPS or len(value.shape) != rank:
+        if value.code is not _INT16 or len(value.shape) != rank:
             raise bad_data(f"input {position} must be of INT16 and rank {rank}, got {value.type}")
-    if (count := c.input(0).shape[0 if options.TimeMajor() else 1]) > MOST_STEPS:
-        raise bad_data(f"{count} steps of a cell of INT16 are too many to write out, at most {MOST_STEPS}")
+    if (count := c.input(0).shape[0 if options.TimeMajor() else 1]) > MOST_TIME_STEPS:
+        raise bad_data(f"{count} time steps of a cell of INT16 are too many to write out, at most {MOST_TIME_STEPS}")
 
 
 def _joined(c: Context, first: int) -> Value:
@@ -108,8 +109,8 @@ def _multiply(c: Context, left: Value, right: Value, type: OperandType) -> Value
     return c.emit(Op.MUL, left, right, FuseCode.NONE, out=type)
 
 
-def _step(c: Context, options: Any, gates: Value, hidden: OperandType, cell: Value) -> tuple[Value, Value]:
-    """The states after a step, with what has entered the gates."""
+def _time_step(c: Context, options: Any, gates: Value, hidden: OperandType, cell: Value) -> tuple[Value, Value]:
+    """The states after a time step. ``gates``: the complete sums of the gates."""
     batches, units = cell.shape
     hidden, kept = (OperandType(type_.code, scale=type_.scale) for type_ in (hidden, cell.type))
 
@@ -126,9 +127,9 @@ def _step(c: Context, options: Any, gates: Value, hidden: OperandType, cell: Val
 
 
 def _clipped(c: Context, value: Value, clip: float) -> Value:
-    """Steps between two numbers, which are whole steps towards 0."""
+    """Clip to the levels of two real numbers, rounded towards 0."""
     most = int(min(np.float32(clip) / np.float32(value.type.scale), np.float32(32767)))
     type_ = value.type.with_dimensions(())
-    for code, step in ((Op.MINIMUM, most), (Op.MAXIMUM, -most)):
-        value = c.emit(code, value, c.constant(np.array([step], np.int16), type_), out=type_)
+    for code, level in ((Op.MINIMUM, most), (Op.MAXIMUM, -most)):
+        value = c.emit(code, value, c.constant(np.array([level], np.int16), type_), out=type_)
     return value

@@ -39,12 +39,12 @@ def _infer(call: Call) -> list[Shape]:
 
 def _points(start: np.ndarray, extent: np.ndarray, bins: int, ratio: int) -> tuple[np.ndarray, np.ndarray]:
     """Points of a bin along an axis, of each region, and where they are: [regions, bins, points]."""
-    step = extent / np.float32(bins)
-    counts = np.full(len(step), ratio) if ratio else np.where(step > 0, np.ceil(step), 0)
+    pitch = extent / np.float32(bins)
+    counts = np.full(len(pitch), ratio) if ratio else np.where(pitch > 0, np.ceil(pitch), 0)
     counts = np.minimum(counts, MOST_POINTS + 1).astype(np.int64)
     number = np.arange(min(int(counts.max(initial=0)), MOST_POINTS), dtype=np.float32) + np.float32(0.5)
-    inside = number * step[:, None] / np.maximum(counts, 1).astype(np.float32)[:, None]
-    first = start[:, None] + np.arange(bins, dtype=np.float32) * step[:, None]
+    inside = number * pitch[:, None] / np.maximum(counts, 1).astype(np.float32)[:, None]
+    first = start[:, None] + np.arange(bins, dtype=np.float32) * pitch[:, None]
     return counts, first[:, :, None] + inside[:, None, :]
 
 

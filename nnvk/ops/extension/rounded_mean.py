@@ -1,4 +1,4 @@
-"""ROUNDED_MEAN: MEAN of 8-bit steps as TensorFlow Lite has it, to the nearest step. NNAPI's own drops the fraction."""
+"""ROUNDED_MEAN: MEAN of 8-bit tensors, rounded to the nearest level as in TensorFlow Lite. NNAPI's MEAN truncates."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from nnvk.types.extension import ExtendedOperationCode
 
 def _rounded_mean(call: Call) -> np.ndarray:
     zero_point = call.input.zero_point
-    # Exact: the sums of steps stay far below 2^53. Rounded about the zero point, as the real values would be.
+    # Exact: the sums of levels stay far below 2^53. Rounded about the zero point, as the real values would be.
     sums = (call.input.data.astype(np.int64) - zero_point).sum(axis=reduced_axes(call))
     rounded = round_half_away(sums / reduced_count(call)) + zero_point
     return saturate(rounded, call.output).reshape(call.output.shape)

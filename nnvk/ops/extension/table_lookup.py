@@ -1,4 +1,4 @@
-"""TABLE_LOOKUP: any function of quantised elements, by a table that has the result of each step."""
+"""TABLE_LOOKUP: any function of quantised elements, by a table that has the result of each level."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def _check(call: Call) -> None:
 
 
 def _table_lookup(call: Call) -> np.ndarray:
-    """A step's entry is at its bits, read as a number that is not negative."""
+    """A level's entry is at its bits, read as a number that is not negative."""
     source = call.input.data
     found: np.ndarray = call.table.data[source.view(f"u{source.dtype.itemsize}")]
     return found

@@ -36,17 +36,17 @@ struct Sum { ivec4 open; };
 const int input_zero = 0x8000, weight_zero = 0x80;
 #elif defined(DTYPE_Q16)
 #ifdef ARITHMETIC_FLOAT
-#define STEP4 vec4
+#define LEVEL4 vec4
 #else
-#define STEP4 ivec4
+#define LEVEL4 ivec4
 #endif
-#define STEPS_OF(words) STEP4(ivec4(ivec2(words) << 16 >> 16, ivec2(words) >> 16))    // 0 and 2, 1 and 3
+#define LEVELS_OF(words) LEVEL4(ivec4(ivec2(words) << 16 >> 16, ivec2(words) >> 16))    // 0 and 2, 1 and 3
 #ifdef TILE_SUBGROUP
 #define INPUT4 uvec2    // as in memory: fewer shuffles, and factors are known to fit into 16 bits
 #else
-#define INPUT4 STEP4
+#define INPUT4 LEVEL4
 #endif
-struct Weights4 { STEP4 steps[4]; };
+struct Weights4 { LEVEL4 rows[4]; };
 struct Sum {
     ivec4 open;
     ivec4 low;     // carried, 16 bits of each time,
@@ -59,7 +59,7 @@ struct Sum { ivec4 open; };
 #elif defined(BYTES_AS_FLOATS)
 #define INPUT4 vec4
 #define SUM float
-struct Weights4 { vec4 steps[4]; };
+struct Weights4 { vec4 rows[4]; };
 struct Sum { vec4 open; ivec4 carried; };
 #elif defined(ARITHMETIC_HALF)
 #define FACTOR float16_t
@@ -67,7 +67,7 @@ struct Sum { vec4 open; ivec4 carried; };
 #define INPUT4 f16vec4
 #define FACTORS_OF(words) native_halves(words)
 #define WEIGHTS_OF(words) FACTORS_OF(words)
-struct Weights4 { f16vec4 steps[4]; };
+struct Weights4 { f16vec4 rows[4]; };
 struct Sum { f16vec4 open; vec4 carried; };
 #else
 #define FACTOR ACC
@@ -75,7 +75,7 @@ struct Sum { f16vec4 open; vec4 carried; };
 #define INPUT4 ACC4
 #define FACTORS_OF(four) DECODE4_WITH(four, 0u)
 #define WEIGHTS_OF(four) FROM_WEIGHT4(four)
-struct Weights4 { ACC4 steps[4]; };
+struct Weights4 { ACC4 rows[4]; };
 struct Sum { ACC4 open; };
 #endif
 
@@ -140,7 +140,7 @@ INPUT4 input_of(LOADED4 loaded, Zeros zeros) {
 #elif defined(DTYPE_Q16) && defined(TILE_SUBGROUP)
     return loaded;
 #elif defined(DTYPE_Q16)
-    return STEPS_OF(loaded);
+    return LEVELS_OF(loaded);
 #elif defined(ARITHMETIC_DOT)
     return loaded ^ zeros.sign_mask;
 #elif defined(BYTES_AS_FLOATS)
@@ -183,17 +183,17 @@ Weights4 weights_of(uvec4 words, Zeros zeros) {
 #if defined(ARITHMETIC_INT8)
     Weights4 weights;
     [[unroll]] for (uint k = 0; k < 4u; k++)
-        weights.steps[k] = vec4(ivec4((words >> (8u * k)) & 0xffu) - zeros.weights);
+        weights.rows[k] = vec4(ivec4((words >> (8u * k)) & 0xffu) - zeros.weights);
     return weights;
 #elif defined(ARITHMETIC_DOT)
     return Weights4(words);
 #elif defined(DTYPE_Q16)
     ivec4 bytes = ivec4(words ^ 0x80808080u);
-    return Weights4(STEP4[](STEP4(bytes << 24 >> 24), STEP4(bytes << 16 >> 24), STEP4(bytes << 8 >> 24), STEP4(bytes >> 24)));
+    return Weights4(LEVEL4[](LEVEL4(bytes << 24 >> 24), LEVEL4(bytes << 16 >> 24), LEVEL4(bytes << 8 >> 24), LEVEL4(bytes >> 24)));
 #else
     Weights4 weights;
     [[unroll]] for (uint k = 0; k < 4u; k++)
-        weights.steps[k] = vec4(ivec4((words ^ TOPS[k]) & MASKS[k])) - zeros.weights[k];
+        weights.rows[k] = vec4(ivec4((words ^ TOPS[k]) & MASKS[k])) - zeros.weights[k];
     return weights;
 #endif
 }
@@ -220,19 +220,19 @@ void add_products(inout Sum sum, INPUT4 inputs, Weights4 weights) {
     sum.open += ivec4((dots_of_bytes(inputs.x, weights.outputs) << 8) + dots_of_bytes(inputs.y, weights.outputs));
 #elif defined(DTYPE_Q16)
 #ifdef TILE_SUBGROUP
-    STEP4 steps = STEPS_OF(inputs);
+    LEVEL4 levels = LEVELS_OF(inputs);
 #else
-    STEP4 steps = inputs;
+    LEVEL4 levels = inputs;
 #endif
     [[unroll]] for (uint o = 0; o < 4u; o++) {
 #ifdef ARITHMETIC_FLOAT
-        float part = weights.steps[0][o] * steps.x;
+        float part = weights.rows[0][o] * levels.x;
 #else
-        int part = sum.open[o] + weights.steps[0][o] * steps.x;
+        int part = sum.open[o] + weights.rows[0][o] * levels.x;
 #endif
-        part = multiply_add(weights.steps[1][o], steps.z, part);
-        part = multiply_add(weights.steps[2][o], steps.y, part);
-        part = multiply_add(weights.steps[3][o], steps.w, part);
+        part = multiply_add(weights.rows[1][o], levels.z, part);
+        part = multiply_add(weights.rows[2][o], levels.y, part);
+        part = multiply_add(weights.rows[3][o], levels.w, part);
 #ifdef ARITHMETIC_FLOAT
         sum.open[o] += int(part);
 #else
@@ -245,7 +245,7 @@ void add_products(inout Sum sum, INPUT4 inputs, Weights4 weights) {
     // The loop adds each product immediately, output by output: SwiftShader's compiler keeps pending values in memory.
     [[unroll]] for (uint o = 0; o < 4u; o++) {
         SUM open = sum.open[o];
-        [[unroll]] for (uint k = 0; k < 4u; k++) open = multiply_add(weights.steps[k][o], inputs[k], open);
+        [[unroll]] for (uint k = 0; k < 4u; k++) open = multiply_add(weights.rows[k][o], inputs[k], open);
         sum.open[o] = open;
     }
 #endif

@@ -19,7 +19,7 @@ layout(constant_id = 9) const uint ACROSS = 8;
 
 #ifdef TILE_QUADS
 const uint SHARE = 4;
-#define SWAPPED(value, j) \
+#define SWAPPED(value, j)                                                \
     ((j) == 0u ? (value) : (j) == 1u ? subgroupQuadSwapHorizontal(value) \
      : (j) == 2u ? subgroupQuadSwapVertical(value) : subgroupQuadSwapDiagonal(value))
 #else
@@ -38,7 +38,7 @@ const uint EXACT_ROUNDS = EXACT_VEC4S / ROUND_VEC4S;
 // `weights_words`.
 struct Columns {
     uint first;
-    uint step;    // from a vec4 of K to the next
+    uint stride;    // from a vec4 of K to the next
 };
 
 Columns columns_of(Part part, uint four, uint vec4s) {
@@ -60,7 +60,7 @@ Columns columns_of(Part part, uint four, uint vec4s) {
 
 // The place where a tap's weights begin.
 uint tap_weights(Columns columns, uint tap) {
-    return columns.first + (PACKED ? tap * divide_up(depth, 4u) * columns.step : tap * depth * (columns.step / 4u));
+    return columns.first + (PACKED ? tap * divide_up(depth, 4u) * columns.stride : tap * depth * (columns.stride / 4u));
 }
 
 // The weights of four elements of K; elements past `depth` are zeros.
@@ -75,14 +75,14 @@ Weights4 load_weights(uint at, Columns columns, uint c, Zeros zeros) {
 #if !defined(ARITHMETIC_DOT) && !defined(ARITHMETIC_INT8)    // these are always packed
     [[unroll]] for (uint k = 0; k < 4u; k++) {
         bool inside = any(bvec2(SPAN != 1u, c + k < depth));
-        uint from = mix(columns.first, at + k * (columns.step / 4u), inside);
+        uint from = mix(columns.first, at + k * (columns.stride / 4u), inside);
 #if defined(BYTES_AS_FLOATS)
-        vec4 step = vec4(unpack_bytes(weights_words_at(from), weight_sign_mask)) - zeros.weights;
-        loaded.steps[k] = mix(vec4(0.0), step, bvec4(inside));
+        vec4 row = vec4(unpack_bytes(weights_words_at(from), weight_sign_mask)) - zeros.weights;
+        loaded.rows[k] = mix(vec4(0.0), row, bvec4(inside));
 #elif defined(DTYPE_Q16)
-        loaded.steps[k] = mix(STEP4(0), STEP4(unpack_signed_bytes(weights_words_at(from))), bvec4(inside));
+        loaded.rows[k] = mix(LEVEL4(0), LEVEL4(unpack_signed_bytes(weights_words_at(from))), bvec4(inside));
 #else
-        loaded.steps[k] = mix(INPUT4(0), WEIGHTS_OF(weights_at(from)), bvec4(inside));
+        loaded.rows[k] = mix(INPUT4(0), WEIGHTS_OF(weights_at(from)), bvec4(inside));
 #endif
     }
 #endif
@@ -130,7 +130,7 @@ void main() {
     [[unroll]] for (uint i = 0; i < LOADS; i++) addresses[i] = tap_address(part, windows[i], ky, kx);
     uint at[MAX_VEC4S];
     [[unroll]] for (uint f = 0; f < VEC4S; f++)
-        at[f] = tap_weights(columns[f], tap_number(part, ky, kx)) + c * ROUND_VEC4S * columns[f].step;
+        at[f] = tap_weights(columns[f], tap_number(part, ky, kx)) + c * ROUND_VEC4S * columns[f].stride;
     for (uint done = own.first; done < own.end; done += EXACT_ROUNDS) {
         uint end = min(own.end - done, EXACT_ROUNDS);
         for (uint k = 0; k < end; k++) {
@@ -152,7 +152,7 @@ void main() {
             [[unroll]] for (uint w = 0; w < ROUND_VEC4S; w++) {
                 [[unroll]] for (uint f = 0; f < VEC4S; f++) {
                     weight[w][f] = load_weights(at[f], columns[f], channel + w * 4u, zeros);
-                    at[f] += columns[f].step;
+                    at[f] += columns[f].stride;
                     weight_counts[f] = count_weights(weight_counts[f], weight[w][f]);
                 }
             }

@@ -36,12 +36,12 @@ const uint MAX_TOGETHER = 4;
 const uint ADDED = ROUND < STAGE ? ROUND : STAGE;    // vec4s of K before sums are carried
 
 #ifdef WEIGHTS_ARE_BYTES
-const uint STEPS = 1;    // vectors of weights of a vec4 of K for four output channels
+const uint VECTORS = 1;    // vectors of weights of a vec4 of K for four output channels
 #else
-const uint STEPS = 4;
+const uint VECTORS = 4;
 #endif
-const uint BLOCK_LINE = STEPS * (BLOCK / 4);           // of a block in memory
-const uint WEIGHTS = STAGE * STEPS * QUADS;
+const uint BLOCK_LINE = VECTORS * (BLOCK / 4);           // of a block in memory
+const uint WEIGHTS = STAGE * VECTORS * QUADS;
 const uint WEIGHT_LOADS = (WEIGHTS + LOADERS - 1) / LOADERS;
 
 #include "split_k.glsl"
@@ -109,14 +109,14 @@ uint first_weight(Part part, uint block, uint number) {
 uint weight_at(uint first, uint four, uint number) {
     if (WEIGHT_LAYOUT == IN_BLOCKS) return first + four * BLOCK_LINE;
     if (WEIGHT_LAYOUT == BY_OUTPUTS) return first + four;
-    uint step = four * 4u + number / QUADS % 4u;
-    if (!WHOLE_STAGES) step = min(step, depth - 1u);
-    return first + step * weight_row(out_channels / 4u);
+    uint row = four * 4u + number / QUADS % 4u;
+    if (!WHOLE_STAGES) row = min(row, depth - 1u);
+    return first + row * weight_row(out_channels / 4u);
 }
 
 // Whether a load of a stage is past the end of K.
-bool is_past(uint step, uint steps, uint number) {
-    return WEIGHT_LAYOUT == BY_K ? step * 4u + number / QUADS >= depth : step + weight_four(number) >= steps;
+bool is_past(uint stage, uint vec4s, uint number) {
+    return WEIGHT_LAYOUT == BY_K ? stage * 4u + number / QUADS >= depth : stage + weight_four(number) >= vec4s;
 }
 
 // The integral part of n / by for numbers below 2^20, from 1 / by. It is exact, and cheaper than an integer division.
@@ -129,8 +129,8 @@ void locate_taps(inout Source source, Part part, Window windows[MAX_LOADS]) {
 
 // Set the source of an invocation's loads for the stage that begins at a vec4 of K. `inverses` are those of the vec4s
 // of channels and of the taps of a row.
-void locate(inout Source source, Part part, Window windows[MAX_LOADS], uint step, uint steps, uint quads, vec2 inverses) {
-    uint here = WHOLE_STAGES ? step : min(step + gl_LocalInvocationIndex % STAGE, steps - 1u), tap = 0u;
+void locate(inout Source source, Part part, Window windows[MAX_LOADS], uint stage, uint vec4s, uint quads, vec2 inverses) {
+    uint here = WHOLE_STAGES ? stage : min(stage + gl_LocalInvocationIndex % STAGE, vec4s - 1u), tap = 0u;
     source.tap = uvec2(0u);
     if (!ONE_TAP) {
         tap = divided(here, inverses.x);
@@ -141,7 +141,7 @@ void locate(inout Source source, Part part, Window windows[MAX_LOADS], uint step
     if (WHOLE_STAGES) source.channel += gl_LocalInvocationIndex % STAGE * 4u;
     locate_taps(source, part, windows);
     [[unroll]] for (uint i = 0; i < WEIGHT_LOADS; i++) {
-        uint four = WHOLE_STAGES ? step : min(step + weight_four(weight_of(i)), steps - 1u);
+        uint four = WHOLE_STAGES ? stage : min(stage + weight_four(weight_of(i)), vec4s - 1u);
         if (SPLIT == PHASES) {
             uint of = divided(four, inverses.x), down = divided(of, inverses.y);
             four += (tap_number(part, down, of - down * part.taps.y) - of) * quads;
@@ -162,11 +162,11 @@ void locate_next_tap(inout Source source, Part part, Window windows[MAX_LOADS], 
 }
 
 // Load the share. Elements past the end of K are zeros.
-void fetch(out Share share, Source source, uint firsts[MAX_LOADS], uint step, uint steps) {
+void fetch(out Share share, Source source, uint firsts[MAX_LOADS], uint stage, uint vec4s) {
     [[unroll]] for (uint i = 0; i < LOADS; i++) share.inputs[i] = load_anything(source.taps[i], source.channel, 0u);
     [[unroll]] for (uint i = 0; i < WEIGHT_LOADS; i++) {
         share.weights[i] = weights_at(weight_at(firsts[i], source.weights[i], weight_of(i)));
-        if (!WHOLE_STAGES && is_past(step, steps, weight_of(i))) share.weights[i] = WEIGHTS4(0);
+        if (!WHOLE_STAGES && is_past(stage, vec4s, weight_of(i))) share.weights[i] = WEIGHTS4(0);
     }
 }
 
@@ -176,10 +176,10 @@ Weights4 staged_weights(uint at, Zeros zeros) {
     return weights_of(stage_weights[at], zeros);
 #else
     Weights4 weights, turned;
-    [[unroll]] for (uint k = 0; k < 4u; k++) weights.steps[k] = WEIGHTS_OF(stage_weights[at + k * QUADS]);
+    [[unroll]] for (uint k = 0; k < 4u; k++) weights.rows[k] = WEIGHTS_OF(stage_weights[at + k * QUADS]);
     if (WEIGHT_LAYOUT != BY_OUTPUTS) return weights;
     [[unroll]] for (uint k = 0; k < 4u; k++) {
-        [[unroll]] for (uint o = 0; o < 4u; o++) turned.steps[k][o] = weights.steps[o][k];
+        [[unroll]] for (uint o = 0; o < 4u; o++) turned.rows[k][o] = weights.rows[o][k];
     }
     return turned;
 #endif
@@ -194,10 +194,10 @@ Target target_of_invocation() {
 
 // Store the share in shared memory. The padding is selected only here, because compilers wait for a load at its first
 // use.
-void put(Share share, Source source, uint step, uint steps, Zeros zeros, Target target) {
+void put(Share share, Source source, uint stage, uint vec4s, Zeros zeros, Target target) {
     [[unroll]] for (uint i = 0; i < LOADS; i++) {
         bool inside = !PADDED || source.taps[i] != OUTSIDE;
-        if (!WHOLE_STAGES) inside = all(bvec2(inside, step + gl_LocalInvocationIndex % STAGE < steps));
+        if (!WHOLE_STAGES) inside = all(bvec2(inside, stage + gl_LocalInvocationIndex % STAGE < vec4s));
         if (PADDED || !WHOLE_STAGES) share.inputs[i] = where(inside, share.inputs[i], zeros.outside);
         if (ROWS % LOAD_ROWS == 0u || gl_LocalInvocationIndex / STAGE + i * LOAD_ROWS < ROWS)
             stage_inputs[target.inputs + i * LOAD_ROWS] = share.inputs[i];
@@ -226,7 +226,7 @@ void multiply_stage(inout Sum sums[MAX_SUMS], inout Counts counts, Zeros zeros) 
         LOADED4 loaded[MAX_TOGETHER][MAX_ROWS];
         [[unroll]] for (uint t = 0; t < TOGETHER; t++) {
             [[unroll]] for (uint f = 0; f < VEC4S; f++) {
-                weights[t][f] = staged_weights((first + t) * STEPS * QUADS + column + f * ACROSS, zeros);
+                weights[t][f] = staged_weights((first + t) * VECTORS * QUADS + column + f * ACROSS, zeros);
                 counts.weights[f] = count_weights(counts.weights[f], weights[t][f]);
             }
             [[unroll]] for (uint r = 0; r < INVOCATION_ROWS; r++)
@@ -270,34 +270,34 @@ void main() {
     [[unroll]] for (uint i = 0; i < LOADS; i++)
         windows[i] = window_of(part, place.row + gl_LocalInvocationIndex / STAGE + i * LOAD_ROWS);
     uint quads = divide_up(depth, 4u);    // vec4s of channels
-    uint steps = part.taps.x * part.taps.y * quads;
+    uint vec4s = part.taps.x * part.taps.y * quads;
     uint firsts[MAX_LOADS];
     [[unroll]] for (uint i = 0; i < WEIGHT_LOADS; i++) firsts[i] = first_weight(part, place.block, weight_of(i));
-    Stretch own = stretch_of(place.k_slice, steps, STAGE);
+    Stretch own = stretch_of(place.k_slice, vec4s, STAGE);
     vec2 inverses = 1.0 / vec2(quads, part.taps.y);
     Target bring = target_of_invocation();
     Source source;
     Share share;
     // Only a phase may have no taps. For other GEMMs the condition is a constant, so buffers need not be looked up
     // again.
-    bool has_steps = SPLIT != PHASES || own.first < own.end;
+    bool has_k = SPLIT != PHASES || own.first < own.end;
     uint left = (quads - own.first % quads) / STAGE;    // stages of the tap
-    if (has_steps) {
-        locate(source, part, windows, own.first, steps, quads, inverses);
-        fetch(share, source, firsts, own.first, steps);
+    if (has_k) {
+        locate(source, part, windows, own.first, vec4s, quads, inverses);
+        fetch(share, source, firsts, own.first, vec4s);
     }
     // The last stage is multiplied after the loop and loads nothing.
-    for (uint step = own.first; has_steps;) {
-        put(share, source, step, steps, zeros, bring);
+    for (uint stage = own.first; has_k;) {
+        put(share, source, stage, vec4s, zeros, bring);
         barrier();
-        step += STAGE;
-        if (step >= own.end) break;
+        stage += STAGE;
+        if (stage >= own.end) break;
         if (ONE_TAP || WHOLE_STAGES) {
             source.channel += STAGE * 4u;
             if (!WHOLE_STAGES) source.channel = min(source.channel, quads * 4u - 4u);
             [[unroll]] for (uint i = 0; i < WEIGHT_LOADS; i++) {
                 source.weights[i] += STAGE;
-                if (!WHOLE_STAGES) source.weights[i] = min(source.weights[i], steps - 1u);
+                if (!WHOLE_STAGES) source.weights[i] = min(source.weights[i], vec4s - 1u);
             }
             left--;
             if (!ONE_TAP && left == 0u) {
@@ -305,16 +305,16 @@ void main() {
                 left = quads / STAGE;
             }
         } else {
-            locate(source, part, windows, step, steps, quads, inverses);
+            locate(source, part, windows, stage, vec4s, quads, inverses);
         }
-        fetch(share, source, firsts, step, steps);
+        fetch(share, source, firsts, stage, vec4s);
         multiply_stage(sums, counts, zeros);
-        if ((step - own.first) % EXACT_VEC4S == 0u) {
+        if ((stage - own.first) % EXACT_VEC4S == 0u) {
             [[unroll]] for (uint n = 0; n < SUMS; n++) carry(sums[n]);
         }
         barrier();
     }
-    if (has_steps) multiply_stage(sums, counts, zeros);
+    if (has_k) multiply_stage(sums, counts, zeros);
     // Elements past the end of K count too: their weights are words of zeros, which are multiplied by the padding.
     ACC4 due[MAX_VEC4S];
     [[unroll]] for (uint f = 0; f < VEC4S; f++)

@@ -18,13 +18,13 @@ struct Stretch {
     uint end;
 };
 
-// The slice of `steps` vec4s of K, for a tile that handles `together` of them at once.
-Stretch stretch_of(uint k_slice, uint steps, uint together) {
+// A slice of the `vec4s` of K, for a tile that handles `together` of them at once.
+Stretch stretch_of(uint k_slice, uint vec4s, uint together) {
 #ifdef SUMS_SPLIT
-    uint each = divide_up(divide_up(steps, together), SPLIT_K) * together;
-    return Stretch(min(k_slice * each, steps), min((k_slice + 1u) * each, steps));
+    uint each = divide_up(divide_up(vec4s, together), SPLIT_K) * together;
+    return Stretch(min(k_slice * each, vec4s), min((k_slice + 1u) * each, vec4s));
 #else
-    return Stretch(0u, steps);
+    return Stretch(0u, vec4s);
 #endif
 }
 

@@ -96,7 +96,7 @@ class Draw:
     # --- operands ------------------------------------------------------------------------------------------------
 
     def values(self, type_: OperandType, low: float = -2.0, high: float = 2.0) -> np.ndarray:
-        """Values of a type: real numbers from ``low`` to ``high``, all steps of a quantised type, small integers."""
+        """Values of a type: real numbers from ``low`` to ``high``, all levels of a quantised type, small integers."""
         return np.asarray(self._elements(type_, low, high), type_.dtype)
 
     def _elements(self, type_: OperandType, low: float, high: float) -> np.ndarray:
@@ -176,7 +176,7 @@ def like(arg: Arg) -> OperandType:
 
 
 def unit(code: OperandCode, scale: float, offset: int) -> OperandType:
-    """An output in a fixed scale, whose zero point is ``offset`` above the lowest step; of 16 bits always the same."""
+    """An output in a fixed scale, whose zero point is ``offset`` above the lowest level; of 16 bits always the same."""
     if code is Q16_SYMM:
         return OperandType(code, (), 1 / 32768)
     return OperandType(code, (), scale, limits(code)[0] + offset) if is_quantised(code) else OperandType(code)

@@ -36,7 +36,7 @@ def filter_of(d: Draw, t: OperandCode, shape: Shape, channel_dim: int) -> Arg:
 
 
 def weights_of(d: Draw, t: OperandCode, *shape: int) -> Arg:
-    """Weights beside data of type ``t``; those beside 16-bit steps have 8 bits, and zero point 0."""
+    """Weights beside data of type ``t``; those beside 16-bit levels have 8 bits, and zero point 0."""
     if t is Q16_SYMM:
         return d.new(OperandType(Q8S, shape, 0.01), is_parameter=True)
     return d.weights(t, *shape)

@@ -17,7 +17,7 @@ CaseGenerator = Callable[[Draw, KnownCode, OperandCode], Case]
 
 _generators: dict[KnownCode, CaseGenerator] = {}
 _widened: dict[KnownCode, CaseGenerator] = {}
-"""The generators of the extension's operations on 16-bit steps that NNAPI has on others, unless they have their own."""
+"""The generators of NNAPI's operations on 16-bit levels, which the extension has, unless they have their own."""
 
 
 def generator(*codes: KnownCode) -> Callable[[CaseGenerator], CaseGenerator]:

@@ -25,9 +25,9 @@ def _takes_view(call: Call, tensor: Tensor, view: Tensor, alone: bool) -> bool:
 
 @kernel(OperationCode.FULLY_CONNECTED, shaders=(*GEMM_SHADERS, ARRANGE), refuse=_refuse, takes_view=_takes_view)
 def lower(call: Call, g: Lowering) -> None:
-    """One GEMM, or rows of that of all steps of an unrolled layer."""
-    steps = time_steps_of(g, call.input, call.weights, call.bias) if call.weights.view is None else None
-    if steps is None:
+    """Lower to one GEMM, or to a copy of rows of the GEMM for all time steps of an unrolled layer."""
+    time_steps = time_steps_of(g, call.input, call.weights, call.bias) if call.weights.view is None else None
+    if time_steps is None:
         _multiply(g, call, call.input, call.output)
         return
 
@@ -39,8 +39,8 @@ def lower(call: Call, g: Lowering) -> None:
 
     rows, columns = call.output.shape
     made_with = call.weights.index, call.bias.index, call.activation, call.output.type.with_dimensions(())
-    together = steps.once(g, made_with, of_all)
-    box = Box(((rows, columns), (columns, 1)), steps.row * columns)
+    together = time_steps.once(g, made_with, of_all)
+    box = Box(((rows, columns), (columns, 1)), time_steps.row * columns)
     arrange(g, moved(together), g.tensor(together), g.tensor(call.output), box)
 
 

@@ -1,4 +1,4 @@
-"""LSTM, UNIDIRECTIONAL_SEQUENCE_LSTM and BIDIRECTIONAL_SEQUENCE_LSTM, with everything that is optional in them."""
+"""LSTM, UNIDIRECTIONAL_SEQUENCE_LSTM and BIDIRECTIONAL_SEQUENCE_LSTM, with all optional operands."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from nnvk.driver.vulkan.kernels.recurrent import (
     both_directions,
     chunks,
     drive,
-    drive_steps,
+    drive_time_steps,
     loop,
     loop_size,
     one_direction,
     refuse_long,
-    step,
     takes_loop,
+    time_step,
 )
 from nnvk.driver.vulkan.lowering.convert import widened
 from nnvk.driver.vulkan.lowering.filters import filters_of, packed
@@ -37,11 +37,11 @@ from nnvk.ops.sequence_lstm import lstm_linking
 from nnvk.types.codes import FuseCode, OperationCode
 
 _MOST_NORMALISED = 80_000
-"""Units that the loops of one workgroup get through: see `MOST_ROUNDS`."""
+"""The most units that the loops of one workgroup can normalise; see `MOST_ROUNDS`."""
 
 
 class _Layer:
-    """A cell over a sequence. The sums of a unit's gates lie side by side, four also with CIFG."""
+    """A cell over a sequence. The sums of a unit's four gates are adjacent; with CIFG there are four, too."""
 
     def __init__(
         self, g: Lowering, call: Call, prefix: str, span: Span, source: Tensor, target: TensorRef, *, aux: bool = False
@@ -65,9 +65,9 @@ class _Layer:
         bias = vectors(g, units, [[None] * len(GATES) if self._norm else by_gate(operands.bias)])
         columns = matrix(g, units, [by_gate(part) for part in weights])
         if self._norm:
-            self._driven = Driven(drive(g, source, columns, bias), 0)  # the sums take its place
+            self._driven = Driven(drive(g, source, columns, bias), 0)  # the sums overwrite it
         else:
-            self._driven = drive_steps(g, source, columns, bias)
+            self._driven = drive_time_steps(g, source, columns, bias)
         self._recurrent = packed(g, filters_of(matrix(g, units, [by_gate(operands.recurrent_weights)])))
         projection = operands.projection_weights
         self._projection = None if projection is None else packed(g, filters_of(matrix(g, outputs, [[projection]])))
@@ -77,15 +77,15 @@ class _Layer:
         parameters = vectors(g, units, [by_gate(section) for section in sections], operands.projection_bias, outputs)
         self._parameters = g.tensor(parameters)
 
-    def steps(self) -> Iterator[None]:
-        """Dispatch step after step, or many at once."""
+    def dispatch(self) -> Iterator[None]:
+        """Dispatch the time steps one by one, or many at once, and yield after each dispatch."""
         if not self._span.time:
             return
         projected = 0 if self._projection is None else self._units
         size = loop_size(self._g.device, self._units, self._outputs, projected, norm=self._norm)
         state, cell = Rows(self._state, 0, self._outputs), self._cell_before
         if takes_loop(self._g.device, "lstm", size, self._span.batches, self._outputs * (4 * self._units + projected)):
-            for part in chunks(self._span.steps, size.steps):
+            for part in chunks(self._span.time_steps, size.time_steps):
                 loop(
                     self._g,
                     "lstm",
@@ -108,7 +108,7 @@ class _Layer:
                 yield
             return
         unprojected = Rows(self._g.scratch(4 * self._span.batches * projected), 0, projected)
-        for number in self._span.steps:
+        for number in self._span.time_steps:
             target = self._rows(number)
             self._gates(number, state, cell, unprojected if projected else target)
             if projected:
@@ -117,28 +117,28 @@ class _Layer:
             yield
 
     def states(self) -> list[Rows]:
-        """Output and cell state after the last step."""
-        steps = self._span.steps
-        if not steps:
+        """Output and cell state after the last time step."""
+        time_steps = self._span.time_steps
+        if not time_steps:
             return [Rows(self._state, 0, self._outputs), Rows(self._cell_before, 0, self._units)]
-        return [self._rows(steps[-1]), Rows(self._cell, 0, self._units)]
+        return [self._rows(time_steps[-1]), Rows(self._cell, 0, self._units)]
 
     def _rows(self, number: int) -> Rows:
-        """The outputs of a step."""
+        """The outputs of a time step."""
         return self._span.rows(self._target, self._outputs, number)
 
     def _sums(self, number: int) -> Rows:
-        """The share of a step's inputs in the sums of its gates."""
+        """The contribution of a time step's inputs to the sums of its gates."""
         return self._span.rows(self._driven.tensor, len(GATES) * self._units, number, self._driven.row)
 
     def _cells(self, before: TensorRef) -> dict[str, TensorRef]:
         return {"before": before, "after": self._cell, "parameters": self._parameters}
 
     def _gates(self, number: int, state: Rows, cell: TensorRef, result: Rows) -> None:
-        """All of a step but the projection."""
+        """Dispatch a time step without its projection."""
         sums = self._sums(number)
         if not self._norm:
-            step(
+            time_step(
                 self._g,
                 "lstm",
                 rows=self._span.batches,
@@ -154,7 +154,7 @@ class _Layer:
                 cell_clip=self._cell_clip,
             )
             return
-        step(
+        time_step(
             self._g,
             "rnn",
             rows=self._span.batches,
@@ -187,7 +187,7 @@ class _Layer:
 
     def _project(self, source: Rows, target: Rows) -> None:
         assert self._projection is not None
-        step(
+        time_step(
             self._g,
             "rnn",
             rows=self._span.batches,
@@ -202,7 +202,7 @@ class _Layer:
 
 
 def _refuse_cell(call: Call, prefix: str, aux: int = 0) -> str | None:
-    """Why a cell is too large; ``aux`` elements of an auxiliary input are multiplied with those of the input."""
+    """The reason why a cell is too large, or None. ``aux``: the elements of the auxiliary input, if it has weights."""
     operands = CellOperands.of(call, prefix)
     units, outputs = operands.recurrent_weights["output"].shape
     if operands.norm and units > _MOST_NORMALISED:
@@ -216,7 +216,7 @@ def _refuse(call: Call) -> str | None:
 
 @kernel(OperationCode.LSTM, shaders=SHADERS, refuse=_refuse)
 def lower_time_step(call: Call, g: Lowering) -> None:
-    """One step."""
+    """Lower one time step."""
     fill(g, g.tensor(call.scratch_buffer), np.zeros(1, call.scratch_buffer.dtype))  # as on the reference device
     states = call.output_state_out, call.cell_state_out
     one_direction(g, call, _Layer, Span(1, call.input.shape[0], True), call.result, states)
@@ -224,7 +224,7 @@ def lower_time_step(call: Call, g: Lowering) -> None:
 
 @kernel(OperationCode.UNIDIRECTIONAL_SEQUENCE_LSTM, shaders=SHADERS, refuse=_refuse)
 def lower_sequence(call: Call, g: Lowering) -> None:
-    """Step after step."""
+    """Lower a sequence of time steps."""
     time, batches, _ = sequence_shape(call)
     one_direction(g, call, _Layer, Span(time, batches, bool(call.time_major)), call.result, call.outputs[1:])
 
@@ -237,6 +237,6 @@ def _refuse_bidirectional(call: Call) -> str | None:
 
 @kernel(OperationCode.BIDIRECTIONAL_SEQUENCE_LSTM, shaders=SHADERS, refuse=_refuse_bidirectional)
 def lower_bidirectional(call: Call, g: Lowering) -> None:
-    """Both directions, in turns."""
+    """Lower both directions and alternate between their dispatches."""
     outputs = [getattr(call, prefix + "recurrent_to_output_weights").shape[1] for prefix in ("fw_", "bw_")]
     both_directions(g, call, _Layer, lstm_linking(call), outputs, 2)

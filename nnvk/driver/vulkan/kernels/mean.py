@@ -34,7 +34,7 @@ def refuse(call: Call) -> str | None:
 
 
 def _quantisation(call: Call, reduced: int) -> dict[str, int]:
-    """From which step sums count, and what rounds them: NNAPI's mean of steps drops the fraction."""
+    """From which level sums count, and what rounds them: NNAPI's mean of levels drops the fraction."""
     if call.code is OperationCode.MEAN:
         return {**sign_push(call.input), "zero": offset(call.input), "nudge": 0}
     return {**sign_push(call.input), "zero": zero_point(call.input), "nudge": reduced // 2}

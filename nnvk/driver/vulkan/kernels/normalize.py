@@ -36,7 +36,7 @@ BUSY = 1 << 12
 BLOCKS_FROM = 256
 """Radius from which windows of LOCAL_RESPONSE_NORMALIZATION are sums of blocks, which are summed up before."""
 
-# How many numbers the shader keeps of a slice: of an operation, and of steps.
+# How many numbers the shader keeps of a slice: of an operation, and of levels.
 _WORDS = {("l2", False): 2, ("l2", True): 1, ("instance", False): 4}
 
 

@@ -32,7 +32,7 @@ LARGEST = 1 << 13
 MOST = 1 << 19
 """Elements under a window that the shader folds."""
 MOST_WIDE = 1 << 15
-"""The same of 16-bit steps, whose sums have 32 bits."""
+"""The same of 16-bit levels, whose sums have 32 bits."""
 
 _KINDS = {
     OperationCode.AVERAGE_POOL_2D: "avg",

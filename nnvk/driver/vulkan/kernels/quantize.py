@@ -18,7 +18,7 @@ def lower(call: Call, g: Lowering) -> None:
 
 @kernel(ExtendedOperationCode.QUANTIZE_TIES_TO_EVEN, shaders=(CONVERT,))
 def lower_to_even(call: Call, g: Lowering) -> None:
-    """The same real numbers, of two steps that are as near the even one."""
+    """The same real numbers, of two levels that are as near the even one."""
     convert(g, call.input, call.output, to_even=True)
 
 

@@ -19,28 +19,30 @@ SHADER = Shader("quantized_16bit_lstm", TILE=TILES, ARITHMETIC=ARITHMETICS, INPU
 
 
 def refuse(call: Call) -> str | None:
-    """Vectors that are too long."""
+    """The reason why a vector is too long, or None."""
     return refuse_long(call.input.shape[1] + call.output_state_in.shape[1])
 
 
 @kernel(OperationCode.QUANTIZED_16BIT_LSTM, shaders=(SHADER, *SUMS_SHADERS), refuse=refuse)
 def lower(call: Call, g: Lowering) -> None:
-    """The sums of all gates, and the gates, in one dispatch; those of the inputs of an unrolled layer in another."""
+    """Compute the sums of all gates and the gates in one dispatch. In an unrolled layer, a second dispatch computes the
+    contribution of the inputs for all time steps.
+    """
     batches, units = call.output_state_in.shape
     weights = matrix(g, units, list(zip(*gate_weights(call), strict=True)))
     size, length = call.input.shape[1], weights.shape[1]
-    steps = None
+    time_steps = None
     if weights.is_constant:
         of_input = columns(g, weights, 0, size)
-        steps = time_steps_of(g, call.input, of_input)
-    if steps is None:
+        time_steps = time_steps_of(g, call.input, of_input)
+    if time_steps is None:
         sums = sums_of(g, partial(SHADER.variant, INPUT="behind"), weights, call.input, call.output_state_in)
         tensors, push = sums.tensors, sums.push
     else:
         of_state = columns(g, weights, size, length)
         sums = sums_of(g, partial(SHADER.variant, INPUT="driven"), of_state, call.output_state_in)
-        driven = steps.once(g, of_input.index, lambda inputs: add_up(g, of_input, inputs))
-        tensors, push = {**sums.tensors, "driven": driven}, {**sums.push, "driven_row": steps.row}
+        driven = time_steps.once(g, of_input.index, lambda inputs: add_up(g, of_input, inputs))
+        tensors, push = {**sums.tensors, "driven": driven}, {**sums.push, "driven_row": time_steps.row}
     mantissa, shift = gate_multiplier(call)
     g.dispatch(
         sums.variant,

@@ -27,7 +27,7 @@ from nnvk.ops.quantized_lstm import (
 from nnvk.types.codes import OperandCode, OperationCode
 from nnvk.types.operand import OperandType
 
-STEP = Shader("quantized_lstm_step", TILE=TILES, ARITHMETIC=ARITHMETICS)
+TIME_STEP = Shader("quantized_lstm_step", TILE=TILES, ARITHMETIC=ARITHMETICS)
 CELL = Shader("quantized_lstm")
 PROJECTION = Shader("quantized_projection")
 LOCAL = 64
@@ -58,7 +58,7 @@ def _multipliers(call: Call, operands: CellOperands) -> np.ndarray:
     return table
 
 
-@kernel(OperationCode.QUANTIZED_LSTM, shaders=(STEP, CELL, PROJECTION, *SUMS_SHADERS), refuse=refuse)
+@kernel(OperationCode.QUANTIZED_LSTM, shaders=(TIME_STEP, CELL, PROJECTION, *SUMS_SHADERS), refuse=refuse)
 def lower(call: Call, g: Lowering) -> None:
     """The sums of the input, those of the state with the gates, then the projection if there is one."""
     operands = CellOperands.of(call)
@@ -73,22 +73,24 @@ def lower(call: Call, g: Lowering) -> None:
     if operands.peephole or operands.norm or not outputs:
         _whole_rows(call, g, operands, hidden)
     else:
-        _step(call, g, operands, hidden)
+        _time_step(call, g, operands, hidden)
     if operands.projection_weights is not None:
         _project(call, g, operands.projection_weights, operands.projection_bias, hidden)
     g.alias(call.output_state_out, call.result)
 
 
-def _step(call: Call, g: Lowering, operands: CellOperands, hidden: Tensor) -> None:
-    """Eight units a workgroup, whose sums of the state are its own; those of the input are of all steps at once."""
+def _time_step(call: Call, g: Lowering, operands: CellOperands, hidden: Tensor) -> None:
+    """Dispatch a time step. A workgroup computes eight units and adds the contribution of the inputs, which one GEMM
+    may have computed for all time steps.
+    """
     batches, units = hidden.shape
     weights = matrix(g, units, [by_gate(operands.input_weights)])
-    steps = time_steps_of(g, call.input, weights)
-    if steps is None:
+    time_steps = time_steps_of(g, call.input, weights)
+    if time_steps is None:
         driven, row = add_up(g, weights, call.input), 0
     else:
-        driven, row = steps.once(g, weights.index, lambda inputs: add_up(g, weights, inputs)), steps.row
-    sums = sums_of(g, STEP.variant, matrix(g, units, [by_gate(operands.recurrent_weights)]), operands.output_state)
+        driven, row = time_steps.once(g, weights.index, lambda inputs: add_up(g, weights, inputs)), time_steps.row
+    sums = sums_of(g, TIME_STEP.variant, matrix(g, units, [by_gate(operands.recurrent_weights)]), operands.output_state)
     table = _multipliers(call, operands)
     type_ = OperandType(OperandCode.TENSOR_INT32, (table.size,))
     multipliers = g.once(

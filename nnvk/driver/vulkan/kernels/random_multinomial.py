@@ -14,7 +14,7 @@ RANDOM_MULTINOMIAL = Shader("random_multinomial", PASS=("largest", "weights", "p
 LOCAL = 64
 SPAN = 1024
 """Classes of a part."""
-STEP = 4
+BLOCK = 4
 """Classes of a sum that is kept."""
 SUM_BITS = 63
 """The most bits of the sum of a batch's weights."""
@@ -38,7 +38,7 @@ def lower(call: Call, g: Lowering) -> None:
     logits = as_float32(g, call.input)
     flag = g.flag("input must have a finite logit in every batch, got batch {} without")
     entropy = g.random_bytes(ENTROPY)
-    each = max(1, STEP * MOST_SUMS // classes)
+    each = max(1, BLOCK * MOST_SUMS // classes)
     for first in range(0, batches, each):
         _draw(call, g, logits, flag, entropy, first, min(each, batches - first))
 
@@ -49,7 +49,7 @@ def _draw(
     classes, samples = call.input.shape[1], call.samples
     in_row = -(-classes // SPAN)
     largest, tops, parts = (g.scratch(n * count) for n in (4 * in_row, 4, 8 * (in_row + 1)))
-    sums = g.scratch(8 * count * -(-classes // STEP))
+    sums = g.scratch(8 * count * -(-classes // BLOCK))
     one = SUM_BITS - (classes - 1).bit_length()
     spec = {"local_x": LOCAL}
     by_row = {**spec, "ALIGNED": classes % 4 == 0}

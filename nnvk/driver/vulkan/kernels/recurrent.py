@@ -1,10 +1,10 @@
 """Parts that kernels of recurrent operations share: time steps, loops over them, sequences in both directions.
 
-A step takes one dispatch or two. What the inputs contribute is computed for all steps at once before (`drive`); then
-`recurrent_step.comp` multiplies the state of the step before by the recurrent weights and makes of the sums what the
-cell makes of them. Small cells take all their steps in one dispatch (`recurrent_loop.comp`).
+A time step takes one dispatch or two. `drive` first computes the contribution of the inputs to the sums of all time
+steps. `recurrent_step.comp` then multiplies the state of the previous time step by the recurrent weights and applies
+the cell's gates to the sums. One dispatch computes all time steps of a small cell (`recurrent_loop.comp`).
 
-All of it is in 32-bit floats: 16-bit ones are converted at the ends.
+The kernels compute in float32. They convert float16 inputs before and float16 outputs afterwards.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from nnvk.ops.recurrent import sequence_shape
 from nnvk.ops.strided import Box
 from nnvk.types.codes import FuseCode, OperationCode
 
-STEP = Shader(
+TIME_STEP = Shader(
     "recurrent_step",
     where=lambda choice: choice["TILE"] == "shared" or choice["BATCHES"] == "some",
     CELL=("lstm", "rnn"),
@@ -43,16 +43,17 @@ STEP = Shader(
     BATCHES=("one", "some"),
 )
 LOOP = Shader("recurrent_loop", CELL=("lstm", "rnn"), TILE=("subgroup", "shared"))
-SHADERS = (STEP, LOOP, *GEMM_SHADERS, *GATES_SHADERS)
-"""All that this module may dispatch."""
+SHADERS = (TIME_STEP, LOOP, *GEMM_SHADERS, *GATES_SHADERS)
+"""The shaders that this module may dispatch."""
 
 _LANES = 8
-"""Fours of columns in a block of packed weights."""
+"""Vec4s of columns in a block of packed weights."""
 _LOCAL = {"subgroup": {"local_x": _LANES, "local_y": 1}, "shared": {"local_x": _LANES, "local_y": 16}}
 _ROWS = {"subgroup": 16, "shared": 4}
-"""Batches that a workgroup of a step takes at most."""
+"""The most batches that a workgroup computes in a time step."""
 LOOP_WEIGHTS, LOOP_READS = 1 << 14, 1 << 16
-"""Recurrent weights, and reads of them by all batches, up to which one workgroup takes all steps of a batch."""
+"""The most recurrent weights, and the most reads of them by all batches, for one workgroup per batch to compute all its
+time steps."""
 _LOOP_INVOCATIONS = 128
 
 
@@ -61,7 +62,7 @@ _LOOP_INVOCATIONS = 128
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """An activation as shaders take it: its number, and limits for those that are no function."""
+    """An activation for shaders: its number, and the limits of an activation that only clips."""
 
     number: int
     low: float
@@ -85,7 +86,7 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """Rows of a tensor, one for each batch: where the first begins, and how far it is to the next, in elements."""
+    """Rows of a tensor, one for each batch: the first element of the first row, and the distance to the next row."""
 
     tensor: TensorRef
     first: int
@@ -94,25 +95,25 @@ class Rows:
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """The steps and batches of sequences, and in which order they lie."""
+    """The time steps and batches of sequences, and their order in memory."""
 
     time: int
     batches: int
     time_major: bool
     reverse: bool = False
 
-    def rows(self, tensor: TensorRef, width: int, step: int, before: int = 0) -> Rows:
-        """A step of a sequence whose rows have ``width`` elements, and which has so many of others' rows before it."""
-        per_step, per_batch = (self.batches, 1) if self.time_major else (1, self.time)
-        return Rows(tensor, (before + step * per_step) * width, per_batch * width)
+    def rows(self, tensor: TensorRef, width: int, time_step: int, before: int = 0) -> Rows:
+        """The rows of a time step, of ``width`` elements each. ``before`` rows precede the sequence in ``tensor``."""
+        per_time_step, per_batch = (self.batches, 1) if self.time_major else (1, self.time)
+        return Rows(tensor, (before + time_step * per_time_step) * width, per_batch * width)
 
     def stride(self, width: int) -> int:
-        """Elements from a step to the one that is computed next."""
+        """The distance in elements from a time step to the one that is computed next."""
         return (self.batches if self.time_major else 1) * width * (-1 if self.reverse else 1)
 
     @property
-    def steps(self) -> list[int]:
-        """In the order in which they are computed."""
+    def time_steps(self) -> list[int]:
+        """The time steps in the order in which they are computed."""
         return list(reversed(range(self.time))) if self.reverse else list(range(self.time))
 
 
@@ -120,21 +121,23 @@ class Span:
 
 
 def _tile(device: DeviceProfile) -> str:
-    """The axis TILE, which is the same for all shaders here."""
-    of_subgroups = [variant for shader in (STEP, LOOP) for variant in shader.variants if "subgroup" in variant.name]
+    """The value of the axis TILE, which is the same for all shaders of this module."""
+    of_subgroups = [
+        variant for shader in (TIME_STEP, LOOP) for variant in shader.variants if "subgroup" in variant.name
+    ]
     may_be = not any(device.avoids(variant) for variant in of_subgroups)
     return "subgroup" if may_be and uses_subgroups(device) else "shared"
 
 
 def drive(g: Lowering, source: Tensor, weights: Tensor, bias: Tensor) -> TensorRef:
-    """The share of the inputs [..., K] in the sums of all time steps, [rows, columns]."""
+    """Compute the contribution of the inputs [..., K] to the sums of all time steps, [rows, columns]."""
     columns, length = weights.shape
     rows = math.prod(source.shape[:-1])
     target = g.intermediate("driven", floats(rows, columns))
     if not length:
         arrange(g, F32.moved, g.tensor(bias), g.tensor(target), Box(((rows, 0), (columns, 1))))
     elif rows <= _ROWS[_tile(g.device)]:
-        step(
+        time_step(
             g,
             "rnn",
             rows=rows,
@@ -154,23 +157,23 @@ def drive(g: Lowering, source: Tensor, weights: Tensor, bias: Tensor) -> TensorR
 
 @dataclass(frozen=True, slots=True)
 class Driven:
-    """The share of a cell's inputs in its sums."""
+    """The contribution of a cell's inputs to its sums."""
 
     tensor: TensorRef
     row: int
-    """In which the first of them is."""
+    """The row of ``tensor`` that the contribution begins in."""
 
 
-def drive_steps(g: Lowering, source: Tensor, weights: Tensor, bias: Tensor) -> Driven:
-    """`drive`, of all steps of an unrolled layer at once where the cell takes one; nobody may write there."""
-    steps = time_steps_of(g, source, weights, bias)
-    if steps is None:
+def drive_time_steps(g: Lowering, source: Tensor, weights: Tensor, bias: Tensor) -> Driven:
+    """Call `drive` once for all time steps of an unrolled layer, or for this cell alone. The result is read-only."""
+    time_steps = time_steps_of(g, source, weights, bias)
+    if time_steps is None:
         return Driven(drive(g, source, weights, bias), 0)
     made_with = weights.index, bias.index
-    return Driven(steps.once(g, made_with, lambda inputs: drive(g, inputs, weights, bias)), steps.row)
+    return Driven(time_steps.once(g, made_with, lambda inputs: drive(g, inputs, weights, bias)), time_steps.row)
 
 
-def step(
+def time_step(
     g: Lowering,
     cell: str,
     *,
@@ -186,18 +189,19 @@ def step(
     tensors: Mapping[str, TensorRef] | None = None,
     **push: int | float,
 ) -> None:
-    """Multiply ``source`` [rows, length] by weights, add ``driven``, and make of the sums what the cell makes of them.
+    """Dispatch a time step: multiply ``source`` [rows, length] by the weights, add ``driven``, and apply the cell.
 
-    ``columns`` are those of ``target``: sums, or units of an LSTM, which has more ``spec``, ``tensors`` and ``push``.
+    ``columns`` is the width of ``target``: the number of sums, or an LSTM's units. An LSTM passes its options in
+    ``spec``, ``tensors`` and ``push``.
     """
     tile = _tile(g.device)
     few = tile == "shared" and rows == 1
-    few = few and not g.device.avoids(STEP.variant(CELL=cell, TILE=tile, BATCHES="one"))
+    few = few and not g.device.avoids(TIME_STEP.variant(CELL=cell, TILE=tile, BATCHES="one"))
     tiles = -(-rows // _ROWS[tile])
     together = 1 if few else _ROWS[tile] if tile == "shared" else -(-rows // tiles)
     quads = columns if cell == "lstm" else -(-columns // 4)
     g.dispatch(
-        STEP.variant(CELL=cell, TILE=tile, BATCHES="one" if few else "some"),
+        TIME_STEP.variant(CELL=cell, TILE=tile, BATCHES="one" if few else "some"),
         groups=(-(-quads // _LANES), -(-rows // together), 1),
         spec={
             **_LOCAL[tile],
@@ -224,7 +228,7 @@ def _tensors(source: Rows, weights: TensorRef, driven: Rows, target: Rows) -> di
 
 
 def _places(source: Rows, driven: Rows, target: Rows) -> dict[str, int]:
-    """Where their rows are; what the inputs contribute is read by vec4s."""
+    """Where their rows are. The shaders read ``driven`` in vec4s."""
     return {
         "src_first": source.first,
         "src_stride": source.stride,
@@ -237,16 +241,16 @@ def _places(source: Rows, driven: Rows, target: Rows) -> dict[str, int]:
 
 @dataclass(frozen=True, slots=True)
 class LoopSize:
-    """The sizes of a workgroup that takes many steps, and what it keeps in shared memory."""
+    """The sizes of a workgroup that computes many time steps, and of its shared memory."""
 
     quads: int
     slices: int
     hidden: int
-    """Fours of the state."""
+    """Vec4s of the state."""
     vectors: int
-    """Fours of all vectors."""
-    steps: int
-    """That a dispatch may take."""
+    """Vec4s of all vectors."""
+    time_steps: int
+    """The most time steps of a dispatch."""
 
     @property
     def nbytes(self) -> int:
@@ -255,7 +259,7 @@ class LoopSize:
 
 
 def loop_size(device: DeviceProfile, quads: int, length: int, projected: int = 0, *, norm: bool = False) -> LoopSize:
-    """For a cell with so many vec4s of columns, elements of its state, and elements that are projected."""
+    """The sizes for a cell with ``quads`` vec4s of columns, ``length`` elements of state and ``projected`` elements."""
     hidden, squeezed = max(1, -(-length // 4)), -(-projected // 4)
     subgroup = _tile(device) == "subgroup"
     lanes = _LANES if subgroup else min(_LOOP_INVOCATIONS, max(_LANES, 1 << (quads - 1).bit_length()))
@@ -268,16 +272,16 @@ def loop_size(device: DeviceProfile, quads: int, length: int, projected: int = 0
         passes = -(-quads // lanes)
         return 2 + passes * (5 + -(-vec4s // (_LANES if subgroup else slices)) + slices)
 
-    of_step = 2 + rounds(quads, hidden)
+    of_time_step = 2 + rounds(quads, hidden)
     if projected:
-        of_step += rounds(hidden, squeezed)
+        of_time_step += rounds(hidden, squeezed)
     if norm:
-        of_step += 5 * (2 + -(-quads // lanes)) + 4 * (2 + lanes.bit_length())
-    return LoopSize(lanes, slices, hidden, 2 * hidden + squeezed, max(1, MOST_ROUNDS // of_step))
+        of_time_step += 5 * (2 + -(-quads // lanes)) + 4 * (2 + lanes.bit_length())
+    return LoopSize(lanes, slices, hidden, 2 * hidden + squeezed, max(1, MOST_ROUNDS // of_time_step))
 
 
 def takes_loop(device: DeviceProfile, cell: str, size: LoopSize, batches: int, weights: int) -> bool:
-    """Whether one workgroup should take all steps of a batch, for a cell with so many recurrent weights."""
+    """Whether one workgroup should compute all time steps of a batch. ``weights``: the number of recurrent weights."""
     fits = size.nbytes <= device.max_shared_memory and batches <= device.max_groups
     if device.avoids(LOOP.variant(CELL=cell, TILE=_tile(device))):
         return False
@@ -289,7 +293,7 @@ def loop(
     cell: str,
     size: LoopSize,
     span: Span,
-    steps: int,
+    time_steps: int,
     *,
     quads: int,
     length: int,
@@ -302,9 +306,10 @@ def loop(
     tensors: Mapping[str, TensorRef] | None = None,
     **push: int | float,
 ) -> None:
-    """Take many steps of a cell with ``quads`` vec4s of columns and a state of ``length`` elements in one dispatch.
+    """Compute many time steps of a cell in one dispatch.
 
-    ``driven`` and ``target`` are the first step's rows.
+    The cell has ``quads`` vec4s of columns and a state of ``length`` elements. ``driven`` and ``target`` are the rows
+    of the first time step.
     """
     g.dispatch(
         LOOP.variant(CELL=cell, TILE=_tile(g.device)),
@@ -320,12 +325,12 @@ def loop(
             **(spec or {}),
         },
         tensors={**_tensors(state, weights, driven, target), **(tensors or {})},
-        steps=steps,
+        time_steps=time_steps,
         quads=quads,
         length=length,
         **_places(state, driven, target),
-        driven_step=span.stride(quads) & 0xFFFFFFFF,
-        dst_step=span.stride(length) & 0xFFFFFFFF,
+        driven_time_stride=span.stride(quads) & 0xFFFFFFFF,
+        dst_time_stride=span.stride(length) & 0xFFFFFFFF,
         low=limits.low,
         high=limits.high,
         **push,
@@ -333,15 +338,15 @@ def loop(
 
 
 def in_turns(*layers: Iterable[None]) -> None:
-    """Take steps of several cells in turns, so that a device may run them at the same time."""
+    """Alternate between the dispatches of several cells, so that a device may run them at the same time."""
     for _ in itertools.zip_longest(*layers):
         pass
 
 
-def chunks(steps: Sequence[int], size: int) -> Iterator[Sequence[int]]:
-    """Steps in parts of at most ``size``."""
-    for first in range(0, len(steps), size):
-        yield steps[first : first + size]
+def chunks(time_steps: Sequence[int], size: int) -> Iterator[Sequence[int]]:
+    """Split time steps into parts of at most ``size``."""
+    for first in range(0, len(time_steps), size):
+        yield time_steps[first : first + size]
 
 
 # --- operations ----------------------------------------------------------------------------------------------
@@ -350,15 +355,15 @@ def chunks(steps: Sequence[int], size: int) -> Iterator[Sequence[int]]:
 class Layer(Protocol):
     """A cell over a sequence."""
 
-    def steps(self) -> Iterator[None]:
-        """Dispatch step after step, or many at once."""
+    def dispatch(self) -> Iterator[None]:
+        """Dispatch the time steps one by one, or many at once, and yield after each dispatch."""
 
     def states(self) -> Sequence[Rows]:
-        """The states after the last step, in the order in which operations give them."""
+        """The states after the last time step, in the order of the operation's outputs."""
 
 
 class MakeLayer(Protocol):
-    """Makes the layer of the cell whose operands have a prefix."""
+    """A function that makes the layer of a cell. The names of the cell's operands begin with ``prefix``."""
 
     def __call__(
         self, g: Lowering, call: Call, prefix: str, span: Span, source: Tensor, target: TensorRef, *, aux: bool = False
@@ -369,10 +374,10 @@ class MakeLayer(Protocol):
 def one_direction(
     g: Lowering, call: Call, make: MakeLayer, span: Span, result: Tensor, states: Sequence[Tensor]
 ) -> None:
-    """Lower an operation of one cell, whose outputs [steps, batches, width] are ``result``."""
+    """Lower an operation of one cell, with outputs ``result`` [time, batches, width]."""
     target = float32_result(g, result)
     layer = make(g, call, "", span, widened(g, call.input), target)
-    in_turns(layer.steps())
+    in_turns(layer.dispatch())
     if result.size:
         finish_float32(g, target, result)
     for output, rows in zip(states, layer.states(), strict=False):
@@ -399,7 +404,7 @@ def both_directions(
         make(g, call, prefix, span, source, target, aux=crossed) if width else None
         for prefix, span, source, target, width in zip(("fw_", "bw_"), spans, sources, targets, widths, strict=True)
     ]
-    in_turns(*(layer.steps() for layer in layers if layer is not None))
+    in_turns(*(layer.dispatch() for layer in layers if layer is not None))
     if merged and call.output.size:
         merge(g, call.output, list(zip(targets, widths, strict=True)))
     for result, target in zip(results, targets, strict=True):
@@ -413,12 +418,12 @@ def both_directions(
 
 
 def refuse_long(*lengths: int) -> str | None:
-    """Why a vector of a cell is too long; empty if none is."""
+    """The reason why a vector of a cell is too long, or None."""
     return next((reason for length in lengths if (reason := refuse_long_sums((1, 1), length))), None)
 
 
 def merge(g: Lowering, output: Tensor, parts: Sequence[tuple[TensorRef, int]]) -> None:
-    """Make an output [..., all widths] of sequences with rows of so many elements each."""
+    """Concatenate sequences along the last axis. ``parts``: each sequence and the elements of its rows."""
     target = float32_result(g, output)
     rows, width = math.prod(output.shape[:-1]), output.shape[-1]
     first = 0
@@ -430,7 +435,7 @@ def merge(g: Lowering, output: Tensor, parts: Sequence[tuple[TensorRef, int]]) -
 
 
 def finish_state(g: Lowering, output: Tensor, rows: Rows, batches: int) -> None:
-    """Make an output of rows, one for each batch, whatever shape it has."""
+    """Write rows, one for each batch, to an output of any shape."""
     width = output.size // max(batches, 1)
     if (rows.first, rows.stride, rows.tensor.nbytes) != (0, width, 4 * output.size):
         target = float32_result(g, output)

@@ -11,13 +11,13 @@ from nnvk.driver.vulkan.kernels.recurrent import (
     Span,
     both_directions,
     chunks,
-    drive_steps,
+    drive_time_steps,
     loop,
     loop_size,
     one_direction,
     refuse_long,
-    step,
     takes_loop,
+    time_step,
 )
 from nnvk.driver.vulkan.lowering.convert import widened
 from nnvk.driver.vulkan.lowering.filters import filters_of, packed
@@ -51,17 +51,17 @@ class _Layer:
         if span.time:
             names = ("weights", "aux_weights") if aux else ("weights",)
             weights = matrix(g, self._units, [[operand(name)] for name in names])
-            self._driven = drive_steps(g, source, weights, vectors(g, self._units, [[operand("bias")]]))
+            self._driven = drive_time_steps(g, source, weights, vectors(g, self._units, [[operand("bias")]]))
             recurrent = matrix(g, self._units, [[operand("recurrent_weights")]])
             self._recurrent = packed(g, filters_of(recurrent))
 
-    def steps(self) -> Iterator[None]:
-        """Dispatch step after step, or many at once."""
+    def dispatch(self) -> Iterator[None]:
+        """Dispatch the time steps one by one, or many at once, and yield after each dispatch."""
         quads = -(-self._units // 4)
         size = loop_size(self._g.device, quads, self._units)
         state = Rows(self._state, 0, self._units)
         if takes_loop(self._g.device, "rnn", size, self._span.batches, self._units**2):
-            for part in chunks(self._span.steps, size.steps):
+            for part in chunks(self._span.time_steps, size.time_steps):
                 loop(
                     self._g,
                     "rnn",
@@ -79,8 +79,8 @@ class _Layer:
                 state = self._rows(part[-1])
                 yield
             return
-        for number in self._span.steps:
-            step(
+        for number in self._span.time_steps:
+            time_step(
                 self._g,
                 "rnn",
                 rows=self._span.batches,
@@ -96,16 +96,16 @@ class _Layer:
             yield
 
     def states(self) -> list[Rows]:
-        """The state after the last step."""
-        steps = self._span.steps
-        return [self._rows(steps[-1]) if steps else Rows(self._state, 0, self._units)]
+        """The state after the last time step."""
+        time_steps = self._span.time_steps
+        return [self._rows(time_steps[-1]) if time_steps else Rows(self._state, 0, self._units)]
 
     def _sums(self, number: int) -> Rows:
-        """The share of a step's inputs in its sums."""
+        """The contribution of a time step's inputs to its sums."""
         return self._span.rows(self._driven.tensor, round_up(self._units, 4), number, self._driven.row)
 
     def _rows(self, number: int) -> Rows:
-        """The outputs of a step."""
+        """The outputs of a time step."""
         return self._span.rows(self._target, self._units, number)
 
 
@@ -115,13 +115,13 @@ def _refuse(call: Call) -> str | None:
 
 @kernel(OperationCode.RNN, shaders=SHADERS, refuse=_refuse)
 def lower_time_step(call: Call, g: Lowering) -> None:
-    """One step."""
+    """Lower one time step."""
     one_direction(g, call, _Layer, Span(1, call.input.shape[0], True), call.result, [call.hidden_state_out])
 
 
 @kernel(OperationCode.UNIDIRECTIONAL_SEQUENCE_RNN, shaders=SHADERS, refuse=_refuse)
 def lower_sequence(call: Call, g: Lowering) -> None:
-    """Step after step."""
+    """Lower a sequence of time steps."""
     time, batches, _ = sequence_shape(call)
     one_direction(g, call, _Layer, Span(time, batches, bool(call.time_major)), call.result, call.outputs[1:])
 

@@ -15,7 +15,7 @@ from nnvk.driver.vulkan.shaders.commands import TensorRef
 from nnvk.driver.vulkan.shaders.declaration import Shader
 from nnvk.ops.call import Call
 from nnvk.ops.quant import is_quantised
-from nnvk.ops.roi import WEIGHT_STEP
+from nnvk.ops.roi import WEIGHT_SCALE
 from nnvk.ops.window import nhwc_shape
 from nnvk.types.codes import OperationCode
 
@@ -56,7 +56,7 @@ def lower_align(call: Call, g: Lowering) -> None:
     quantised: dict[str, int] = {}
     factor = np.float32(0)
     if is_quantised(call.input.code):
-        factor = np.float32(call.input.scale) * WEIGHT_STEP / np.float32(call.output.scale)
+        factor = np.float32(call.input.scale) * WEIGHT_SCALE / np.float32(call.output.scale)
         quantised = {
             "zero": zero_point(call.input),
             "dst_mask": sign_mask(call.output),

@@ -80,5 +80,5 @@ def lower(call: Call, g: Lowering) -> None:
 
 
 def _dtype(updates: Tensor) -> str:
-    """Steps are added as the whole numbers that they are, and wrap."""
+    """Levels are added as the whole numbers that they are, and wrap."""
     return moved(updates) if is_quantised(updates.code) else dtype(updates)

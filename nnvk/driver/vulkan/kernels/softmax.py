@@ -26,11 +26,11 @@ WIDE_FROM = 128
 PART = 1 << 14
 """Elements that a workgroup takes at most; of longer slices several take parts."""
 LONGEST_16 = MOST_ROUNDS // 2
-"""Elements of a slice of 16-bit steps at most: one invocation takes it in two loops."""
+"""Elements of a slice of 16-bit levels at most: one invocation takes it in two loops."""
 
 
 def refuse(call: Call) -> str | None:
-    """Slices of 16-bit steps that are too long for one invocation."""
+    """Slices of 16-bit levels that are too long for one invocation."""
     length = call.input.shape[call.axis]
     if not _is_wide(call) or length <= LONGEST_16:
         return None
@@ -102,7 +102,7 @@ def lower(call: Call, g: Lowering) -> None:
 
 
 def _lower_16(call: Call, g: Lowering) -> None:
-    """Lower SOFTMAX of 16-bit steps: statistics of every slice, then every element."""
+    """Lower SOFTMAX of 16-bit levels: statistics of every slice, then every element."""
     slices, source = Slices.along(call.input.shape, call.axis), g.tensor(call.input)
     exponentials = g.constant(EXPONENTIALS)
     mantissa, shift = softmax_multiplier(call)

@@ -1,4 +1,4 @@
-"""Operations on each element by itself: numbers by formula, steps by a table made with the reference."""
+"""Operations on each element by itself: numbers by formula, levels by a table made with the reference."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ LOCAL = 64
 def lower(call: Call, g: Lowering) -> None:
     """Four elements an invocation."""
     if is_quantised(call.input.code):
-        lower_steps(call, g)
+        lower_quantised(call, g)
         return
     trait = _TRAITS[call.code]
     kind = trait.kind
@@ -62,8 +62,8 @@ def lower(call: Call, g: Lowering) -> None:
 
 
 @kernel(OperationCode.LOGICAL_NOT, shaders=(LOOKUP,))
-def lower_steps(call: Call, g: Lowering) -> None:
-    """Four bytes, or steps of 16 bits, an invocation."""
+def lower_quantised(call: Call, g: Lowering) -> None:
+    """Four bytes, or 16-bit levels, an invocation."""
     look_up(g, g.tensor(call.input), table_of(call), g.tensor(call.output), call.input.size)
 
 
@@ -93,11 +93,11 @@ def look_up(g: Lowering, source: TensorRef, table: np.ndarray, target: TensorRef
 
 
 def _look_up(
-    g: Lowering, source: TensorRef, table: TensorRef, target: TensorRef, elements: int, step_bytes: int
+    g: Lowering, source: TensorRef, table: TensorRef, target: TensorRef, elements: int, level_bytes: int
 ) -> None:
     count = -(-elements // 4)
     g.dispatch(
-        (LOOKUP if step_bytes == 1 else LOOKUP_16).variant(),
+        (LOOKUP if level_bytes == 1 else LOOKUP_16).variant(),
         groups=g.flat(count, LOCAL),
         spec={"local_x": LOCAL},
         tensors={"src": source, "table": table, "dst": target},

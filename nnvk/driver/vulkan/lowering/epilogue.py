@@ -14,8 +14,8 @@ from nnvk.driver.vulkan.shaders.commands import Dispatch, TensorRef
 
 EPILOGUES = ("plain", "fused")
 """Values of the axis END of shaders that compute GEMMs: with nothing, or elementwise operations, behind."""
-_NUMBERS, _STEPS = 4, 4
-_OWN, _EXTRA, _FIRST_NUMBER, _FIRST_STEP = 1, 2, 3, 7
+_NUMBERS, _INSTRUCTIONS = 4, 4
+_OWN, _EXTRA, _FIRST_NUMBER, _FIRST_INSTRUCTION = 1, 2, 3, 7
 _TABLE = 16
 """Words of the parameters of bytes before their table."""
 
@@ -47,7 +47,7 @@ def fits(program: Program, own: Source, channels: int) -> bool:
         len(others) <= 1
         and all(is_extra(source, channels) for source in others)
         and len(program.numbers) <= _NUMBERS
-        and len(program.steps) <= _STEPS
+        and len(program.instructions) <= _INSTRUCTIONS
     )
 
 
@@ -66,12 +66,12 @@ def with_program(g: Lowering, gemm: Dispatch, program: Program, own: Source, res
 
     def number_of(value: Value) -> int:
         if isinstance(value, Result):
-            return _FIRST_STEP + value.step
+            return _FIRST_INSTRUCTION + value.instruction
         return _FIRST_NUMBER + numbers.index(value) if isinstance(value, Number) else _OWN if value == own else _EXTRA
 
-    for number, step in enumerate(program.steps):
-        spec |= {f"STEP_{number}": step.word, f"LEFT_{number}": number_of(step.left)}
-        spec[f"RIGHT_{number}"] = number_of(step.right)
+    for number, instruction in enumerate(program.instructions):
+        spec |= {f"INSTRUCTION_{number}": instruction.word, f"LEFT_{number}": number_of(instruction.left)}
+        spec[f"RIGHT_{number}"] = number_of(instruction.right)
     return _ended(g, gemm, spec, extra, {"parameters": program.table(g)}, result)
 
 

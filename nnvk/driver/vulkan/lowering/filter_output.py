@@ -77,7 +77,7 @@ def filter_output(
 ) -> FilterOutput:
     """The arguments for sums of ``outputs`` channels in each of ``parts`` equal parts of a pixel.
 
-    ``narrow`` is the result of `has_narrow_sums`, of 16-bit steps. ``weight_scales`` are those of weights of 8 bits
+    ``narrow`` is the result of `has_narrow_sums`, of 16-bit levels. ``weight_scales`` are those of weights of 8 bits
     that floats are multiplied by; they follow the bias, which is a constant then.
     """
     bias, channels = operands.bias, parts * outputs
@@ -140,7 +140,7 @@ def accumulated(g: Lowering, tensor: Tensor) -> TensorRef:
 
 
 def has_narrow_sums(g: Lowering, operands: Operands) -> bool:
-    """Whether products of 16-bit steps add up to numbers of 32 bits with their bias, or wrap round there anyway."""
+    """Whether products of 16-bit levels add up to numbers of 32 bits with their bias, or wrap round there anyway."""
     bias, filters = operands.bias, operands.filters
     tensor, channels = filters.tensor, filters.outputs * filters.parts
     if rounding_of(operands.code, bias, channels) is Rounding.TWICE:

@@ -84,7 +84,7 @@ class Filters:
         """Whether `in_order` gives the operand itself."""
         sizes, strides = self.sizes_and_strides(parts_outside)
         dense = all(
-            size == 1 or stride == step for size, stride, step in zip(sizes, strides, dense_strides(sizes), strict=True)
+            size == 1 or stride == own for size, stride, own in zip(sizes, strides, dense_strides(sizes), strict=True)
         )
         return dense and self.outputs % 4 == 0 and self.kept_as(device) is of(self.tensor)
 
@@ -92,7 +92,7 @@ class Filters:
         """Whether the operand itself has the channels innermost, in vec4s, of each output channel of each part."""
         dense = (self.outputs * self.channels, self.channels, self.channels, 1)
         alike = all(
-            size == 1 or stride == step for size, stride, step in zip(self.shape, self.strides, dense, strict=True)
+            size == 1 or stride == own for size, stride, own in zip(self.shape, self.strides, dense, strict=True)
         )
         return alike and self.taps == 1 and self.channels % 4 == 0 and self.kept_as(device) is of(self.tensor)
 
@@ -103,7 +103,7 @@ class Filters:
 
     @property
     def quantised(self) -> QuantisedConstant | None:
-        """The weights as steps of 8 bits, where real numbers are such; of one part, with scales by output channels."""
+        """The weights as 8-bit levels, where real numbers are such; of one part, with scales by output channels."""
         constant = self.tensor.constant if self.tensor.is_constant else None
         if not isinstance(constant, QuantisedConstant) or self.parts > 1 or constant.shape[0] != self.outputs:
             return None
@@ -147,7 +147,7 @@ def pack(data: np.ndarray, fill: int = 0) -> np.ndarray:
 
     Output channels of a part are in blocks of eight vec4s, channels in vec4s; both are padded with ``fill``. uint8:
     [parts, blocks, taps, vec4s of channels, 8, 4, 4], so that the four bytes of a word are neighbouring channels. 32
-    bits: [parts, blocks, taps, vec4s of channels, 2, 8, 2, 4], so that a lane finds two steps of K for its four output
+    bits: [parts, blocks, taps, vec4s of channels, 2, 8, 2, 4], so that a lane finds two rows of K for its four output
     channels together.
     """
     parts, outputs, taps, channels = data.shape
@@ -175,10 +175,10 @@ def packed(g: Lowering, filters: Filters, scale: float = 1.0) -> TensorRef:
         blocks = deferred_bytes(nbytes, lambda: _packed_now(filters, scale, g.device))
         return g.constant_form(tensor, form, lambda: blocks)
     source, strides = _packable(g, filters)
-    steps = of(tensor) is Q8
-    vectors = values // (16 if steps else 4)
+    levels = of(tensor) is Q8
+    vectors = values // (16 if levels else 4)
     target = g.scratch(nbytes)
-    quantisation = {**sign_push(tensor), "fill": zero_point(tensor)} if steps else {}
+    quantisation = {**sign_push(tensor), "fill": zero_point(tensor)} if levels else {}
     g.dispatch(
         PACK_FILTER.variant(DTYPE=dtype(tensor)),
         groups=g.flat(vectors, _LOCAL),
@@ -246,21 +246,21 @@ def _packed_now(filters: Filters, scale: float, device: DeviceProfile) -> np.nda
     return packed
 
 
-def packed_steps(g: Lowering, filters: Filters, constant: QuantisedConstant) -> TensorRef:
-    """`pack` of the steps that `Filters.quantised` weights are."""
+def packed_levels(g: Lowering, filters: Filters, constant: QuantisedConstant) -> TensorRef:
+    """`pack` of the levels that `Filters.quantised` weights are."""
     parts, outputs, taps, channels = filters.shape
     nbytes = parts * round_up(outputs, BLOCK) * taps * round_up(channels, 4)
 
     def pack_now() -> np.ndarray:
-        steps = unsigned_bytes(np.ascontiguousarray(constant.steps))
-        return pack(steps.reshape(filters.shape), zero_of(constant))
+        levels = unsigned_bytes(np.ascontiguousarray(constant.levels))
+        return pack(levels.reshape(filters.shape), zero_of(constant))
 
-    return g.constant_form(filters.tensor, ("packed steps", filters.shape), lambda: deferred_bytes(nbytes, pack_now))
+    return g.constant_form(filters.tensor, ("packed levels", filters.shape), lambda: deferred_bytes(nbytes, pack_now))
 
 
 def zero_of(constant: QuantisedConstant) -> int:
     """The zero point of `unsigned_bytes`."""
-    return constant.zero_point + (0 if constant.steps.dtype == np.uint8 else 128)
+    return constant.zero_point + (0 if constant.levels.dtype == np.uint8 else 128)
 
 
 # --- in order ------------------------------------------------------------------------------------------------

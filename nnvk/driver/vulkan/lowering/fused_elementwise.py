@@ -25,12 +25,12 @@ LOCAL = 64
 DENSE = {"row": 1, "magic_row": magic(1), "src_pitch": 1, "dst_pitch": 1}
 """Push constants of shaders that take tensors element by element, where none is columns of a larger one."""
 SOURCES, NUMBERS, RESULTS = 5, 8, 2
-"""The most sources, numbers and results of a chain."""
-STEPS = {"short": 6, "long": 16}
-"""Operations of a chain at most, by the shader's axis LENGTH."""
+"""The most sources, numbers and results of a program."""
+INSTRUCTIONS = {"short": 6, "long": 16}
+"""The most instructions of a program, by the shader's axis LENGTH."""
 _OPEN = 64
 """The number that elementwise.glsl adds to the code of an operation whose result is not rounded yet."""
-_FIRST_SOURCE, _FIRST_NUMBER, _FIRST_STEP = 1, 1 + SOURCES, 1 + SOURCES + NUMBERS
+_FIRST_SOURCE, _FIRST_NUMBER, _FIRST_INSTRUCTION = 1, 1 + SOURCES, 1 + SOURCES + NUMBERS
 
 
 def operations_on(operands: int) -> dict[KnownCode, Elementwise]:
@@ -82,17 +82,17 @@ class Number:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """The result of the operation with this number."""
+    """The result of the instruction with this number."""
 
-    step: int
+    instruction: int
 
 
 Value = Source | Number | Result
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
-    """One operation of a program. What has but one operand takes it twice."""
+class Instruction:
+    """One operation of a program. An operation on a single operand has it as both operands."""
 
     function: Function
     left: Value
@@ -107,23 +107,23 @@ class Step:
 
 
 class Program:
-    """Operations in order, each on sources, numbers, and results of operations before."""
+    """Instructions in order, each on sources, numbers, and results of operations before."""
 
     def __init__(self) -> None:
         self.sources: dict[Source, int] = {}
         self.numbers: dict[Number, int] = {}
-        self.steps: list[Step] = []
+        self.instructions: list[Instruction] = []
 
     def add(self, function: Function, left: Value, right: Value | None = None) -> Result:
-        """One operation more. One on a single operand takes it twice."""
+        """Append an instruction. An operation on a single operand has it as both operands."""
         right = left if right is None else right
         for value in (left, right):
             if isinstance(value, Source):
                 self.sources.setdefault(value, len(self.sources))
             elif isinstance(value, Number):
                 self.numbers.setdefault(value, len(self.numbers))
-        self.steps.append(Step(function, left, right))
-        return Result(len(self.steps) - 1)
+        self.instructions.append(Instruction(function, left, right))
+        return Result(len(self.instructions) - 1)
 
     def limit(self, value: Value, low: float, high: float, *, is_stored: bool) -> Result:
         """The limits of an activation, where they are not infinite.
@@ -133,14 +133,18 @@ class Program:
         for function, end in ((Function.AT_LEAST, low), (Function.AT_MOST, high)):
             if math.isfinite(end):
                 if isinstance(value, Result) and not is_stored:
-                    self.steps[value.step] = replace(self.steps[value.step], is_open=True)
+                    self.instructions[value.instruction] = replace(self.instructions[value.instruction], is_open=True)
                 value = self.add(function, value, Number.of(end))
         return value if isinstance(value, Result) else self.add(Function.AT_LEAST, value, Number.of(-math.inf))
 
     @property
     def fits(self) -> bool:
-        """Whether a chain can be of it."""
-        return len(self.sources) <= SOURCES and len(self.numbers) <= NUMBERS and len(self.steps) <= STEPS["long"]
+        """Whether one dispatch can compute it."""
+        return (
+            len(self.sources) <= SOURCES
+            and len(self.numbers) <= NUMBERS
+            and len(self.instructions) <= INSTRUCTIONS["long"]
+        )
 
     def table(self, g: Lowering) -> TensorRef:
         """The numbers, as a constant."""
@@ -156,18 +160,21 @@ def fused_elementwise(
     ``operation``: to which it belongs.
     """
     sources, written = list(program.sources), list(results)
-    length = next(length for length, steps in STEPS.items() if len(program.steps) <= steps)
+    length = next(length for length, instructions in INSTRUCTIONS.items() if len(program.instructions) <= instructions)
     spec: dict[str, int | float | bool] = {
         "local_x": LOCAL,
         "PAST_NUMBERS": _FIRST_NUMBER + len(program.numbers),
         **{f"SOURCE_{number}": int(source.spread) for number, source in enumerate(sources)},
-        **{f"RESULT_{number}": _FIRST_STEP + result.step for number, result in enumerate(results.values())},
+        **{
+            f"RESULT_{number}": _FIRST_INSTRUCTION + result.instruction
+            for number, result in enumerate(results.values())
+        },
     }
-    for number, step in enumerate(program.steps):
-        spec[f"STEP_{number}"] = step.word
-        for side, value in (("LEFT", step.left), ("RIGHT", step.right)):
+    for number, instruction in enumerate(program.instructions):
+        spec[f"INSTRUCTION_{number}"] = instruction.word
+        for side, value in (("LEFT", instruction.left), ("RIGHT", instruction.right)):
             if isinstance(value, Result):
-                place = _FIRST_STEP + value.step
+                place = _FIRST_INSTRUCTION + value.instruction
             elif isinstance(value, Source):
                 place = _FIRST_SOURCE + program.sources[value]
             else:

@@ -89,12 +89,12 @@ def vectors(g: Lowering, units: int, sections: Sequence[Gates], last: Tensor | N
 
 
 def beside(g: Lowering, *tensors: Tensor) -> Tensor:
-    """Sequences of the same steps and batches in one, the elements of each behind those of the other."""
-    steps, batches, _ = tensors[0].shape
+    """Concatenate sequences [time, batches, width] along the last axis."""
+    time, batches, _ = tensors[0].shape
     widths = [tensor.shape[2] for tensor in tensors]
     firsts, width = itertools.accumulate(widths, initial=0), sum(widths)
     spots = [_Spot(tensor, first, width, 1) for tensor, first in zip(tensors, firsts, strict=False)]
-    return _together(g, "inputs", floats(steps, batches, width), spots, whole=True)
+    return _together(g, "inputs", floats(time, batches, width), spots, whole=True)
 
 
 # --- one tensor of several ---------------------------------------------------------------------------------------
@@ -133,8 +133,8 @@ def _put_together(type_: OperandType, spots: Sequence[_Spot]) -> np.ndarray:
     data = np.zeros(type_.dimensions, type_.dtype)
     flat, size = data.reshape(-1), data.itemsize
     for spot in spots:
-        steps = (spot.row_stride * size, spot.stride * size)
-        view = np.lib.stride_tricks.as_strided(flat[spot.first :], _box(spot.tensor), steps)
+        strides = (spot.row_stride * size, spot.stride * size)
+        view = np.lib.stride_tricks.as_strided(flat[spot.first :], _box(spot.tensor), strides)
         view[...] = spot.tensor.data.reshape(view.shape)
     return data
 

@@ -17,7 +17,7 @@ from nnvk.driver.vulkan.lowering.filters import (
     in_order,
     may_be_float16,
     packed,
-    packed_steps,
+    packed_levels,
     zero_of,
 )
 from nnvk.driver.vulkan.lowering.lowering import Lowering
@@ -134,7 +134,7 @@ def refuse_long_sums(taps: tuple[int, int], channels: int) -> str | None:
     if iterations <= _MAX_ITERATIONS:
         return None
     sum_ = f"a sum over {height} x {width} x {channels} values"
-    return f"{sum_} takes {iterations} steps, at most {_MAX_ITERATIONS} are safe"
+    return f"{sum_} takes {iterations} iterations, at most {_MAX_ITERATIONS} are safe"
 
 
 def channels_of(gemm: Dispatch) -> int:
@@ -153,7 +153,7 @@ def inputs_of(gemm: Dispatch) -> int:
 
 
 def layout_of_weights(gemm: Dispatch) -> WeightLayout:
-    """How the weights of a dispatch of gemm.comp lie: BY_STEPS also where the tile is none that stages them."""
+    """How the weights of a dispatch of gemm.comp lie: BY_K also where the tile is none that stages them."""
     shader, words = gemm.shader, gemm.specialization
     _, tile, *_ = shader.choice
     if tile == "shared":
@@ -242,10 +242,10 @@ def multiply_by(g: Lowering, strategy: Strategy, operands: Operands, gemm: Gemm,
     source, source_parts, _ = read(g, operands.input, Matrices(gemm.parts, gemm.rows, gemm.depth))
     places = {"SOURCE_PARTS": source_parts, "TARGET_PARTS": target_parts}
     scaling = float16_scaling_of(g, filters, split_k=split_k) if strategy.arithmetic == "half" else None
-    steps = filters.quantised if strategy.arithmetic == "int8" else None
+    levels = filters.quantised if strategy.arithmetic == "int8" else None
     scale = 1.0 if scaling is None else scaling.scale
-    if steps is not None:
-        weights = packed_steps(g, filters, steps)
+    if levels is not None:
+        weights = packed_levels(g, filters, levels)
     elif strategy.packed:
         weights = packed(g, filters, scale)
     elif strategy.tile == "shared" or (work.in_order and scale == 1.0):
@@ -259,12 +259,12 @@ def multiply_by(g: Lowering, strategy: Strategy, operands: Operands, gemm: Gemm,
         gemm.columns,
         gemm.pixel_parts,
         narrow=work.narrow,
-        weight_scales=None if steps is None else steps.scales,
+        weight_scales=None if levels is None else levels.scales,
     )
     tensors = {"src": source, "weights": weights, "dst": target, **output.tensors}
     push = dict(output.push)
-    if steps is not None:
-        push["weight_zero"] = zero_of(steps)
+    if levels is not None:
+        push["weight_zero"] = zero_of(levels)
 
     spec: dict[str, int | bool]
     if strategy.tile == "vector":
@@ -282,7 +282,7 @@ def multiply_by(g: Lowering, strategy: Strategy, operands: Operands, gemm: Gemm,
         if work.kind == "q8":
             spec |= {"SIGNED": bool(offset(operands.input)), "WEIGHTS_SIGNED": bool(offset(filters.tensor))}
             push["last_word"] = max(0, math.prod(gemm.source) - 1) // 4
-        elif work.kind != "q16" and steps is None:
+        elif work.kind != "q16" and levels is None:
             push["weights_pitch"] = 0
         if scaling is not None:
             spec["ROUND"] = scaling.round

@@ -106,10 +106,10 @@ def in_pieces(
 ) -> tuple[list[int], list[int], list[int]]:
     """A box whose dimensions fall into pieces on one side: sizes, strides there, and on the other one."""
     rows: list[tuple[int, int, int]] = []
-    for some, step in zip(pieces, strides, strict=True):
+    for some, outer in zip(pieces, strides, strict=True):
         inner = dense_strides([size for size, _ in some])
-        rows += [(size, stride, step * own) for (size, stride), own in zip(some, inner, strict=True)]
-    return [size for size, _, _ in rows], [stride for _, stride, _ in rows], [step for _, _, step in rows]
+        rows += [(size, stride, outer * own) for (size, stride), own in zip(some, inner, strict=True)]
+    return [size for size, _, _ in rows], [stride for _, stride, _ in rows], [outer for _, _, outer in rows]
 
 
 def folded(

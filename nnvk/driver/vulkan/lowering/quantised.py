@@ -1,4 +1,4 @@
-"""How shaders see quantised tensors: unsigned steps, whatever the operand's type.
+"""How shaders see quantised tensors: unsigned levels, whatever the operand's type.
 
 Signed tensors are moved by half their range with a sign mask when their words are unpacked and packed, so that one
 variant of a shader serves both; zero points and limits move with them (see ``shaders/include/quant.glsl``).
@@ -16,7 +16,7 @@ from nnvk.ops.quant import INT32_MAX, INT32_MIN, is_quantised
 from nnvk.types.codes import OperandCode
 
 _SIGN_BITS = {1: 0x80808080, 2: 0x80008000}
-"""The highest bit of every step in a word, by bytes of a step."""
+"""The highest bit of every level in a word, by bytes of a level."""
 
 SMALL = 1 << 29
 """Magnitude from which on numbers are too large for `multiply_small` of `shaders/include/quant.glsl`."""
@@ -24,18 +24,18 @@ _SMALL_SHIFTS = -29, 0
 
 
 def offset(tensor: Tensor) -> int:
-    """The offset that moves the tensor's steps to 0..255, or 0..65535; 0 for a tensor that is not quantised."""
+    """The offset that moves the tensor's levels to 0..255, or 0..65535; 0 for a tensor that is not quantised."""
     signed = is_quantised(tensor.code) and tensor.dtype.kind == "i"
     return 1 << (8 * tensor.dtype.itemsize - 1) if signed else 0
 
 
 def sign_mask(tensor: Tensor) -> int:
-    """The mask that makes the steps in words of the tensor unsigned by exclusive or."""
+    """The mask that makes the levels in words of the tensor unsigned by exclusive or."""
     return _SIGN_BITS[tensor.dtype.itemsize] if offset(tensor) else 0
 
 
 def zero_point(tensor: Tensor) -> int:
-    """The zero point as unsigned step."""
+    """The zero point as unsigned level."""
     return tensor.zero_point + offset(tensor)
 
 
@@ -50,7 +50,7 @@ def clamp(call: Call) -> dict[str, float | int]:
 
 
 def activation_push(activation: int, output: Tensor) -> dict[str, float | int]:
-    """Push constants ``low`` and ``high`` of a fused activation: real, unsigned steps, or all of INT32."""
+    """Push constants ``low`` and ``high`` of a fused activation: real, unsigned levels, or all of INT32."""
     if output.code is OperandCode.TENSOR_INT32:
         return {"low": INT32_MIN, "high": INT32_MAX}
     low, high = activation_range(activation, output)
@@ -63,7 +63,7 @@ def are_small_shifts(shifts: Iterable[int]) -> bool:
 
 
 def lookup_table(source: Tensor, result: Tensor, function: Callable[[Tensor], np.ndarray]) -> np.ndarray:
-    """The results of ``function``, an operation's reference, for every byte of ``source``, or all its 16-bit steps.
+    """The results of ``function``, an operation's reference, for every byte of ``source``, or all its 16-bit levels.
 
     256 bytes, or 65,536 words of 16 bits, indexed by the bits as they lie in memory; ``function`` gets a tensor of type
     ``source`` with all of them.

@@ -17,7 +17,7 @@ SORTING = (SORT, FILL)
 LOCAL = 64
 SPAN = 16
 """Entries of the lists that are merged first."""
-STEPS = 32
+ENTRIES = 32
 """Entries of a merged list that an invocation writes."""
 
 
@@ -80,7 +80,7 @@ def _sort(
     while lists > 1:
         merged, fewer = min(2 * stride, keep), -(-lists // 2)
         target = g.scratch(8 * rows * fewer * merged)
-        count = rows * fewer * -(-merged // STEPS)
+        count = rows * fewer * -(-merged // ENTRIES)
         g.dispatch(
             SORT.variant(PASS="merge", FROM=kind),
             groups=g.flat(count, LOCAL),

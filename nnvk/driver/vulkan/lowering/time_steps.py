@@ -1,7 +1,8 @@
-"""Steps of unrolled layers: operations that multiply rows of one tensor, each its own, by the same weights.
+"""Time steps of unrolled layers: operations that multiply different rows of one tensor by the same weights.
 
-A cell that a converter has unrolled takes its inputs out of a sequence, step after step. What all steps make of them
-is computed at once, by the first one's turn: a product of many rows is hardly slower than that of one.
+Some converters unroll a recurrent layer into one cell for each time step, which reads its inputs from the sequence. The
+first cell then multiplies the inputs of all time steps, because a GEMM of many rows is hardly slower than one of one
+row.
 """
 
 from __future__ import annotations
@@ -17,32 +18,35 @@ from nnvk.ops.call import Tensor
 T = TypeVar("T")
 
 _LARGEST = 1 << 20
-"""Elements of what all steps make of their inputs: it stays in memory until the last one has taken its part."""
+"""The most elements of the result for all time steps, which stays in memory until the last cell has read it."""
 
 
 @dataclass(frozen=True, slots=True)
 class TimeSteps:
-    """The tensor that the steps of a layer take their inputs from, one after the other."""
+    """The tensor that has the inputs of all time steps of a layer."""
 
     inputs: Tensor
     """[rows, length]."""
     row: int
-    """The first row of the step that asks."""
+    """The first row of the current time step."""
 
     def once(self, g: Lowering, made_with: object, make: Callable[[Tensor], T]) -> T:
-        """The result of ``make`` for all steps' inputs, made once; ``made_with`` is everything else that it takes."""
+        """The result of ``make`` for the inputs of all time steps, made once for each ``made_with``.
+
+        ``made_with``: everything else that the result depends on.
+        """
 
         def make_and_count() -> T:
             g.applied[Pass.HORIZONTAL] += 1
             return make(self.inputs)
 
-        return g.once(("steps", g.tensor(self.inputs), made_with), make_and_count)
+        return g.once(("time steps", g.tensor(self.inputs), made_with), make_and_count)
 
 
 def time_steps_of(g: Lowering, source: Tensor, weights: Tensor, bias: Tensor | None = None) -> TimeSteps | None:
-    """The steps of which one multiplies ``source`` by ``weights`` [columns, length] and adds ``bias``.
+    """The time steps of the layer in which one cell multiplies ``source`` by ``weights`` [columns, length].
 
-    None where it does so alone, or where most of what could be computed at once is asked for by nobody.
+    ``bias`` is added to the products. None if only this cell uses these weights, or if nobody reads most of the rows.
     """
     columns, length = weights.shape
     taken = g.taken_from(source) if g.device.runs(Pass.HORIZONTAL) else None
@@ -54,6 +58,6 @@ def time_steps_of(g: Lowering, source: Tensor, weights: Tensor, bias: Tensor | N
     pays = own < wanted and own < rows <= 2 * wanted
     if not pays or left or taken.first % length or rows * columns > _LARGEST:
         return None
-    inputs = g.intermediate("steps", source.type.with_dimensions((rows, length)))
+    inputs = g.intermediate("time steps", source.type.with_dimensions((rows, length)))
     g.alias(taken.whole, inputs)
     return TimeSteps(inputs, taken.first // length)

@@ -187,7 +187,7 @@ def _fits(tiles: Tiles, device: DeviceProfile) -> bool:
 
 
 def _ranked(tiles: Tiles, device: DeviceProfile) -> Iterator[tuple[Strategy, float]]:
-    """The strategies for the GEMM that cost the least, with the costs of all three steps."""
+    """The strategies for the GEMM that cost the least, with the costs of all three stages."""
     around = _transforms(tiles, device)
     with suppress(AvoidedShader):  # the direct way may have another data type
         for strategy in itertools.islice(ranked(tiles.work, device), _GEMMS):
@@ -196,7 +196,7 @@ def _ranked(tiles: Tiles, device: DeviceProfile) -> Iterator[tuple[Strategy, flo
 
 
 def _transforms(tiles: Tiles, device: DeviceProfile) -> float:
-    """Cycles that the device is thought to take for the first and the last step."""
+    """Cycles that the device is thought to take for the first and the last stage."""
     costs = costs_of(device)
     lanes = device.subgroup_size if device.is_cpu else 64
     load = costs.load

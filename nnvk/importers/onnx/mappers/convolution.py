@@ -13,9 +13,9 @@ from nnvk.importers.errors import Unmapped
 from nnvk.importers.graph_builder import Value
 from nnvk.importers.onnx.context import Context
 from nnvk.importers.onnx.mappers.matmul import centred, exact_count
+from nnvk.importers.onnx.mappers.quantised_operands import QuantisedOperands, wanted_operands
 from nnvk.importers.onnx.mappers.reduction import batch_statistics
 from nnvk.importers.onnx.mappers.shape import joined, padded
-from nnvk.importers.onnx.mappers.stepwise import InSteps, wanted_steps
 from nnvk.importers.onnx.mappers.windows import Window, as_image, image_shape, numbers_of, windows_of
 from nnvk.importers.onnx.registry import operator
 from nnvk.importers.onnx.tensors import Tensor
@@ -31,12 +31,12 @@ _VOLUME = 5
 
 @operator("Conv", "com.microsoft.FusedConv")
 def conv(c: Context) -> Value:
-    """Real numbers, or steps of 8 bits where input, weights and output are quantised."""
+    """Real numbers, or 8-bit levels where input, weights and output are quantised."""
     weights, shape = c.tensor(1), c.tensor(0).shape
     _check(c, shape, weights.shape)
-    quantised = wanted_steps(c) if len(shape) < _VOLUME else None
+    quantised = wanted_operands(c) if len(shape) < _VOLUME else None
     if quantised is not None:
-        return convolved_in_steps(c, quantised)
+        return quantised_convolution(c, quantised)
     filters: Constant | Value = c.real_number(1) if weights.constant is None else weights.constant
     bias: np.ndarray | Value | None = None
     if c.has(2):
@@ -156,8 +156,8 @@ def _as_volumes(c: Context, images: Value, depth: int) -> Value:
     return c.reshape(transposed(c, planes, (0, 2, 1, 3)), (count // depth, channels, depth, height, width))
 
 
-def convolved_in_steps(c: Context, operands: InSteps) -> Value:
-    """`convolved` in steps of 8 bits."""
+def quantised_convolution(c: Context, operands: QuantisedOperands) -> Value:
+    """`convolved` in 8-bit levels."""
     source, filters = operands.source, operands.weights
     windows = windows_of(c, source.shape[2:], filters.shape[2:])
     is_depthwise = _is_depthwise(c, source.shape, filters.shape)

@@ -17,7 +17,7 @@ from nnvk.types.codes import OperationCode
 
 Op = OperationCode
 _LAST = 255
-"""The last step of UINT8."""
+"""The last level of UINT8."""
 
 
 def _scaled(c: Context, first: Value, second: Value, scales: tuple[Value, Value], bias: int) -> Tensor:
@@ -48,14 +48,14 @@ def matmul_integer_to_float(c: Context) -> Tensor:
 
 @operator("com.microsoft.DynamicQuantizeMatMul")
 def dynamic_quantize_matmul(c: Context) -> Tensor:
-    """The first matrix becomes steps of UINT8 on its way, as DynamicQuantizeLinear makes them."""
+    """The first matrix becomes UINT8 levels on its way, as DynamicQuantizeLinear makes them."""
     second = centred(c, 1, 3, c.tensor(1).rank - 1)
-    steps, scale = _in_steps(c, c.real_number(0))
-    return _scaled(c, steps, second, (scale, _scale(c, 2, -1)), 4)
+    levels, scale = _quantised(c, c.real_number(0))
+    return _scaled(c, levels, second, (scale, _scale(c, 2, -1)), 4)
 
 
-def _in_steps(c: Context, x: Value) -> tuple[Value, Value]:
-    """Steps from the zero point, as real numbers, and their scale: from the smallest to the largest number, or 0."""
+def _quantised(c: Context, x: Value) -> tuple[Value, Value]:
+    """Levels from the zero point, as real numbers, and their scale: from the smallest to the largest number, or 0."""
     flat = c.reshape(x, (x.size,))
     low = with_number(c, Op.MINIMUM, folded(c, Op.REDUCE_MIN, flat, [0]), 0.0)
     high = with_number(c, Op.MAXIMUM, folded(c, Op.REDUCE_MAX, flat, [0]), 0.0)
@@ -64,10 +64,10 @@ def _in_steps(c: Context, x: Value) -> tuple[Value, Value]:
     scale = chosen(c, c.emit(Op.EQUAL, scale, zero, out=BOOL8), scalar(c, 1.0, scale), scale)
     below = c.emit(Op.DIV, c.emit(Op.SUB, zero, low, NONE, out=F32), scale, NONE, out=F32)
     point = _within(c, round_half_even(c, below))
-    steps = round_half_even(c, c.emit(Op.DIV, x, scale, NONE, out=F32))
-    steps = _within(c, c.emit(Op.ADD, steps, point, NONE, out=F32))
-    return c.emit(Op.SUB, steps, point, NONE, out=F32), scale
+    levels = round_half_even(c, c.emit(Op.DIV, x, scale, NONE, out=F32))
+    levels = _within(c, c.emit(Op.ADD, levels, point, NONE, out=F32))
+    return c.emit(Op.SUB, levels, point, NONE, out=F32), scale
 
 
-def _within(c: Context, steps: Value) -> Value:
-    return with_number(c, Op.MINIMUM, with_number(c, Op.MAXIMUM, steps, 0.0), float(_LAST))
+def _within(c: Context, levels: Value) -> Value:
+    return with_number(c, Op.MINIMUM, with_number(c, Op.MAXIMUM, levels, 0.0), float(_LAST))

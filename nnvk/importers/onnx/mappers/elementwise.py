@@ -13,7 +13,7 @@ from nnvk.importers.emitter import BOOL8, I32, NONE, is_quantised
 from nnvk.importers.errors import Unmapped
 from nnvk.importers.graph_builder import Value
 from nnvk.importers.onnx.context import Context
-from nnvk.importers.onnx.mappers.stepwise import both_in_steps
+from nnvk.importers.onnx.mappers.quantised_operands import quantised_pair
 from nnvk.importers.onnx.reader import dtype_of
 from nnvk.importers.onnx.registry import operator
 from nnvk.importers.onnx.tensors import Tensor
@@ -55,7 +55,7 @@ def logical_not(c: Context) -> Value:
 
 @operator("Relu")
 def relu(c: Context) -> Value:
-    """Quantised tensors keep their steps."""
+    """Quantised tensors keep their levels."""
     value = c.value()
     return with_number(c, Op.MAXIMUM, c.number(), 0) if value.code is I32.code else each(c, Op.RELU, value)
 
@@ -240,9 +240,9 @@ _ARITHMETIC = {"Add": Op.ADD, "Sub": Op.SUB, "Mul": Op.MUL}
 @operator(*_ARITHMETIC)
 def arithmetic(c: Context) -> Value:
     """Whole numbers of 8 and 16 bits wrap round; real ones that are quantised on all sides stay so."""
-    steps = both_in_steps(c, c.tensor(0), c.tensor(1)) if c.tensor().dtype.kind == "f" else None
-    if steps is not None and (c.node.op_type != "Mul" or allows_product(steps[0].type, steps[1].type, steps[2])):
-        return c.emit(_ARITHMETIC[c.node.op_type], steps[0], steps[1], NONE, out=steps[2])
+    levels = quantised_pair(c, c.tensor(0), c.tensor(1)) if c.tensor().dtype.kind == "f" else None
+    if levels is not None and (c.node.op_type != "Mul" or allows_product(levels[0].type, levels[1].type, levels[2])):
+        return c.emit(_ARITHMETIC[c.node.op_type], levels[0], levels[1], NONE, out=levels[2])
     first, second = c.number(0), c.number(1)
     return c.wrapped(c.emit(_ARITHMETIC[c.node.op_type], first, second, NONE, out=first.type), c.tensor().dtype)
 

@@ -14,7 +14,7 @@ from nnvk.importers.emitter import F32, I32, NONE
 from nnvk.importers.errors import Unmapped
 from nnvk.importers.graph_builder import Value
 from nnvk.importers.onnx.context import Context
-from nnvk.importers.onnx.mappers.stepwise import InSteps, wanted_steps
+from nnvk.importers.onnx.mappers.quantised_operands import QuantisedOperands, wanted_operands
 from nnvk.importers.onnx.registry import operator
 from nnvk.importers.onnx.tensors import Tensor
 from nnvk.types.codes import FuseCode, OperationCode, PaddingCode
@@ -54,8 +54,8 @@ def dense(c: Context, rows: Value, weights: np.ndarray | Value, bias: np.ndarray
     )
 
 
-def dense_in_steps(c: Context, operands: InSteps, output_axis: int) -> Value:
-    """A product by a constant matrix in steps; of scales per output it is a convolution, over images of one pixel."""
+def quantised_dense(c: Context, operands: QuantisedOperands, output_axis: int) -> Value:
+    """A product by a constant matrix in levels; of scales per output it is a convolution, over images of one pixel."""
     source = operands.source
     weights = operands.weights.T if output_axis else operands.weights
     units, size = weights.shape
@@ -96,9 +96,9 @@ def matmul(c: Context) -> Tensor:
     left, right = c.tensor(0), c.tensor(1)
     if not left.rank or not right.rank:
         raise Unmapped("its inputs must have rank 1 at least")
-    operands = wanted_steps(c, 1) if right.rank == 2 and left.rank > 1 else None
+    operands = wanted_operands(c, 1) if right.rank == 2 and left.rank > 1 else None
     if operands is not None:
-        return c.give(dense_in_steps(c, operands, 1), None, left.dtype)
+        return c.give(quantised_dense(c, operands, 1), None, left.dtype)
     is_dense = right.rank == 2 and right.is_constant and left.shape[-1] == right.shape[0]
     first = c.number(0)
     if is_dense and first.code is not I32.code:
@@ -145,9 +145,9 @@ def gemm(c: Context) -> Value:
     alpha, beta = c.node.real("alpha", 1.0), c.node.real("beta", 1.0)
     if alpha == beta == 1 and not c.node.integer("transA", 0) and c.tensor(1).rank == 2:
         axis = 0 if c.node.integer("transB", 0) else 1
-        operands = wanted_steps(c, axis)
+        operands = wanted_operands(c, axis)
         if operands is not None:
-            return dense_in_steps(c, operands, axis)
+            return quantised_dense(c, operands, axis)
     first = c.number(0)
     if first.code is I32.code:
         raise Unmapped(f"NNAPI multiplies no matrices of {c.tensor().dtype}")

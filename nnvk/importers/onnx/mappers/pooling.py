@@ -37,7 +37,7 @@ def _windows(c: Context, value: Value) -> list[Window]:
 
 @operator("MaxPool")
 def max_pool(c: Context) -> Tensor:
-    """Whole numbers go by FLOAT32, quantised ones keep their steps."""
+    """Whole numbers go by FLOAT32, quantised ones keep their levels."""
     if c.wants(1):
         raise Unmapped("NNAPI's MAX_POOL_2D does not say where the largest elements were")
     value, windows = _image(c)

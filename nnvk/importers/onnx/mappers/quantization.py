@@ -1,4 +1,4 @@
-"""Quantisation: QuantizeLinear and DequantizeLinear, and operators that take and give steps."""
+"""Quantisation: QuantizeLinear and DequantizeLinear, and operators that take and give levels."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from nnvk.importers.emitter import BOOL8, F32, I32, NONE, is_quantised, same_qua
 from nnvk.importers.errors import Unmapped
 from nnvk.importers.graph_builder import Value
 from nnvk.importers.onnx.context import Context
-from nnvk.importers.onnx.mappers.convolution import convolved, convolved_in_steps
-from nnvk.importers.onnx.mappers.matmul import dense_in_steps, multiplied
+from nnvk.importers.onnx.mappers.convolution import convolved, quantised_convolution
+from nnvk.importers.onnx.mappers.matmul import multiplied, quantised_dense
 from nnvk.importers.onnx.mappers.pooling import averaged
+from nnvk.importers.onnx.mappers.quantised_operands import as_levels, quantised_operands
 from nnvk.importers.onnx.mappers.shape import joined
-from nnvk.importers.onnx.mappers.stepwise import in_steps, stepped
-from nnvk.importers.onnx.quantisation import steps_of
+from nnvk.importers.onnx.quantisation import quantised_type
 from nnvk.importers.onnx.reader import dtype_of
 from nnvk.importers.onnx.registry import operator
-from nnvk.importers.onnx.tensors import Steps, Tensor, constant
+from nnvk.importers.onnx.tensors import Levels, Tensor, constant
 from nnvk.ops.binary import allows_product
 from nnvk.types.codes import OperationCode
 from nnvk.types.constant import Constant, DeferredConstant, QuantisedConstant
@@ -85,17 +85,19 @@ def _dequantised_blocks(c: Context, source: Tensor, scales: Value, points: Value
     return c.give(c.emit(Op.MUL, value, scales, NONE, out=F32), source.shape, dtype)
 
 
-def _real_constant(steps: Steps, dtype: np.dtype) -> Constant:
-    """The real numbers of steps, of the scales' type, when they are looked at."""
-    array, points = steps.array, steps.zero_point
+def _real_constant(levels: Levels, dtype: np.dtype) -> Constant:
+    """The real numbers of levels, of the scales' type, when they are looked at."""
+    array, points = levels.array, levels.zero_point
     if array.dtype.itemsize == 1 and dtype == np.float32 and (points == points[0]).all():
-        return QuantisedConstant(array, steps.scale, int(points[0]), steps.axis)
-    points_laid, scales_laid = (_laid(one.astype(np.float32), array.ndim, steps.axis) for one in (points, steps.scale))
+        return QuantisedConstant(array, levels.scale, int(points[0]), levels.axis)
+    points_laid, scales_laid = (
+        _laid(one.astype(np.float32), array.ndim, levels.axis) for one in (points, levels.scale)
+    )
     return DeferredConstant(array.shape, dtype, lambda: (array.astype(np.float32) - points_laid) * scales_laid)
 
 
 def dequantised(c: Context, source: Tensor, scale: Tensor, point: Tensor | None, axis: int) -> Tensor:
-    """Real numbers of steps: constants at import, others only on demand where NNAPI has such steps."""
+    """Real numbers of levels: constants at import, others only on demand where NNAPI has such levels."""
     size = c.node.integer("block_size", 0)
     if size:
         return _dequantised_blocks(c, source, *_blocks(c, source, scale, point, axis, size), scale.dtype)
@@ -108,11 +110,11 @@ def dequantised(c: Context, source: Tensor, scale: Tensor, point: Tensor | None,
     scales, points = scale.known_array, None if point is None else point.known_array
     if source.is_constant and scales is not None and (point is None or points is not None):
         zeros = np.zeros(scales.size, np.int32) if points is None else points
-        steps = Steps(source.array, scales.reshape(-1), zeros.reshape(-1).astype(np.int32), axis)
-        return constant(_real_constant(steps, scales.dtype), steps)
+        levels = Levels(source.array, scales.reshape(-1), zeros.reshape(-1).astype(np.int32), axis)
+        return constant(_real_constant(levels, scales.dtype), levels)
     type_ = None
     if scales is not None and (point is None or points is not None):
-        type_ = steps_of(source.dtype, scales, points)
+        type_ = quantised_type(source.dtype, scales, points)
     value = c.carried(source)
     if type_ is not None and is_quantised(value) and same_quantisation(value.type, type_) and value.code is type_.code:
         return Tensor(scale.dtype, source.shape, value)
@@ -130,11 +132,11 @@ def dequantize_linear(c: Context) -> Tensor:
 
 
 def quantised(c: Context, source: Tensor, scale: Tensor, point: Tensor | None, axis: int, dtype: np.dtype) -> Tensor:
-    """Steps of real numbers: QUANTIZE_TIES_TO_EVEN where one scale is known at import; else whole numbers as INT32."""
+    """Levels of real numbers: QUANTIZE_TIES_TO_EVEN where one scale is known at import; else whole numbers as INT32."""
     if dtype.itemsize > 2:
         raise Unmapped(f"NNAPI quantises to 8 bits, got {dtype}")
     if scale.is_constant and (point is None or point.is_constant) and not c.node.integer("block_size", 0):
-        type_ = steps_of(dtype, scale.array, None if point is None else point.array)
+        type_ = quantised_type(dtype, scale.array, None if point is None else point.array)
         if type_ is not None:
             value = c.carried(source)
             if not is_quantised(value):
@@ -149,14 +151,14 @@ def quantised(c: Context, source: Tensor, scale: Tensor, point: Tensor | None, a
         axis = axis_of(axis, source.rank) if scale.size > 1 else 0
         laid = _laid_value(c, scale, source.rank, axis)
         shift = None if point is None else _laid_value(c, point, source.rank, axis)
-    steps = decompositions.round_half_even(c, c.emit(Op.DIV, real, laid, NONE, out=F32))
+    levels = decompositions.round_half_even(c, c.emit(Op.DIV, real, laid, NONE, out=F32))
     if shift is not None:
-        steps = c.emit(Op.ADD, steps, shift, NONE, out=F32)
+        levels = c.emit(Op.ADD, levels, shift, NONE, out=F32)
     limits = np.iinfo(dtype)
-    lowest = scalar(c, limits.min, steps)  # NaN too
-    steps = chosen(c, c.emit(Op.GREATER, steps, lowest, out=BOOL8), steps, lowest)
-    steps = with_number(c, Op.MINIMUM, steps, limits.max)
-    return c.give(c.emit(Op.CAST, steps, out=I32), source.shape, dtype)
+    lowest = scalar(c, limits.min, levels)  # NaN too
+    levels = chosen(c, c.emit(Op.GREATER, levels, lowest, out=BOOL8), levels, lowest)
+    levels = with_number(c, Op.MINIMUM, levels, limits.max)
+    return c.give(c.emit(Op.CAST, levels, out=I32), source.shape, dtype)
 
 
 @operator("QuantizeLinear")
@@ -170,19 +172,19 @@ def quantize_linear(c: Context) -> Tensor:
     return quantised(c, c.tensor(0), c.tensor(1), c.optional(2), c.node.integer("axis", 1), dtype)
 
 
-# --- operators on steps --------------------------------------------------------------------------------------
+# --- operators on levels --------------------------------------------------------------------------------------
 
 
 def _type(c: Context, position: int, dtype: np.dtype) -> OperandType | None:
-    """The steps that the scale at a position, and the zero point behind it, are of."""
+    """The levels that the scale at a position, and the zero point behind it, are of."""
     scale, point = c.tensor(position), c.optional(position + 1)
     if not scale.is_constant or (point is not None and not point.is_constant):
         return None
-    return steps_of(dtype, scale.array, None if point is None else point.array)
+    return quantised_type(dtype, scale.array, None if point is None else point.array)
 
 
 def _result(c: Context, real: Value, position: int, dtype: np.dtype, shape: tuple[int, ...] | None = None) -> Tensor:
-    """Real numbers in the steps that are the node's output's."""
+    """Real numbers in the levels that are the node's output's."""
     source = Tensor(np.dtype(np.float32), shape or real.shape, real)
     return quantised(c, source, c.tensor(position), c.optional(position + 1), 1, dtype)
 
@@ -199,24 +201,24 @@ def _output_dtype(c: Context, point: int) -> np.dtype:
 
 @operator("QLinearConv")
 def qlinear_conv(c: Context) -> Tensor:
-    """In steps where scales and weights are constants; else in real numbers."""
+    """In levels where scales and weights are constants; else in real numbers."""
     weights = dequantised(c, c.tensor(3), c.tensor(4), c.optional(5), 0)
     dtype = _output_dtype(c, 7)
     source, out = _type(c, 1, c.tensor(0).dtype), _type(c, 6, dtype)
     bias = c.optional(8)
     if (
-        weights.steps is not None
+        weights.levels is not None
         and weights.rank < 5  # volumes go by real numbers
         and source is not None
         and out is not None
         and (bias is None or bias.is_constant)
     ):
-        scales = weights.steps.scale.astype(np.float64) * source.scale
+        scales = weights.levels.scale.astype(np.float64) * source.scale
         real_bias = None if bias is None or not bias.is_constant else bias.array * scales
-        value = stepped(c, c.tensor(0), source)
-        operands = in_steps(value, weights.steps, 0, weights.shape[0], real_bias, out)
+        value = as_levels(c, c.tensor(0), source)
+        operands = quantised_operands(value, weights.levels, 0, weights.shape[0], real_bias, out)
         if operands is not None:
-            result = convolved_in_steps(c, operands)
+            result = quantised_convolution(c, operands)
             return Tensor(dtype, result.shape, c.quantized(result, out))
     x = _real(c, 0)
     filters: Constant | Value = c.plain(weights) if weights.constant is None else weights.constant
@@ -236,15 +238,15 @@ def qlinear_conv(c: Context) -> Tensor:
 
 @operator("QLinearMatMul")
 def qlinear_matmul(c: Context) -> Tensor:
-    """In steps where the second matrix is a constant; else in real numbers."""
+    """In levels where the second matrix is a constant; else in real numbers."""
     dtype = _output_dtype(c, 7)
     left, right = c.tensor(0), c.tensor(3)
     weights = dequantised(c, right, c.tensor(4), c.optional(5), right.rank - 1)
     source, out = _type(c, 1, left.dtype), _type(c, 6, dtype)
-    if weights.steps is not None and weights.rank == 2 and source is not None and out is not None:
-        operands = in_steps(stepped(c, left, source), weights.steps, 1, weights.shape[1], None, out)
+    if weights.levels is not None and weights.rank == 2 and source is not None and out is not None:
+        operands = quantised_operands(as_levels(c, left, source), weights.levels, 1, weights.shape[1], None, out)
         if operands is not None:
-            result = dense_in_steps(c, operands, 1)
+            result = quantised_dense(c, operands, 1)
             return Tensor(dtype, result.shape, c.quantized(result, out))
     first, second = _real(c, 0, left.rank - 2), c.plain(weights)
     first = c.reshape(first, (1, *first.shape)) if left.rank == 1 else first
@@ -260,7 +262,7 @@ _PAIRS = {"com.microsoft.QLinearAdd": Op.ADD, "com.microsoft.QLinearMul": Op.MUL
 
 @operator(*_PAIRS)
 def qlinear_pair(c: Context) -> Tensor:
-    """In steps where NNAPI has such."""
+    """In levels where NNAPI has such."""
     code, dtype = _PAIRS[c.node.kind], c.tensor(0).dtype
     types = _type(c, 1, dtype), _type(c, 4, c.tensor(3).dtype), _type(c, 6, dtype)
     first, second, out = types
@@ -271,7 +273,7 @@ def qlinear_pair(c: Context) -> Tensor:
         and first.code is second.code
         and (code is Op.ADD or allows_product(first, second, out))
     ):
-        values = stepped(c, c.tensor(0), first), stepped(c, c.tensor(3), second)
+        values = as_levels(c, c.tensor(0), first), as_levels(c, c.tensor(3), second)
         shape = np.broadcast_shapes(c.tensor(0).shape, c.tensor(3).shape)
         return Tensor(dtype, shape, c.emit(code, *values, NONE, out=out))
     return _result(c, c.emit(code, _real(c, 0), _real(c, 3), NONE, out=F32), 6, dtype)
@@ -279,7 +281,7 @@ def qlinear_pair(c: Context) -> Tensor:
 
 @operator("com.microsoft.QLinearSigmoid", "com.microsoft.QLinearLeakyRelu", "com.microsoft.QLinearGlobalAveragePool")
 def qlinear_unary(c: Context) -> Tensor:
-    """In real numbers, and back to steps."""
+    """In real numbers, and back to levels."""
     x, kind = _real(c, 0), c.node.op_type
     if kind == "QLinearSigmoid":
         y = each(c, Op.LOGISTIC, x)
@@ -295,7 +297,7 @@ def qlinear_unary(c: Context) -> Tensor:
 
 @operator("com.microsoft.QLinearAveragePool", "com.microsoft.QLinearSoftmax")
 def qlinear_window(c: Context) -> Tensor:
-    """In real numbers, and back to steps."""
+    """In real numbers, and back to levels."""
     x = _real(c, 0)
     if c.node.op_type == "QLinearAveragePool":
         if c.node.integer("channels_last", 0):
@@ -313,7 +315,7 @@ def qlinear_window(c: Context) -> Tensor:
 
 @operator("com.microsoft.QLinearConcat")
 def qlinear_concat(c: Context) -> Tensor:
-    """Each input in its own steps, and all in the output's."""
+    """Each input in its own levels, and all in the output's."""
     dtype = c.tensor(1).dtype
     values = []
     for position in range(2, len(c.inputs), 3):
@@ -325,20 +327,20 @@ def qlinear_concat(c: Context) -> Tensor:
 
 @operator("com.microsoft.QGemm")
 def qgemm(c: Context) -> Tensor:
-    """In steps where the second matrix and all scales are constants; real numbers come out where no scale is given."""
+    """In levels where the second matrix and all scales are constants; real numbers come out where no scale is given."""
     dtype = _output_dtype(c, 8) if c.has(7) else np.dtype(np.float32)
     axis = 0 if c.node.integer("transB", 0) else 1
     weights = dequantised(c, c.tensor(3), c.tensor(4), c.optional(5), axis)
     bias, alpha = c.optional(6), c.node.real("alpha", 1.0)
     source, out = _type(c, 1, c.tensor(0).dtype), _type(c, 7, dtype) if c.has(7) else None
     is_plain = alpha == 1 and not c.node.integer("transA", 0) and (bias is None or bias.is_constant)
-    if is_plain and weights.steps is not None and source is not None and out is not None:
-        scales = weights.steps.scale.astype(np.float64) * source.scale
+    if is_plain and weights.levels is not None and source is not None and out is not None:
+        scales = weights.levels.scale.astype(np.float64) * source.scale
         real_bias = None if bias is None or not bias.is_constant else bias.array.reshape(-1) * scales
-        value = stepped(c, c.tensor(0), source)
-        operands = in_steps(value, weights.steps, axis, weights.shape[axis], real_bias, out)
+        value = as_levels(c, c.tensor(0), source)
+        operands = quantised_operands(value, weights.levels, axis, weights.shape[axis], real_bias, out)
         if operands is not None:
-            result = dense_in_steps(c, operands, axis)
+            result = quantised_dense(c, operands, axis)
             return Tensor(dtype, result.shape, c.quantized(result, out))
     x = _real(c, 0, 0)
     if c.node.integer("transA", 0):

@@ -1,4 +1,4 @@
-"""LSTM, GRU and RNN: NNAPI's sequences where it has them; others are unrolled, step by step."""
+"""LSTM, GRU and RNN: NNAPI's sequences where it has them; others are unrolled, one time step after another."""
 
 from __future__ import annotations
 

@@ -234,7 +234,9 @@ def tile(c: Context) -> Tensor:
 
 @operator("Concat")
 def concatenation(c: Context) -> Tensor:
-    """Any type is joined; NNAPI joins real numbers and steps alone. Quantised tensors get the first tensor's steps."""
+    """Concatenate tensors of any type. NNAPI concatenates only floats and quantised tensors, which get the first
+    tensor's quantisation.
+    """
     tensors = [tensor for tensor in c.tensors() if tensor.size] or c.tensors()[:1]
     dtype = tensors[0].dtype
     if len(tensors) == 1:

@@ -178,16 +178,16 @@ def col2im(c: Context) -> Tensor:
     strides, dilations = (numbers_of(c.node, name, rank, 1) for name in ("strides", "dilations"))
     pads = numbers_of(c.node, "pads", 2 * rank, 0)
     padded = [size + before + after for size, before, after in zip(image, pads[:rank], pads[rank:], strict=True)]
-    steps = [
+    counts = [
         (size - dilation * (extent - 1) - 1) // stride + 1
         for size, extent, stride, dilation in zip(padded, block, strides, dilations, strict=True)
     ]
-    elements, blocks = math.prod(block), math.prod(steps)
-    if min(steps) < 1 or source.rank != 3 or source.shape[1] % elements or source.shape[2] != blocks:
+    elements, blocks = math.prod(block), math.prod(counts)
+    if min(counts) < 1 or source.rank != 3 or source.shape[1] % elements or source.shape[2] != blocks:
         raise Unmapped(f"columns of shape {list(source.shape)} are not {blocks} blocks of {elements} elements")
     rows = source.shape[0] * source.shape[1] // elements
     inside = np.indices(block).reshape(rank, -1, 1) * np.reshape(dilations, (rank, 1, 1))
-    places = inside + np.indices(steps).reshape(rank, 1, -1) * np.reshape(strides, (rank, 1, 1))
+    places = inside + np.indices(counts).reshape(rank, 1, -1) * np.reshape(strides, (rank, 1, 1))
     indices = np.ravel_multi_index(tuple(places.reshape(rank, -1)), padded)
     columns = transposed(c, c.reshape(c.number(0), (rows, elements * blocks)), [1, 0])
     sizes = np.array([math.prod(padded), rows])

@@ -212,14 +212,14 @@ def matmul_n_bits(c: Context) -> Tensor:
     if bits not in (4, 8) or not blocks or packed.dtype != np.uint8 or packed.size * 8 != units * blocks * block * bits:
         raise Unmapped(f"weights of {bits} bits in blocks of {block} are unknown here, or are not {units} x {size}")
     c.graph.budget.charge(units * blocks * block * 8)
-    steps = _unpacked(packed.reshape(units, -1), bits).reshape(units, blocks, block).astype(np.float32)
+    levels = _unpacked(packed.reshape(units, -1), bits).reshape(units, blocks, block).astype(np.float32)
     points: np.ndarray = np.array(1 << (bits - 1), np.float32)
     if c.has(3):
         given = c.array(3, "the zero points")
         rows = given.reshape(units, -1)
         wide = _unpacked(rows, bits)[:, :blocks] if given.dtype == np.uint8 else rows
         points = wide.reshape(units, blocks, 1).astype(np.float32)
-    weights = ((steps - points) * scales.reshape(units, blocks, 1)).reshape(units, -1)[:, :size]
+    weights = ((levels - points) * scales.reshape(units, blocks, 1)).reshape(units, -1)[:, :size]
     x = c.real_number()
     shape = (*c.tensor().shape[:-1], units)
     rows_of_x = c.reshape(x, (x.size // size, size))

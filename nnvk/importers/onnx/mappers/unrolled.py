@@ -1,6 +1,6 @@
-"""LSTM, GRU and RNN step by step: what NNAPI's sequences have not, as lengths, clipped gates and other activations.
+"""LSTM, GRU and RNN, unrolled: for options that NNAPI's sequences lack, such as lengths, clipped gates and activations.
 
-What the inputs contribute to the gates is one product for all steps.
+One matrix product computes the contribution of the inputs to the gates for all time steps.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ from nnvk.importers.onnx.mappers.shape import joined
 from nnvk.types.codes import OperationCode
 
 Op = OperationCode
-_MOST_STEPS = 1024
+_MOST_TIME_STEPS = 1024
 
 Sequenced = tuple[Value, list[Value]]
-"""The results of one direction: all steps [time, batch, units], and the last states [batch, units]."""
+"""The results of one direction: all time steps [time, batch, units], and the last states [batch, units]."""
 
 
 class _Gates:
     """The arithmetic of one direction."""
 
     def __init__(self, cell: Cell, direction: int) -> None:
-        if cell.time > _MOST_STEPS:
-            raise Unmapped(f"NNAPI has no such sequence, and {cell.time} steps are too many to unroll")
+        if cell.time > _MOST_TIME_STEPS:
+            raise Unmapped(f"NNAPI has no such sequence, and {cell.time} time steps are too many to unroll")
         self.cell, self.c, self.direction = cell, cell.c, direction
         self.functions = cell.activations[direction]
 
@@ -39,7 +39,7 @@ class _Gates:
         return self.c.emit(Op.FULLY_CONNECTED, rows, weights, bias, NONE, out=self.cell.type)
 
     def inputs(self, bias: Value) -> Callable[[int], Value]:
-        """The share of a step's input in its gates [batch, gates * units], with a bias."""
+        """The contribution of a time step's input to its gates [batch, gates * units], with a bias."""
         cell, width = self.cell, self.cell.gates * self.cell.units
         rows = self.c.reshape(cell.x, (cell.time * cell.batch, cell.inputs))
         whole = self.c.reshape(self.product(rows, cell.row(1, self.direction), bias), (cell.time, cell.batch, width))
@@ -62,16 +62,17 @@ class _Gates:
             value = with_number(self.c, Op.MAXIMUM, with_number(self.c, Op.MINIMUM, value, clip), -clip)
         return function.of(self.c, value)
 
-    def steps(self, states: Sequence[Value], step: Callable[[int, Sequence[Value]], list[Value]]) -> Sequenced:
-        """All steps: ``step`` makes of its place and the states the next states, of which the first is what it gives.
+    def sequence(self, states: Sequence[Value], time_step: Callable[[int, Sequence[Value]], list[Value]]) -> Sequenced:
+        """Run all time steps.
 
-        Beyond its length a sequence gives 0 and keeps its states; states of one without steps are 0.
+        ``time_step`` computes the next states from its place and the states. The first state is its output. Beyond the
+        length of a sequence, its outputs are 0 and its states stay. The states of a sequence without time steps are 0.
         """
         cell, c = self.cell, self.c
         given: dict[int, Value] = {}
         places = range(cell.time)
         for place in reversed(places) if cell.backwards[self.direction] else places:
-            new = step(place, states)
+            new = time_step(place, states)
             inside = cell.inside(place)
             given[place] = new[0] if inside is None else chosen(c, inside, new[0], cell.zeros())
             states = new if inside is None else [chosen(c, inside, *both) for both in zip(new, states, strict=True)]
@@ -96,7 +97,7 @@ def lstm(cell: Cell, direction: int, *, is_coupled: bool) -> Sequenced:
             value = at.combined(Op.ADD, value, at.combined(Op.MUL, memory, peepholes[peephole]))
         return at.activated(gate, value)
 
-    def step(place: int, states: Sequence[Value]) -> list[Value]:
+    def time_step(place: int, states: Sequence[Value]) -> list[Value]:
         h, memory = states
         total = at.combined(Op.ADD, inputs(place), at.product(h, recurrent, none))
         let_in = opened(total, 0, 0, memory)
@@ -108,7 +109,7 @@ def lstm(cell: Cell, direction: int, *, is_coupled: bool) -> Sequenced:
         memory = at.combined(Op.ADD, at.combined(Op.MUL, kept, memory), new)
         return [at.combined(Op.MUL, opened(total, 1, 1, memory), out.of(c, memory)), memory]
 
-    return at.steps([cell.state(5, direction), cell.state(6, direction)], step)
+    return at.sequence([cell.state(5, direction), cell.state(6, direction)], time_step)
 
 
 def rnn(cell: Cell, direction: int) -> Sequenced:
@@ -118,11 +119,11 @@ def rnn(cell: Cell, direction: int) -> Sequenced:
     inputs = at.inputs(at.combined(Op.ADD, first, second))
     recurrent, none = cell.row(2, direction), cell.c.filled(0.0, cell.type, (cell.units,))
 
-    def step(place: int, states: Sequence[Value]) -> list[Value]:
+    def time_step(place: int, states: Sequence[Value]) -> list[Value]:
         total = at.combined(Op.ADD, inputs(place), at.product(states[0], recurrent, none))
         return [at.activated(at.functions[0], total)]
 
-    return at.steps([cell.state(5, direction)], step)
+    return at.sequence([cell.state(5, direction)], time_step)
 
 
 def gru(cell: Cell, direction: int) -> Sequenced:
@@ -135,7 +136,7 @@ def gru(cell: Cell, direction: int) -> Sequenced:
     gates, inner = _parts(cell, weights), _parts(cell, recurrent)
     gate, hidden = at.functions
 
-    def step(place: int, states: Sequence[Value]) -> list[Value]:
+    def time_step(place: int, states: Sequence[Value]) -> list[Value]:
         h, now = states[0], inputs(place)
         update_in, hidden_in = at.columns(now, 0, 2), at.columns(now, 2, 3)
         if is_after:
@@ -153,7 +154,7 @@ def gru(cell: Cell, direction: int) -> Sequenced:
         # (1 - z) new + z h
         return [at.combined(Op.ADD, new, at.combined(Op.MUL, z, at.combined(Op.SUB, h, new)))]
 
-    return at.steps([cell.state(5, direction)], step)
+    return at.sequence([cell.state(5, direction)], time_step)
 
 
 def _parts(cell: Cell, value: Value) -> tuple[Value, Value]:

@@ -34,13 +34,13 @@ def check_rank(name: str, value: Value, rank: int) -> None:
 
 
 _WIDE_WITHOUT_BIAS = frozenset({"CONV_2D", "DEPTHWISE_CONV_2D"})
-"""Operators whose sums of 16-bit steps have 64 bits where there is no bias, as with one of INT64."""
+"""Operators whose sums of 16-bit levels have 64 bits where there is no bias, as with one of INT64."""
 
 
 def bias(c: Context, source: Value, weights: Value, position: int, channels: int) -> Value:
     """The bias, which NNAPI wants always and in the product of the scales; zeros where the operator has none.
 
-    Beside 16-bit steps it may be of INT64, which are two words each.
+    Beside 16-bit levels it may be of INT64, which are two words each.
     """
     if not is_quantised(source):
         type_ = OperandType(source.code)
@@ -61,7 +61,7 @@ def bias(c: Context, source: Value, weights: Value, position: int, channels: int
     value = c.reshape(c.like(value, source), (channels,))
     if not value.is_constant or value.code is not type_.code:
         return value
-    # The converter rounds the scale of a bias by itself; the steps are what counts.
+    # The converter rounds the scale of a bias by itself; the levels are what counts.
     return Value(type_.with_dimensions(value.shape), value.array)
 
 

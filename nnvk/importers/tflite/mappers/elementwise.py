@@ -79,7 +79,7 @@ def hard_swish(c: Context) -> Value:
 
 @builtin("RSQRT")
 def inverse_root(c: Context) -> Value:
-    """As HARD_SWISH; of 16-bit steps by TFLite's table."""
+    """As HARD_SWISH; of 16-bit levels by TFLite's table."""
     source = c.input()
     if source.code is _WIDE and c.out().code is _WIDE:
         function = tables.real_function(source.type, c.out(), tables.inverse_root(c.out()))
@@ -193,12 +193,12 @@ def leaky_relu(c: Context) -> Value:
 
 
 def _scalar_like(c: Context, source: Value, number: float) -> Value:
-    """A constant of one real number; where ``source`` is quantised, one step of the number's size."""
+    """A constant of one real number; where ``source`` is quantised, one level of the number's size."""
     if not is_quantised(source):
         return c.constant(number, OperandType(source.code))
     zero_point = 128 if source.code is _UNSIGNED else 0
-    step = (number > 0) - (number < 0)
-    return c.constant(zero_point + step, OperandType(source.code, (), abs(number) or 1.0, zero_point))
+    level = (number > 0) - (number < 0)
+    return c.constant(zero_point + level, OperandType(source.code, (), abs(number) or 1.0, zero_point))
 
 
 # --- two inputs ----------------------------------------------------------------------------------------------
@@ -280,7 +280,7 @@ def cast(c: Context) -> Value:
     if out.code is OperandCode.TENSOR_BOOL8:
         return c.as_bool(source)
     if source.code is _SIGNED and (source.type.scale, source.type.zero_point) == (1.0, 0):
-        # As steps of 1 they are their own real numbers.
+        # As levels of 1 they are their own real numbers.
         source = c.real(source)
         if out.code is F32.code:
             return source

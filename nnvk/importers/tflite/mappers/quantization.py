@@ -12,7 +12,7 @@ from nnvk.importers.tflite.registry import builtin
 def quantize(c: Context) -> Value:
     """From real numbers, or from one quantisation to another."""
     source, out = c.input(), c.out()
-    return tables.requantized(c, source, out) if tables.are_steps(source.type, out) else c.quantized(source, out)
+    return tables.requantized(c, source, out) if tables.are_quantised(source.type, out) else c.quantized(source, out)
 
 
 @builtin("DEQUANTIZE")

@@ -71,7 +71,7 @@ def _check_real(c: Context, source: Value) -> None:
 
 @builtin("RNN")
 def rnn(c: Context) -> Value:
-    """One step."""
+    """One time step."""
     source = c.input(0)
     _check_real(c, source)
     options = c.options("RNNOptions")
@@ -87,7 +87,7 @@ def rnn(c: Context) -> Value:
 
 @builtin("UNIDIRECTIONAL_SEQUENCE_RNN")
 def sequence_rnn(c: Context) -> Value:
-    """All steps of a sequence."""
+    """All time steps of a sequence."""
     source = c.input(0)
     _check_real(c, source)
     options = c.options("SequenceRNNOptions")
@@ -189,7 +189,7 @@ _KERNEL_BASIC = tflite.LSTMKernelType.BASIC
 
 @builtin("LSTM")
 def lstm(c: Context) -> Value | Sequence[Value]:
-    """One step: the full kernel, or one of the two quantised ones."""
+    """One time step: the full kernel, or one of the two quantised ones."""
     options = c.options("LSTMOptions")
     source = c.input(0)
     if options.KernelType() == _KERNEL_BASIC:
@@ -211,7 +211,7 @@ def lstm(c: Context) -> Value | Sequence[Value]:
 
 @builtin("UNIDIRECTIONAL_SEQUENCE_LSTM")
 def sequence_lstm(c: Context) -> Value:
-    """All steps of a sequence."""
+    """All time steps of a sequence."""
     source = c.input(0)
     options = c.options("UnidirectionalSequenceLSTMOptions")
     if source.code is OperandCode.TENSOR_QUANT16_SYMM:
@@ -286,8 +286,8 @@ def _symmetric(c: Context, position: int) -> Value | None:
     return Value(OperandType(_SYMMETRIC, value.shape, value.type.scale), value.array)
 
 
-def _lstm_8bit(c: Context, options: Any, steps: Sequence[Value]) -> list[Value]:
-    """The kernel with 8-bit activations and a 16-bit cell state, for each of ``steps``; keeps the last states."""
+def _lstm_8bit(c: Context, options: Any, time_steps: Sequence[Value]) -> list[Value]:
+    """The kernel with 8-bit activations and a 16-bit cell state, for each of ``time_steps``; keeps the last states."""
     if len(c.intermediates) != _INTERMEDIATES:
         raise Unmapped(f"the 8-bit kernel has {_INTERMEDIATES} intermediate tensors, got {len(c.intermediates)}")
     if options.FusedActivationFunction() != _Kind.TANH:
@@ -296,8 +296,8 @@ def _lstm_8bit(c: Context, options: Any, steps: Sequence[Value]) -> list[Value]:
     if c.optional(_NORMS[1]) is not None:
         scales = [float(tensor.scales[0]) if tensor.scales.size else 0.0 for tensor in c.intermediates[:_GATES]]
     hidden = operand_type(c.intermediates[_GATES])
-    # NNAPI subtracts it from the hidden state's steps, as TFLite does before a projection; where the steps are the
-    # output, TFLite adds it.
+    # NNAPI subtracts the zero point from the hidden state's levels, as TFLite does before a projection. If the levels
+    # are the output, TFLite adds it.
     zero_point = hidden.zero_point if c.optional(_PROJECTION) is not None else -hidden.zero_point
     weights = [
         *(_symmetric(c, position) for position in range(1, 9)),
@@ -308,7 +308,7 @@ def _lstm_8bit(c: Context, options: Any, steps: Sequence[Value]) -> list[Value]:
     states = [c.input(_OUTPUT_STATE), c.input(_CELL_STATE)]
     types = [states[0].type, states[1].type, states[0].type]
     results = []
-    for source in steps:
+    for source in time_steps:
         *states, result = c.emit_many(
             Op.QUANTIZED_LSTM,
             source,
@@ -328,13 +328,13 @@ def _lstm_8bit(c: Context, options: Any, steps: Sequence[Value]) -> list[Value]:
 
 
 def _sequence_8bit(c: Context, options: Any) -> Value:
-    """The 8-bit kernel over a sequence, which NNAPI has for one step: each step is an operation."""
+    """The 8-bit kernel over a sequence, which NNAPI has for one time step: each time step is an operation."""
     source = c.input(0)
     if len(source.shape) != 3:
         raise Unmapped(f"the input must have rank 3, got shape {list(source.shape)}")
     axis = _time_axis(options)
-    if (count := source.shape[axis]) > wide_lstm.MOST_STEPS:
-        raise Unmapped(f"NNAPI has the 8-bit kernel for one step, and {count} steps are too many to write out")
+    if (count := source.shape[axis]) > wide_lstm.MOST_TIME_STEPS:
+        raise Unmapped(f"NNAPI has the 8-bit kernel for one time step, and {count} are too many to unroll")
     results = _lstm_8bit(c, options, unpacked(c, source, axis))
     return c.emit(Op.PACK, axis, *results, out=results[0].type)
 

@@ -37,7 +37,7 @@ def reduce(c: Context) -> Value:
     if is_quantised(source) and (name not in _KEEPING or _rounds_twice(c, name, source)):
         source = c.real(source)
     flag = int(keep) if name == "MEAN" else keep  # MEAN takes INT32, the others BOOL
-    # TFLite rounds a mean of steps; NNAPI drops the fraction.
+    # TFLite rounds a mean of levels; NNAPI drops the fraction.
     rounded = name == "MEAN" and is_quantised(source)
     code = ExtendedOperationCode.ROUNDED_MEAN if rounded else _REDUCTIONS[name]
     return c.keep(code, source, axes, flag)

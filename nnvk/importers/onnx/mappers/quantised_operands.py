@@ -1,4 +1,4 @@
-"""Products in steps of 8 bits: where inputs, weights and outputs are quantised, NNAPI multiplies them as they are."""
+"""Products in 8-bit levels: where inputs, weights and outputs are quantised, NNAPI multiplies them as they are."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import numpy as np
 from nnvk.importers.emitter import is_quantised, same_quantisation
 from nnvk.importers.graph_builder import Value
 from nnvk.importers.onnx.context import Context
-from nnvk.importers.onnx.quantisation import steps_of
-from nnvk.importers.onnx.tensors import Steps, Tensor
+from nnvk.importers.onnx.quantisation import quantised_type
+from nnvk.importers.onnx.tensors import Levels, Tensor
 from nnvk.types.codes import OperandCode
 from nnvk.types.operand import QUANT8_CODES, ChannelQuant, OperandType
 
@@ -19,8 +19,8 @@ _LIMITS = np.iinfo(np.int32)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class InSteps:
-    """The operands of a product in steps."""
+class QuantisedOperands:
+    """The operands of a product in levels."""
 
     source: Value
     weights: np.ndarray
@@ -51,7 +51,7 @@ class InSteps:
 
 
 def requantised(c: Context) -> OperandType | None:
-    """The steps that the node's output goes to next, be it behind a RELU; None where it stays real."""
+    """The levels that the node's output goes to next, be it behind a RELU; None where it stays real."""
     after = c.outside.follower(c.node.outputs[0])
     if after is not None and after.op_type == "Relu":
         after = c.outside.follower(after.outputs[0])
@@ -61,12 +61,12 @@ def requantised(c: Context) -> OperandType | None:
     point = c.outside.constant(after.inputs[2]) if len(after.inputs) > 2 and after.inputs[2] else None
     if scale is None or (point is None and len(after.inputs) > 2 and after.inputs[2]):
         return None
-    return steps_of(np.dtype(np.uint8) if point is None else point.dtype, scale, point)
+    return quantised_type(np.dtype(np.uint8) if point is None else point.dtype, scale, point)
 
 
-def wanted_steps(c: Context, output_axis: int = 0) -> InSteps | None:
+def wanted_operands(c: Context, output_axis: int = 0) -> QuantisedOperands | None:
     """The operands of a node with input, weights and perhaps a bias, where all of it is quantised."""
-    weights = c.tensor(1).steps
+    weights = c.tensor(1).levels
     if weights is None or c.tensor(0).is_constant:
         return None
     source = c.value(0)
@@ -77,12 +77,12 @@ def wanted_steps(c: Context, output_axis: int = 0) -> InSteps | None:
     if bias is not None and not bias.is_constant:
         return None
     units = c.tensor(1).shape[output_axis]
-    return in_steps(source, weights, output_axis, units, None if bias is None else bias.array, out)
+    return quantised_operands(source, weights, output_axis, units, None if bias is None else bias.array, out)
 
 
-def in_steps(
-    source: Value, weights: Steps, output_axis: int, units: int, bias: np.ndarray | None, out: OperandType
-) -> InSteps | None:
+def quantised_operands(
+    source: Value, weights: Levels, output_axis: int, units: int, bias: np.ndarray | None, out: OperandType
+) -> QuantisedOperands | None:
     """The operands of a product; None where NNAPI has none of these types. ``bias`` is of real numbers."""
     array, scales, points = weights.array, weights.scale.reshape(-1), weights.zero_point.reshape(-1)
     if array.dtype not in (np.int8, np.uint8) or not np.all(np.isfinite(scales) & (scales > 0)):
@@ -102,19 +102,19 @@ def in_steps(
     if out.code is not source.code:
         shift = 128 if source.code is not _SIGNED else -128
         out = replace(out, code=source.code, zero_point=out.zero_point + shift)
-    return InSteps(source, array, scales, type_, whole.astype(np.int32), out)
+    return QuantisedOperands(source, array, scales, type_, whole.astype(np.int32), out)
 
 
 def _with_sign(array: np.ndarray, point: int, signed: bool) -> tuple[np.ndarray, int]:
-    """Steps and zero point with the sign that the input's have: both move by 128."""
+    """Levels and zero point with the sign that the input's have: both move by 128."""
     if (array.dtype == np.int8) == signed:
         return array, point
     shift = -128 if signed else 128
     return (array.astype(np.int16) + shift).astype(np.int8 if signed else np.uint8), point + shift
 
 
-def both_in_steps(c: Context, first: Tensor, second: Tensor) -> tuple[Value, Value, OperandType] | None:
-    """Two inputs of an operation in steps, and its output's; None where one of them is real."""
+def quantised_pair(c: Context, first: Tensor, second: Tensor) -> tuple[Value, Value, OperandType] | None:
+    """Two inputs of an operation in levels, and its output's; None where one of them is real."""
     if first.is_constant or second.is_constant:
         return None
     values = c.carried(first), c.carried(second)
@@ -126,8 +126,8 @@ def both_in_steps(c: Context, first: Tensor, second: Tensor) -> tuple[Value, Val
     return *values, out
 
 
-def stepped(c: Context, tensor: Tensor, type: OperandType) -> Value:
-    """A tensor of 8 bits as steps of ``type``, which the file says they are."""
+def as_levels(c: Context, tensor: Tensor, type: OperandType) -> Value:
+    """A tensor of 8 bits as levels of ``type``, which the file says they are."""
     value = c.carried(tensor)
     if is_quantised(value) and value.code is type.code and same_quantisation(value.type, type):
         return value
