@@ -107,7 +107,7 @@ class Box:
         """The box of the result that is the source, of a box that `reorders`."""
         sizes = [size for size, _ in self.dimensions]
         pairs = zip(self.dimensions, dense_strides(sizes), strict=True)
-        return Box(tuple((size, step) for (size, _), step in sorted(pairs, key=lambda pair: -pair[0][1])))
+        return Box(tuple((size, own) for (size, _), own in sorted(pairs, key=lambda pair: -pair[0][1])))
 
     def within(self, other: Box) -> list[list[Dimension]] | None:
         """The dimensions, for each of this box's, in the source of ``other``, whose result is this box's source.
@@ -115,15 +115,15 @@ class Box:
         The first element is `first_within`. None if the elements are no box of that source.
         """
         sizes = [size for size, _ in other.dimensions]
-        steps, reach, found = dense_strides(sizes), other._places(self.first), []
+        dense, reach, found = dense_strides(sizes), other._places(self.first), []
         for size, stride in self.dimensions:
             pieces: list[Dimension] = [(size, 0)] if size == 1 or stride == 0 else []
             while size > 1 and stride != 0:
                 # The dimension of the other box that a stride goes along, as far as that reaches.
-                axis = next((axis for axis, step in enumerate(steps) if 0 < step <= stride and sizes[axis] > 1), -1)
-                if axis < 0 or stride % steps[axis]:
+                axis = next((axis for axis, own in enumerate(dense) if 0 < own <= stride and sizes[axis] > 1), -1)
+                if axis < 0 or stride % dense[axis]:
                     return None
-                along = stride // steps[axis]
+                along = stride // dense[axis]
                 taken = size if (size - 1) * along < sizes[axis] else sizes[axis] // along
                 if taken < 2 or size % taken or (taken < size and sizes[axis] % along):
                     return None
@@ -149,8 +149,8 @@ class Box:
     def _places(self, index: int) -> list[int]:
         """The place along each dimension of the element of this index."""
         places = []
-        for step in dense_strides([size for size, _ in self.dimensions]):
-            place, index = divmod(index, step)
+        for stride in dense_strides([size for size, _ in self.dimensions]):
+            place, index = divmod(index, stride)
             places.append(place)
         return places
 

@@ -1,7 +1,7 @@
-"""Constant deduplication: equal constants become one, because frontends write the weights of an unrolled layer again
-for each of its steps.
+"""Constant deduplication: equal constants become one.
 
-They are then packed and uploaded once, and what is computed twice, or for several steps at once, is known as such.
+Frontends write the weights of an unrolled layer again for each of its time steps. Once they are one constant, they are
+packed and uploaded once, and what is computed twice, or for several time steps at once, is known as such.
 """
 
 from __future__ import annotations
