@@ -13,12 +13,13 @@ then runs up to 17 times as long.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 from dataclasses import dataclass
+from itertools import takewhile
+
+from nnvk.driver.vulkan.shaders.spirv import CAPABILITY, ENTRY_POINT, EXECUTION_MODE, FUNCTION, VARIABLE, instructions
 
 _VERSION_1_4 = 0x10400
-_HEADER_WORDS = 5
-_ENTRY_POINT, _EXECUTION_MODE, _CAPABILITY, _FUNCTION, _VARIABLE = 15, 16, 17, 54, 59
 _FLOAT16 = 9
 """The capability of modules that compute with 16-bit floats."""
 
@@ -53,15 +54,15 @@ def declare_float_controls(spirv: bytes, features: Collection[str]) -> bytes:
     modes: set[tuple[int, int]] = set()
     variables: list[int] = []
     capabilities_end = entry = entry_end = 0
-    for at, opcode, end in _declarations(module):
-        if opcode == _CAPABILITY:
+    for at, opcode, end in takewhile(lambda each: each[1] != FUNCTION, instructions(module)):
+        if opcode == CAPABILITY:
             capabilities.add(module[at + 1])
             capabilities_end = end
-        elif opcode == _ENTRY_POINT:
+        elif opcode == ENTRY_POINT:
             entry, entry_end = at, end
-        elif opcode == _EXECUTION_MODE:
+        elif opcode == EXECUTION_MODE:
             modes.add((module[at + 2], module[at + 3]))
-        elif opcode == _VARIABLE:
+        elif opcode == VARIABLE:
             variables.append(module[at + 2])
     controls = [
         control
@@ -75,23 +76,14 @@ def declare_float_controls(spirv: bytes, features: Collection[str]) -> bytes:
     declared = array("I")
     for capability in dict.fromkeys(control.capability for control in controls):
         if capability not in capabilities:
-            declared.extend((2 << 16 | _CAPABILITY, capability))
+            declared.extend((2 << 16 | CAPABILITY, capability))
     entry_point = module[entry:entry_end]
     # An interface that glslang wrote has no storage: what it names are built-in variables.
     entry_point.extend(variable for variable in variables if variable not in entry_point[2:])
-    entry_point[0] = len(entry_point) << 16 | _ENTRY_POINT
+    entry_point[0] = len(entry_point) << 16 | ENTRY_POINT
     for control in controls:
-        entry_point.extend((4 << 16 | _EXECUTION_MODE, module[entry + 2], control.mode, control.width))
+        entry_point.extend((4 << 16 | EXECUTION_MODE, module[entry + 2], control.mode, control.width))
     module[1] = max(module[1], _VERSION_1_4)
     return (
         module[:capabilities_end] + declared + module[capabilities_end:entry] + entry_point + module[entry_end:]
     ).tobytes()
-
-
-def _declarations(module: array[int]) -> Iterator[tuple[int, int, int]]:
-    """The instructions before the first function: where each begins, its opcode, and where it ends."""
-    at = _HEADER_WORDS
-    while at < len(module) and module[at] & 0xFFFF != _FUNCTION:
-        end = at + (module[at] >> 16)
-        yield at, module[at] & 0xFFFF, end
-        at = end
