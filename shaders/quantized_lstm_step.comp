@@ -58,11 +58,10 @@ void main() {
     uint row = gl_WorkGroupID.y, first = gl_WorkGroupID.x * LANES;
     uint number = min(first + gl_LocalInvocationID.x, units - 1u);
     ivec4 recurrent = sums_of(row, gl_WorkGroupID.x);
-    Unit unit;
-    if (gl_LocalInvocationID.y == 0u) {
-        ivec4 products = driven_at((driven_offset >> 2) + (driven_row + row) * units + number);
-        products += bias_at((bias_offset >> 2) + number);
-        unit = next_unit(products, recurrent, cell_before(row * units + number));
-    }
+    // Each line of the workgroup computes the units, because Mesa's compiler for VideoCore does not end if only one does.
+    // `give` stores those of the first line.
+    ivec4 products = driven_at((driven_offset >> 2) + (driven_row + row) * units + number);
+    products += bias_at((bias_offset >> 2) + number);
+    Unit unit = next_unit(products, recurrent, cell_before(row * units + number));
     give(unit, row, first, 0x80808080u);
 }

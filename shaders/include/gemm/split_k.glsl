@@ -69,25 +69,31 @@ bool comes_last(Place place) {
 }
 
 // K slices whose sums an invocation loads together, so that it waits for them once.
-const uint PIECES_TOGETHER = SUMS < 16 ? 16 / SUMS : 1, MAX_PIECES_TOGETHER = 16;
+const uint SLICES_TOGETHER = SUMS < 16 ? 16 / SUMS : 1, MAX_SLICES_TOGETHER = 16;
+const uint SLICES_LEFT = SPLIT_K % SLICES_TOGETHER;
 
-// Add the stored sums of `count` K slices from `first` on.
-void add_pieces(Place place, uint first, uint count, inout TOTAL sums[MAX_SUMS]) {
-    LEFT left[MAX_PIECES_TOGETHER][MAX_SUMS];
-    [[unroll]] for (uint p = 0; p < count; p++) {
-        [[unroll]] for (uint n = 0; n < SUMS; n++) left[p][n] = left_sums[place_of_sum(place.tile, first + p, n)];
+// A function that adds the stored sums of COUNT K slices from `first` on. COUNT is a constant and no parameter, because
+// `stored` is in registers only if all of its indexes are constants.
+#define ADD_SLICES(NAME, COUNT)                                                                             \
+    void NAME(Place place, uint first, inout TOTAL sums[MAX_SUMS]) {                                        \
+        LEFT stored[MAX_SLICES_TOGETHER][MAX_SUMS];                                                         \
+        [[unroll]] for (uint p = 0; p < COUNT; p++) {                                                       \
+            [[unroll]] for (uint n = 0; n < SUMS; n++)                                                      \
+                stored[p][n] = left_sums[place_of_sum(place.tile, first + p, n)];                           \
+        }                                                                                                   \
+        [[unroll]] for (uint p = 0; p < COUNT; p++) {                                                       \
+            [[unroll]] for (uint n = 0; n < SUMS; n++) sums[n] = with_left(sums[n], stored[p][n]);          \
+        }                                                                                                   \
     }
-    [[unroll]] for (uint p = 0; p < count; p++) {
-        [[unroll]] for (uint n = 0; n < SUMS; n++) sums[n] = with_left(sums[n], left[p][n]);
-    }
-}
+ADD_SLICES(add_slices_together, SLICES_TOGETHER)
+ADD_SLICES(add_slices_left, SLICES_LEFT)
 
 // The sum over all K slices, and the bias.
 void add_up(Place place, Output targets[MAX_VEC4S], out TOTAL sums[MAX_SUMS]) {
     [[unroll]] for (uint n = 0; n < SUMS; n++) sums[n] = TOTAL_FROM(targets[n % VEC4S].bias);
-    const uint whole = SPLIT_K / PIECES_TOGETHER * PIECES_TOGETHER;
-    for (uint p = 0; p < whole; p += PIECES_TOGETHER) add_pieces(place, p, PIECES_TOGETHER, sums);
-    add_pieces(place, whole, SPLIT_K - whole, sums);
+    const uint whole = SPLIT_K - SLICES_LEFT;
+    for (uint p = 0; p < whole; p += SLICES_TOGETHER) add_slices_together(place, p, sums);
+    add_slices_left(place, whole, sums);
 }
 #endif
 
