@@ -62,12 +62,13 @@ def spread(plan: Plan) -> Plan:
 class GuardedRecording(Recording):
     """An instance of a plan that was `spread`."""
 
-    def __init__(self, device: _native.Device, plan: Plan) -> None:
+    def __init__(self, device: _native.Device, plan: Plan, *, unroll_loops: bool = False) -> None:
         self._constant_pages = [_image(size) for size in plan.pages[Storage.CONSTANTS]]
         for address, data in plan.constants:
             page = self._constant_pages[address.page]
             page[address.offset : address.offset + data.nbytes] = bytes_of(data)
-        super().__init__(device, plan, [_upload(device, page) for page in self._constant_pages])
+        constants = [_upload(device, page) for page in self._constant_pages]
+        super().__init__(device, plan, constants, unroll_loops=unroll_loops)
         for buffer in self._buffers[Storage.STAGING]:
             buffer.view()[:] = _image(buffer.size)
 
@@ -126,7 +127,7 @@ def run_plan_guarded(
 ) -> list[str]:
     """`run_guarded` for a plan."""
     plan = spread(plan)
-    instance = GuardedRecording(device.gpu.native(), plan)
+    instance = GuardedRecording(device.gpu.native(), plan, unroll_loops=device.gpu.unroll_loops)
     given = [array for array, address in zip(inputs, plan.inputs, strict=True) if address is not None]
     entropy = [np.arange(address.nbytes, dtype=np.uint8) for address in plan.entropy]
     reports = {address: np.zeros(address.nbytes // 4, np.uint32) for address in plan.reports}

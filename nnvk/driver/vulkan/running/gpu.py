@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from nnvk.base import forks
 from nnvk.base.errors import NnapiError, ResultCode
+from nnvk.base.settings import settings
 from nnvk.driver.vulkan.running.instance import Instance
 from nnvk.driver.vulkan.running.pipeline_cache import PipelineCache
 from nnvk.driver.vulkan.running.scheduler import Scheduler
@@ -48,6 +49,12 @@ class Gpu:
         self._lock = forks.lock()
         self.renew()
         forks.renew_in_child(self)
+
+    @property
+    def unroll_loops(self) -> bool:
+        """Whether the driver gets modules with unrolled loops: as `Settings.unroll_loops` says, or as it needs them."""
+        chosen = settings().unroll_loops
+        return chosen == "1" if chosen else self.profile.unroll_loops
 
     def renew(self) -> None:
         """Begin without a Vulkan device; a forked child can't use its parent's."""

@@ -100,14 +100,17 @@ class Recording:
         *,
         external: Mapping[Address, _native.Buffer] | None = None,
         timestamps: str = "none",
+        unroll_loops: bool = False,
     ) -> None:
         """``external`` binds device memory instead of staging memory to inputs or outputs of the model.
 
         ``timestamps``: ``none``, ``ends`` (begin and end of the whole), or ``each`` (after every command too).
+        ``unroll_loops``: the driver gets modules with unrolled loops.
         """
         self.plan = plan
         self._device = device
         self._external = external or {}
+        self._unroll_loops = unroll_loops
         self._algorithms: dict[tuple[object, ...], _native.Algorithm] = {}
         self._buffers: dict[Storage, list[_native.Buffer]] = {
             Storage.CONSTANTS: list(constants),
@@ -181,9 +184,8 @@ class Recording:
         buffers = [self._locate(command.tensors[name])[0] for name in shader.bindings]
         key = (shader.name, command.specialization, *map(id, buffers))
         if key not in self._algorithms:
-            self._algorithms[key] = self._device.create_algorithm(
-                shader.frozen(command.specialization, self._device.features), buffers, (), shader.push_constant_size
-            )
+            module = shader.frozen(command.specialization, self._device.features, unroll_loops=self._unroll_loops)
+            self._algorithms[key] = self._device.create_algorithm(module, buffers, (), shader.push_constant_size)
         return self._algorithms[key]
 
     def _push_constants(self, command: Dispatch) -> bytes:

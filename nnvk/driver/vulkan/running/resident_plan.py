@@ -106,6 +106,7 @@ class ResidentPlan:
                 self._upload.buffers,
                 external={address: memory.buffer for address, memory in bound.external.items()},
                 timestamps=timestamps,
+                unroll_loops=self._gpu.unroll_loops,
             )
             self._upload.wait()  # shaders were compiled meanwhile
         except (RuntimeError, MemoryError) as error:

@@ -123,7 +123,8 @@ class Trial:
         self.plan = plan
         native = gpu.native()
         upload = Upload(native, plan)
-        self._program = Recording(native, plan, upload.buffers, timestamps="each").program
+        recording = Recording(native, plan, upload.buffers, timestamps="each", unroll_loops=gpu.unroll_loops)
+        self._program = recording.program
         upload.wait()
         inputs = (*plan.inputs, *plan.entropy)
         self._inputs = [np.zeros(address.nbytes, np.uint8) for address in inputs if address is not None]

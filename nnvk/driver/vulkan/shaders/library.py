@@ -15,6 +15,7 @@ from typing import Any
 from nnvk.driver.vulkan.shaders.declaration import NATIVE, Shader, Variant
 from nnvk.driver.vulkan.shaders.float_controls import FLOAT_CONTROLS, declare_float_controls
 from nnvk.driver.vulkan.shaders.freeze import freeze
+from nnvk.driver.vulkan.shaders.unroll import unroll
 
 # An editable installation has two folders for a package: one for what was built, and the source tree.
 _PLACES = [Path(place) / "spirv" for place in sys.modules[__name__.rsplit(".", 2)[0]].__path__]
@@ -45,7 +46,7 @@ class CompiledShader:
         self.path = folder / f"{name}.spv"
         """The file of the module."""
         self._spirv: bytes | None = None
-        self._modules: dict[tuple[tuple[int, ...], frozenset[str]], bytes] = {}
+        self._modules: dict[tuple[tuple[int, ...], frozenset[str], bool], bytes] = {}
         self.bindings: tuple[str, ...] = tuple(binding["name"] for binding in entry["bindings"])
         """Names of the tensors, by binding."""
         self.writes: frozenset[str] = frozenset(b["name"] for b in entry["bindings"] if not b["readonly"])
@@ -89,12 +90,19 @@ class CompiledShader:
             self._spirv = self.path.read_bytes()
         return self._spirv
 
-    def frozen(self, specialization: tuple[int, ...], features: Collection[str] = ()) -> bytes:
-        """The module for these values of the specialisation constants, with the float controls among ``features``."""
-        key = specialization, FLOAT_CONTROLS.intersection(features)
+    def frozen(
+        self, specialization: tuple[int, ...], features: Collection[str] = (), *, unroll_loops: bool = False
+    ) -> bytes:
+        """The module for these values of the specialisation constants, with the float controls among ``features``.
+
+        ``unroll_loops``: with its loops unrolled, for drivers that need it (`DeviceProfile.unroll_loops`).
+        """
+        key = specialization, FLOAT_CONTROLS.intersection(features), unroll_loops
         known = self._modules.get(key)
         if known is None:
             frozen = freeze(self.spirv, specialization)
+            if unroll_loops:
+                frozen = unroll(frozen)
             known = self._modules[key] = declare_float_controls(frozen, key[1])
         return known
 

@@ -88,6 +88,15 @@ class DeviceProfile:
         return name in self.avoided or name in self.left_out
 
     @property
+    def unroll_loops(self) -> bool:
+        """Whether the driver gets modules with unrolled loops (`unroll`).
+
+        The drivers of GPUs with small subgroups, Mali and VideoCore, keep indexed local arrays in memory otherwise.
+        Other drivers unroll loops themselves, and take up to twice as long to compile an unrolled module.
+        """
+        return not self.is_cpu and self.subgroup_size <= _SMALL_SUBGROUP
+
+    @property
     def team(self) -> int:
         """Invocations of a workgroup that should compute one thing together.
 
@@ -106,6 +115,8 @@ _UNITS = {"discrete_gpu": 32, "integrated_gpu": 8, "virtual_gpu": 16, "other": 4
 """The assumed number of units of a GPU of each kind."""
 
 
+_SMALL_SUBGROUP = 16
+"""The subgroups of Mali and VideoCore. Those of AMD, Intel, NVIDIA and Adreno have at least 32 invocations."""
 _GATHERING = 8
 """The lanes of a CPU's vectors from which on texels are gathered by vector instructions. A load is then 5 to 20 times
 faster (llvmpipe). With fewer lanes it is not faster (SwiftShader)."""
