@@ -118,7 +118,8 @@ TEMPLATES: Mapping[str, Sequence[str]] = {
     "LSH_PROJECTION": ["#T[4,8] i32[100003] T[100003] 1 -> i32", "#T[8,16] f32[1009,16] none 3 -> i32"],
     "RANDOM_MULTINOMIAL": ["T[1,32003] 16 (17,-9) -> i32", "T[64,1001] 1024 (17,-9) -> i32"],
 }
-"""By the operations, their inputs and outputs. The others have one row each, which `derived` makes of the signature."""
+"""The templates of operations, by their inputs and outputs. `derived` makes one row for every other operation from its
+signature."""
 
 
 SHORT: Mapping[OperandCode, str] = {

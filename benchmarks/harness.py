@@ -81,7 +81,7 @@ class Times:
 
 
 RUNS_OF_A_TURN = 20
-"""By `alternate`."""
+"""The number of runs that `alternate` does in a turn."""
 
 
 @contextmanager

@@ -28,7 +28,9 @@ COMPARED = {
     "types": ("vulkan", "nnapi-reference"),
     "tuned": ("untuned", "tuned"),
 }
-"""By section: whose time, and whose that is divided by. Names begin so, and the fastest of several counts."""
+"""The two contenders of each section: the first one's time is divided by the second one's. The names of contenders
+begin like this; the fastest of several counts.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +110,7 @@ def add(path: Path, new: Sequence[Record]) -> list[Record]:
 
 
 def ratios(records: Iterable[Record], ours: str, others: str) -> dict[str, float]:
-    """By case, the time of one contender over another's, of one run's records."""
+    """The time of one contender divided by another's, for each case of one run."""
     found: dict[str, dict[str, float]] = {}
     for record in records:
         found.setdefault(record.case, {})[record.contender] = record.median_ms
@@ -150,7 +152,7 @@ SUMMARY = ("section", "measured", "nnvk", "load", "cases", "ratio", "geometric m
 
 
 def _details(found: Sequence[Sequence[Record]], contender: str | None, over: str | None) -> list[list[str]]:
-    """By case and contender, a cell for each run."""
+    """Rows for each case and contender, with a cell for each run."""
     keys = list(dict.fromkeys((record.case, record.contender) for run in found for record in run))
     if over is not None:
         by_run = [ratios(run, contender or "", over) for run in found]

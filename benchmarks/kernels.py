@@ -1,8 +1,8 @@
-"""Which shaders a model spends its time in, from GPU timestamps around every command.
+"""Measure the time of each shader of a model, with GPU timestamps around every command.
 
     python benchmarks/kernels.py MODEL.tflite ... [--device NAME] [--top N]
 
-Every command is timed alone: it waits for the one before, so that the sum is a little more than the model takes.
+Every command is timed alone and waits for the previous one, so the sum is slightly longer than the model takes.
 """
 
 from __future__ import annotations

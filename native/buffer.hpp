@@ -26,7 +26,7 @@ class Buffer : public ProcessBound, public std::enable_shared_from_this<Buffer> 
     void check_range(const char* what, uint64_t offset, uint64_t bytes) const;
 
     VkBuffer handle() const { return handle_; }
-    // All of it, or as much as the device's maxTexelBufferElements are, as texels of four 32-bit words.
+    // The buffer as texels of four 32-bit words, up to the device's maxTexelBufferElements.
     VkBufferView texels() const { return texels_; }
     uint8_t* data() const { return data_; } // null unless host visible
     const std::shared_ptr<kp::Tensor>& tensor() const { return tensor_; }

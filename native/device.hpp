@@ -64,7 +64,7 @@ class Device : public ProcessBound, public std::enable_shared_from_this<Device> 
     const std::vector<std::string> features; // those that are enabled
     const bool exports_sync_fd;
 
-    // What Kompute's constructors take.
+    // The arguments of Kompute's constructors.
     std::shared_ptr<vk::PhysicalDevice> kp_physical;
     std::shared_ptr<vk::Device> kp_device;
     std::shared_ptr<vk::Queue> kp_queue;

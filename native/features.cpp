@@ -58,7 +58,8 @@ void FeatureChain::restrict_to(const std::vector<std::string>& names) {
             keep.push_back(entry.value);
         }
     }
-    // What the query filled in beside the table (robustBufferAccess, say, which slows every access down) goes off too.
+    // The query also turned on features outside of the table, such as robustBufferAccess, which slows every access.
+    // These go off, too.
     core_.features = {};
     for (const Entry& entry : entries_) {
         *entry.value = VK_FALSE;

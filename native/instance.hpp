@@ -47,7 +47,7 @@ class Instance : public ProcessBound, public std::enable_shared_from_this<Instan
     std::vector<std::string> messages_;
 };
 
-// What a device is and can do, read once. Public members are constant after construction.
+// The properties and features of a device, read once. Public members are constant after construction.
 class PhysicalDevice : public ProcessBound, public std::enable_shared_from_this<PhysicalDevice> {
   public:
     PhysicalDevice(std::shared_ptr<Instance> instance, VkPhysicalDevice handle, uint32_t index);
@@ -68,7 +68,7 @@ class PhysicalDevice : public ProcessBound, public std::enable_shared_from_this<
     uint32_t index;
     VkPhysicalDeviceProperties properties{};
     VkPhysicalDeviceMemoryProperties memory{};
-    uint32_t api_version; // what both the device and the instance speak
+    uint32_t api_version; // the lower version of the device and the instance
     uint32_t queue_family = UINT32_MAX; // UINT32_MAX: the device has no compute queue
     uint32_t timestamp_valid_bits = 0;
     std::string type, driver_name, driver_info;

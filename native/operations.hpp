@@ -1,5 +1,5 @@
-// What a Program records: subclasses of kp::OpBase. Kompute's own operations copy whole tensors only, order nothing
-// but a transfer before a shader, and forget to reset the query pool.
+// The operations that a Program records: subclasses of kp::OpBase. Kompute's own operations only copy whole tensors,
+// only order a transfer before a shader, and do not reset the query pool.
 #pragma once
 
 #include <array>

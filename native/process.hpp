@@ -11,7 +11,7 @@
 
 namespace nnvk {
 
-// What only the process that made it may use.
+// An object that only the process that made it may use.
 class ProcessBound {
   public:
     ProcessBound();

@@ -28,7 +28,7 @@ struct VkLayerSettingsCreateInfoEXT {
 
 namespace nnvk {
 
-// What an instance is created with to run under the layer.
+// The layers and extensions that an instance is created with to run under the validation layer.
 class Validation {
   public:
     // Throws VulkanError where the layer is not installed.

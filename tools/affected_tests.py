@@ -1,4 +1,4 @@
-"""Which tests a changed file can reach: a map that is computed from imports, names and registered operations.
+"""The map from changed files to the tests that they can reach, computed from imports, names and registered operations.
 
 Every test runs operations through registries that import the whole package, so imports alone select everything. The
 map therefore has two parts. Near tests import the changed file themselves, or are named after it in the folder of

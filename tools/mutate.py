@@ -248,7 +248,7 @@ def drawn(everything: Sequence[Mutant], number: int, seed: int) -> list[Mutant]:
 
 @dataclass(frozen=True, slots=True)
 class Reach:
-    """Which test functions execute which lines, and how long each takes in seconds, all its parameters together."""
+    """The lines that each test function executes, and its duration in seconds with all its parameters."""
 
     tests: dict[str, dict[int, list[str]]]
     seconds: dict[str, float]

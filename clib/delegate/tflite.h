@@ -1,6 +1,6 @@
-// What TensorFlow Lite's C interface and this library pass to each other: sizes and order are TensorFlow Lite's, which
-// only ever adds at the end. What is not used here is left out, or is a place. Where TensorFlow Lite reads a structure
-// of this library, there are places for what later versions may add, empty.
+// The structures that TensorFlow Lite's C interface and this library pass to each other. Sizes and order are TensorFlow
+// Lite's, which only adds members at the end. Unused members are omitted or replaced by padding. Structures of this
+// library that TensorFlow Lite reads end with empty padding for members that later versions may add.
 #pragma once
 
 #include <stdbool.h>

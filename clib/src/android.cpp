@@ -1,4 +1,4 @@
-// What programs use beside the Neural Networks API: shared memory, hardware buffers, the log.
+// The other functions of Android that NNAPI programs use: shared memory, hardware buffers, the log.
 #include <android/log.h>
 #include <android/sharedmem.h>
 #include <fcntl.h>

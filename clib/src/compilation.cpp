@@ -1,4 +1,4 @@
-// What of compilations is written by hand.
+// The functions of compilations that tools/c_api.py does not generate.
 #include <unistd.h>
 
 #include <climits>

@@ -32,7 +32,7 @@ int systemCode(int error, int otherwise);
 // Logs the exception that is being handled, and returns its code. Only within a handler.
 int caught(const char* function) noexcept;
 
-// What every C function does: no exception leaves it. The call returns a code, or nothing if all went well.
+// Runs the body of a C function, so that no exception leaves it. `call` returns a code, or nothing on success.
 template <class Call>
 int guarded(const char* function, Call call) noexcept {
   try {

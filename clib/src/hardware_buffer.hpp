@@ -1,4 +1,4 @@
-// What AHardwareBuffer points to.
+// The structure behind a pointer to AHardwareBuffer.
 #pragma once
 
 #include <android/hardware_buffer.h>

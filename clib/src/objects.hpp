@@ -1,4 +1,4 @@
-// What the pointers of the C interface point to.
+// The structures behind the pointers of the C interface.
 #pragma once
 
 #include <map>
@@ -23,7 +23,7 @@ struct Object {
 
 inline std::shared_ptr<Server> serverOf(const Object& object) { return object.server; }
 
-// What an event stands for.
+// The occurrence that an event stands for.
 class Occurrence {
  public:
   virtual ~Occurrence() = default;
@@ -61,7 +61,7 @@ class Arguments {
   // Throws BAD_STATE where a computation is under way; else one is.
   void begin();
   void end() noexcept;
-  // What is under way, to be asked whether it still is.
+  // Remembers the current computation, to ask later whether it has ended.
   void follow(const std::shared_ptr<Computation>& computation);
   void copyIn();
   // After success: the reply may say how much of each output is written.
@@ -113,7 +113,7 @@ struct ANeuralNetworksDevice {
   std::vector<std::string> extensions;
 };
 
-// Device memory is the server's. What was made from a descriptor outlives it: the next server maps it too.
+// Device memory belongs to the server. Memory made from a descriptor outlives the server: the next one maps it, too.
 struct ANeuralNetworksMemory {
   ANeuralNetworksMemory(std::shared_ptr<nnvk::Server> server, uint64_t number) : server_(std::move(server)), number_(number) {}
   ANeuralNetworksMemory(nnvk::Descriptor file, size_t size, int protect, size_t offset);

@@ -26,8 +26,8 @@ constexpr size_t kMostIdleBytes = 64 * 1024 * 1024;
 constexpr int kPatiencesToStart = 12;  // a server that starts has much to read, and the machine may be slow
 constexpr int kMillisecondsToEnd = 200;
 
-// What belongs to this process alone. A child that is forked gets a new one; the old one is left as it is, since
-// threads that are not there any more may hold its locks.
+// The state of this process alone. A forked child gets a new one and leaves the old one as it is, since threads that
+// do not exist any more may hold its locks.
 struct Process {
   std::mutex starting;
   std::mutex mutex;  // of all that follows, held for a moment only, so that forks can wait for it
@@ -162,7 +162,7 @@ std::shared_ptr<Server> start() {
   if (server != number) {
     continueAtEnd(its_life.get(), server);
   }
-  // What the command has started in its turn is not ours to end.
+  // This library does not end processes that the command has started.
   return std::make_shared<Server>(std::move(mine), std::move(life), std::move(watched), generation.load(),
                                   server == number ? number : 0);
 }

@@ -106,7 +106,7 @@ class Server final : public std::enable_shared_from_this<Server>, private Patien
   Block allocate(size_t size);
   // Throws DEAD_OBJECT unless the server lives, as far as is known, and belongs to this process.
   void check() const;
-  // What the server is from now on; the error to throw.
+  // Marks the server as dead and gives the error to throw.
   Error died(const std::string& reason) noexcept;
   // Whether it has gone, or goes within so many milliseconds.
   bool seesHangup(int milliseconds = 0) const;

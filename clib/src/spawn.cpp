@@ -31,8 +31,8 @@ namespace nnvk {
 
 namespace {
 
-// Of what runs on a stack that is not the thread's own, and is never left but by _exit() or execve(): sanitizers would
-// keep their marks of it.
+// For functions that run on another stack than the thread's own, and that only _exit() or execve() leave. Sanitizers
+// would keep their marks of that stack.
 #define NNVK_OTHER_STACK __attribute__((no_sanitize("address", "thread")))
 
 constexpr int kSocket = 3, kLife = 4;
@@ -105,8 +105,8 @@ bool isForServer(std::string_view variable) {
   return variable.rfind("PYTHON", 0) != 0 && variable.rfind("LD_PRELOAD=", 0) != 0;
 }
 
-// What a server is told that has more rights than the caller of its application: nothing of the caller's. It keeps
-// nothing, as it would in the caller's home folder.
+// The environment of a server with more rights than the caller of its application: nothing of the caller's. This
+// server stores no files, because it would store them in the caller's home folder.
 char* kOwnEnvironment[] = {
     const_cast<char*>("PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"),
     const_cast<char*>("HOME=/nonexistent"), const_cast<char*>("LANG=C.UTF-8"), const_cast<char*>("NNVK_CACHE_DIR=0")};

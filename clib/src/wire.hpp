@@ -99,7 +99,7 @@ class Packet {
   std::vector<int> descriptors_;
 };
 
-// Reads a reply. What is too short is an error of the connection: Lane::Broken.
+// Reads a reply. A reply that is too short is an error of the connection: Lane::Broken.
 class Reader {
  public:
   Reader() = default;
@@ -129,7 +129,7 @@ class Reader {
   size_t position_ = 0;
 };
 
-// What is asked every kSliceMilliseconds of a wait; it throws where there is nothing to wait for any more.
+// Asked every kSliceMilliseconds during a wait. It throws if there is nothing to wait for any more.
 class Patience {
  public:
   virtual void look() = 0;
@@ -149,7 +149,7 @@ class Lane {
   struct Broken {
     std::string reason;
   };
-  // What has come: a result code, its reason, and what belongs to it, which is valid until the next is received.
+  // A reply: a result code, its reason, and the rest, which is valid until the next reply is received.
   struct Received {
     int code = 0;
     std::string reason;

@@ -1,7 +1,7 @@
 """Work that finalisers leave behind.
 
-A finaliser may run within any call, so within any lock: it must neither wait nor take one, nor start a thread. What it
-leaves is put where a thread that was started before finds it.
+A finaliser may run within any call, so within any lock: it must neither wait nor take one, nor start a thread.
+It leaves its work in a queue instead, for a thread that was started before.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class _DetachedWork:
         forks.renew_in_child(self)
 
     def renew(self) -> None:
-        """Begin without a thread and with nothing to do. What a parent was left is the parent's to do."""
+        """Begin without a thread and with nothing to do. The parent does the work that was left to it."""
         self._items: deque[_Item] = deque()
         """The work that is not done; the first item is in progress."""
         self._wake: queue.SimpleQueue[None] = queue.SimpleQueue()

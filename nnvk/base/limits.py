@@ -22,7 +22,9 @@ def can_open(count: int) -> bool:
 
 
 def poll(descriptor: int, events: int, milliseconds: float | None) -> int:
-    """Wait for POLLIN or POLLOUT of a descriptor; None: without limit. What has happened, 0 if nothing has.
+    """Wait for POLLIN or POLLOUT of a descriptor, without limit if ``milliseconds`` is None.
+
+    Returns the events that happened, or 0.
 
     OSError, ValueError: it is no descriptor.
     """

@@ -23,7 +23,7 @@ INDIRECT = 0xFFFFFFFF
 """In the place of a request's number, or a result code: the packet is in a memfd. Its size, 8 bytes, follows."""
 LARGEST_PACKET = 1 << 16
 MOST_DESCRIPTORS = 4
-"""That come with one packet."""
+"""The most descriptors of one packet."""
 ALIGNMENT = 64
 """Bytes, from the packet's beginning, to which large data in a packet is aligned."""
 Buffer = bytes | bytearray | memoryview

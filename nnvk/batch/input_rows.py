@@ -59,8 +59,8 @@ class Rows:
 def find_rows(paths: Sequence[Path], ports: Sequence[Port], without: Path) -> Iterator[Rows]:
     """The rows of files, and of the images, arrays and Parquet files in folders, in the order of their names.
 
-    A file that is given twice has its rows once. What lies in the folder ``without``, that of the results, is no row of
-    a folder around it. A file that can't be read is one row, whose error comes when it is read. Raises
+    A file that is given twice has its rows once. ``without`` is the folder of the results: its files are not rows of a
+    folder around it. A file that can't be read is one row, whose error comes when it is read. Raises
     FileNotFoundError, and ModuleNotFoundError for Parquet without pyarrow.
     """
     seen: set[Path] = set()

@@ -63,7 +63,7 @@ def map_files(
     is called with the number of rows to compute, and what it returns with the number of rows that came since.
 
     Raises ValueError, OSError and ModuleNotFoundError for what is wrong with the files, the folder or the engine, and
-    what importing and computing raise where it is not a row's fault. What was computed before is kept.
+    what importing and computing raise where it is not a row's fault. Earlier results stay.
     """
     if engine not in ENGINES:
         raise ValueError(f"there is no engine {engine!r}; there are {', '.join(ENGINES)}")

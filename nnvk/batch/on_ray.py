@@ -23,7 +23,7 @@ _AT_ONCE = 1 << 16
 
 
 class Actor:
-    """A worker in a process of Ray's. What goes in and out is pickled by ourselves: Arrow knows no rows of ours."""
+    """A worker in a process of Ray's. nnvk pickles its inputs and results, because Arrow does not know nnvk's rows."""
 
     def __init__(self, task: Task, device: str | None) -> None:
         self._worker = Worker(task, _device(device))

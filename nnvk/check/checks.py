@@ -112,8 +112,8 @@ def run_checks(
 def suspects(results: Sequence[Result]) -> tuple[str, ...]:
     """The shader variants that failures are likely to come of, to be switched off by NNVK_AVOID_SHADERS.
 
-    Of the variants of a failed case those that no other case has passed with; all of them where that is none. Models,
-    of many shaders, tell something only where all cases have passed.
+    These are the variants of a failed case that no passed case used, or all of its variants if there are none. Models
+    use many shaders, so they count only if all cases have passed.
     """
     good = {name for result in results if result.status is Status.PASSED for name in result.outcome.shaders}
     failed = [result for result in results if result.status is Status.FAILED]

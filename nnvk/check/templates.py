@@ -67,10 +67,11 @@ WORDS: Mapping[OperandCode, Mapping[str, str]] = {
     OperandCode.FLOAT16: {"T": "f16", "V": "2.5h"},
     OperandCode.INT32: {"T": "i32", "V": "2"},
 }
-"""By the leading type: that of boxes (B), anchors (A), scores from 0 to 1 (S), small changes to boxes (D), weights (W)
-and their biases (Z), of results from 0 to 1 (P) and from -1 to 1 (C), a number of the type (V), and what a real number
-ends in (R); F and Q stand where numbers can be cast to other types. A row with a letter that its leading type does not
-have is left out."""
+"""The types that each letter stands for, by the leading type: boxes (B), anchors (A), scores from 0 to 1 (S), small
+changes to boxes (D), weights (W) and their biases (Z), results from 0 to 1 (P) and from -1 to 1 (C), a number of the
+type (V), and the suffix of a real number (R). F and Q stand where numbers can be cast to other types. A row with a
+letter that its leading type lacks is left out.
+"""
 
 LETTER = re.compile(r"(?<![A-Za-z0-9_])(?P<letter>[A-Z])(?![A-Z_0-9])(?P<shape>\[[0-9,]*\])?")
 """A letter, and a shape behind it."""

@@ -57,7 +57,7 @@ def takes_import_options(command: Callable[..., None]) -> Callable[..., None]:
         importing = _options(**{parameter.name: arguments.pop(parameter.name) for parameter in given})
         command(**arguments, importing=importing)
 
-    # What typer reads.
+    # typer reads the signature.
     vars(with_options)["__signature__"] = inspect.Signature(shown)
     with_options.__annotations__ = {parameter.name: parameter.annotation for parameter in shown}
     return with_options

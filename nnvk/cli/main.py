@@ -34,7 +34,7 @@ COMMANDS: Mapping[str, Entry] = {
     "run": Entry("nnvk.cli.run", "Run a model on images or arrays, or on random numbers."),
     "map": Entry("nnvk.cli.map", "Run a model on many inputs, and keep the results in a folder."),
     "bench": Entry("nnvk.cli.bench", "Measure how long models take on devices, with random inputs."),
-    "compare": Entry("nnvk.cli.compare", "Compare what two devices make of a model, operation by operation."),
+    "compare": Entry("nnvk.cli.compare", "Compare the results of two devices, operation by operation."),
     "report": Entry("nnvk.cli.report", "Write a page on models: latency, memory, accuracy, on all devices."),
     "tune": Entry("nnvk.cli.tune", "Measure which strategies are the fastest for models, and keep that."),
     "plan": Entry(

@@ -57,8 +57,8 @@ def command(
     """Run a model on many inputs, and keep the results in a folder.
 
     A file is a row, and so is each of an array that has one dimension more than the input, and each of a Parquet file,
-    whose columns are numbers or the bytes of images. What has a result in the folder is not computed again. Exits with
-    1 where rows have failed; the others are done.
+    whose columns are numbers or the bytes of images. Rows with a result in the folder are not computed again. Exits
+    with 1 if rows have failed; the other rows are computed.
     """
     check_writable(json_file)
     if engine == "ray" and len(devices or ()) > 1:

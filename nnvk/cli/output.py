@@ -40,8 +40,8 @@ def print_table(
 ) -> None:
     """Print rows in columns; those whose names are in the space-separated ``right`` are aligned right.
 
-    A column's name in ``right`` has "_" for " ". Columns of ``optional`` are left out where nothing is in them. What is
-    too wide for a terminal is folded in its cell.
+    A column's name in ``right`` has "_" for " ". Columns of ``optional`` are left out where nothing is in them. Text
+    that is too wide for a terminal is folded in its cell.
     """
     kept = [
         place

@@ -1,7 +1,7 @@
 """The process that AOSP's generator runs in: ``python -m nnvk.conformance.export_process GENERATOR SPECS OUT``.
 
-What a test is comes from ``GetModelStruct`` of AOSP's example_generator.py, which describes it for C++: types and
-lifetimes are enumerators, and data is a list in braces.
+``GetModelStruct`` of AOSP's example_generator.py describes a test for C++: types and lifetimes are enumerators, and
+data is a list in braces.
 """
 
 from __future__ import annotations

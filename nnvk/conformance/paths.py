@@ -148,4 +148,4 @@ EXECUTION_PATHS: Mapping[str, ExecutionPath] = {
     "unspecified": ExecutionPath(_compute, _buffers, unspecified=True),
     "c": ExecutionPath(_compute, _buffers, is_c=True),
 }
-"""By the name that ``nnvk conformance --path`` takes."""
+"""The execution paths, by their names for ``nnvk conformance --path``."""

@@ -20,7 +20,9 @@ from nnvk.conformance.vectors import Case
 
 Run = Callable[[Path, int], Verdict]
 Connect = Callable[[], Run]
-"""Called once in every process; picklable. What it returns runs a test, named by file and position."""
+"""A picklable function that is called once in every process. It returns the function that runs a test, which is named
+by file and position.
+"""
 
 CHUNK = 24
 """Tests that a process takes at a time, side by side in the files: so a file is read once or twice."""

@@ -62,8 +62,8 @@ def _run_from_file(file: Path, index: int, *, device: Device, through: Execution
 def run_test(test: VectorTest, device: Device, through: ExecutionPath) -> Verdict:
     """Run a test on exactly this device; nothing falls back to another.
 
-    What the device doesn't support is UNSUPPORTED, be the test one that is expected to fail or not. Any
-    exception but `NnapiError` is a failure, of a test that is expected to fail too.
+    A test of an operation that the device does not support is UNSUPPORTED, even if it is expected to fail. Any
+    exception other than `NnapiError` is a failure, even of a test that is expected to fail.
     """
     try:
         wrong = _run_in_c(test, device.name) if through.is_c else _run(test, device, through)
@@ -84,7 +84,7 @@ class _Unsupported(Exception):
 
 
 def _run(test: VectorTest, device: Device, through: ExecutionPath) -> str | None:
-    """Compile, execute and compare. What is wrong, or None."""
+    """Compile, execute and compare. Returns the problem, or None."""
     model = build_model(test, Model, unspecified_outputs=through.unspecified)
     supports = device.driver.get_supported_operations(model.frozen)
     for operation, support in zip(model.frozen.operations, supports, strict=True):

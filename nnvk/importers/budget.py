@@ -5,7 +5,9 @@ from __future__ import annotations
 from nnvk.importers.errors import OverBudget
 
 BASE, FACTOR = 128 << 20, 32
-"""Bytes that an import may take: so many, and so many times the file's size. Of 4 bits it makes 32, twice."""
+"""The bytes that an import may take: ``BASE``, plus ``FACTOR`` times the size of the file. An import may make two
+copies of 4-bit elements in 32 bits.
+"""
 PART_COST = 1024
 """Bytes that an operand or an operation of the model takes, and its share of what builds and checks the model."""
 SCALE_COST = 64

@@ -48,7 +48,7 @@ class PartitionTime:
     device: str
     operations: tuple[int, ...]
     mean_ns: int
-    """By the host's clock, with what the device does not compute in: copies, and waiting for it."""
+    """The mean time by the host's clock, including copies and waits for the device."""
     share: float
     """The share of the time of all partitions, 0 to 1."""
 

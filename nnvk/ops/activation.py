@@ -49,7 +49,8 @@ def _real_hard_swish(values: np.ndarray) -> np.ndarray:
 def hard_swish_levels(call: Call, levels: np.ndarray) -> np.ndarray:
     """The quantised output of quantised inputs, in TFLite's 16-bit fixed-point arithmetic.
 
-    That has no multipliers over 1, so that an output scale below 1/128 of the input's is computed in float32.
+    This arithmetic has no multipliers over 1. An output scale below 1/128 of the input's is therefore computed in
+    float32.
     """
     # The scale of inputs shifted left by 7 bits, and the one in which 3.0 is 2^15.
     shifted_scale = np.float32(call.input.scale) / np.float32(128)

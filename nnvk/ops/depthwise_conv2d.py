@@ -65,7 +65,7 @@ def _sum_taps(nhwc: np.ndarray, taps: np.ndarray, vertical: Axis, horizontal: Ax
 
 
 def _meets(axis: Axis, tap: int) -> tuple[slice, slice]:
-    """Which elements of the input one tap of the window meets along an axis, and for which of the output."""
+    """Slices of the input and of the output along an axis: the elements that one tap of the window combines."""
     offset = tap * axis.dilation - axis.before
     first = max(0, -(offset // axis.stride))
     past = min(axis.out, (axis.size - 1 - offset) // axis.stride + 1)

@@ -223,8 +223,8 @@ def naming(code: AnyCode) -> Iterator[None]:
 def at_execution() -> Iterator[None]:
     """From here on, what breaks a rule came with an execution: BAD_DATA becomes OP_FAILED (`UnfitData`).
 
-    So it is in Android, where a failing operation fails the execution. What the model itself has, and each argument by
-    itself, was checked before.
+    Android does the same: a failing operation fails the execution. The model, and each argument alone, were checked
+    before.
     """
     try:
         yield

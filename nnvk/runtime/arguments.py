@@ -1,4 +1,4 @@
-"""From what an application hands to an execution to what a driver gets: views, checked, never copies."""
+"""Check the arguments that an application gives to an execution, and make views of them for drivers, never copies."""
 
 from __future__ import annotations
 

@@ -81,8 +81,8 @@ class Compilation:
     def set_caching(self, cache_dir: str | os.PathLike[str], token: bytes) -> None:
         """Keep prepared models in a folder, and take them from there (``ANeuralNetworksCompilation_setCaching``).
 
-        ``token`` has 32 bytes and stands for the model: the application must give every model its own. What is in the
-        folder is checked before it is used; what is damaged or foreign is made anew.
+        ``token`` has 32 bytes and stands for the model: the application must give every model its own. nnvk checks
+        the files in the folder before it uses them, and replaces damaged or foreign ones.
         """
         self._check_unfinished("set_caching")
         is_bytes = isinstance(token, (bytes, bytearray, memoryview))

@@ -17,7 +17,7 @@ from nnvk.types.request import DEFAULT_LOOP_TIMEOUT_NS, MAXIMUM_LOOP_TIMEOUT_NS,
 
 _log = logger("manager")
 _DESCRIPTORS = 8
-"""That drivers may need to find their devices: of libraries, their manifests, and device files."""
+"""The descriptors that drivers may need to find their devices, for libraries, manifests and device files."""
 
 
 class Device:
@@ -96,7 +96,7 @@ def check_distinct(devices: Collection[Device]) -> None:
 
 
 Driver = Callable[[], tuple[Sequence[IDevice], str]]
-"""Finds a driver's devices; the text says why there are none, or not all, or is empty."""
+"""A function that finds a driver's devices. The text says why devices are missing; it is empty if none are."""
 
 
 class DeviceManager:

@@ -129,7 +129,7 @@ class Event:
         if not hasattr(self, "_lock") or self._done or isinstance(self.fence, _SyncFence) or sys.is_finalizing():
             return
         finish = partial(_finish_quietly, self._finish, self.fence)
-        # What a fenced one waits for may be anybody's and never come: nothing shall wait for its end.
+        # A fenced execution may wait for somebody else's fence, which may never signal. So nothing waits for its end.
         leave_detached_work(finish, in_order=not self._has_sync_fence)
 
 

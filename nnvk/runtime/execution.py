@@ -304,7 +304,7 @@ class Execution:
         self._complete(result)
 
     def _begin(self, turn: object) -> None:
-        """Whose turn it is, is known to all from here on, wherever Ctrl-C may come."""
+        """Take the turn. From here on all threads know whose turn it is, even if Ctrl-C interrupts this one."""
         settle_detached_work(own=True)  # what this thread has started before and let go may write what is read now
         if self._state is _State.COMPUTATION:
             settle_detached_work()
@@ -351,9 +351,9 @@ class Execution:
             self._state = _State.COMPLETED
 
     def _ready(self, *, fenced: bool = False) -> BoundPlan:
-        """The request, bound; checked again only after a change.
+        """Bind the request. It is checked again only after a change.
 
-        What a fenced execution waits for may be what initialises its input.
+        A fence that the execution waits for may initialise its input.
         """
         if self._bound is None:
             for what, given in (("input", self._inputs), ("output", self._outputs)):

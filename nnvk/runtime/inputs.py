@@ -13,7 +13,7 @@ from nnvk.base.text import printable
 
 _PROTOCOLS = ("__array__", "__array_interface__", "__dlpack__")
 Inputs = Sequence[Any] | Mapping[str, Any]
-"""By position, or by name."""
+"""The inputs of a model, by position or by name."""
 
 
 def is_array(value: Any) -> bool:

@@ -211,7 +211,7 @@ class Model:
     def relax_computation_float32_to_float16(self, allow: bool) -> None:
         """Allow FLOAT32 to be computed as FLOAT16 (``ANeuralNetworksModel_relaxComputationFloat32toFloat16``).
 
-        What is set for the main model of a compilation holds for the models that it refers to.
+        The setting of a compilation's main model applies to the models that it refers to.
         """
         self._check_unfinished("relax_computation_float32_to_float16")
         self._relaxed = flag("allow", allow)

@@ -136,7 +136,7 @@ def _writers(
     subgraphs: Mapping[int, Model],
     inputs: Set[int],
 ) -> dict[int, int]:
-    """Which operation (by position) writes each operand. Each has one writer, and constants and inputs have none."""
+    """The position of the one operation that writes each operand; constants and inputs have no writer."""
     writer: dict[int, int] = {}
     for number, operation in enumerate(operations):
         for index in operation.outputs:

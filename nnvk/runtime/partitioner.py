@@ -1,4 +1,4 @@
-"""Which device runs which operations: pure functions from a model and the devices' answers to partitions."""
+"""Assign operations to devices: pure functions from a model and the devices' answers to partitions."""
 
 from __future__ import annotations
 

@@ -186,7 +186,7 @@ class CCompilation:
 
 
 class CExecution:
-    """An execution of the C library. What is set must stay until it is gone."""
+    """An execution of the C library. Its arguments must stay until it is gone."""
 
     def __init__(self, compilation: CCompilation) -> None:
         self.library = compilation.library

@@ -27,7 +27,8 @@ class Request(IntEnum):
     """The delegate: of each operator of a graph, why it can't be taken; empty where it can."""
     TFLITE_MODEL = 1105
     """The delegate: a model of a partition. Its number, whether it is relaxed, whether a token for a cache is wanted,
-    the graph. What comes back: variable tensors; of all inputs and outputs the bytes and the shape; the token."""
+    the graph. The reply has the variable tensors, the bytes and the shape of
+    all inputs and outputs, and the token."""
 
 
 REQUESTS: tuple[LaneRequest | Request, ...] = (*LaneRequest, *Request)

@@ -238,7 +238,7 @@ class ExtensionCode:
     extension: str
     """The extension's name, e.g. ``com.example.filters``."""
     code: int
-    """Which of the extension's operations, from 0."""
+    """The number of the operation within the extension, from 0."""
 
     @property
     def name(self) -> str:

@@ -61,7 +61,7 @@ def extract(whole: Model, operations: Sequence[int]) -> Extract:
 def exposed(model: Model) -> Model:
     """The model with all that its operations give as outputs, behind its own outputs and in the order of execution.
 
-    What control flow refers to stays as it is.
+    Models that control flow refers to do not change.
     """
     results = (index for operation in model.operations for index in operation.outputs)
     outputs = tuple(dict.fromkeys((*model.outputs, *results)))

@@ -1,10 +1,11 @@
-"""Docstrings, pages and comments of shaders begin with a plain subject: few sentences begin with "What" or "Of".
+"""Sentences of docstrings, comments and pages have a plain subject: none begins with "What" or "Of".
 
-The numbers can only go down. A package or page that has none stays at none.
+A docstring also does not begin with a relative clause or with "By", for then it is no sentence and says no noun.
 """
 
 import ast
 import re
+import tokenize
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,7 +17,22 @@ SCRIPTS = ("benchmarks", "tools")
 PAGES = ["README.md", "CONTRIBUTING.md", "SECURITY.md", "benchmarks/README.md", "tools/isa/README.md"]
 PAGES += sorted(page.relative_to(TREE).as_posix() for page in TREE.glob("docs/*.md"))
 SHADERS = sorted(path.relative_to(TREE).as_posix() for path in TREE.glob("shaders/**/*") if path.is_file())
+PARTLY_CHECKED = (
+    "nnvk/driver/vulkan/planning/",
+    "nnvk/driver/vulkan/graph/",
+    "nnvk/driver/vulkan/lowering/costs.py",
+    "nnvk/driver/vulkan/lowering/strategies.py",
+)
+"""Sources that only `test_docstrings_begin_with_a_subject` checks."""
+NATIVE = sorted(
+    path.relative_to(TREE).as_posix()
+    for folder in ("clib", "native")
+    for path in (TREE / folder).rglob("*")
+    if path.suffix in (".c", ".cpp", ".h", ".hpp")
+)
 _BEGINS = re.compile(r"(?:What|Of)\b")
+_FRAGMENT = re.compile(r"(?:That|Which|Whose|By|But for|(?:At|For|From|In|On|To|With) (?:what|which|whom))\b(?!.*\?$)")
+"""The beginning of a docstring that is no sentence, unless it is a question."""
 _CODE_BLOCK = re.compile(r"^```.*?^```$|^(?: {4}.*\n)+", re.MULTILINE | re.DOTALL)
 _SENTENCE = re.compile(
     r"(?:\A\s*|\n[ \t]*\n|^[ \t]*(?:[-*#>|]+|\d+\.)[ \t]+|[.:;?!*|][*_]*\s+)[ \t]*(?=(?:What|Of)\b)", re.MULTILINE
@@ -50,8 +66,39 @@ def sentences(text: str) -> Iterator[tuple[int, str]]:
             yield text.count("\n", 0, match.end()) + 1, sentence
 
 
+def python_comments(path: Path) -> Iterator[tuple[int, str]]:
+    """The first line and the text of each block of comments. A comment behind code is a block by itself."""
+    first, block, is_open = 0, list[str](), False
+    with tokenize.open(path) as file:
+        for token in tokenize.generate_tokens(file.readline):
+            if token.type != tokenize.COMMENT:
+                continue
+            is_alone, line = token.line.lstrip().startswith("#"), token.start[0]
+            if not (is_open and is_alone and line == first + len(block)):
+                yield first, "\n".join(block)
+                first, block = line, []
+            block.append(token.string.lstrip("# "))
+            is_open = is_alone
+    yield first, "\n".join(block)
+
+
+def python_sentences(path: Path) -> Iterator[tuple[int, str]]:
+    """The line and the text of each sentence of docstrings and comments that begins with "What" or "Of"."""
+    for line, text in (*docstrings(path), *python_comments(path)):
+        for within, sentence in sentences(text):
+            yield line + within - 1, sentence
+
+
+def fragments(path: Path) -> Iterator[tuple[int, str]]:
+    """The line and the first line of each docstring that begins as no sentence and no noun phrase does."""
+    for line, text in docstrings(path):
+        first = text.partition("\n")[0]
+        if _FRAGMENT.match(first):
+            yield line, first
+
+
 def comments(path: Path) -> str:
-    """The comments of a shader, each on its line."""
+    """The comments of a shader or of C++ code, each on its line."""
     lines = path.read_text(encoding="utf-8").splitlines()
     return "\n".join(line.partition("//")[2].strip() for line in lines)
 
@@ -77,15 +124,22 @@ def test_docstrings_begin_with_a_subject(package):
     assert not found, "\n".join(found)
 
 
-@pytest.mark.parametrize("folder", SCRIPTS)
-def test_docstrings_of_scripts_begin_with_a_subject(folder):
+SOURCES = sorted(
+    source
+    for path in (*ROOT.rglob("*.py"), *(path for folder in SCRIPTS for path in (TREE / folder).rglob("*.py")))
+    if not (source := path.relative_to(TREE).as_posix()).startswith(PARTLY_CHECKED)
+)
+
+
+@pytest.mark.parametrize("folder", sorted({source.rpartition("/")[0] for source in SOURCES}))
+def test_sentences_of_sources_have_a_subject(folder):
     found = [
-        f"{path.relative_to(TREE)}:{line}: {text.splitlines()[0]}"
-        for path in sorted((TREE / folder).rglob("*.py"))
-        for line, text in docstrings(path)
-        if _BEGINS.match(text)
+        f"{source}:{line}: {sentence}"
+        for source in SOURCES
+        if source.rpartition("/")[0] == folder
+        for line, sentence in (*python_sentences(TREE / source), *fragments(TREE / source))
     ]
-    assert found == []
+    assert not found, "\n".join(found)
 
 
 @pytest.mark.parametrize("page", PAGES)
@@ -95,9 +149,9 @@ def test_sentences_of_pages_begin_with_a_subject(page):
     assert not found, "\n".join(found)
 
 
-@pytest.mark.parametrize("shader", SHADERS)
-def test_comments_of_shaders_begin_with_a_subject(shader):
-    assert [f"{shader}:{line}: {sentence}" for line, sentence in sentences(comments(TREE / shader))] == []
+@pytest.mark.parametrize("source", [*SHADERS, *NATIVE])
+def test_comments_of_shaders_and_native_code_begin_with_a_subject(source):
+    assert [f"{source}:{line}: {sentence}" for line, sentence in sentences(comments(TREE / source))] == []
 
 
 @pytest.mark.parametrize(
@@ -129,3 +183,32 @@ def test_all_kinds_of_docstrings_are_found(tmp_path):
         '"""What."""\nX = 1\n"""Of X."""\n\n\nclass C:\n    """What."""\n\n    def f(self):\n        """Of."""\n'
     )
     assert sorted(docstrings(path)) == [(1, "What."), (3, "Of X."), (7, "What."), (10, "Of.")]
+
+
+def test_sentences_of_python_are_found(tmp_path):
+    path = tmp_path / "module.py"
+    path.write_text(
+        '"""One.\n\nWhat a. What is b? It is\nWhat.\n"""\n\n# It is c. Of\n# d.\n# What of it\nX = 1  # e\n# Of f\n'
+        'TEXT = "# What"\n'
+    )
+    assert list(python_sentences(path)) == [(3, "What a."), (7, "Of\nd."), (9, "What of it"), (11, "Of f")]
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("That come with one packet.", True),
+        ("By shader.", True),
+        ("At which a tile is seen.", True),
+        ("Which operations run.", True),
+        ("But for those.", True),
+        ("Which operations run?", False),
+        ("Bytes of the tensor. By default 0.", False),
+        ("The bytes that come.", False),
+        ("Thatched.", False),
+    ],
+)
+def test_fragments_are_found(tmp_path, text, found):
+    path = tmp_path / "module.py"
+    path.write_text(f'"""{text}"""\n')
+    assert list(fragments(path)) == ([(1, text)] if found else [])

@@ -63,7 +63,7 @@ class Gpu:
 
 
 _GCN = {"simds": 4, "lanes": 16, "waves": 10, "l0_bytes": 64, "stores_apart": False}
-# Of RDNA 3 and 4:
+# Sources for RDNA 3 and 4:
 # - Units, boost clock, memory and its rate, and the size of the last cache are from AMD's product pages. The peak rates
 #   of float32 there, 61.4, 11.9 and 48.7 Tflop/s, count two operations a cycle (`dual`).
 # - l2_bytes: 24, 4 and 32 slices (Mesa's amdgpu_devices.c, from the kernel's driver) of 64 bytes a cycle (AMD's white
@@ -71,7 +71,7 @@ _GCN = {"simds": 4, "lanes": 16, "waves": 10, "l0_bytes": 64, "stores_apart": Fa
 # - cache_rate of navi31 is the "effective memory bandwidth" of AMD's page, as that of navi21 is. AMD gives none for
 #   gfx1201. It has as many memory channels as navi21, so it gets navi21's rate.
 # - memory_latency: navi31's last cache was measured at 150 ns, 375 cycles (Chips and Cheese, "Latency Testing is Hard",
-#   June 2023). That is within the range that the default stands for.
+#   June 2023). This is within the range of the default.
 _LIST = (
     Gpu("navi21", units=80, ghz=2.25),  # Radeon RX 6900 XT
     Gpu("navi10", units=40, ghz=1.9, memory_rate=448e9, cache=4 << 20, cache_rate=448e9),  # RX 5700 XT
@@ -101,4 +101,4 @@ _LIST = (
     ),  # RX 9070 XT, RDNA 4
 )  # fmt: skip
 GPUS = {name: gpu for gpu in _LIST for name in gpu.names}
-"""By each of Mesa's names for them."""
+"""The GPUs, by each of Mesa's names for them."""

@@ -30,7 +30,7 @@ class Sort:
 # (aco_statistics.cpp). Transcendental functions differ: Mesa gives them one slot of the vector unit and four of a unit
 # of their own; this model has no such unit and gives them four slots of the vector unit.
 _TABLE: Sequence[tuple[str, Sort]] = (
-    # Waits and barriers. Which counters a wait waits for is in assembly.py.
+    # Waits and barriers. assembly.py has the counters that each wait is for.
     (r"s_waitcnt(_((vm|vs|lgkm|exp)cnt|depctr))?", Sort("wait")),
     (r"s_wait_((load|store|sample|bvh|ds|km|exp)cnt|(load|store)cnt_dscnt|idle|alu)", Sort("wait")),
     (r"s_barrier(_wait)?", Sort("barrier")),

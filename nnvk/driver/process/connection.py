@@ -235,7 +235,7 @@ class Connection:
         return NnapiError(ResultCode.RESOURCE_EXHAUSTED_TRANSIENT, f"the driver can't do more at once: {reason}")
 
     def close(self) -> None:
-        """End the process. What is asked after that is DEAD_OBJECT."""
+        """End the process. Later requests raise DEAD_OBJECT."""
         if self.is_here and not self._dead:
             self._dead = "the driver's process was ended"
             _end_of(self._process)

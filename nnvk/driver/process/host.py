@@ -1,6 +1,6 @@
 """The driver's own process: answers requests with the driver's devices and what they have made."""
 
-# What the HAL returns is known by its abstract classes alone, which isinstance takes.
+# The HAL's results are only known by their abstract classes, which isinstance accepts.
 # mypy: disable-error-code="type-abstract"
 
 from __future__ import annotations

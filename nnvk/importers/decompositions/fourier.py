@@ -15,7 +15,8 @@ Op = OperationCode
 def transform(c: Emitter, source: Value, length: int, outs: int, *, inverse: bool = False) -> Value:
     """The first ``outs`` numbers of the transforms of this length along axis 1: [before, outs, behind, 2].
 
-    Of real numbers [before, size, behind, 1] or [..., 2], which are cut or filled up with zeros to the length.
+    ``source``: [before, size, behind, 1], or [..., 2] for complex numbers. It is cut or padded with zeros to the
+    length.
     """
     taken, parts = min(source.shape[1], length), source.shape[3]
     cosines, sines = _waves(outs, taken, length)
@@ -27,9 +28,9 @@ def transform(c: Emitter, source: Value, length: int, outs: int, *, inverse: boo
 
 
 def to_real(c: Emitter, source: Value, length: int) -> Value:
-    """The real numbers [before, length, behind, 1] whose transform begins with [before, size, behind, 2], axis 1.
+    """The inverse transform along axis 1 to real numbers [before, length, behind, 1].
 
-    What is left of it follows from the symmetry.
+    ``source`` [before, size, behind, 2] is the beginning of the spectrum. The rest follows from its symmetry.
     """
     taken = min(source.shape[1], length // 2 + 1)
     cosines, sines = _waves(length, taken, length)

@@ -144,7 +144,8 @@ def unpacked(c: Emitter, source: Value, axis: int) -> list[Value]:
 def largest(c: Emitter, source: Value, k: int) -> tuple[Value, Value]:
     """The ``k`` largest elements along the last axis, and their places.
 
-    Of equal ones the first comes first, as in TFLite and ONNX. NNAPI takes the last one first: rows are turned round.
+    The first of equal elements comes first, as in TFLite and ONNX. NNAPI takes the last one first, so rows are
+    reversed.
     """
     turned = c.keep(Op.REVERSE, source, np.array([len(source.shape) - 1]))
     best, places = c.emit_many(Op.TOPK_V2, turned, k, outs=[source.type, I32])

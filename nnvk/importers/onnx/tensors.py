@@ -1,4 +1,4 @@
-"""The tensors of a file while it is imported, and what their types are in NNAPI."""
+"""The tensors of a file during its import, and their types in NNAPI."""
 
 from __future__ import annotations
 
@@ -54,13 +54,14 @@ class Levels:
 
 @dataclass(slots=True, eq=False)
 class Tensor(MaybeConstant):
-    """A constant, or what an operation gives. ``shape`` has all dimensions, none for a single element of rank 0."""
+    """A constant, or the result of an operation. ``shape`` has all dimensions; a single element of rank 0 has none."""
 
     dtype: np.dtype
     shape: Shape
     value: Value | None = None
-    """The NNAPI tensor. Of real numbers, and of 8 bits, it may be quantised; None: a constant not used so far, or
-    ``words``."""
+    """The NNAPI tensor. It may be quantised if ``dtype`` is a float or 8-bit type. None for a constant that is not used
+    so far, and if there are ``words``.
+    """
     constant: Constant | None = None
     """The elements of a constant, which may be deferred."""
     levels: Levels | None = None
@@ -69,7 +70,7 @@ class Tensor(MaybeConstant):
     words: Words | None = None
     """The NNAPI tensors, instead of ``value``, of whole numbers that may need 64 bits."""
     extent: DynamicExtent | None = None
-    """Where data decide how many elements there are: ``shape`` has the most that there can be."""
+    """The dynamic extent if data decide the number of elements. ``shape`` then has the most that there can be."""
     laid: dict[Hashable, Value] = field(default_factory=dict)
     """Values that were made of a constant before, so that nodes that share it share them too."""
 

@@ -1,8 +1,8 @@
 """Imports ``.tflite`` models: `load` gives a finished NNAPI model and its edge in TFLite's terms.
 
 Operators are mapped as Android's NNAPI delegate does: INT8 is TENSOR_QUANT8_ASYMM_SIGNED, UINT8
-TENSOR_QUANT8_ASYMM, weights with a scale per channel TENSOR_QUANT8_SYMM_PER_CHANNEL. What the delegate would
-leave to TFLite's own kernels but a few NNAPI operations express is mapped too; the rest is listed in the error.
+TENSOR_QUANT8_ASYMM, weights with a scale per channel TENSOR_QUANT8_SYMM_PER_CHANNEL. nnvk also decomposes
+operators that the delegate would leave to TFLite's own kernels. The error lists the operators that nnvk cannot map.
 """
 
 from __future__ import annotations

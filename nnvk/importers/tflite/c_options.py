@@ -102,7 +102,7 @@ LAYOUTS = {
     "UnpackOptions": Layout("UNPACK", [("Num", "i"), ("Axis", "i")]),
     "WhileOptions": Layout("WHILE", [("CondSubgraphIndex", "i"), ("BodySubgraphIndex", "i")]),
 }
-"""By the name of the table, which TensorFlow Lite's builtin_op_data.h has a structure for."""
+"""The options, by the name of the table. TensorFlow Lite's builtin_op_data.h has a structure for each."""
 
 SIZES = {
     getattr(tflite.BuiltinOperator, operator): layout.size

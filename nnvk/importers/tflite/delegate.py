@@ -69,4 +69,4 @@ HANDLERS: Mapping[int, Handler] = {
     Request.TFLITE_EXAMINE: _examine,
     Request.TFLITE_MODEL: _build,
 }
-"""By the number of the request."""
+"""The handlers, by the number of the request."""

@@ -1,4 +1,4 @@
-"""Which operators of TFLite pass a dynamic extent on, and along which axis of their outputs."""
+"""Rules for TFLite operators that pass a dynamic extent on: the axis of their outputs that it is along."""
 
 from __future__ import annotations
 

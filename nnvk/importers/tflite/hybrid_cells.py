@@ -94,9 +94,9 @@ def lstm_cell(
 ) -> LstmCell:
     """The cell of the 17 weights of NNAPI's operation and, for each gate, those of an auxiliary input, if there is one.
 
-    What a projection takes is rounded, so that it is an operation of its own. As one without a projection has an output
-    state of its own size, the output state before the time step goes in as one more input then, and zeros instead of
-    it.
+    The input of a projection is rounded, so the projection is a separate operation. As a cell without a projection has
+    an output state of its own size, the output state before the time step goes in as one more input then, and zeros
+    instead of it.
     """
     inputs, recurrent, rest = weights[:4], weights[4:8], weights[8:15]
     gates = [inputs, aux] if aux else [inputs]

@@ -86,7 +86,7 @@ def _tensor(record: _Record, source: _Source) -> TensorMetadata:
 
 
 class _Source:
-    """A model's metadata, and the files behind the model. What several records name is kept once."""
+    """A model's metadata, and the files behind the model. A file that several records name is read once."""
 
     def __init__(self, metadata: bytes, data: bytes) -> None:
         self.metadata = metadata

@@ -11,7 +11,7 @@ from nnvk.types.operand import Shape
 
 
 def resized(subgraph: Subgraph, shapes: Sequence[Shape]) -> Subgraph:
-    """A subgraph whose inputs have these shapes. What operators make of them is of a shape that is not known yet."""
+    """A subgraph whose inputs have these shapes. The shapes of its operators' results are unknown."""
     tensors = list(subgraph.tensors)
     open_: set[int] = set()
     for index, shape in zip(subgraph.inputs, shapes, strict=True):

@@ -180,7 +180,7 @@ def _widened(c: Context, value: Value) -> Value:
 def squared_difference(c: Context, first: Value, second: Value, out: OperandType) -> Value:
     """The squared difference of two tensors of INT8, with TFLite's roundings: each gets 7 bits more, and is halved.
 
-    What is between has 16 bits: the difference of two rescaled tensors is at most 32640.
+    The intermediate results have 16 bits, because the difference of two rescaled tensors is at most 32640.
     """
     twice_largest = 2.0 * float32(max(first.type.scale, second.type.scale))
     between = OperandType(_WIDE, scale=twice_largest / 128)

@@ -127,7 +127,7 @@ define(
 
 
 def _from_float(call: Call) -> list[np.ndarray]:
-    """Without what is behind the point. What INT64 does not have, NaN too, is the lowest number."""
+    """Truncate floats to INT64. NaN and numbers out of range become the lowest number."""
     numbers = call.input.data
     fits = np.abs(numbers) < 2.0**63
     return parted(np.where(fits, np.where(fits, numbers, 0).astype(np.int64), _LOWEST))

@@ -29,7 +29,7 @@ from nnvk.types.operand import Shape
 
 
 class Rule(IntEnum):
-    """Which overlaps suppress a box. That of a box without area is 0."""
+    """The rule by which an overlap suppresses a box. The overlap of a box without area is 0."""
 
     AT_LEAST = 0
     """The threshold and above, as in TensorFlow Lite. A box that does not overlap itself that much is picked again and

@@ -15,20 +15,20 @@ from nnvk.types.codes import OperationCode
 ARGMAX = Shader("argmax", KIND=("max", "min"), DTYPE=("f32", "f16", "i32", "q8"))
 LOCAL = 64
 LONGEST = MOST_ROUNDS
-"""Elements that an invocation searches at most."""
+"""The most elements that an invocation searches."""
 
 _KINDS = {OperationCode.ARGMAX: "max", OperationCode.ARGMIN: "min"}
 
 
 def refuse(call: Call) -> str | None:
-    """Axes too long for one invocation."""
+    """The reason why an axis is too long for one invocation, or None."""
     size = call.input.shape[call.axis]
     return f"axis {call.axis} has {size} elements, the shader searches at most {LONGEST}" if size > LONGEST else None
 
 
 @kernel(*_KINDS, shaders=(ARGMAX,), refuse=refuse)
 def lower(call: Call, g: Lowering) -> None:
-    """Four elements of the output an invocation."""
+    """Lower ARGMAX or ARGMIN: each invocation computes four elements of the output."""
     source, output = call.input, call.output
     axis = call.axis % source.rank
     count = -(-output.size // 4)

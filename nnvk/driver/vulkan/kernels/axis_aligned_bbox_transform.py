@@ -16,7 +16,7 @@ LOCAL = 64
 
 @kernel(OperationCode.AXIS_ALIGNED_BBOX_TRANSFORM, shaders=(AXIS_ALIGNED_BBOX_TRANSFORM, CONVERT))
 def lower(call: Call, g: Lowering) -> None:
-    """A box of a class an invocation."""
+    """Lower AXIS_ALIGNED_BBOX_TRANSFORM: each invocation transforms one box for one class."""
     count, batches = call.output.size // 4, call.image_info.shape[0]
     result = float32_result(g, call.output)
     g.dispatch(

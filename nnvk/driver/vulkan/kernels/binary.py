@@ -29,7 +29,7 @@ LOCAL = 64
 
 
 def lower(call: Call, g: Lowering) -> None:
-    """Four elements an invocation; equal shapes need no addresses."""
+    """Lower a binary operation: each invocation computes four elements. Operands of equal shape need no addresses."""
     trait, output = _TRAITS[call.code], call.output
     inputs: list[Tensor] = [getattr(call, name) for name in trait.operands]
     rescaled = trait.kind not in ("max", "min")

@@ -17,21 +17,21 @@ BOX_WITH_NMS_LIMIT = Shader(
 )
 LOCAL = 64
 PICKING = 64
-"""Invocations that pick the boxes of a class."""
+"""The invocations that pick the boxes of a class."""
 SELECTING = 128
 GROUPS = 64
-"""Workgroups that pick at least; where there are fewer classes several share the images of one."""
+"""The least workgroups that pick boxes. With fewer classes, several workgroups share the images of a class."""
 IMAGES = 400
-"""Images that a workgroup selects from at most."""
+"""The most images that a workgroup selects from."""
 MOST_BOXES = MOST_ROUNDS
 MOST = 6_000_000
 """Boxes of a class, and of all classes, for the same reason."""
 SAVED = 6
-"""Words that a workgroup keeps for the next dispatch, beside one of each invocation."""
+"""The words that a workgroup stores for the next dispatch, in addition to one for each invocation."""
 
 
 def refuse(call: Call) -> str | None:
-    """More boxes or classes than loops can count."""
+    """The reason why there are too many boxes or classes for the loops, or None."""
     count, classes = call.scores.shape
     if max(count, classes) > MOST_BOXES or count * classes > MOST:
         return f"scores has shape {[count, classes]}, the shader takes at most {MOST_BOXES} in each, and {MOST} in all"
@@ -40,7 +40,9 @@ def refuse(call: Call) -> str | None:
 
 @kernel(OperationCode.BOX_WITH_NMS_LIMIT, shaders=(BOX_WITH_NMS_LIMIT, CONVERT), refuse=refuse)
 def lower(call: Call, g: Lowering) -> None:
-    """Images, the picks of each class, the best of each image, and the output."""
+    """Lower BOX_WITH_NMS_LIMIT: find the images, pick boxes of each class, select the best of each image, write the
+    output.
+    """
     count, classes = call.scores.shape[0], call.scores.shape[1] - 1
     every, rois = count * classes, as_float32(g, call.rois)
     work, runs = g.scratch(8 * every), g.scratch(4 * (2 + 2 * count))
@@ -102,7 +104,7 @@ def lower(call: Call, g: Lowering) -> None:
 
 
 def _rounds(call: Call) -> int:
-    """Rounds of loops that an invocation may need to pick from all images: most where there is but one, or many."""
+    """The most rounds of loops in which an invocation picks from all images. One image and many images need most."""
     count = call.scores.shape[0]
     picks = min(count, call.max_detections) if call.max_detections >= 0 else count
     each = -(-count // PICKING)

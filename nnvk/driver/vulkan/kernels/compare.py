@@ -38,7 +38,7 @@ LOCAL = 64
 
 @kernel(*_KINDS, shaders=(COMPARE,), refuse=up_to_rank(4, "input0", "input1"))
 def lower(call: Call, g: Lowering) -> None:
-    """Four truth values an invocation."""
+    """Lower a comparison or logical operation: each invocation computes four results."""
     first, second, output = call.input0, call.input1, call.output
     count = -(-output.size // 4)
     push: dict[str, int | float] = {**sign_push(first)}
@@ -58,7 +58,7 @@ def lower(call: Call, g: Lowering) -> None:
 
 @kernel(OperationCode.SELECT, shaders=(SELECT, LOOKUP, LOOKUP_16))
 def lower_select(call: Call, g: Lowering) -> None:
-    """Four elements an invocation, in the output's quantisation."""
+    """Lower SELECT: each invocation computes four elements in the output's quantisation."""
     output = call.output
     count = -(-output.size // 4)
     g.dispatch(

@@ -1,4 +1,4 @@
-"""CONV_2D and GROUPED_CONV_2D: as GEMMs, by Winograd's tiles, or each channel by itself."""
+"""CONV_2D and GROUPED_CONV_2D, as GEMMs, by Winograd's algorithm, or channel by channel."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from nnvk.types.codes import OperationCode
 
 
 def refuse(call: Call) -> str | None:
-    """Filters that are too large."""
+    """The reason why a filter is too large, or None."""
     _, height, width, depth = call.filter.shape
     return refuse_long_sums((height, width), depth)
 

@@ -37,14 +37,14 @@ SHADER = Shader(
     EPILOGUE=epilogue.EPILOGUES,
 )
 CHANNEL_SHADERS = (SHADER, ARRANGE, *FILTER_SHADERS)
-"""All that `multiply_by_channel` may dispatch."""
+"""The shaders that `multiply_by_channel` may dispatch."""
 
-# What the shader's arrays hold.
+# The sizes of the shader's arrays.
 _MAX_TAPS = 25
 _MAX_COLUMNS = 9
 _MAX_COLUMN_HEIGHT = 12
 _TILES_CPU = ((4, 28),)
-"""Heights and widths of tiles."""
+"""The heights and widths of tiles."""
 _TILES_GPU = ((4, 4), (2, 4), (2, 2), (4, 1), (2, 1), (1, 1))
 
 
@@ -65,13 +65,13 @@ class Tile:
         return f"tiles of {self.height}x{self.width}" + (", in 16 bits" if self.arithmetic == "half" else "")
 
     def count(self, gemm: Gemm) -> int:
-        """Invocations that a GEMM takes."""
+        """The number of invocations for a convolution."""
         batches, height, width, channels = gemm.target
         return batches * -(-height // self.height) * -(-width // self.width) * -(-channels // 4)
 
 
 def tiles(gemm: Gemm, kind: str, device: DeviceProfile, float16: bool = False) -> list[Tile]:
-    """Those that a device can compute a GEMM by, the fastest first as it is thought.
+    """The tiles that a device can compute a convolution by, the fastest by the cost model first.
 
     The more pixels a tile has, the fewer loads there are, and the fewer invocations, of which a GPU may want more; on a
     CPU, loads count. ``float16``: factors are 16-bit floats that the device has, and may be added up as such.
@@ -100,12 +100,12 @@ def tiles(gemm: Gemm, kind: str, device: DeviceProfile, float16: bool = False) -
 
 
 def _local(device: DeviceProfile) -> int:
-    """Invocations of a workgroup."""
+    """The number of invocations of a workgroup."""
     return 8 if device.is_cpu else 64
 
 
 def _cost(tile: Tile, gemm: Gemm, kind: str, device: DeviceProfile) -> float:
-    """Cycles that the device is thought to take."""
+    """The cycles that the device takes by the cost model."""
     vertical, horizontal = gemm.axes
     costs = costs_of(device)
     taps = vertical.window * horizontal.window

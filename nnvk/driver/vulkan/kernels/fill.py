@@ -1,4 +1,4 @@
-"""FILL and RANK: what follows from parameters and shapes alone."""
+"""FILL and RANK, whose outputs follow from parameters and shapes alone."""
 
 from __future__ import annotations
 
@@ -19,5 +19,5 @@ def lower(call: Call, g: Lowering) -> None:
 
 @kernel(OperationCode.RANK)
 def lower_rank(call: Call, g: Lowering) -> None:
-    """A constant of the plan."""
+    """Lower RANK to a constant of the plan."""
     g.give(call.output, np.array(call.input.rank, np.int32))

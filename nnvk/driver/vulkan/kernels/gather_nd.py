@@ -1,4 +1,4 @@
-"""GATHER_ND: places by indices of several axes, and then the rows at these places."""
+"""GATHER_ND: find the places of rows by indices into several axes, and copy these rows."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ LOCAL = 64
 
 @kernel(OperationCode.GENERATE_PROPOSALS, shaders=(GENERATE_PROPOSALS, *SORTING, NMS, CONVERT), checks_data=True)
 def lower(call: Call, g: Lowering) -> None:
-    """The best scores, their boxes, suppression, and the output."""
+    """Lower GENERATE_PROPOSALS: sort by score, compute boxes, suppress, write the output."""
     batches, height, width, anchors = nhwc_shape(call.scores.shape, call.nchw)
     every = height * width * anchors
     keep = min(call.pre_nms_max, every) if call.pre_nms_max > 0 else every

@@ -17,17 +17,17 @@ from nnvk.types.codes import OperationCode
 HEATMAP = Shader("heatmap_max_keypoint", DTYPE=("f32", "f16", "q8"))
 LOCAL = 64
 EACH = 4
-"""Elements that an invocation looks at in a round."""
+"""The elements that an invocation searches in a round."""
 
 
 def _together(keypoints: int, most: int) -> int:
-    """Keypoints of a workgroup: the most that leave few invocations idle."""
+    """The keypoints of a workgroup: the largest number that leaves few invocations idle."""
     choices = [n for n in (1, 2, 4, 8) if n <= most and -(-keypoints // n) * n <= 1.25 * keypoints]
     return max(choices, default=1)
 
 
 def refuse(call: Call) -> str | None:
-    """Heatmaps that are too large for a workgroup."""
+    """The reason why a heatmap is too large for a workgroup, or None."""
     size = nhwc_shape(call.heatmap.shape, call.nchw)[1]
     most = LOCAL * EACH * MOST_ROUNDS
     return f"heatmap has {size} x {size} elements, the shader searches at most {most}" if size * size > most else None
@@ -35,7 +35,7 @@ def refuse(call: Call) -> str | None:
 
 @kernel(OperationCode.HEATMAP_MAX_KEYPOINT, shaders=(HEATMAP, CONVERT), refuse=refuse)
 def lower(call: Call, g: Lowering) -> None:
-    """A workgroup for a box, and as many keypoints as lie side by side."""
+    """Lower HEATMAP_MAX_KEYPOINT: each workgroup handles several adjacent keypoints of one box."""
     heatmap = call.heatmap
     count, size, _, keypoints = nhwc_shape(heatmap.shape, call.nchw)
     together = 1 if call.nchw else _together(keypoints, LOCAL * EACH * MOST_ROUNDS // (size * size))

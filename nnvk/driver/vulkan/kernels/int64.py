@@ -1,4 +1,4 @@
-"""Whole numbers of 64 bits, in two words: arithmetic and comparison with broadcasting, and other types."""
+"""64-bit integers in two words: arithmetic and comparisons with broadcasting, and conversions."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ LOCAL = 64
 
 
 def _words(g: Lowering, low: Tensor, high: Tensor | None) -> tuple[TensorRef, TensorRef]:
-    """Both words; a high one that is left out is not read."""
+    """The tensors of both words of a number. The shader does not read a missing high word."""
     return g.tensor(low), g.tensor(low if high is None else high)
 
 
 @kernel(*_KINDS, shaders=(INT64,), refuse=up_to_rank(4, "low0", "low1"))
 def lower_pair(call: Call, g: Lowering) -> None:
-    """Four numbers an invocation."""
+    """Lower the operation: each invocation computes four numbers."""
     first, second, output = call.low0, call.low1, call.outputs[0]
     tensors = {}
     tensors["low0"], tensors["high0"] = _words(g, first, call.high0)
@@ -60,7 +60,7 @@ def lower_pair(call: Call, g: Lowering) -> None:
 
 @kernel(*_CASTS, shaders=(INT64_CAST,))
 def lower_cast(call: Call, g: Lowering) -> None:
-    """Four numbers an invocation."""
+    """Lower the operation: each invocation computes four numbers."""
     kind, size = _CASTS[call.code], call.outputs[0].size
     spec: dict[str, int | bool] = {"local_x": LOCAL}
     if kind == "from_float":

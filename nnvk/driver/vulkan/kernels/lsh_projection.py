@@ -19,25 +19,25 @@ LSH_PROJECTION = Shader(
 )
 LOCAL = 64
 SEED = 4
-"""Bytes of a seed, with which keys begin."""
+"""The bytes of a seed, with which each key begins."""
 MOST_TERMS = 4 << 20
-"""That are kept at once; more items come one after the other."""
+"""The most terms in memory at once. A loop of dispatches handles more items."""
 
 
 def refuse(call: Call) -> str | None:
-    """Items that are too long for an invocation."""
+    """The reason why items are too long for an invocation, or None."""
     length, most = _length(call), 64 * MOST_ROUNDS
     return f"input has items of {length} bytes, the shader takes at most {most}" if length > most else None
 
 
 def _length(call: Call) -> int:
-    """Bytes of an item."""
+    """The bytes of an item."""
     return call.input.size // call.input.shape[0] * call.input.dtype.itemsize
 
 
 @kernel(OperationCode.LSH_PROJECTION, shaders=(LSH_PROJECTION, CONVERT), refuse=refuse)
 def lower(call: Call, g: Lowering) -> None:
-    """A bit of a signature is the sign of a sum."""
+    """Lower LSH_PROJECTION. Each bit of a signature is the sign of a sum."""
     functions, bits = call.hash.shape
     sums = g.scratch(8 * call.hash.size)
     if call.hash.size:
@@ -56,7 +56,7 @@ def lower(call: Call, g: Lowering) -> None:
 
 
 def _add_up(call: Call, g: Lowering, sums: TensorRef) -> None:
-    """The sum of the items' fingerprints under each seed."""
+    """Dispatch the sums of the items' fingerprints under each seed."""
     count, items = call.hash.size, call.input.shape[0]
     weights = {} if call.weight is None else {"weights": as_float32(g, call.weight)}
     seeds = as_float32(g, call.hash)

@@ -34,7 +34,7 @@ def refuse(call: Call) -> str | None:
 
 
 def _quantisation(call: Call, reduced: int) -> dict[str, int]:
-    """From which level sums count, and what rounds them: NNAPI's mean of levels drops the fraction."""
+    """Constants of quantised means: the level that sums count from, and the rounding. NNAPI's MEAN truncates."""
     if call.code is OperationCode.MEAN:
         return {**sign_push(call.input), "zero": offset(call.input), "nudge": 0}
     return {**sign_push(call.input), "zero": zero_point(call.input), "nudge": reduced // 2}

@@ -1,4 +1,4 @@
-"""NON_MAX_SUPPRESSION: candidates in order, suppression, and the picks of all classes in a row."""
+"""NON_MAX_SUPPRESSION: sort candidates, suppress, and concatenate the picks of all classes."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from nnvk.types.extension import ExtendedOperationCode
 NON_MAX_SUPPRESSION = Shader("non_max_suppression", PASS=("boxes", "candidates", "decay", "offsets", "write"))
 LOCAL = 64
 SUMMING = 128
-"""Invocations that add up the numbers of picks."""
+"""The invocations that add up the numbers of picks."""
 LOOPS = 3
-"""That a candidate takes in a turn."""
+"""The loops that a candidate goes through in a turn."""
 MOST = LOCAL * (MOST_DYNAMIC_ROUNDS // LOOPS)
-"""Boxes whose scores may decay: in a turn all of them are looked at."""
+"""The most boxes with decaying scores, because each turn reads all of them."""
 
 
 def refuse(call: Call) -> str | None:
-    """More boxes than loops can count."""
+    """The reason why there are too many boxes for the loops, or None."""
     count = call.scores.shape[2]
     if decay_scale(call) and count > MOST:
         return f"scores has shape {list(call.scores.shape)}, the shader lets those of at most {MOST} boxes decay"
@@ -37,7 +37,7 @@ def refuse(call: Call) -> str | None:
 
 @kernel(ExtendedOperationCode.NON_MAX_SUPPRESSION, shaders=(NON_MAX_SUPPRESSION, *SORTING, NMS), refuse=refuse)
 def lower(call: Call, g: Lowering) -> None:
-    """Boxes and candidates, suppression, and the output."""
+    """Lower NON_MAX_SUPPRESSION: sort candidates, suppress, write the output."""
     batches, classes, length = call.scores.shape
     segments, limit = batches * classes, min(call.max_output_size, length)
     if not segments * limit:
@@ -99,7 +99,7 @@ def _flat(
 
 
 def _edges(call: Call, g: Lowering) -> TensorRef:
-    """The lower and the higher corner of all boxes."""
+    """Dispatch the lower and the higher corner of all boxes."""
     edges = g.scratch(4 * call.boxes.size)
     tensors = {"boxes": g.tensor(call.boxes), "edges": edges}
     _flat(g, "boxes", call.boxes.size // 4, tensors, {"CENTRES": bool(call.center_point_box)})
@@ -109,7 +109,7 @@ def _edges(call: Call, g: Lowering) -> TensorRef:
 def _decayed(
     call: Call, g: Lowering, found: Entries, edges: TensorRef, threshold: TensorRef, least: TensorRef, limit: int
 ) -> tuple[TensorRef, TensorRef, TensorRef]:
-    """Positions of the boxes that are picked [segments, limit], how many they are, and what is left of their scores."""
+    """The positions of the picked boxes [segments, limit], their number, and their decayed scores."""
     picks, kept = g.scratch(4 * found.rows * limit), g.scratch(4 * found.rows * limit)
     counts = g.scratch(4 * found.rows)
     turns = max(1, MOST_DYNAMIC_ROUNDS // (-(-found.length // LOCAL) * LOOPS + 1))

@@ -26,22 +26,22 @@ NORMALIZE = Shader(
 LOCAL_RESPONSE = Shader("local_response", PASS=("sums", "apply"), DTYPE=("f32", "f16"))
 LOCAL = 64
 WIDE_FROM = 128
-"""Length of a slice from which a workgroup takes it, not an invocation, where its elements are neighbours."""
+"""The length from which a workgroup computes a contiguous slice, instead of one invocation."""
 PART = 1 << 14
-"""Elements of a slice that are summed up at once; of longer ones parts are."""
+"""The most elements of a slice in one sum. Longer slices are summed in parts."""
 SHORTEST_PART = 128
-"""Elements of a part that are worth an invocation."""
+"""The least elements of a part for one invocation."""
 BUSY = 1 << 12
-"""Invocations with which a GPU is busy: with fewer of them slices are cut into parts."""
+"""The invocations that keep a GPU busy. With fewer, slices are cut into parts."""
 BLOCKS_FROM = 256
-"""Radius from which windows of LOCAL_RESPONSE_NORMALIZATION are sums of blocks, which are summed up before."""
+"""The radius from which windows of LOCAL_RESPONSE_NORMALIZATION add up blocks that were summed before."""
 
-# How many numbers the shader keeps of a slice: of an operation, and of levels.
+# The number of statistics that the shader stores for each slice, by operation and for quantised tensors.
 _WORDS = {("l2", False): 2, ("l2", True): 1, ("instance", False): 4}
 
 
 def slices_of(call: Call) -> Slices:
-    """Along the axis of L2_NORMALIZATION; the planes of INSTANCE_NORMALIZATION."""
+    """The slices: along the axis of L2_NORMALIZATION, or the planes of INSTANCE_NORMALIZATION."""
     if call.code is OperationCode.L2_NORMALIZATION:
         return Slices.along(call.input.shape, call.axis)
     first = 2 if call.nchw else 1
@@ -49,14 +49,14 @@ def slices_of(call: Call) -> Slices:
 
 
 def parts_of(slices: Slices, team: int) -> int:
-    """Into how many parts slices are cut, of which ``team`` invocations take four together."""
+    """The number of parts of a slice. ``team`` invocations share four parts."""
     wanted = -(-BUSY // (-(-slices.count // 4) * team))
     return max(-(-slices.length // PART), min(wanted, slices.length // (SHORTEST_PART * team)), 1)
 
 
 @kernel(OperationCode.L2_NORMALIZATION, OperationCode.INSTANCE_NORMALIZATION, shaders=(NORMALIZE,))
 def lower(call: Call, g: Lowering) -> None:
-    """Two dispatches: the statistics of every slice, then every element."""
+    """Lower to two dispatches: the statistics of every slice, then every element."""
     kind, slices = dtype(call.input), slices_of(call)
     operation = "l2" if call.code is OperationCode.L2_NORMALIZATION else "instance"
     count, length = -(-slices.count // 4), slices.length
@@ -120,7 +120,7 @@ def lower(call: Call, g: Lowering) -> None:
 
 @kernel(OperationCode.LOCAL_RESPONSE_NORMALIZATION, shaders=(LOCAL_RESPONSE,))
 def lower_local_response(call: Call, g: Lowering) -> None:
-    """Four elements an invocation."""
+    """Lower LOCAL_RESPONSE_NORMALIZATION: each invocation computes four elements."""
     kind, slices = dtype(call.input), Slices.along(call.input.shape, call.axis)
     radius = min(call.radius, slices.length - 1)
     # The block at which the elements and blocks of a window are the fewest.

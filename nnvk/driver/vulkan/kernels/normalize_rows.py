@@ -15,7 +15,7 @@ NORMALIZE_ROWS = Shader("normalize_rows", SRC=(F32.name, F16.name), DST=(F32.nam
 
 @kernel(InternalCode.ROW_NORM, shaders=(NORMALIZE_ROWS,))
 def lower(call: Call, g: Lowering) -> None:
-    """One dispatch. 16-bit floats have rows of whole vec4s; numbers beyond their range become its ends."""
+    """Lower ROW_NORM to one dispatch. float16 needs rows of whole vec4s, and numbers out of range are clamped."""
     source, length = g.tensor(call.input), call.length
     rows = call.input.size // length
     groups, shares = shared_out(g, rows, length)

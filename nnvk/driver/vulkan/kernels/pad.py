@@ -1,4 +1,4 @@
-"""PAD, PAD_V2 and MIRROR_PAD: the input amid elements of one value, or amid its own mirrored ones."""
+"""PAD, PAD_V2 and MIRROR_PAD: surround the input with one value, or with its own mirrored elements."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from nnvk.types.codes import OperationCode
 
 _MODES = {pad.REFLECT: surround.REFLECT, pad.SYMMETRIC: surround.SYMMETRIC}
 _TOGETHER = (surround.RANK - 1) // 2
-"""Axes of large ranks that are padded by one dispatch: each is a dimension, and what is between and around them."""
+"""The most axes that one dispatch pads. Each padded axis, and the axes between and around them, are one dimension."""
 
 
 @kernel(OperationCode.PAD, OperationCode.PAD_V2, shaders=(FILL, surround.SURROUND))
 def lower(call: Call, g: Lowering) -> None:
-    """Four elements of the output an invocation."""
+    """Lower PAD or PAD_V2: each invocation computes four elements of the output."""
     target, element = g.tensor(call.output), np.array(pad.pad_value(call)).astype(call.input.dtype)
     if not call.input.size:
         fill(g, target, element)
@@ -33,7 +33,7 @@ def lower(call: Call, g: Lowering) -> None:
 
 @kernel(OperationCode.MIRROR_PAD, shaders=(surround.SURROUND,))
 def lower_mirrored(call: Call, g: Lowering) -> None:
-    """Four elements of the output an invocation; where many axes are padded, some are mirrored after others."""
+    """Lower MIRROR_PAD: each invocation computes four elements of the output. Several dispatches pad many axes."""
     source, shape, pairs = g.tensor(call.input), call.input.shape, pad.paddings(call)
     padded = [axis for axis, pair in enumerate(pairs) if any(pair)]
     if not padded:

@@ -28,11 +28,11 @@ POOL = Shader(
     DTYPE=("f32", "f16", "q8", "q16"),
 )
 LARGEST = 1 << 13
-"""Elements under a window that an invocation folds."""
+"""The elements of a window that one invocation folds."""
 MOST = 1 << 19
-"""Elements under a window that the shader folds."""
+"""The most elements of a window."""
 MOST_WIDE = 1 << 15
-"""The same of 16-bit levels, whose sums have 32 bits."""
+"""The most elements of a window with 16-bit levels, because the sums have 32 bits."""
 
 _KINDS = {
     OperationCode.AVERAGE_POOL_2D: "avg",
@@ -42,7 +42,7 @@ _KINDS = {
 
 
 def refuse(call: Call) -> str | None:
-    """Windows that are too large."""
+    """The reason why a window is too large, or None."""
     vertical, horizontal = pool_axes(with_padded_input(call))
     area = _covered(vertical) * _covered(horizontal)
     most = MOST_WIDE if call.input.code is OperandCode.TENSOR_QUANT16_SYMM else MOST
@@ -84,7 +84,7 @@ def _around(call: Call) -> dict[str, int | float]:
 
 @kernel(*_KINDS, shaders=(POOL,), refuse=refuse, channels_last=True)
 def lower(call: Call, g: Lowering) -> None:
-    """Four output elements an invocation."""
+    """Lower a pool: each invocation computes four elements of the output."""
     kind = dtype(call.input)
     vertical, horizontal = pool_axes(with_padded_input(call))
     _, height, width, channels = call.input.shape

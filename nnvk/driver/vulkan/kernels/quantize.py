@@ -12,19 +12,19 @@ from nnvk.types.extension import ExtendedOperationCode
 
 @kernel(OperationCode.QUANTIZE, ExtendedOperationCode.QUANTIZE, OperationCode.DEQUANTIZE, shaders=(CONVERT,))
 def lower(call: Call, g: Lowering) -> None:
-    """The same real numbers."""
+    """Lower QUANTIZE or DEQUANTIZE: convert without changing the real numbers."""
     convert(g, call.input, call.output)
 
 
 @kernel(ExtendedOperationCode.QUANTIZE_TIES_TO_EVEN, shaders=(CONVERT,))
 def lower_to_even(call: Call, g: Lowering) -> None:
-    """The same real numbers, of two levels that are as near the even one."""
+    """Lower QUANTIZE_TIES_TO_EVEN: round to the nearest level, ties to even."""
     convert(g, call.input, call.output, to_even=True)
 
 
 @kernel(OperationCode.CAST, shaders=(CONVERT,))
 def lower_cast(call: Call, g: Lowering) -> None:
-    """The same numbers, whatever they stand for."""
+    """Lower CAST: convert the numbers without regard to scales."""
     if call.input.dtype == call.output.dtype:
         source = g.tensor(call.input)
         g.copy(source, g.tensor(call.output), source.nbytes)

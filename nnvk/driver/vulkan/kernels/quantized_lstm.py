@@ -1,4 +1,4 @@
-"""QUANTIZED_LSTM, with everything that is optional in it."""
+"""QUANTIZED_LSTM, with all optional operands."""
 
 from __future__ import annotations
 
@@ -33,11 +33,12 @@ PROJECTION = Shader("quantized_projection")
 LOCAL = 64
 _MOST_INVOCATIONS = 128
 MOST_NORMALISED = 1 << 15
-"""Units whose 16-bit numbers and squares, and their mean, add up in the bits that the shader has for them."""
+"""The most units in a layer normalisation, so that sums of 16-bit numbers and of their squares fit the shader's types.
+"""
 
 
 def refuse(call: Call) -> str | None:
-    """Vectors that are too long."""
+    """The reason why a vector is too long, or None."""
     operands = CellOperands.of(call)
     units, outputs = operands.recurrent_weights["output"].shape
     if operands.norm and units > MOST_NORMALISED:
@@ -46,7 +47,9 @@ def refuse(call: Call) -> str | None:
 
 
 def _multipliers(call: Call, operands: CellOperands) -> np.ndarray:
-    """[what is multiplied, mantissa or shift, gate]: products of input, state and cell state; the normalisation."""
+    """The multipliers [factor, mantissa or shift, gate] of the input, the state and the cell state, and of the
+    normalisation.
+    """
     table = np.zeros((4, 2, len(GATES)), np.int32)
     for row, (source, weights) in enumerate(
         (("input", operands.input_weights), ("recurrent", operands.recurrent_weights), ("cell", operands.peephole))
@@ -60,7 +63,7 @@ def _multipliers(call: Call, operands: CellOperands) -> np.ndarray:
 
 @kernel(OperationCode.QUANTIZED_LSTM, shaders=(TIME_STEP, CELL, PROJECTION, *SUMS_SHADERS), refuse=refuse)
 def lower(call: Call, g: Lowering) -> None:
-    """The sums of the input, those of the state with the gates, then the projection if there is one."""
+    """Lower QUANTIZED_LSTM: the contribution of the input, then the state and the gates, then the projection."""
     operands = CellOperands.of(call)
     units, outputs = operands.recurrent_weights["output"].shape
     hidden = call.output_state_out
@@ -115,7 +118,7 @@ def _time_step(call: Call, g: Lowering, operands: CellOperands, hidden: Tensor) 
 
 
 def _whole_rows(call: Call, g: Lowering, operands: CellOperands, hidden: Tensor) -> None:
-    """A workgroup a batch, which a layer normalisation needs."""
+    """Dispatch one workgroup for each batch, as layer normalisation needs."""
     batches, units = hidden.shape
     bias = g.tensor(vectors(g, units, [by_gate(operands.bias)]))
     sections = [by_gate(section) for section in (operands.peephole, operands.norm) if section]
@@ -148,7 +151,7 @@ def _states(call: Call, g: Lowering, operands: CellOperands, hidden: Tensor) -> 
 
 
 def _outputs(call: Call) -> dict[str, int]:
-    """Push constants: how the cell state and the output are kept to their types."""
+    """The push constants that clamp the cell state and the output to their types."""
     low, high = clip_range(call.cell_clip, call.cell_state_in.scale, limits(call.cell_state_in.code))
     mantissa, shift = hidden_multiplier(call)
     return {

@@ -13,19 +13,19 @@ from nnvk.types.codes import OperationCode
 RANDOM_MULTINOMIAL = Shader("random_multinomial", PASS=("largest", "weights", "parts", "draw"))
 LOCAL = 64
 SPAN = 1024
-"""Classes of a part."""
+"""The classes of a part."""
 BLOCK = 4
-"""Classes of a sum that is kept."""
+"""The classes that one stored sum covers."""
 SUM_BITS = 63
 """The most bits of the sum of a batch's weights."""
 ENTROPY = 16
-"""Random bytes in the place of seeds that are 0: both seeds with 64 bits."""
+"""The random bytes that replace seeds of 0: 64 bits for each of the two seeds."""
 MOST_SUMS = 4 << 20
-"""That are kept at once; more batches come one after the other."""
+"""The most sums in memory at once. A loop of dispatches handles more batches."""
 
 
 def refuse(call: Call) -> str | None:
-    """Rows of which an invocation can't add up the parts."""
+    """The reason why rows have too many parts for one invocation to add up, or None."""
     classes = call.input.shape[1]
     most = MOST_ROUNDS * SPAN
     return f"input has {classes} classes, the shader takes at most {most}" if classes > most else None
@@ -33,7 +33,7 @@ def refuse(call: Call) -> str | None:
 
 @kernel(OperationCode.RANDOM_MULTINOMIAL, shaders=(RANDOM_MULTINOMIAL, CONVERT), refuse=refuse)
 def lower(call: Call, g: Lowering) -> None:
-    """As many batches at once as their sums take little memory."""
+    """Lower RANDOM_MULTINOMIAL: draw for as many batches at once as `MOST_SUMS` allows."""
     batches, classes = call.input.shape
     logits = as_float32(g, call.input)
     flag = g.flag("input must have a finite logit in every batch, got batch {} without")

@@ -23,11 +23,11 @@ RESIZE = Shader(
 )
 LOCAL = 64
 _VEC4S = (4, 2, 1)
-"""Fours of channels of a pixel that an invocation may compute: they share what is known of the pixel."""
+"""The vec4s of channels that an invocation may compute, so that they share the addresses of the pixel."""
 
 
 def _linear(call: Call, size: int, out: int, stride: int) -> np.ndarray:
-    """For each output row or column two neighbours in the input, in pixels, and the second one's weight."""
+    """For each output row or column, the two neighbours in the input, in pixels, and the weight of the second one."""
     lower, upper, weight = linear_taps(size, out, call.align_corners, call.half_pixel_centers)
     taps = np.zeros((out, 4), np.uint32)
     taps[:, 0], taps[:, 1], taps[:, 2] = lower * stride, upper * stride, weight.view(np.uint32)
@@ -35,13 +35,13 @@ def _linear(call: Call, size: int, out: int, stride: int) -> np.ndarray:
 
 
 def _nearest(call: Call, size: int, out: int, stride: int) -> np.ndarray:
-    """For each output row or column that of the input, in pixels."""
+    """For each output row or column, the row or column of the input, in pixels."""
     return (nearest_indices(size, out, call.align_corners, call.half_pixel_centers) * stride).astype(np.uint32)
 
 
 @kernel(OperationCode.RESIZE_BILINEAR, OperationCode.RESIZE_NEAREST_NEIGHBOR, shaders=(RESIZE,))
 def lower(call: Call, g: Lowering) -> None:
-    """Up to four vec4s of a pixel's channels an invocation."""
+    """Lower a resize: each invocation computes up to four vec4s of a pixel's channels."""
     _, height, width, channels = nhwc_shape(call.input.shape, call.nchw)
     _, out_height, out_width, _ = nhwc_shape(call.output.shape, call.nchw)
     if call.nchw:

@@ -26,12 +26,12 @@ ROI_ALIGN = Shader("roi_align", VEC4S=_VEC4S, DTYPE=_DTYPES)
 ROI_POOLING = Shader("roi_pooling", VEC4S=_VEC4S, DTYPE=_DTYPES)
 LOCAL = 64
 MOST_POINTS = MOST_ROUNDS // 2
-"""Sampling points of a bin: 32 bits hold the sum."""
+"""The most sampling points of a bin, so that 32 bits hold the sum."""
 _ZERO = np.zeros((), np.uint32)
 
 
 def refuse_align(call: Call) -> str | None:
-    """More sampling points of a bin than an invocation can take."""
+    """The reason why a bin has too many sampling points for an invocation, or None."""
     _, height, width, _ = nhwc_shape(call.input.shape, call.nchw)
     rows = call.height_sampling_ratio or -(-height // call.output_height) or 1
     columns = call.width_sampling_ratio or -(-width // call.output_width) or 1
@@ -41,7 +41,7 @@ def refuse_align(call: Call) -> str | None:
 
 
 def refuse_pooling(call: Call) -> str | None:
-    """Rows of a bin that are too long for an invocation."""
+    """The reason why the rows of a bin are too long for an invocation, or None."""
     columns = nhwc_shape(call.input.shape, call.nchw)[2]
     return (
         f"input has rows of {columns} elements, the shader takes at most {4 * MOST_ROUNDS}"
@@ -52,7 +52,7 @@ def refuse_pooling(call: Call) -> str | None:
 
 @kernel(OperationCode.ROI_ALIGN, shaders=(ROI_REGIONS, ROI_ALIGN, FILL, CONVERT), refuse=refuse_align)
 def lower_align(call: Call, g: Lowering) -> None:
-    """Four elements of the output an invocation."""
+    """Lower ROI_ALIGN: each invocation computes four elements of the output."""
     quantised: dict[str, int] = {}
     factor = np.float32(0)
     if is_quantised(call.input.code):
@@ -72,7 +72,7 @@ def lower_align(call: Call, g: Lowering) -> None:
 
 @kernel(OperationCode.ROI_POOLING, shaders=(ROI_REGIONS, ROI_POOLING, FILL, CONVERT), refuse=refuse_pooling)
 def lower_pooling(call: Call, g: Lowering) -> None:
-    """Four elements of the output an invocation, and as many rows of their bins as it can take at once."""
+    """Lower ROI_POOLING: each invocation computes four elements of the output, several rows of a bin at once."""
     regions = _regions(call, g, "pool")
     if not call.input.size:
         fill(g, g.tensor(call.output), _ZERO)
@@ -87,7 +87,7 @@ def lower_pooling(call: Call, g: Lowering) -> None:
 
 
 def _regions(call: Call, g: Lowering, kind: str, **push: float) -> TensorRef:
-    """Check the regions and bring them to elements of the feature map."""
+    """Check the regions and convert them to elements of the feature map."""
     batches, height, width, _ = nhwc_shape(call.input.shape, call.nchw)
     count = call.rois.shape[0]
     regions = g.scratch(48 * count)

@@ -19,7 +19,7 @@ _LEAST = float(np.finfo(np.float32).min)
 
 @kernel(ExtendedOperationCode.ROI_ALIGN_V2, shaders=(ROI_ALIGN_V2,))
 def lower(call: Call, g: Lowering) -> None:
-    """An element of the output an invocation."""
+    """Lower ROI_ALIGN_V2: each invocation computes one element of the output."""
     batches, channels, height, width = call.input.shape
     g.dispatch(
         ROI_ALIGN_V2.variant(KIND="max" if call.largest else "mean"),

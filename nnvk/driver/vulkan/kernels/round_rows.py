@@ -10,12 +10,12 @@ from nnvk.ops.internal import InternalCode
 
 ROUND_ROWS = Shader("round_rows", DTYPE=("f32",), KIND=("symmetric", "asymmetric"), PASS=("extremes", "round"))
 PART = 4096
-"""Elements of a row that a workgroup takes."""
+"""The elements of a row that a workgroup rounds."""
 
 
 @kernel(InternalCode.ROUND_ROWS, shaders=(ROUND_ROWS,))
 def lower(call: Call, g: Lowering) -> None:
-    """One dispatch, or two where rows are long."""
+    """Lower ROUND_ROWS to one dispatch, or to two if rows are long."""
     rows, source, target = call.rows, g.tensor(call.input), {"dst": g.tensor(call.output)}
     length = call.input.size // rows
     parts = -(-length // PART)

@@ -1,4 +1,4 @@
-"""SCATTER_ND: what was there, and at its places the updates, combined with it in their order."""
+"""SCATTER_ND: copy the base, and combine the updates with it at their places, in order."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ SCATTER_ND = Shader(
 )
 LOCAL = 64
 MOST = MOST_ROUNDS
-"""Updates that are combined at most: all may be for one place."""
+"""The most updates, because all of them may be for one place."""
 
 
 def refuse(call: Call) -> str | None:
-    """More updates than an invocation may have to combine."""
+    """The reason why there are too many updates for an invocation, or None."""
     rows = call.indices.size // call.indices.shape[-1]
     if reduction_of(call) is Reduction.NONE or rows <= MOST:
         return None
@@ -41,7 +41,7 @@ def refuse(call: Call) -> str | None:
 
 @kernel(ExtendedOperationCode.SCATTER_ND, shaders=(SCATTER_ND, FILL, *FINDING), refuse=refuse, checks_data=True)
 def lower(call: Call, g: Lowering) -> None:
-    """Two dispatches: a copy of the base, then the slices of the updates."""
+    """Lower to two dispatches: a copy of the base, then the slices of the updates."""
     output, updates, depth = call.output, call.updates, call.indices.shape[-1]
     sizes, inner = output.shape[:depth], math.prod(output.shape[depth:])
     rows = call.indices.size // depth

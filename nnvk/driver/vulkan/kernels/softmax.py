@@ -22,15 +22,15 @@ SOFTMAX = Shader(
 SOFTMAX_16 = Shader("softmax_16", PASS=("statistics", "apply"))
 LOCAL = 64
 WIDE_FROM = 128
-"""Length of a slice from which a workgroup takes it, not an invocation."""
+"""The length from which a workgroup computes a slice, instead of one invocation."""
 PART = 1 << 14
-"""Elements that a workgroup takes at most; of longer slices several take parts."""
+"""The most elements of a slice for one workgroup. Several workgroups share longer slices."""
 LONGEST_16 = MOST_ROUNDS // 2
-"""Elements of a slice of 16-bit levels at most: one invocation takes it in two loops."""
+"""The most elements of a slice of 16-bit levels, which one invocation reads in two loops."""
 
 
 def refuse(call: Call) -> str | None:
-    """Slices of 16-bit levels that are too long for one invocation."""
+    """The reason why a slice of 16-bit levels is too long for one invocation, or None."""
     length = call.input.shape[call.axis]
     if not _is_wide(call) or length <= LONGEST_16:
         return None
@@ -43,7 +43,7 @@ def _is_wide(call: Call) -> bool:
 
 @kernel(OperationCode.SOFTMAX, OperationCode.LOG_SOFTMAX, shaders=(SOFTMAX, SOFTMAX_16), refuse=refuse)
 def lower(call: Call, g: Lowering) -> None:
-    """Statistics of every slice, then every element."""
+    """Lower to two dispatches: the statistics of every slice, then every element."""
     if _is_wide(call):
         _lower_16(call, g)
         return
@@ -102,7 +102,7 @@ def lower(call: Call, g: Lowering) -> None:
 
 
 def _lower_16(call: Call, g: Lowering) -> None:
-    """Lower SOFTMAX of 16-bit levels: statistics of every slice, then every element."""
+    """Lower SOFTMAX on 16-bit levels to two dispatches: the statistics of every slice, then every element."""
     slices, source = Slices.along(call.input.shape, call.axis), g.tensor(call.input)
     exponentials = g.constant(EXPONENTIALS)
     mantissa, shift = softmax_multiplier(call)

@@ -17,7 +17,7 @@ SOFTMAX_ROWS = Shader("softmax_rows", DTYPE=(F32.name, F16.name))
 
 @kernel(InternalCode.SOFTMAX_ROWS, shaders=(SOFTMAX_ROWS,))
 def lower(call: Call, g: Lowering) -> None:
-    """One dispatch."""
+    """Lower SOFTMAX_ROWS to one dispatch."""
     source, length = g.tensor(call.input), call.length
     rows = call.input.size // length
     groups, shares = shared_out(g, rows, length)

@@ -17,7 +17,7 @@ LOCAL = 64
 
 
 def refuse(call: Call) -> str | None:
-    """Inputs and memories that are too long."""
+    """The reason why inputs or memories are too long, or None."""
     remembered = call.rank * (2 + call.weights_time.shape[1])
     if remembered > MOST_ROUNDS:
         return f"a unit sums {remembered} values that its filters remember, at most {MOST_ROUNDS} are safe"
@@ -26,7 +26,7 @@ def refuse(call: Call) -> str | None:
 
 @kernel(OperationCode.SVDF, shaders=(SVDF, *SHADERS), refuse=refuse)
 def lower(call: Call, g: Lowering) -> None:
-    """The features of all filters, then the filters over time."""
+    """Lower SVDF: the features of all filters, then the filters over time."""
     (batches, _), (filters, memory) = call.input.shape, call.weights_time.shape
     units = filters // call.rank
     limits = Limits.of(call.activation)

@@ -1,4 +1,4 @@
-"""TOPK_V2: the largest elements of each row, and where they are."""
+"""TOPK_V2: the largest elements of each row, and their positions."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ LOCAL = 64
 
 @kernel(OperationCode.TOPK_V2, shaders=(TOPK, *SORTING))
 def lower(call: Call, g: Lowering) -> None:
-    """Keys, their sorted entries, and the elements that these name."""
+    """Lower TOPK_V2: make keys, sort their entries, and copy the elements of the first ones."""
     source, output = call.input, call.output
     length = source.shape[-1]
     rows = source.size // length

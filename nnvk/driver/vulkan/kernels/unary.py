@@ -1,4 +1,4 @@
-"""Operations on each element by itself: numbers by formula, levels by a table made with the reference."""
+"""Operations on single elements: floats by formula, quantised tensors by a table that the reference computes."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ LOCAL = 64
 
 @kernel(*_TRAITS, shaders=(UNARY, LOOKUP, LOOKUP_16, FUSED_ELEMENTWISE))
 def lower(call: Call, g: Lowering) -> None:
-    """Four elements an invocation."""
+    """Lower a unary operation: each invocation computes four elements."""
     if is_quantised(call.input.code):
         lower_quantised(call, g)
         return
@@ -63,12 +63,12 @@ def lower(call: Call, g: Lowering) -> None:
 
 @kernel(OperationCode.LOGICAL_NOT, shaders=(LOOKUP,))
 def lower_quantised(call: Call, g: Lowering) -> None:
-    """Four bytes, or 16-bit levels, an invocation."""
+    """Lower an operation on a quantised tensor by a table: each invocation looks up four levels."""
     look_up(g, g.tensor(call.input), table_of(call), g.tensor(call.output), call.input.size)
 
 
 def table_of(call: Call) -> np.ndarray:
-    """The lookup table of an operation on one quantised tensor, for the values that its other parameters have."""
+    """The lookup table of an operation on one quantised tensor, for the values of its other parameters."""
     reference = registry.lookup(call.code).reference
     assert reference is not None
 
@@ -82,7 +82,7 @@ def table_of(call: Call) -> np.ndarray:
 
 @kernel(ExtendedOperationCode.TABLE_LOOKUP, shaders=(LOOKUP, LOOKUP_16))
 def lower_table_lookup(call: Call, g: Lowering) -> None:
-    """The table's entries lie as the shaders want them."""
+    """Arrange the table's entries for the shaders."""
     size = call.input.dtype.itemsize
     _look_up(g, g.tensor(call.input), g.tensor(call.table), g.tensor(call.output), call.input.size, size)
 

@@ -16,38 +16,38 @@ from nnvk.ops.extension.non_max_suppression import Rule
 NMS = Shader("nms", PASS=("test", "pick"))
 LOCAL = 64
 SPAN = 512
-"""Candidates that are decided on at a time."""
+"""The candidates that are decided at a time."""
 PART = 1024
-"""Earlier picks that an invocation tests."""
+"""The earlier picks that an invocation tests."""
 BOX = "[{:r}, {:r}, {:r}, {:r}]"
-"""The place of a box in an assertion."""
+"""The text that locates a box in an assertion."""
 
 
 def order_flag(g: Lowering, boxes: Tensor) -> TensorRef:
-    """For boxes whose corners are not in order."""
+    """The assertion for boxes with corners out of order."""
     return g.flag(f"{boxes.name} must have x1 <= x2 and y1 <= y2 in each box, got {BOX} in box {{}}")
 
 
 def batch_flag(g: Lowering, batch_split: Tensor, batches: int) -> TensorRef:
-    """For batches that do not exist."""
+    """The assertion for batches that do not exist."""
     return g.flag(f"{batch_split.name}[{{}}] must be in [0, {batches}), got {{}}")
 
 
 @dataclass(frozen=True, slots=True)
 class Candidates:
-    """Boxes that are picked from, in segments."""
+    """The candidates of a suppression, in segments."""
 
     entries: TensorRef
     """[segments, length, 2], sorted: keys, 0 for no candidate, and positions of boxes in their group."""
     sizes: TensorRef
-    """[segments]: how many there are."""
+    """[segments]: the number of candidates."""
     segments: int
     length: int
     boxes: TensorRef
     """[groups, boxes of a group, 4], float32."""
     groups: int
     per_group: int
-    """Boxes of a group, which the same number of consecutive segments share."""
+    """The boxes of a group. Consecutive segments share a group."""
 
 
 def suppress(

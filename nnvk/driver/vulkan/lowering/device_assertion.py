@@ -1,4 +1,4 @@
-"""Device assertions of shaders about data: texts with places for the numbers that are wrong."""
+"""Device assertions about data: texts with places for the wrong numbers."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ import numpy as np
 
 
 def placeholders(assertion: str) -> int:
-    """How many numbers go into an assertion."""
+    """The most numbers of an assertion."""
     return sum(field is not None for _, field, _, _ in Formatter().parse(assertion))
 
 
 def worded(assertion: str, words: np.ndarray) -> str:
-    """An assertion with its numbers, uint32 words: ``{}`` is an integer, ``{:r}`` a float by its bits."""
+    """Format an assertion with its numbers, uint32 words: ``{}`` is an integer, ``{:r}`` a float by its bits."""
     text, numbers = "", iter(words)
     for literal, field, kind, _ in Formatter().parse(assertion):
         text += literal

@@ -1,12 +1,12 @@
-"""Divisors of shaders, as `shaders/include/divide.glsl` takes them."""
+"""Divisors for `shaders/include/divide.glsl`."""
 
 from __future__ import annotations
 
 
 def magic(divisor: int) -> int:
-    """The factor that makes quotients of numbers of 32 bits, for a divisor from 1 on.
+    """The factor that turns a division of 32-bit numbers by ``divisor`` into a multiplication.
 
-    Of 0 there are none to make: nothing is divided by the size of an empty tensor.
+    The divisor 0 gets a factor that nobody uses, because nothing is divided by the size of an empty tensor.
     """
     return min(2**32 // max(divisor, 1), 2**32 - 1)
 

@@ -1,4 +1,4 @@
-"""The data types of tensors as shaders see them: one table, read by all kernels.
+"""The data types of tensors in shaders: one table for all kernels.
 
 `shaders/include/tensors.glsl` has the other half: what each value of the axis DTYPE means.
 """
@@ -13,7 +13,7 @@ from nnvk.types.codes import OperandCode
 
 @dataclass(frozen=True, slots=True)
 class DType:
-    """One way in which shaders load and store elements."""
+    """A data type, by how shaders load and store its elements."""
 
     name: str
     """The value of the shader axis DTYPE for computing with them."""
@@ -52,10 +52,10 @@ Q16 = DType("q16", frozenset({OperandCode.TENSOR_QUANT16_SYMM, OperandCode.TENSO
 
 DTYPES = (F32, F16, I32, BOOL, Q8, Q16)
 MOVED = ("b8", "b16", "b32")
-"""Values of the axis DTYPE of shaders that only move elements."""
+"""The values of the axis DTYPE of shaders that only move elements."""
 
 SIZES = {name: dtype.size for dtype in DTYPES for name in (dtype.name, dtype.moved)}
-"""Bytes of an element in memory, by the value of the axis DTYPE."""
+"""The bytes of an element in memory, by the value of the axis DTYPE."""
 
 _OF = {code: dtype for dtype in DTYPES for code in dtype.codes}
 
@@ -79,5 +79,5 @@ def dtype(tensor: Tensor) -> str:
 
 
 def moved(tensor: Tensor) -> str:
-    """The value of the axis DTYPE for moving a tensor's elements, whatever they are."""
+    """The value of the axis DTYPE for moving a tensor's elements without interpreting them."""
     return of(tensor).moved

@@ -1,4 +1,4 @@
-"""Operations that may follow a GEMM before its results are stored, as `shaders/include/epilogue.glsl` has them."""
+"""The epilogue of a GEMM: operations on its results before they are stored (`shaders/include/epilogue.glsl`)."""
 
 from __future__ import annotations
 
@@ -13,35 +13,37 @@ from nnvk.driver.vulkan.lowering.quantised import are_small_shifts
 from nnvk.driver.vulkan.shaders.commands import Dispatch, TensorRef
 
 EPILOGUES = ("plain", "fused")
-"""Values of the axis END of shaders that compute GEMMs: with nothing, or elementwise operations, behind."""
+"""The values of the axis EPILOGUE of GEMM shaders: no epilogue, or fused elementwise operations."""
 _NUMBERS, _INSTRUCTIONS = 4, 4
 _OWN, _EXTRA, _FIRST_NUMBER, _FIRST_INSTRUCTION = 1, 2, 3, 7
 _TABLE = 16
-"""Words of the parameters of bytes before their table."""
+"""The words of an 8-bit epilogue's parameters, which precede its table."""
 
 
 def exists(choice: Mapping[str, str]) -> bool:
-    """Which data types have an end."""
+    """Whether a data type has this variant of the axis EPILOGUE."""
     return choice["EPILOGUE"] == "plain" or choice["DTYPE"] not in ("i32", "q16")
 
 
 @dataclass(frozen=True, slots=True)
 class ByteEpilogue:
-    """The end of an 8-bit GEMM: combine with a second tensor, then look up in a table of 256 entries."""
+    """The epilogue of an 8-bit GEMM: combine with a second tensor, then look up in a table of 256 entries."""
 
     multipliers: np.ndarray
-    """The scales of the product that it follows."""
+    """The requantisation multipliers of the GEMM."""
     code: int | None = None
-    """ADD or SUB (1) or MUL (3) of elementwise.glsl; None: there is no other tensor."""
+    """The operation that combines with the second tensor, as elementwise.glsl numbers it: 1 for ADD and SUB, 3 for MUL.
+    None without a second tensor.
+    """
     parameters: tuple[int, ...] = ()
-    """As the shader's `Epilogue` has them, in vec4s."""
+    """The fields of the shader's `Epilogue`, in vec4s."""
     extra: Source | None = None
     table: bytes = b""
-    """256 bytes, or none."""
+    """The table of 256 bytes, or no bytes."""
 
 
 def fits(program: Program, own: Source, channels: int) -> bool:
-    """Whether a program, one of whose sources is the result of a product with so many channels, can follow it."""
+    """Whether a program can be the epilogue of a GEMM with so many channels. ``own``: the GEMM's result."""
     others = [source for source in program.sources if source != own]
     return (
         len(others) <= 1
@@ -52,14 +54,14 @@ def fits(program: Program, own: Source, channels: int) -> bool:
 
 
 def is_extra(source: Source, channels: int) -> bool:
-    """Whether a tensor can be the other one of an end."""
+    """Whether a tensor can be the second tensor of an epilogue."""
     return source.spread in (Spread.EACH_ONE, Spread.SINGLE) or (
         source.spread is Spread.WITHIN and 4 * source.size == channels
     )
 
 
 def with_program(g: Lowering, gemm: Dispatch, program: Program, own: Source, result: TensorRef) -> Dispatch:
-    """A product of floats that a program follows."""
+    """Make a float GEMM with a program as its epilogue."""
     extra = next((source for source in program.sources if source != own), None)
     spec = {"EXTRA": int(extra.spread if extra else Spread.SINGLE)}
     numbers = list(program.numbers)
@@ -76,7 +78,7 @@ def with_program(g: Lowering, gemm: Dispatch, program: Program, own: Source, res
 
 
 def with_bytes(g: Lowering, gemm: Dispatch, end: ByteEpilogue, result: TensorRef) -> Dispatch:
-    """A product of bytes with what follows it."""
+    """Make an 8-bit GEMM with an epilogue."""
     spec: dict[str, int | bool] = {"EXTRA": int(end.extra.spread if end.extra else Spread.SINGLE)}
     spec["LOOK_UP"] = bool(end.table)
     if end.code is not None:

@@ -1,4 +1,4 @@
-"""How sums of GEMMs begin and end, as `shaders/include/filter_output.glsl` has it: bias, scales, activation."""
+"""The start and the end of the sums of GEMMs: bias, scales, activation (`shaders/include/filter_output.glsl`)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from nnvk.ops.quant import INT32_MAX
 from nnvk.types.codes import FuseCode, OperationCode
 
 TO_FLOATS = "TO_FLOATS"
-"""The specialisation constant of variants on 16-bit floats that says that results are stored as 32-bit ones."""
+"""The specialisation constant of float16 variants that makes them store float32 results."""
 _LARGEST_PRODUCT = 255 * 255
 """The largest product of two bytes less their zero points."""
 
@@ -40,7 +40,7 @@ class Operands:
 
     @classmethod
     def of_convolution(cls, call: Call, filters: Filters) -> Operands:
-        """The operands that convolutions have."""
+        """The operands of a convolution."""
         return cls(call.code, call.input, filters, call.bias, call.output, call.activation)
 
     @property
@@ -56,12 +56,12 @@ class Operands:
 
 @dataclass(frozen=True, slots=True)
 class FilterOutput:
-    """The arguments of a dispatch that turn sums into results, as `shaders/include/filter_output.glsl` takes them."""
+    """The arguments of a dispatch that turn sums into results, for `shaders/include/filter_output.glsl`."""
 
     spec: Mapping[str, int | bool]
-    """The form that the scales of bytes take, or the constants of `wide_sums.glsl`."""
+    """The form of the scales of 8-bit tensors, or the constants of `wide_sums.glsl`."""
     tensors: Mapping[str, TensorRef]
-    """The bias and, of quantised variants, four mantissas and four shifts for each four output channels of a part."""
+    """The bias. Quantised variants add four mantissas and four shifts for each vec4 of output channels of a part."""
     push: Mapping[str, int | float]
     """The pitches of pixels (none), the range of the activation, and the zero points of bytes."""
 
@@ -121,7 +121,7 @@ def filter_output(
 
 
 def _largest_sum(bias: Tensor | None, filters: Filters) -> float:
-    """A bound on sums of products of bytes, whatever the bytes and their zero points are."""
+    """A bound on sums of products of bytes, for any bytes and zero points."""
     products = _LARGEST_PRODUCT * filters.taps * filters.channels
     if bias is None or not bias.size:
         return products
@@ -131,7 +131,7 @@ def _largest_sum(bias: Tensor | None, filters: Filters) -> float:
 
 
 def accumulated(g: Lowering, tensor: Tensor) -> TensorRef:
-    """A bias, or weights that need no packing, in the type of the sums: 16-bit floats become 32-bit ones."""
+    """A bias, or weights that need no packing, in the type of the sums: float16 becomes float32."""
     if of(tensor) is not F16:
         return g.tensor(tensor)
     if tensor.is_constant:
@@ -140,7 +140,7 @@ def accumulated(g: Lowering, tensor: Tensor) -> TensorRef:
 
 
 def has_narrow_sums(g: Lowering, operands: Operands) -> bool:
-    """Whether products of 16-bit levels add up to numbers of 32 bits with their bias, or wrap round there anyway."""
+    """Whether the products of 16-bit levels and the bias add up within 32 bits, or wrap at 32 bits by definition."""
     bias, filters = operands.bias, operands.filters
     tensor, channels = filters.tensor, filters.outputs * filters.parts
     if rounding_of(operands.code, bias, channels) is Rounding.TWICE:

@@ -56,7 +56,7 @@ class Filters:
     """Output channels of a part."""
     taps: int
     channels: int
-    """That a filter sees."""
+    """The channels that a filter reads."""
     strides: tuple[int, int, int, int]
     """Elements from a part, output channel, tap and channel to the next."""
 
@@ -269,8 +269,8 @@ def zero_of(constant: QuantisedConstant) -> int:
 def in_order(g: Lowering, filters: Filters, parts_outside: bool, scale: float = 1.0) -> TensorRef:
     """Filters as gemm.comp reads them into registers: [taps, channels, parts, output channels padded to vec4s].
 
-    The operand itself where it is like that. ``parts_outside``: the parts are not there, but around all. What is in the
-    padding is never used. The type is what they are `kept_as`; ``scale`` as `packed` has it.
+    The result is the operand itself if it has this order. ``parts_outside``: the parts are the outermost axis. Nobody
+    uses the values of the padding. `kept_as` gives the type; ``scale`` is as for `packed`.
     """
     tensor = filters.tensor
     if filters.is_in_order(parts_outside, g.device) and scale == 1.0:
@@ -333,9 +333,9 @@ def may_be_float16(g: Lowering, filters: Filters, products: int = _FEWEST, *, sp
 
     ``split_k``: sums are left by slices of K, and rounded to 16 bits once more for that.
 
-    What such sums, of so many products, are off by grows with the length of a filter as a vector, and with the input,
-    which nobody knows. With inputs about 1, filters of `LONGEST` stay within what Android's tests allow where a sum
-    comes out near 0.
+    The error of such a sum of ``products`` products grows with the length of the filter as a vector, and with the
+    unknown input. With inputs about 1 and filters no longer than `LONGEST`, it stays within the tolerance of Android's
+    tests if the sum is near 0.
     """
     # False for what is no number.
     most = longest_of(products + split_k * _ROUNDING)

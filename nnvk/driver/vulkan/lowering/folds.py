@@ -1,4 +1,4 @@
-"""Who folds elements into vec4s of results: an invocation alone, or several (`shaders/include/fold.glsl`)."""
+"""The invocations that fold elements into a vec4 of results: one alone, or several (`shaders/include/fold.glsl`)."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from nnvk.driver.vulkan.lowering.lowering import Lowering
 from nnvk.driver.vulkan.shaders.profile import DeviceProfile
 
 _LOCAL = 64
-"""Invocations of a workgroup whose invocations fold alone."""
+"""The invocations of a workgroup if each of them folds alone."""
 _SIDE_BY_SIDE = 4
-"""Fours that a workgroup folds at least: neighbours read neighbours."""
+"""The least vec4s of a workgroup, so that neighbouring invocations read neighbouring elements."""
 _SHARED_FROM = 32
-"""Elements from which they are shared out."""
+"""The number of elements from which several invocations share them."""
 _LEAST = 8
-"""Elements of each share."""
+"""The elements of each share."""
 
 
 def lanes_of(device: DeviceProfile, vec4s: int, folded: int, most: int) -> int:
@@ -29,7 +29,7 @@ def lanes_of(device: DeviceProfile, vec4s: int, folded: int, most: int) -> int:
 
 
 def shared_out(g: Lowering, vec4s: int, folded: int, most: int) -> tuple[tuple[int, int, int], dict[str, int | bool]]:
-    """Workgroups, and the specialisation constants that say who folds what; the arguments are those of `lanes_of`."""
+    """The workgroups, and specialisation constants that assign elements to invocations. Arguments: see `lanes_of`."""
     device = g.device
     lanes = lanes_of(device, vec4s, folded, most)
     local = _LOCAL

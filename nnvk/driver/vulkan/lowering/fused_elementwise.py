@@ -1,6 +1,4 @@
-"""Elementwise operations that follow each other, as `shaders/fused_elementwise.comp` and the ends of GEMMs compute
-them.
-"""
+"""Fused elementwise operations, for `shaders/fused_elementwise.comp` and for the epilogues of GEMMs."""
 
 from __future__ import annotations
 
@@ -23,18 +21,18 @@ from nnvk.types.extension import KnownCode
 FUSED_ELEMENTWISE = Shader("fused_elementwise", DTYPE=("f32", "f16"), LENGTH=("short", "long"))
 LOCAL = 64
 DENSE = {"row": 1, "magic_row": magic(1), "src_pitch": 1, "dst_pitch": 1}
-"""Push constants of shaders that take tensors element by element, where none is columns of a larger one."""
+"""The push constants of elementwise shaders if no tensor is a strided view."""
 SOURCES, NUMBERS, RESULTS = 5, 8, 2
 """The most sources, numbers and results of a program."""
 INSTRUCTIONS = {"short": 6, "long": 16}
 """The most instructions of a program, by the shader's axis LENGTH."""
 _OPEN = 64
-"""The number that elementwise.glsl adds to the code of an operation whose result is not rounded yet."""
+"""The number that is added to the code of an operation if its result is not rounded yet (elementwise.glsl)."""
 _FIRST_SOURCE, _FIRST_NUMBER, _FIRST_INSTRUCTION = 1, 1 + SOURCES, 1 + SOURCES + NUMBERS
 
 
 def operations_on(operands: int) -> dict[KnownCode, Elementwise]:
-    """The elementwise operations on so many operands, with their traits."""
+    """The elementwise operations with this number of operands, with their traits."""
     traits = {definition.code: definition.traits.elementwise for definition in registry.definitions().values()}
     return {code: trait for code, trait in traits.items() if trait is not None and len(trait.operands) == operands}
 
@@ -46,22 +44,22 @@ def types_of(code: KnownCode) -> frozenset[str]:
 
 
 class Spread(IntEnum):
-    """How elements of a source belong to those of the results."""
+    """The relation between the elements of a source and of the results."""
 
     ABSENT = 1
     EACH_ONE = 2
-    """One for one."""
+    """The source has an element for each result."""
     SINGLE = 3
-    """It has but one."""
+    """The source has one element."""
     WITHIN = 4
-    """It is repeated after `Source.size` vec4s."""
+    """The source is repeated after `Source.size` vec4s."""
     ACROSS = 5
     """Each of its elements counts for `Source.size` vec4s."""
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A tensor that is read."""
+    """A tensor that a program reads."""
 
     tensor: TensorRef
     spread: Spread = Spread.EACH_ONE
@@ -70,7 +68,7 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class Number:
-    """A constant, by the bits of its float32: zeros have signs."""
+    """A constant, by the bits of its float32, so that 0.0 and -0.0 differ."""
 
     bits: int
 
@@ -98,16 +96,16 @@ class Instruction:
     left: Value
     right: Value
     is_open: bool = False
-    """The limits of its activation follow: only what these give is as if it had been stored."""
+    """The limits of an activation follow, so rounding is left to the last of them."""
 
     @property
     def word(self) -> int:
-        """As elementwise.glsl has it."""
+        """The code of the instruction in elementwise.glsl."""
         return int(self.function) | (_OPEN if self.is_open else 0)
 
 
 class Program:
-    """Instructions in order, each on sources, numbers, and results of operations before."""
+    """Instructions in order. Each has sources, numbers and earlier results as operands."""
 
     def __init__(self) -> None:
         self.sources: dict[Source, int] = {}
@@ -128,7 +126,7 @@ class Program:
     def limit(self, value: Value, low: float, high: float, *, is_stored: bool) -> Result:
         """The limits of an activation, where they are not infinite.
 
-        ``is_stored``: it is an operation by itself, so that others may take the value as it was stored before.
+        ``is_stored``: the activation is a separate operation, so other operations may read its rounded input.
         """
         for function, end in ((Function.AT_LEAST, low), (Function.AT_MOST, high)):
             if math.isfinite(end):
@@ -147,7 +145,7 @@ class Program:
         )
 
     def table(self, g: Lowering) -> TensorRef:
-        """The numbers, as a constant."""
+        """A constant with the numbers of the program."""
         bits = tuple(number.bits for number in self.numbers) or (0,)
         return g.once(("numbers", bits), lambda: g.constant(np.array(bits, np.uint32)))
 
@@ -157,7 +155,7 @@ def fused_elementwise(
 ) -> Dispatch | None:
     """The dispatch that computes a program on floats of a type, and writes some of its results.
 
-    ``operation``: to which it belongs.
+    ``operation``: the operation of the dispatch.
     """
     sources, written = list(program.sources), list(results)
     length = next(length for length, instructions in INSTRUCTIONS.items() if len(program.instructions) <= instructions)

@@ -1,4 +1,4 @@
-"""Operands that shaders take together: weights and vectors of all gates of a cell, inputs beside each other."""
+"""Concatenated operands of recurrent cells: the weights and vectors of all gates, and inputs."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from nnvk.types.codes import OperandCode
 from nnvk.types.operand import OperandType
 
 GATES_SHADERS = (MOVE, FILL, CONVERT)
-"""All that this module may dispatch."""
+"""The shaders that this module may dispatch."""
 
 Gates = Sequence[Tensor | None]
-"""An operand of each gate of a cell, None where there is none: four of an LSTM, one of an RNN."""
+"""An operand for each gate of a cell, or None. An LSTM has four gates, an RNN one."""
 
 
 def by_gate(tensors: Mapping[str, Tensor]) -> Gates:
@@ -33,14 +33,14 @@ def by_gate(tensors: Mapping[str, Tensor]) -> Gates:
 
 
 def floats(*shape: int) -> OperandType:
-    """The type of 32-bit floats."""
+    """The float32 type with these dimensions."""
     return OperandType(OperandCode.TENSOR_FLOAT32, shape)
 
 
 def matrix(g: Lowering, units: int, parts: Sequence[Gates]) -> Tensor:
     """Weights [units, width] of all gates as one matrix [units * gates, all widths], padded to vec4s of rows.
 
-    ``parts`` are side by side: weights of the input, and of an auxiliary one. Weights that are not given are 0.
+    ``parts`` are side by side: the weights of the input, and of an auxiliary input. Missing weights are 0.
     """
     gates = len(parts[0])
     widths = [next(gate.shape[1] for gate in part if gate is not None) for part in parts]
@@ -57,7 +57,7 @@ def matrix(g: Lowering, units: int, parts: Sequence[Gates]) -> Tensor:
 
 
 def columns(g: Lowering, weights: Tensor, first: int, past: int) -> Tensor:
-    """Columns of a matrix that is constant, as one of their own."""
+    """A range of columns of a constant matrix, as a separate matrix."""
 
     def make() -> Tensor:
         type_ = weights.type.with_dimensions((weights.shape[0], past - first))
@@ -71,7 +71,7 @@ def columns(g: Lowering, weights: Tensor, first: int, past: int) -> Tensor:
 def vectors(g: Lowering, units: int, sections: Sequence[Gates], last: Tensor | None = None, tail: int = 0) -> Tensor:
     """Vectors [units] of all gates, one number of each gate beside the other, section after section, padded to vec4s.
 
-    ``last`` comes behind them, in ``tail`` numbers. What is not given is 0.
+    ``last`` comes behind them, in ``tail`` numbers. Missing vectors are 0.
     """
     gates = len(sections[0]) if sections else 1
     size = round_up(units * gates, 4)
@@ -102,7 +102,7 @@ def beside(g: Lowering, *tensors: Tensor) -> Tensor:
 
 @dataclass(frozen=True, slots=True)
 class _Spot:
-    """Where a tensor goes in one that is put together: as a box of rows and columns, in elements."""
+    """The place of a tensor in a concatenated one: a box of rows and columns, in elements."""
 
     tensor: Tensor
     first: int
@@ -111,7 +111,9 @@ class _Spot:
 
 
 def _together(g: Lowering, name: str, type_: OperandType, spots: Sequence[_Spot], *, whole: bool) -> Tensor:
-    """A tensor made of others, now and once if they are constant. If they aren't the ``whole``, the rest is 0."""
+    """Concatenate tensors, at planning and only once if they are constant. If they are not the ``whole``, the rest is
+    0.
+    """
     if all(spot.tensor.is_constant for spot in spots):
         form = (name, type_, tuple((spot.tensor.index, spot.first, spot.row_stride, spot.stride) for spot in spots))
         made = g.once(form, lambda: g.intermediate(name, type_, _put_together(type_, spots)))
@@ -129,7 +131,7 @@ def _together(g: Lowering, name: str, type_: OperandType, spots: Sequence[_Spot]
 
 
 def _put_together(type_: OperandType, spots: Sequence[_Spot]) -> np.ndarray:
-    """The tensor made of constants."""
+    """Concatenate constants."""
     data = np.zeros(type_.dimensions, type_.dtype)
     flat, size = data.reshape(-1), data.itemsize
     for spot in spots:
@@ -140,11 +142,11 @@ def _put_together(type_: OperandType, spots: Sequence[_Spot]) -> np.ndarray:
 
 
 def _box(tensor: Tensor) -> tuple[int, int]:
-    """Rows and columns of a tensor of any rank."""
+    """The rows and columns of a tensor of any rank."""
     return math.prod(tensor.shape[:-1]), tensor.shape[-1]
 
 
 def _type_of(tensors: Iterable[Tensor | None], *shape: int) -> OperandType:
-    """The type of tensors of one type put together; floats in 32 bits."""
+    """The type of a concatenation of tensors of one type. Floats become float32."""
     first = next((tensor for tensor in tensors if tensor is not None), None)
     return floats(*shape) if first is None or first.dtype.kind == "f" else first.type.with_dimensions(shape)

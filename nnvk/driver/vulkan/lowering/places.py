@@ -1,4 +1,4 @@
-"""Rows of a tensor: their places by indices of several axes (``shaders/places.comp``), and the units to copy."""
+"""Rows of a tensor: their places by indices into several axes (``shaders/places.comp``), and the units to copy."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ from nnvk.ops.extension.places import assertion, flat_places, strides_of
 PLACES = Shader("places", GIVES=("places", "keys"))
 WINNERS = Shader("winners", PASS=("clear", "claim", "drop"))
 FINDING = (PLACES, WINNERS, *SORTING)
-"""All shaders that finding places dispatches, in order or of the last rows."""
+"""The shaders that `places` and `last_places` may dispatch."""
 LOCAL = 64
 _CHUNK = 8
-"""The most units that an invocation copies on a CPU. On a GPU each copies one, so that neighbours' lie side by side."""
+"""The most units that an invocation copies on a CPU. On a GPU it copies one, so that neighbours access neighbours."""
 
 
 def places(g: Lowering, indices: Tensor, sizes: Sequence[int], batches: int = 1, first: int = 0) -> TensorRef:
     """The place of each row of indices into axes of these sizes; ``first`` is the number of the first axis.
 
-    Indices that are constants were checked with the model, others are checked by the shader.
+    Constant indices were checked with the model; the shader checks the others.
     """
     if indices.is_constant:
         form = "places", tuple(sizes), batches
@@ -39,7 +39,7 @@ def places(g: Lowering, indices: Tensor, sizes: Sequence[int], batches: int = 1,
 
 
 def last_places(g: Lowering, indices: Tensor, sizes: Sequence[int]) -> TensorRef:
-    """`places`, but of several rows that name one only the last has it; the others have none (2^32 - 1)."""
+    """`places`, but if several rows name one place, only the last row gets it. The others get 2^32 - 1."""
     if indices.is_constant:
         return g.constant_form(indices, ("last places", tuple(sizes)), lambda: _last(indices.data, sizes))
     rows, found = indices.size // len(sizes), places(g, indices, sizes)
@@ -105,10 +105,10 @@ def _found(
 
 @dataclass(frozen=True, slots=True)
 class Units:
-    """The units that a row is made of."""
+    """The units that a row consists of."""
 
     dtype: str
-    """The value of the axis DTYPE: whole words where they are some."""
+    """The value of the axis DTYPE. It is for whole words if rows consist of whole words."""
     inner: int
     """Units of a row."""
 

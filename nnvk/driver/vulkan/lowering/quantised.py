@@ -1,4 +1,4 @@
-"""How shaders see quantised tensors: unsigned levels, whatever the operand's type.
+"""Quantised tensors in shaders: the levels are unsigned for every operand type.
 
 Signed tensors are moved by half their range with a sign mask when their words are unpacked and packed, so that one
 variant of a shader serves both; zero points and limits move with them (see ``shaders/include/quant.glsl``).
@@ -16,10 +16,10 @@ from nnvk.ops.quant import INT32_MAX, INT32_MIN, is_quantised
 from nnvk.types.codes import OperandCode
 
 _SIGN_BITS = {1: 0x80808080, 2: 0x80008000}
-"""The highest bit of every level in a word, by bytes of a level."""
+"""The highest bit of every level in a word, by the bytes of a level."""
 
 SMALL = 1 << 29
-"""Magnitude from which on numbers are too large for `multiply_small` of `shaders/include/quant.glsl`."""
+"""The magnitude from which numbers are too large for `multiply_small` of `shaders/include/quant.glsl`."""
 _SMALL_SHIFTS = -29, 0
 
 
@@ -30,12 +30,12 @@ def offset(tensor: Tensor) -> int:
 
 
 def sign_mask(tensor: Tensor) -> int:
-    """The mask that makes the levels in words of the tensor unsigned by exclusive or."""
+    """The mask that makes the levels in a word of the tensor unsigned, by exclusive or."""
     return _SIGN_BITS[tensor.dtype.itemsize] if offset(tensor) else 0
 
 
 def zero_point(tensor: Tensor) -> int:
-    """The zero point as unsigned level."""
+    """The zero point as an unsigned level."""
     return tensor.zero_point + offset(tensor)
 
 

@@ -1,4 +1,4 @@
-"""Slices of a tensor, which are normalised each by itself, as `shaders/include/slices.glsl` sees them."""
+"""Slices of a tensor that are normalised separately (`shaders/include/slices.glsl`)."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ class Slices:
 
     count: int
     length: int
-    """Elements of a slice."""
+    """The elements of a slice."""
     inner: int
-    """Elements from one of a slice to the next."""
+    """The distance between elements of a slice."""
 
     @classmethod
     def along(cls, shape: Shape, first: int, past: int | None = None) -> Slices:
-        """Along the dimensions from ``first`` to ``past``, or along one, which may be counted from the end."""
+        """The slices along dimensions ``first`` to ``past``, or along one, which may be counted from the end."""
         if past is None:
             first %= len(shape)
             past = first + 1
@@ -32,17 +32,17 @@ class Slices:
 
     @property
     def push(self) -> dict[str, int]:
-        """Push constants ``length`` and ``inner``."""
+        """The push constants ``length`` and ``inner``."""
         return {"length": self.length, "inner": self.inner}
 
     @property
     def divisors(self) -> dict[str, int]:
-        """Push constants ``magic_inner`` and ``magic_length``, to find the slice of an element."""
+        """The push constants ``magic_inner`` and ``magic_length``, to find the slice of an element."""
         return divisors(inner=self.inner, length=self.length)
 
     @property
     def spec(self) -> dict[str, int]:
-        """The specialisation constant NEIGHBOURS: where four consecutive elements lie."""
+        """The specialisation constant NEIGHBOURS: the relation of four consecutive elements to slices."""
         if self.inner % 4 == 0:
             return {"NEIGHBOURS": _IN_FOUR_SLICES}
         in_one = self.inner == 1 and self.length % 4 == 0

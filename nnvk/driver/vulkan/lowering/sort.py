@@ -13,12 +13,12 @@ from nnvk.driver.vulkan.shaders.declaration import Shader
 
 SORT = Shader("sort", PASS=("lists", "merge"), FROM=("keys", "entries"))
 SORTING = (SORT, FILL)
-"""All shaders that sorting dispatches."""
+"""The shaders that sorting may dispatch."""
 LOCAL = 64
 SPAN = 16
-"""Entries of the lists that are merged first."""
+"""The entries of the first lists that are merged."""
 ENTRIES = 32
-"""Entries of a merged list that an invocation writes."""
+"""The entries of a merged list that an invocation writes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +28,7 @@ class Entries:
     entries: TensorRef
     """[rows, length, 2], in any order."""
     sizes: TensorRef
-    """[rows]: how many there are."""
+    """[rows]: the number of entries."""
     rows: int
     length: int
 
@@ -41,17 +41,19 @@ class Entries:
 
     @property
     def tensors(self) -> dict[str, TensorRef]:
-        """By the names that shaders have for them."""
+        """The tensors, by their names in the shaders."""
         return {"entries": self.entries, "sizes": self.sizes}
 
 
 def sort_keys(g: Lowering, keys: TensorRef, rows: int, length: int, keep: int) -> TensorRef:
-    """Entries of the ``keep`` highest of the keys of each row, the highest first: [rows, keep, 2]."""
+    """The entries of the ``keep`` highest keys of each row, the highest first: [rows, keep, 2]."""
     return _sort(g, "keys", {"keys": keys}, {}, rows, length, keep)
 
 
 def sort_entries(g: Lowering, source: Entries, keep: int) -> TensorRef:
-    """The ``keep`` first of the entries of each row, in order: [rows, keep, 2]; anything, where a row has fewer."""
+    """The first ``keep`` entries of each row, in order: [rows, keep, 2]. The rest of a row with fewer entries is
+    undefined.
+    """
     return _sort(g, "entries", {"entries": source.entries}, {"sizes": source.sizes}, source.rows, source.length, keep)
 
 

@@ -27,7 +27,7 @@ _MOST = (1 << 16) - 1
 
 @dataclass(frozen=True, slots=True)
 class StridedView:
-    """Which bytes of each row of a larger tensor are the rows of another one."""
+    """The byte range of each row of a larger tensor that holds the rows of a smaller one."""
 
     first: int
     width: int
@@ -278,4 +278,4 @@ _WAYS: Mapping[str, Callable[[Lowering, Dispatch, Mapping[str, StridedView]], Di
     "arrange": _arrange,
     "move": _move,
 }
-"""By shader."""
+"""The functions that make strided views, by shader."""

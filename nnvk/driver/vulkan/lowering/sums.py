@@ -1,4 +1,4 @@
-"""Sums of products of bytes in 32 bits: what the gates of the quantised LSTMs are made of."""
+"""32-bit sums of products of bytes, for the gates of the quantised LSTMs."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ from nnvk.driver.vulkan.shaders.profile import DeviceProfile
 from nnvk.ops.call import Tensor
 
 TILES, ARITHMETICS = ("subgroup", "shared"), ("none", "dot")
-"""Axes of shaders that include `shaders/include/byte_sums.glsl`."""
+"""The axes of shaders that include `shaders/include/byte_sums.glsl`."""
 SUMS = Shader("quantized_sums", TILE=TILES, ARITHMETIC=ARITHMETICS)
 SUMS_SHADERS = (SUMS, *FILTER_SHADERS, *GATES_SHADERS)
-"""All that this module may dispatch."""
+"""The shaders that this module may dispatch."""
 
 _LANES = 8
 _SLICES = 16
-"""Invocations that share K out."""
+"""The invocations that share K."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sums:
-    """How a shader that includes byte_sums.glsl is dispatched."""
+    """The arguments of a dispatch of a shader that includes byte_sums.glsl."""
 
     variant: Variant
     groups: tuple[int, int, int]
@@ -102,7 +102,7 @@ def add_up(g: Lowering, weights: Tensor, source: Tensor) -> TensorRef:
 
 
 def _chosen(device: DeviceProfile, variant: Callable[..., Variant]) -> Variant:
-    """The variant that fits a device best, of those that it need not avoid; where that is none, the best of all."""
+    """The best variant for a device that it does not avoid, or the best of all if it avoids all."""
     tiles = ("subgroup", "shared") if uses_subgroups(device) else ("shared",)
     arithmetics = ("dot", "none") if "shaderIntegerDotProduct" in device.features else ("none",)
     every = [variant(TILE=tile, ARITHMETIC=way) for tile in tiles for way in arithmetics]
@@ -110,7 +110,7 @@ def _chosen(device: DeviceProfile, variant: Callable[..., Variant]) -> Variant:
 
 
 def _due(weights: Tensor, zero: int) -> np.ndarray:
-    """The share of zero points in each column of a block; see byte_sums.glsl."""
+    """The contribution of zero points to each column of a block; see byte_sums.glsl."""
     columns, length = weights.shape
     owed = np.zeros(round_up(columns, BLOCK), np.int64)
     counts = unsigned_bytes(weights.data).sum(axis=1, dtype=np.int64)
@@ -119,5 +119,5 @@ def _due(weights: Tensor, zero: int) -> np.ndarray:
 
 
 def _wrapped(number: int) -> int:
-    """A number in 32 bits, as sums have them."""
+    """A number wrapped to 32 bits, like the sums."""
     return (number + 2**31) % 2**32 - 2**31

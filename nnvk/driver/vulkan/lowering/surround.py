@@ -1,4 +1,4 @@
-"""A box with something around it: what PAD and MIRROR_PAD come down to."""
+"""A box with elements around it: the common command of PAD and MIRROR_PAD."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ SURROUND = Shader("pad", DTYPE=MOVED)
 LOCAL = 64
 RANK = 6
 CONSTANT, REFLECT, SYMMETRIC = range(3)
-"""The elements around the box: one value, or its own mirrored at the outermost ones or beyond them."""
+"""The elements around the box: one value, or its own elements, mirrored with or without the outermost ones."""
 
 Pair = tuple[int, int]
-"""Elements before and after an axis."""
+"""The elements before and after an axis."""
 
 
 def surround(
@@ -70,7 +70,7 @@ def surround(
 
 
 def _folded(shape: Shape, pairs: Sequence[Pair]) -> list[tuple[int, Pair]]:
-    """The same with fewer dimensions: neighbours without anything around them become one, those of size 1 go."""
+    """The same box with fewer dimensions: merge adjacent dimensions without padding, drop those of size 1."""
     folded: list[tuple[int, Pair]] = []
     for size, pair in zip(shape, pairs, strict=True):
         if folded and not any(pair) and not any(folded[-1][1]):

@@ -1,12 +1,12 @@
-"""Convolutions of 3 x 3 with fewer multiplications, by Winograd's way (`shaders/include/winograd.glsl`).
+"""Convolutions of 3 x 3 with fewer multiplications, by Winograd's algorithm (`shaders/include/winograd.glsl`).
 
-What a tile of output pixels sees is transformed to values at points; filters are too, beforehand. The sums over
-channels at each point are a product of matrices, all points together one batched GEMM; and what they give is
-transformed to the pixels. A tile of 2 x 4 pixels takes 24 multiplications for 72.
+The input window of each tile of output pixels is transformed to values at points. The filters are transformed in
+advance. One batched GEMM, with a batch for each point, sums over the channels. Its results are transformed back to
+output pixels. A tile of 2 x 4 pixels takes 24 multiplications instead of 72.
 
-Rounding errors grow with the points. Tiles of 2 x 4 are as exact as direct sums: measured against 64-bit floats the
-largest error is about the same, at any number of channels. Tiles of 4 x 4, which take 36 for 144, are off by two to
-three times as much: they are for 16-bit floats and relaxed models, which are allowed a thousand times more.
+Rounding errors grow with the points. Tiles of 2 x 4 are as exact as direct sums: the largest error against float64 is
+about the same at any number of channels. Tiles of 4 x 4 take 36 multiplications instead of 144, and their errors are
+two to three times larger. They are for float16 and relaxed models, which may be off by a thousand times more.
 """
 
 from __future__ import annotations
@@ -43,11 +43,11 @@ _MOST_DROWNED = 0.5
 """The largest share of tiles with windows that see nothing but padding. Their results drown in rounding errors, so
 these tiles are computed directly."""
 _DIRECTLY = 3
-"""How much longer such a tile takes."""
+"""The factor by which such a tile takes longer."""
 _ACROSS = 4
 """Output pixels of a tile, along the width."""
 _POINTS = {2: (0.0, 1.0, -1.0), 4: (0.0, 0.5**0.5, -(0.5**0.5), 2**0.5, -(2**0.5))}
-"""By the pixels along a side of a tile; infinity beside."""
+"""The points along a side of a tile, by its output pixels. The point at infinity is not listed."""
 LEAST_CHANNELS = 40
 """The least channels of input and output: with fewer, transforms take longer than they save."""
 _LARGEST = 1e30
@@ -60,7 +60,7 @@ _GROWTH = 4 * 2.0**-24
 """The growth of errors with the largest value of a tile and the length of a filter as a vector."""
 _LOCAL = 64
 _GEMMS = 4
-"""Strategies of the product that are thought of, the cheapest."""
+"""The number of GEMM strategies to consider, the cheapest first."""
 _MARGIN = 1.08
 """The factor of costs: three dispatches in the place of one have to be clearly faster."""
 _LINE, _LANES = 100, 800
@@ -118,7 +118,7 @@ class Tiles:
 
     @property
     def points(self) -> int:
-        """At which a tile is seen."""
+        """The number of points of a tile."""
         return (self.down + 2) * (_ACROSS + 2)
 
     @property
@@ -145,7 +145,7 @@ class Tiles:
 
 
 def candidates(work: Work, gemm: Gemm, downs: Sequence[int], device: DeviceProfile) -> list[Strategy | Winograd]:
-    """All that a device can run for a convolution, the cheapest first: directly, and by tiles of these sizes."""
+    """The candidates for a convolution on a device, the cheapest first: direct, and by tiles of these sizes."""
     costs: dict[Strategy | Winograd, float] = {
         candidate: cost(candidate, work, device) for candidate in ranked(work, device)
     }
@@ -300,15 +300,15 @@ class FiltersAtPoints(Filters):
     """Output pixels of a tile along the height."""
 
     def kept_as(self, device: DeviceProfile) -> DType:
-        """32-bit floats, as all that is at the points."""
+        """The type float32, which all values at the points have."""
         return F32
 
     def is_in_order(self, parts_outside: bool, device: DeviceProfile) -> bool:
-        """They never are: they have to be made."""
+        """False: the values at the points have to be computed."""
         return False
 
     def held(self) -> Filters:
-        """The same, with the plain weights made and contiguous."""
+        """The same filters with the plain weights, computed and contiguous."""
         return replace(self, plain=self.plain.held())
 
     def weights(self, outputs: slice = slice(None)) -> np.ndarray:

@@ -186,7 +186,7 @@ class _Run:
             outputs = inner.model.outputs
             if is_loop:
                 return self.evaluate(inner, inputs, {outputs[0]: None} if inner is node.programs[0] else {})
-            # What the host wants of the operation it wants of the branch that is taken.
+            # The host wants the same outputs of the branch that is taken as of the operation.
             inside = {outputs[place]: wanted[index] for place, index in enumerate(operation.outputs) if index in wanted}
             return self.evaluate(inner, inputs, inside)
 

@@ -170,7 +170,7 @@ class Cell:
         return self.c.keep(Op.REVERSE, value, np.array([0])) if backwards and value.shape[0] > 1 else value
 
     def inside(self, place: int) -> Value | None:
-        """Which sequences [batch, 1] are longer than so many time steps, None where all are."""
+        """A mask [batch, 1] of the sequences that are longer than ``place`` time steps, or None if all are."""
         lengths = self.lengths
         if lengths is None:
             return None

@@ -178,7 +178,7 @@ def inverse_circular(c: Context) -> Value:
 
 @operator("Asinh", "Acosh", "Atanh")
 def inverse_hyperbolic(c: Context) -> Value:
-    """By logarithms; next to 0 by a series."""
+    """Compute the inverse from logarithms, and near 0 from a series."""
     x = c.real_number()
     if c.node.op_type == "Atanh":
         up, down = with_number(c, Op.ADD, x, 1.0, NONE), c.emit(Op.SUB, scalar(c, 1.0, x), x, NONE, out=x.type)
@@ -274,7 +274,10 @@ def remainder(c: Context) -> Value:
 
 
 def _real_remainder(c: Context, first: Value, second: Value) -> Value:
-    """By an infinite divisor it is the dividend where both have one sign, and else the divisor."""
+    """The remainder of real numbers.
+
+    For an infinite divisor it is the dividend if both have the same sign, otherwise the divisor.
+    """
     rest = decompositions.floor_remainder(c, first, second)
     if second.is_constant and np.all(np.isfinite(second.array)):
         return rest
@@ -364,7 +367,7 @@ def truth(c: Context) -> Tensor:
 
 @operator("BitShift")
 def bit_shift(c: Context) -> Value:
-    """By powers of 2, picked from a table. What is shifted out at the left is lost."""
+    """Multiply or divide by powers of 2 from a table. Bits that are shifted out at the left are lost."""
     value, by, dtype = c.number(0), c.number(1), c.tensor().dtype
     direction = c.node.text("direction", "")
     if direction not in ("LEFT", "RIGHT"):

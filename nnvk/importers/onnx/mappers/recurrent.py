@@ -45,8 +45,8 @@ def lstm(c: Context) -> list[Tensor]:
 def _sequence(cell: Cell, direction: int, is_coupled: bool) -> unrolled.Sequenced:
     """ONNX has the gates in the order input, output, forget, cell; NNAPI's input, forget, cell, output.
 
-    Of coupled gates NNAPI computes the forget gate, and ONNX the input gate, which is what the former leaves. A sigmoid
-    of the same sum, negated, is what the latter leaves.
+    If the gates are coupled, NNAPI computes the forget gate f and uses 1 - f as the input gate. ONNX computes the input
+    gate i and uses 1 - i. The sigmoid of the negated sum turns one into the other.
     """
     c, backwards, shape = cell.c, cell.backwards[direction], (cell.batch, cell.units)
     weights, recurrent = (cell.cut(cell.row(position, direction), 4) for position in (1, 2))

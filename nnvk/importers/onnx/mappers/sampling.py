@@ -32,7 +32,7 @@ _TAPS = {
     "linear": ((0, (1.0, -1.0)), (1, (1.0, -1.0))),
     "cubic": ((-1, _FAR), (0, _NEAR), (1, _NEAR), (2, _FAR)),
 }
-"""By mode, the elements that count: how far each is from the one below, and its weight's polynomial."""
+"""The elements that count, by mode: the distance of each from the element below, and the polynomial of its weight."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -203,7 +203,7 @@ def quick_gelu(c: Context) -> Value:
 
 @operator("com.microsoft.MatMulNBits")
 def matmul_n_bits(c: Context) -> Tensor:
-    """By weights of 4 or 8 bits in blocks, each with a scale, which are unpacked at import."""
+    """Multiply by weights of 4 or 8 bits in blocks with a scale each. The importer unpacks the weights."""
     _refuse(c, 4, "an order of groups, or a bias,")
     size, units, bits = (c.node.integer(name, 0) for name in ("K", "N", "bits"))
     block, packed = c.node.integer("block_size", 0), c.array(1, "the weights")

@@ -170,7 +170,7 @@ def svdf(c: Context) -> Value:
     source = c.input(0)
     _check_real(c, source)
     options = c.options("SVDFOptions")
-    # Of the two products only the first one is of 8 bits.
+    # Only the first of the two products has 8 bits.
     rounding = Rounding((1,), bool(options.AsymmetricQuantizeInputs()))
     taken, features = hybrid(c, source, c.input(1), rounding)
     inputs = [taken, features, *_weights(c, (2, 3), source), *_states(c, (4,), source)]
@@ -340,7 +340,7 @@ def _sequence_8bit(c: Context, options: Any) -> Value:
 
 
 def _lstm_basic(c: Context) -> Sequence[Value]:
-    """The basic kernel: its weights are one matrix for all gates and both sources. Of bytes, its gates have 16 bits."""
+    """The basic kernel. One weight matrix is for all gates and both sources. Its 8-bit variant has 16-bit gates."""
     source, output_state, weights, biases, cell_state = (c.input(position) for position in range(5))
     if source.code not in (OperandCode.TENSOR_FLOAT32, OperandCode.TENSOR_QUANT8_ASYMM):
         raise Unmapped(f"NNAPI has the basic kernel for TENSOR_FLOAT32 and TENSOR_QUANT8_ASYMM only, got {source.type}")
@@ -363,7 +363,7 @@ def _lstm_basic(c: Context) -> Sequence[Value]:
 
     if is_quantised(source):
         # Android joins recurrent and input weights, in this order, and multiplies them with input and output state, in
-        # that one. What it calls recurrent are the first columns.
+        # that one. Its recurrent weights are the first columns.
         joined = [*columns(units, units + depth), *columns(0, units)]
         states, outs = (cell_state, output_state), [cell_state.type, output_state.type]
         cell, output = c.emit_many(Op.QUANTIZED_16BIT_LSTM, source, *joined, *bias_values, *states, outs=outs)

@@ -68,7 +68,7 @@ def arg_extreme(c: Context) -> Value:
 
 @builtin("CUMSUM")
 def cumsum(c: Context) -> Value:
-    """By sums of elements, of pairs, and so on."""
+    """Sum elements, then pairs, and so on."""
     options = c.options("CumsumOptions")
     source = c.input(0)
     axis = axis_of(c.integer(1, "the axis"), len(source.shape))
