@@ -36,19 +36,6 @@ _PREPARATION = {BAD_STATE: "the execution is not in preparation"}
 _COMPLETED = "the execution is not completed"
 
 
-def _free(what: str, level: int, note: str = "") -> Function:
-    name = what[0].lower() + what[1:]
-    return Function(
-        f"void ANeuralNetworks{what}_free(ANeuralNetworks{what}* {'desc' if what == 'MemoryDesc' else name})",
-        "",
-        level,
-        "Destroys the object; NULL has no effect. Objects may be freed in any order: an object stays alive while it is"
-        f" in use.{note}",
-        by=By.FREE,
-        nullable=("desc" if what == "MemoryDesc" else name,),
-    )
-
-
 def _preferred(what: str, operand: str) -> Function:
     operand_at = f"the {operand.lower()} at a position of identifyInputsAndOutputs"
     does = {
@@ -75,7 +62,7 @@ FUNCTIONS: tuple[Function, ...] = (
         " it at a time.",
         {BAD_STATE: _UNFINISHED},
     ),
-    _free("Burst", 3),
+    Function.destroying("Burst", 3),
     Function(
         "int ANeuralNetworksCompilation_create(ANeuralNetworksModel* model, ANeuralNetworksCompilation** compilation)",
         "nnvk.Compilation",
@@ -103,7 +90,7 @@ FUNCTIONS: tuple[Function, ...] = (
             "MISSED_DEADLINE_PERSISTENT": "it took longer than setTimeout allows",
         },
     ),
-    _free("Compilation", 1),
+    Function.destroying("Compilation", 1),
     _preferred("Alignment", "Input"),
     _preferred("Alignment", "Output"),
     _preferred("Padding", "Input"),
@@ -186,7 +173,7 @@ FUNCTIONS: tuple[Function, ...] = (
         {BAD_DATA: "it is no descriptor"},
         by=By.LIBRARY,
     ),
-    _free(
+    Function.destroying(
         "Event",
         1,
         " The function waits for an execution that is under way, unless that waits for another library's fence.",
@@ -243,7 +230,7 @@ FUNCTIONS: tuple[Function, ...] = (
         "Allows buffers that are longer than their operands.",
         {BAD_STATE: "an input or output was set, or the execution is not in preparation"},
     ),
-    _free("Execution", 1),
+    Function.destroying("Execution", 1),
     Function(
         "int ANeuralNetworksExecution_getDuration(const ANeuralNetworksExecution* execution, int32_t durationCode,"
         " uint64_t* duration)",
@@ -409,7 +396,7 @@ FUNCTIONS: tuple[Function, ...] = (
         "Ends the description.",
         {BAD_DATA: "it has no role", BAD_STATE: "it was called before"},
     ),
-    _free("MemoryDesc", 4),
+    Function.destroying("MemoryDesc", 4),
     Function(
         "int ANeuralNetworksMemoryDesc_setDimensions(ANeuralNetworksMemoryDesc* desc, uint32_t rank,"
         " const uint32_t* dimensions)",
@@ -455,7 +442,7 @@ FUNCTIONS: tuple[Function, ...] = (
         {BAD_DATA: "size, offset or protect can't be", "UNMAPPABLE": "the descriptor can't be mapped so"},
         by=By.LIBRARY,
     ),
-    _free("Memory", 1),
+    Function.destroying("Memory", 1),
     Function(
         "int ANeuralNetworksModel_addOperand(ANeuralNetworksModel* model, const ANeuralNetworksOperandType* type)",
         "nnvk.Model.add_operand",
@@ -486,7 +473,7 @@ FUNCTIONS: tuple[Function, ...] = (
         "Checks the model and ends its construction. It may be called only once, even if it fails.",
         {BAD_DATA: "the model breaks a rule; the log says which", BAD_STATE: "it was called before"},
     ),
-    _free("Model", 1),
+    Function.destroying("Model", 1),
     Function(
         "int ANeuralNetworksModel_getSupportedOperationsForDevices(const ANeuralNetworksModel* model,"
         " const ANeuralNetworksDevice* const* devices, uint32_t numDevices, bool* supportedOps)",

@@ -94,6 +94,20 @@ class Function:
     arrays: Mapping[str, str] = field(default_factory=dict)
     """Arrays, and the parameters that have their lengths."""
 
+    @classmethod
+    def destroying(cls, type: str, level: int, note: str = "") -> Function:
+        """The row of the function that destroys the objects of a type. ``note`` is added to the description."""
+        name = "desc" if type == "MemoryDesc" else type.lower()
+        return cls(
+            f"void {PREFIX}{type}_free({PREFIX}{type}* {name})",
+            "",
+            level,
+            "Destroys the object; NULL has no effect. Objects may be freed in any order: an object stays alive while it"
+            f" is in use.{note}",
+            by=By.FREE,
+            nullable=(name,),
+        )
+
     @cached_property
     def _parts(self) -> re.Match[str]:
         parts = _PROTOTYPE.fullmatch(self.prototype)
