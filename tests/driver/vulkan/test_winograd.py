@@ -58,9 +58,9 @@ def plan_of(device: VulkanDevice, model: Model) -> Plan:
     return lower(model, shapes, device.profile, device.planner.library)
 
 
-def convolution(text: str, seed: int = 0) -> Row:
+def convolution(text: str, seed: int = 0, operation: str = "CONV_2D") -> Row:
     """A row whose weights are as those of trained networks: values keep their size."""
-    model, rng = parse(f"CONV_2D {text}").model, np.random.default_rng(seed)
+    model, rng = parse(f"{operation} {text}").model, np.random.default_rng(seed)
     operands = list(model.operands)
     number = next(i for i, operand in enumerate(operands) if operand.lifetime is Lifetime.CONSTANT)
     type_ = operands[number].type
@@ -103,6 +103,18 @@ def test_sizes_and_paddings(tiled: VulkanDevice, text: str) -> None:
     row = convolution(text)
     assert families(plan_of(tiled, row.model)).count("winograd") == 2
     check_like_the_reference(tiled, row)
+
+
+@pytest.mark.parametrize("type_", ["f32", "f16"])
+@pytest.mark.parametrize("groups", [1, 2])
+def test_one_group_of_a_grouped_convolution_is_a_convolution(tiled: VulkanDevice, type_: str, groups: int) -> None:
+    text = f"{type_}[1,9,11,16] #{type_}[12,3,3,{16 // groups}] #{type_}[12] SAME 1 1"
+    grouped = convolution(f"{text} {groups} RELU nhwc", operation="GROUPED_CONV_2D")
+    found = families(plan_of(tiled, grouped.model))
+    assert ("winograd" in found) == (groups == 1)
+    if groups == 1:
+        assert found == families(plan_of(tiled, convolution(f"{text} RELU nhwc").model))
+    check_like_the_reference(tiled, grouped)
 
 
 @pytest.mark.parametrize("text", SIZES.strip().splitlines())

@@ -50,15 +50,24 @@ def lower(call: Call, g: Lowering) -> None:
         multiply_by(g, candidate, operands, gemm, work)
 
 
-@kernel(OperationCode.GROUPED_CONV_2D, shaders=(*GEMM_SHADERS, *CHANNEL_SHADERS), refuse=refuse, channels_last=True)
+@kernel(
+    OperationCode.GROUPED_CONV_2D,
+    shaders=(*GEMM_SHADERS, *WINOGRAD_SHADERS, *CHANNEL_SHADERS),
+    refuse=refuse,
+    channels_last=True,
+)
 def lower_grouped(call: Call, g: Lowering) -> None:
-    """Lower GROUPED_CONV_2D: as DEPTHWISE_CONV_2D if each channel is a group, else as a GEMM of each group."""
+    """Lower GROUPED_CONV_2D: as CONV_2D if there is one group, as DEPTHWISE_CONV_2D if each channel is a group.
+
+    Otherwise each group is a GEMM.
+    """
     groups, axes = group_count(call), conv_axes(call)
     _, _, _, depth = call.filter.shape
-    if groups > 1 and depth == 1:
+    if groups == 1:
+        lower(call, g)
+    elif depth == 1:
         operands = Operands.of_convolution(call, filters_of(call.filter))
         multiply_by_channel(g, operands, Gemm.of_convolution(call, axes))
     else:
         operands = Operands.of_convolution(call, filters_of(call.filter, groups))
-        split = Split.CHANNELS if groups > 1 else Split.NOTHING
-        multiply(g, operands, Gemm.of_convolution(call, axes, split, groups))
+        multiply(g, operands, Gemm.of_convolution(call, axes, Split.CHANNELS, groups))
