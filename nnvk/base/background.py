@@ -1,4 +1,4 @@
-"""Work in the background, on threads that end when nothing has come for a while."""
+"""Background threads, which end after a time without work."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class _Workers:
         forks.renew_in_child(self)
 
     def renew(self) -> None:
-        """Begin without threads and work; a forked child has none."""
+        """Begin without threads and work. A forked child has none."""
         self._work: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
         self._idle = 0
 

@@ -24,7 +24,7 @@ _MOST_BITS = 256
 
 
 def shown(value: Any) -> str:
-    """An object for people, in some 200 characters; whatever it is, and however large."""
+    """Describe any object for people, in about 200 characters."""
     try:
         described = repr(value)
     except Exception:  # of an integer of thousands of digits, say

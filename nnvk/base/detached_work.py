@@ -26,11 +26,11 @@ class _Item(NamedTuple):
     work: Callable[[], None]
     in_order: bool
     left_by: int
-    """The thread whose finaliser it was; 0: none."""
+    """The thread of the finaliser, or 0."""
 
 
 class _DetachedWork:
-    """A thread that does what finalisers leave, in their order."""
+    """A thread that does the work of finalisers, in order."""
 
     def __init__(self) -> None:
         self._starting = forks.lock()
@@ -98,7 +98,7 @@ class _DetachedWork:
                 pass
 
     def _serve_next(self) -> bool:
-        """Do the first of what there is; False: there is nothing."""
+        """Do the first piece of work. False if there is none."""
         with self._serving:
             if not self._items:
                 return False

@@ -32,11 +32,11 @@ KEY_NAME = ".nnvk-key"
 """The file of the key, in the folder of the files that it is for."""
 _KEY_BYTES = 32
 _ABANDONED_S = 3600
-"""Age from which a temporary file is one of a process that died."""
+"""The age from which a temporary file belongs to a process that died."""
 
 
 class UnusableFileError(Exception):
-    """Why a file is as good as none."""
+    """Raised with the reason why a file cannot be used."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ class FileKind:
     magic: bytes
     """8 bytes."""
     format: int
-    """To be counted up with every change of what header and body mean."""
+    """The number of the format. It must increase with every change of the header or the body."""
 
     def read(self, path: Path, *, most_header: int, most_body: int) -> tuple[bytes, memoryview]:
         """Header and body of a file, which are not read where they are longer than ``most_header`` and ``most_body``.

@@ -1,4 +1,4 @@
-"""The limits that the operating system sets this process."""
+"""The limits that the operating system sets for this process."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import select
 
 
 def can_open(count: int) -> bool:
-    """Whether so many more descriptors can be opened."""
+    """Whether this number of descriptors can still be opened."""
     opened: list[int] = []
     try:
         for _ in range(count):

@@ -20,7 +20,7 @@ from typing import Any
 from nnvk.base.errors import NnapiError, ResultCode, system_error
 
 INDIRECT = 0xFFFFFFFF
-"""In the place of a request's number, or a result code: the packet is in a memfd. Its size, 8 bytes, follows."""
+"""The value instead of a request's number or a result code if the packet is in a memfd. Its size, 8 bytes, follows."""
 LARGEST_PACKET = 1 << 16
 MOST_DESCRIPTORS = 4
 """The most descriptors of one packet."""
@@ -87,7 +87,7 @@ class Reader:
         return self._take(_F64)
 
     def bytes(self, length: int) -> memoryview:
-        """So many bytes, as they lie in the packet."""
+        """Read this number of bytes as a view of the packet."""
         end = self._position + length
         if end > len(self._packet):
             raise Malformed(f"{length} bytes are announced, {len(self._packet) - self._position} come")
@@ -125,7 +125,7 @@ class Reader:
         return struct.unpack(f"<{count}Q", self.bytes(8 * count))
 
     def rest(self) -> memoryview:
-        """All that is left."""
+        """Read the rest of the packet."""
         return self.bytes(len(self._packet) - self._position)
 
     def end(self) -> None:

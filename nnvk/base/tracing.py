@@ -19,11 +19,11 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """Something that took time."""
+    """A named interval of time."""
 
     name: str
     category: str
-    """Who did it: compilation, execution, partition, control, cpuexe, driver, gpu."""
+    """The category: compilation, execution, partition, control, cpuexe, driver or gpu."""
     start_ns: int
     duration_ns: int
     lane: str
@@ -66,7 +66,7 @@ _nothing = nullcontext()
 
 
 def is_recording() -> bool:
-    """Whether somebody listens."""
+    """Whether a recording is in progress."""
     return _listener is not None
 
 

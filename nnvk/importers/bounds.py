@@ -1,4 +1,4 @@
-"""Between which whole numbers the elements of tensors lie, as far as the operations that give them tell."""
+"""Interval analysis: the bounds of integer elements, from the operations that compute them."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def within(bounds: Bounds, outer: Bounds) -> bool:
 
 
 def of_dtype(dtype: np.dtype) -> Bounds:
-    """The numbers that a type of whole numbers has."""
+    """The range of an integer type."""
     limits = np.iinfo(dtype)
     return int(limits.min), int(limits.max)
 
@@ -94,16 +94,16 @@ _MOVING: frozenset[KnownCode] = frozenset(
         *(Op.SPLIT, Op.SQUEEZE, Op.STRIDED_SLICE, Op.TILE, Op.TRANSPOSE, ExtendedOperationCode.GATHER_ND),
     }
 )
-"""Operations that give elements of their first input."""
+"""Operations with outputs that are elements of their first input."""
 _JOINING: frozenset[KnownCode] = frozenset({Op.PACK, Op.SELECT})
-"""Operations that give elements of all their inputs but the first one."""
+"""Operations with outputs that are elements of all inputs except the first."""
 _POSITIONS: frozenset[KnownCode] = frozenset({Op.ARGMAX, Op.ARGMIN})
 
 
 def of_results(
     code: KnownCode, inputs: Sequence[Bounds | None], operands: Sequence[OperandType], results: int
 ) -> list[Bounds]:
-    """The bounds of an operation's results as TENSOR_INT32, where numbers come round.
+    """The bounds of an operation's results as TENSOR_INT32, which wrap.
 
     ``inputs`` are None for operands that are not whole numbers, ``operands`` their types.
     """

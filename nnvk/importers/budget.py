@@ -1,4 +1,4 @@
-"""The memory and time that an import may take: a file of a few hundred bytes can describe gigabytes, and years."""
+"""The limits of an import's memory and time: a file of a few hundred bytes can describe gigabytes and years."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ BASE, FACTOR = 128 << 20, 32
 copies of 4-bit elements in 32 bits.
 """
 PART_COST = 1024
-"""Bytes that an operand or an operation of the model takes, and its share of what builds and checks the model."""
+"""The bytes of an operand or an operation of the model, and of the objects that build and check it."""
 SCALE_COST = 64
-"""Bytes that a scale of a channel takes in an operand."""
+"""The bytes of a channel's scale in an operand."""
 BASE_WORK, WORK_FACTOR = 1 << 27, 256
-"""Elements that an import may compute, in the same way. One takes some 20 ns."""
+"""The elements that an import may compute: a base, plus a multiple of the file's size. One takes about 20 ns."""
 
 
 class Budget:
@@ -36,12 +36,12 @@ class Budget:
             )
 
     def charge(self, nbytes: int) -> None:
-        """Take ``nbytes`` off. Raises `OverBudget` where they are too many."""
+        """Subtract ``nbytes`` of memory. Raises `OverBudget` if they are too many."""
         self.check(nbytes)
         self._left -= max(nbytes, 0)  # shapes that make no sense, which are refused later, pay nothing back
 
     def work(self, elements: int) -> None:
-        """Take off what computes so many elements. Raises `OverBudget` where they are too many."""
+        """Subtract the work of computing elements. Raises `OverBudget` if they are too many."""
         if elements > self._work_left:
             raise OverBudget(
                 f"more is computed at import than the {self._work_limit} elements that a file of this size may have"

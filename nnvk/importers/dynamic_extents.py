@@ -26,12 +26,12 @@ from nnvk.types.operand import Shape
 Op = OperationCode
 
 _MOST = 1 << 24
-"""Up to so many, elements are counted by real numbers."""
+"""The most elements that can be counted in float32."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class DynamicExtent:
-    """How many elements along an axis are valid."""
+    """The number of valid elements along an axis."""
 
     axis: int
     count: Value
@@ -43,7 +43,7 @@ class DynamicExtent:
 
 
 def true_first(c: Emitter, flags: Value) -> tuple[Value, Value]:
-    """The places of all elements of a row of booleans, those of true ones first, and how many of these there are."""
+    """The places of all elements of a row of booleans, the true ones first, and the number of true ones."""
     size = flags.size
     if size > _MOST:
         raise Unmapped(f"{size} elements are too many to be counted")
@@ -94,7 +94,7 @@ def cut(c: Emitter, value: Value, extent: DynamicExtent) -> Value:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Extent:
-    """The shape of an operator's input, and which axis of it is dynamic."""
+    """The shape of an operator's input, and its dynamic axis."""
 
     shape: Shape
     """All dimensions; none for a scalar, where the operator tells it from one element along an axis."""
@@ -103,10 +103,10 @@ class Extent:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Extents:
-    """Shapes of one operator, of which one input's at least has a dynamic extent."""
+    """The shapes of one operator. At least one input has a dynamic extent."""
 
     inputs: Sequence[Extent | None]
-    """None: an input that is left out."""
+    """The inputs; None for an omitted input."""
     output: Shape
     """The shape of one output, as large as it can get."""
 
@@ -139,7 +139,7 @@ Rule = Callable[[Node, Extents], DynamicExtent]
 
 
 class Rules(Generic[Node]):
-    """A format's table: which operators pass a dynamic extent on, and how."""
+    """A format's table of rules: how its operators pass a dynamic extent on."""
 
     def __init__(self, rules: Mapping[str, Rule[Node]], own: Collection[str] = ()) -> None:
         """``own`` are the operators whose mappers look at a dynamic extent themselves."""

@@ -31,7 +31,7 @@ _MOVING = frozenset(
 )
 """Operations that only move elements. NNAPI has none of them for booleans."""
 _SCALE_TOLERANCE = 1e-6
-"""Relative difference of scales that converters leave by rounding, and that means the same."""
+"""The relative difference of equal scales that converters' rounding may cause."""
 
 
 class Emitter:
@@ -71,7 +71,7 @@ class Emitter:
         return self.add(code, inputs, outs, [out.dimensions for out in outs])
 
     def constant(self, elements: np.ndarray | float, type: OperandType) -> Value:
-        """A constant of elements (levels where the type is quantised) that are few, or there already."""
+        """Add a constant of few elements, or of an existing array; levels if the type is quantised."""
         array = np.atleast_1d(np.asarray(elements))
         if array.dtype.kind in "iu" and type.code is OperandCode.TENSOR_INT32 and not within(of_array(array), INT32):
             raise Unmapped(f"whole numbers must fit into 32 bits, got {array.min()} to {array.max()}")
@@ -81,11 +81,11 @@ class Emitter:
         return self.computed(array.shape, type, lambda: array)
 
     def computed(self, shape: Sequence[int], type: OperandType, make: Callable[[], np.ndarray]) -> Value:
-        """A constant whose elements ``make`` gives, which is called once there is room for them."""
+        """Add a constant. ``make`` gives its elements and is called after the budget allowed them."""
         return self.graph.constant(type.with_dimensions(shape), make)
 
     def deferred(self, shape: Sequence[int], type: OperandType, make: Callable[[], np.ndarray]) -> Value:
-        """A constant whose elements ``make`` gives whenever somebody looks at them, and which must not fail."""
+        """Add a deferred constant. ``make`` gives its elements whenever they are read, and must not fail."""
         return self.graph.deferred(type.with_dimensions(shape), make)
 
     # --- quantisation --------------------------------------------------------------------------------------------
@@ -170,13 +170,13 @@ class Emitter:
     # --- booleans ------------------------------------------------------------------------------------------------
 
     def as_number(self, value: Value, type: OperandType) -> Value:
-        """1 where a boolean tensor is true, 0 elsewhere: NNAPI casts no booleans."""
+        """Cast booleans to 1 and 0, which NNAPI's CAST cannot do."""
         source = value.origin or value  # numbers are easier to reshape
         ones, zeros = (self.filled(number, type, source.shape) for number in (1, 0))
         return self.reshape(self.emit(OperationCode.SELECT, source, ones, zeros, out=type), value.shape)
 
     def as_bool(self, value: Value) -> Value:
-        """True where a tensor is not 0."""
+        """A boolean tensor: whether each element is not 0."""
         zero = self.constant(value.type.zero_point, value.type)
         return self.emit(OperationCode.NOT_EQUAL, value, zero, out=BOOL8)
 

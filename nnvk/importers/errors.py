@@ -13,7 +13,7 @@ _SHOWN = 20
 """Groups of problems that a message lists, and positions in each; `ModelImportError.problems` has them all."""
 _LONGEST_REASON = 500
 NAME_SHOWN = 80
-"""Characters of a name that messages show. Converters join names with ``;`` into very long ones."""
+"""The most characters of a name in messages, because converters join names with ``;`` to very long ones."""
 
 
 _LFS_POINTER = b"version https://git-lfs.github.com/spec/"
@@ -25,7 +25,7 @@ def pointer_of(data: bytes) -> str:
 
 
 class Unmapped(Exception):
-    """Raised while one operator is mapped: why NNAPI can't express it. The importer adds which operator it is."""
+    """Raised by the mapper of an operator that NNAPI cannot express. The importer adds the operator to the reason."""
 
 
 class OverBudget(Unmapped):
@@ -33,7 +33,7 @@ class OverBudget(Unmapped):
 
 
 class Malformed(Exception):
-    """Raised while the file is read: what contradicts the format. The importer adds which file it is."""
+    """Raised while the file is read, if it contradicts the format. The importer adds the name of the file."""
 
     what: ClassVar[str] = "malformed file"
 
@@ -52,7 +52,7 @@ class Problem:
     """The operator's name in the file, where it has one."""
 
     def __post_init__(self) -> None:
-        """Cut what is too long to be read."""
+        """Truncate names that are too long."""
         object.__setattr__(self, "reason", printable(self.reason, _LONGEST_REASON))
 
     def __str__(self) -> str:

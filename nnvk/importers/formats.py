@@ -1,4 +1,4 @@
-"""The table of formats: which importer takes a file."""
+"""The table of formats and their importers."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from nnvk.importers.ports import ImportedModel
 from nnvk.importers.shapes import Shapes
 
 _HEAD = 8
-"""Bytes at the beginning of a file that tell its format."""
+"""The number of bytes at the beginning of a file that identify its format."""
 _SECOND_FIELDS = (b"\x12", b"\x1a", b"\x22", b"\x3a")
 
 

@@ -34,9 +34,9 @@ _F32 = OperandType(OperandCode.TENSOR_FLOAT32)
 MAX_RANK = 4
 """The largest rank of most NNAPI operations."""
 SMALL = 1 << 14
-"""Bytes up to which constants are made at once: they take little memory, and importers look at them."""
+"""The most bytes of a constant that is computed at once. Such constants take little memory, and importers read them."""
 _MAX_FOLDED = 1 << 22
-"""Elements up to which the constants that an operation gives are computed at import."""
+"""The most elements of an operation's outputs that are computed at import."""
 
 
 class MaybeConstant:
@@ -64,7 +64,7 @@ class MaybeConstant:
 
 @dataclass(slots=True, eq=False)
 class Value(MaybeConstant):
-    """A tensor that an operation gives or a constant. ``type`` has all dimensions."""
+    """The output of an operation, or a constant. ``type`` has all dimensions."""
 
     type: OperandType
     constant: Constant | None = None
@@ -74,9 +74,9 @@ class Value(MaybeConstant):
     origin: Value | None = None
     """The tensor that this one is another shape of."""
     memo: dict[Hashable, Value] = field(default_factory=dict)
-    """Values that were made of this one before, so that each is made once."""
+    """Values that were derived from this one, so that each is derived only once."""
     known: Bounds | None = None
-    """Between which numbers the elements of TENSOR_INT32 lie, where more is known than the type."""
+    """The bounds of TENSOR_INT32 elements, if more is known than the type's range."""
 
     @property
     def bounds(self) -> Bounds:
@@ -138,7 +138,7 @@ class Graph:
         self._inputs: list[int] = []
         self._filled: dict[Hashable, Value] = {}
         self.is_checked = False
-        """Whether an execution fails in which whole numbers of operations that are added leave 32 bits."""
+        """Whether an execution fails if integers of the added operations leave 32 bits."""
         self.source: Source | None = None
         """The source of operations that are added."""
         self._sources: dict[int, Source | None] = {}
@@ -283,7 +283,7 @@ class Graph:
     # --- internals -----------------------------------------------------------------------------------------------
 
     def _wide(self, code: KnownCode, inputs: Sequence[Argument]) -> list[Value]:
-        """Both words of what an operation gives, where 32 bits may not be enough for it; nothing elsewhere."""
+        """Both words of an operation's results if 32 bits may not be enough, otherwise nothing."""
         values = [one for one in inputs if isinstance(one, Value)]
         word = OperandType(OperandCode.TENSOR_INT32)
         if code is Op.CAST and values[0].code is OperandCode.TENSOR_FLOAT32:
@@ -330,7 +330,7 @@ class Graph:
             value.index = moved.index
 
     def _as_number(self, value: Value) -> Value:
-        """1 where a boolean tensor is true, 0 elsewhere: NNAPI moves no booleans."""
+        """Cast booleans to 1 and 0, because NNAPI cannot move booleans."""
         ones, zeros = (
             self.filled(np.array(number, np.float32), _F32.with_dimensions(value.shape)) for number in (1, 0)
         )

@@ -73,7 +73,7 @@ def hard_swish_levels(call: Call, levels: np.ndarray) -> np.ndarray:
 
 
 def _multiplier16(real_multiplier: float) -> tuple[int, int]:
-    """A mantissa in Q15 and a shift."""
+    """The mantissa in Q15 and the shift of a multiplier."""
     mantissa, shift = quantize_multiplier(real_multiplier)
     return min((mantissa + (1 << 15)) >> 16, INT16_MAX), shift
 

@@ -1,4 +1,4 @@
-"""ARGMAX and ARGMIN: where the largest or smallest element along an axis is."""
+"""ARGMAX and ARGMIN: the position of the largest or smallest element along an axis."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ _Function = Callable[[np.ndarray, np.ndarray], np.ndarray]
 
 
 def left_shift(call: Call) -> int:
-    """Bits that quantised sums gain on the way, as in TFLite."""
+    """The bits by which quantised sums are shifted left before they are rescaled, as in TFLite."""
     return 15 if call.output.code is Q16_SYMM else 20
 
 
@@ -46,7 +46,7 @@ def broadcast_shape(first: Tensor, second: Tensor) -> Shape:
 
 
 def centred_levels(source: Tensor) -> np.ndarray:
-    """Levels less the zero point, int64."""
+    """The levels minus the zero point, int64."""
     return source.data.astype(np.int64) - source.zero_point
 
 
@@ -177,7 +177,7 @@ def _infer_pair(first: str, second: str) -> Callable[[Call], list[Shape]]:
 
 
 def _extreme(function: _Function) -> Callable[[Call], np.ndarray]:
-    """Quantised inputs are brought to the output's scale first."""
+    """The reference of MAXIMUM and MINIMUM. Quantised inputs are first converted to the output's scale."""
 
     def run(call: Call) -> np.ndarray:
         if is_quantised(call.output.code):
@@ -188,7 +188,7 @@ def _extreme(function: _Function) -> Callable[[Call], np.ndarray]:
 
 
 def _power(call: Call) -> np.ndarray:
-    """In double precision: NumPy's powers of floats are off by units in the last place on some processors."""
+    """POW in double precision, because NumPy's float32 powers are off by some ulps on some processors."""
     base, exponent = (dequantize(operand).astype(np.float64) for operand in (call.base, call.exponent))
     with np.errstate(all="ignore"):  # NaN for a negative base with a broken exponent
         return quantize(np.power(base, exponent), call.output)

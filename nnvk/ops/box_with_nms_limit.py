@@ -58,7 +58,7 @@ def _shapes(rows: int) -> list[Shape]:
 
 
 def _largest(call: Call) -> list[Shape]:
-    """All boxes of all classes but the background, as far as the limit of each image lets them."""
+    """The largest output: all boxes of all classes except the background, within the limit of each image."""
     count, classes = call.scores.shape
     sizes = np.ones(count, np.int64)  # with an image for each box there are most
     if call.batch_split.is_constant:
@@ -68,12 +68,12 @@ def _largest(call: Call) -> list[Shape]:
 
 
 def _image_starts(images: np.ndarray) -> list[int]:
-    """Where the boxes of each image begin, and where the last ones end."""
+    """The position of each image's first box, and the end of the last image's."""
     return [0, *(np.flatnonzero(np.diff(images)) + 1).tolist(), len(images)]
 
 
 def _suppress(call: Call, scores: np.ndarray, boxes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Picked boxes of one class of one image: indexes and their scores."""
+    """Pick boxes of one class of one image. Returns their indexes and their scores."""
     candidates = np.flatnonzero(scores > np.float32(call.score_threshold))
     scores = scores[candidates]
     decay, least = _DECAYS[call.nms_kernel](call), np.float32(call.nms_score_threshold)
@@ -89,7 +89,7 @@ def _suppress(call: Call, scores: np.ndarray, boxes: np.ndarray) -> tuple[np.nda
 
 @once_per_call
 def _detect(call: Call) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Row and class of each detection, and its score: by image, then by class, then by descending score."""
+    """The row, class and score of each detection, by image, then by class, then by descending score."""
     scores, rois = dequantize(call.scores), dequantize(call.rois).reshape(*call.scores.shape, 4)
     check_ordered("rois", rois)
     parts = []

@@ -18,11 +18,11 @@ from nnvk.ops.shapes import check_shape
 from nnvk.ops.signature import F16, F32, Q8, Q8S, Q16_ASYMM, Accepts, by_type
 
 BOX_TYPES = {F32: 3, F16: 3, Q8: 3, Q8S: 4}
-"""Leading types of the operations that take scores or features beside boxes."""
+"""The leading types of the operations that take boxes with scores or features."""
 BOX_SCALE = 0.125
 
 boxes_of: Accepts = by_type({Q8: Q16_ASYMM, Q8S: Q16_ASYMM})
-"""Boxes beside scores or features: 16 bits beside quantised ones, else the same type."""
+"""The type of boxes, by the type of scores or features: 16 bits for quantised ones, otherwise the same."""
 
 T = TypeVar("T")
 
@@ -90,7 +90,7 @@ def refine(boxes: np.ndarray, deltas: np.ndarray, image: np.ndarray) -> np.ndarr
 
 
 def areas(box: np.ndarray, boxes: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The areas that one box [4] shares with others [n, 4], its own area, and theirs. Axes may have any order."""
+    """The intersections of one box [4] with others [n, 4], its area, and their areas. The axes may have any order."""
     sides = np.minimum(box[2:], boxes[:, 2:]) - np.maximum(box[:2], boxes[:, :2])
     return np.maximum(sides, 0).prod(axis=1), (box[2:] - box[:2]).prod(), (boxes[:, 2:] - boxes[:, :2]).prod(axis=1)
 
@@ -106,13 +106,15 @@ def overlaps(box: np.ndarray, boxes: np.ndarray) -> np.ndarray:
 # --- suppression ---------------------------------------------------------------------------------------------
 
 Suppress = Callable[[np.ndarray, np.ndarray], np.ndarray]
-"""From the overlaps with the box picked last and the indexes of the boxes that remain: which of them stay."""
+"""A function that says which of the remaining boxes stay. Its arguments are their overlaps with the last picked box,
+and their indexes.
+"""
 
 
 def pick(scores: np.ndarray, boxes: np.ndarray, stays: Suppress, limit: int) -> np.ndarray:
     """Indexes of boxes picked by greedy suppression, the best score first, at most ``limit`` (negative: all).
 
-    One by one by nature: each pick decides what the next can be. ``stays`` may lower scores in place.
+    The loop is sequential, because each pick depends on the earlier ones. ``stays`` may lower scores in place.
     """
     remaining = np.arange(len(scores))
     picked: list[int] = []
@@ -126,7 +128,7 @@ def pick(scores: np.ndarray, boxes: np.ndarray, stays: Suppress, limit: int) -> 
 
 
 def hard_nms(scores: np.ndarray, boxes: np.ndarray, iou_threshold: float, limit: int = -1) -> np.ndarray:
-    """Indexes that `pick` gives where overlaps from ``iou_threshold`` on suppress a box."""
+    """The result of `pick` if an overlap of at least ``iou_threshold`` suppresses a box."""
     return pick(scores, boxes, lambda overlap, _: ~(overlap >= iou_threshold), limit)
 
 

@@ -1,4 +1,4 @@
-"""Checks of models and requests on their way into a driver, whoever they come from."""
+"""Checks of the models and requests that a driver gets."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def validate_model(model: Model) -> None:
 
 
 def validate_structure(model: Model) -> None:
-    """Raise BAD_DATA unless a model keeps the rules of HAL 1.3 but for those of its operations (`check_calls`)."""
+    """Raise BAD_DATA unless a model keeps the rules of HAL 1.3, except for its operations' (see `check_calls`)."""
     for each in (*model.referenced(), model):
         _check_structure(each)
     check_nesting(model)

@@ -23,7 +23,7 @@ _LEAST_SCALE = 2.0**-40
 
 
 def comparable_scales(first: Tensor, second: Tensor) -> tuple[float, float]:
-    """Scales by which two 8-bit tensors compare as they do by their own, and no number is subnormal or infinite.
+    """Scales with which two 8-bit tensors compare as with their own, and no number is subnormal or infinite.
 
     Both scales are divided by one power of two, which rounds nothing. A scale that is too small to matter beside the
     other one is enlarged to a size at which it matters as little.

@@ -1,4 +1,4 @@
-"""IF and WHILE: what their models must look like. Devices run them: they have no reference."""
+"""IF and WHILE: the rules for their models. They have no reference, because devices run them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ CONDITION = OperandType(BOOL8, (1,))
 
 
 MOST_LEVELS = 64
-"""Models that may be nested in each other: who runs them does so recursively."""
+"""The most models nested in each other, because devices run them recursively."""
 MOST_OPERATIONS = 1 << 16
 """Operations that control flow may take in one pass, with one round for each WHILE: models that all refer to others
 several times would take any number of them."""

@@ -28,7 +28,7 @@ from nnvk.types.operand import Shape
 
 
 def conv_axes(call: Call) -> tuple[Axis, Axis]:
-    """The filter's vertical and horizontal way over the input; filters are [depth_out, height, width, depth]."""
+    """The vertical and horizontal axis of the sliding window. The filter is [depth_out, height, width, depth]."""
     _, height, width, _ = nhwc_shape(call.input.shape, call.nchw)
     return axes(call, height, width, (call.filter.shape[1], call.filter.shape[2]))
 

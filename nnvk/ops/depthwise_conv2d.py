@@ -25,7 +25,7 @@ from nnvk.types.operand import Shape
 
 
 def depthwise_axes(call: Call) -> tuple[Axis, Axis]:
-    """The filter's vertical and horizontal way over the input; the filter is [1, height, width, depth_out]."""
+    """The vertical and horizontal axis of the sliding window. The filter is [1, height, width, depth_out]."""
     _, height, width, _ = nhwc_shape(call.input.shape, call.nchw)
     return axes(call, height, width, (call.filter.shape[1], call.filter.shape[2]))
 
@@ -51,7 +51,7 @@ def _infer(call: Call) -> list[Shape]:
 
 
 def _sum_taps(nhwc: np.ndarray, taps: np.ndarray, vertical: Axis, horizontal: Axis) -> np.ndarray:
-    """Sums over the filter's taps [window_h, window_w, C] of the input shifted to each, times the tap."""
+    """Add up the input, shifted to each tap of the filter [window_h, window_w, C], times the tap."""
     sums = np.zeros((len(nhwc), vertical.out, horizontal.out, nhwc.shape[3]), nhwc.dtype)
     product = np.empty_like(sums)
     rows = [_meets(vertical, row) for row in range(vertical.window)]

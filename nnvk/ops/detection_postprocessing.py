@@ -55,7 +55,7 @@ def _boxes(call: Call) -> np.ndarray:
 
 
 def _by_class(call: Call, scores: np.ndarray, boxes: np.ndarray) -> Detections:
-    """Suppression in each class by itself, then the best detections of all classes."""
+    """Regular suppression: suppress in each class separately, then take the best detections of all classes."""
     anchors, classes = [], []
     for class_ in range(1, scores.shape[1]):
         candidates = np.flatnonzero(scores[:, class_] > call.score_threshold)
@@ -70,7 +70,7 @@ def _by_class(call: Call, scores: np.ndarray, boxes: np.ndarray) -> Detections:
 
 
 def _by_anchor(call: Call, scores: np.ndarray, boxes: np.ndarray) -> Detections:
-    """One suppression by the anchors' best scores, then the best classes of each anchor that is left."""
+    """Fast suppression: suppress once by the anchors' best scores, then take the best classes of each anchor left."""
     highest = scores[:, 1:].max(axis=1)
     candidates = np.flatnonzero(highest > call.score_threshold)
     anchor = candidates[hard_nms(highest[candidates], boxes[candidates], call.iou_threshold, call.max_detections)]

@@ -16,7 +16,7 @@ Words = np.ndarray
 
 
 def _rotate(value: Words, bits: int) -> Words:
-    """To the right."""
+    """Rotate to the right."""
     rotated: Words = (value >> np.uint64(bits)) | (value << np.uint64(64 - bits))
     return rotated
 
@@ -27,7 +27,7 @@ def _shift_mix(value: Words) -> Words:
 
 
 def _mix(u: Words, v: Words, multiplier: Words | np.uint64) -> Words:
-    """Two words into one (HashLen16)."""
+    """Hash two words to one (HashLen16)."""
     a = _shift_mix((u ^ v) * multiplier)
     return _shift_mix((v ^ a) * multiplier) * multiplier
 
@@ -98,7 +98,7 @@ def _up_to_64(keys: _Keys) -> Words:
 
 
 class _State:
-    """The 56 bytes of state that go over keys longer than 64 bytes."""
+    """The 56 bytes of state while keys longer than 64 bytes are hashed."""
 
     def __init__(self, keys: _Keys) -> None:
         seed = 81
@@ -113,7 +113,7 @@ class _State:
         self.w = (np.zeros_like(first), np.zeros_like(first))
 
     def _pair(self, offset: int, a: Words, b: Words) -> tuple[Words, Words]:
-        """32 bytes and two seeds into two words (WeakHashLen32WithSeeds)."""
+        """Hash 32 bytes and two seeds to two words (WeakHashLen32WithSeeds)."""
         first, second, third, fourth = (self.keys.word(offset + 8 * n) for n in range(4))
         a = a + first
         b = _rotate(b + a + fourth, 21)
@@ -121,7 +121,7 @@ class _State:
         return total + fourth, b + _rotate(total, 44) + a
 
     def absorb(self, offset: int, multiplier: Words | np.uint64, weight: int) -> None:
-        """Take in 64 bytes. ``weight`` is 1, and 9 for the last ones."""
+        """Hash 64 bytes into the state. ``weight`` is 9 for the last 64 bytes, otherwise 1."""
         word, scale = self.keys.word, np.uint64(weight)
         x = _rotate(self.x + self.y + self.v[0] + word(offset + 8), 37) * multiplier
         y = _rotate(self.y + self.v[1] + word(offset + 48), 42) * multiplier

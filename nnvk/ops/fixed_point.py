@@ -24,7 +24,7 @@ _EXP_FACTORS = {-2: 25520, -1: 19875, 0: 12055, 1: 4435, 2: 600, 3: 11, 4: 0}
 
 
 def clip(x: np.ndarray, low: float, high: float) -> np.ndarray:
-    """Numbers from ``low`` to ``high``."""
+    """Clip numbers to the range from ``low`` to ``high``."""
     clipped: np.ndarray = np.clip(x, low, high)
     return clipped
 

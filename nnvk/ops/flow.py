@@ -1,4 +1,4 @@
-"""How IF and WHILE run: one way for the runtime and for every driver, whatever these hold models and values in."""
+"""Execution of IF and WHILE for the runtime and for every driver. Models and values may have any type."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def referenced_models(model: Model, operation: Operation) -> tuple[Model, ...]:
 
 
 def handed_on(operation: Operation) -> tuple[int, ...]:
-    """Operands of an IF or WHILE but for the models: IF's condition, then the inputs of the models."""
+    """The operands of an IF or WHILE except for the models: IF's condition, then the inputs of the models."""
     if operation.code is OperationCode.IF:
         return operation.inputs[0], *operation.inputs[3:]
     return operation.inputs[2:]

@@ -1,4 +1,4 @@
-"""The activation that many operations end with."""
+"""The fused activation of many operations."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def check_activation(activation: int) -> None:
 
 
 def activation_range(activation: int, output: Tensor) -> tuple[float, float]:
-    """Smallest and largest output: real numbers for floats, levels for quantised types."""
+    """The smallest and largest output: real numbers for floats, levels for quantised types."""
     if is_quantised(output.code):
         return quantised_activation_range(activation, output)
     return REAL_RANGES[FuseCode(activation)]

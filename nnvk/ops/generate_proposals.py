@@ -52,7 +52,7 @@ def _shapes(rows: int) -> list[Shape]:
 
 
 def _largest(call: Call) -> list[Shape]:
-    """Every anchor at every position that the limits leave."""
+    """The largest output: all anchors at all positions, within the limits."""
     limits = [limit for limit in (call.pre_nms_max, call.post_nms_max) if limit > 0]
     batches = call.scores.shape[0]
     return _shapes(batches * min((math.prod(call.scores.shape[1:]), *limits)))
@@ -72,7 +72,7 @@ def _anchors(call: Call) -> np.ndarray:
 
 @once_per_call
 def _propose(call: Call) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Scores, boxes and batches of the proposals, by batch."""
+    """The scores, boxes and batches of the proposals, in the order of batches."""
     images, anchors = dequantize(call.image_info), _anchors(call)
     scores = to_nhwc(dequantize(call.scores), call.nchw).reshape(len(images), len(anchors))
     deltas = to_nhwc(dequantize(call.deltas), call.nchw).reshape(*scores.shape, 4)

@@ -17,7 +17,7 @@ from nnvk.types.codes import OperationCode
 from nnvk.types.operand import Shape
 
 _FURTHEST = np.float32(1.5)
-"""Elements by which a peak can be moved along an axis."""
+"""The most elements by which a peak is moved along an axis."""
 
 
 def _validate(call: Call) -> None:
@@ -47,7 +47,7 @@ def _neighbourhood(maps: np.ndarray, row: np.ndarray, column: np.ndarray) -> np.
 
 
 def _refine(grid: np.ndarray, tolerance: np.float32) -> tuple[np.ndarray, np.ndarray]:
-    """How far the peak of the surface through [3, 3, ...] elements is from the middle: [..., (x, y)], and its height.
+    """The offset [..., (x, y)] of the peak of the surface through [3, 3, ...] elements from the middle, and its height.
 
     The surface is the Taylor expansion to the second order. Where it has no single peak, the middle stays.
     """

@@ -15,7 +15,7 @@ from nnvk.ops.call import Call
 from nnvk.ops.quant import INT32_MAX, float32, multiply_by_quantized_multiplier, quantize_multiplier, round_half_away
 
 UNIT = 1 / 32768
-"""The scale of results from -1 to 1."""
+"""The scale of results in [-1, 1]."""
 # fmt: off
 _SIGMOID = np.array([
     32768, 33451, 34133, 34813, 35493, 36169, 36843, 37513, 38180, 38841, 39498, 40149, 40794, 41432, 42064, 42688,
@@ -116,9 +116,9 @@ def interpolated(numbers: np.ndarray, table: np.ndarray) -> np.ndarray:
 
 _ONE = np.float64(32768)
 EXPONENTIALS = interpolation_table(np.exp, np.float64(-10), np.float64(0), _ONE)
-"""exp of -10 to 0, by a 16-bit number from the lowest to the highest."""
+"""The table of exp from -10 to 0, indexed by 16-bit numbers."""
 RECIPROCALS = interpolation_table(lambda x: 1 / (1 + x), np.float64(0), np.float64(1), _ONE)
-"""1 / (1 + x) of 0 to 1, likewise."""
+"""The table of 1 / (1 + x) from 0 to 1, indexed by 16-bit numbers."""
 
 
 def softmax(call: Call) -> np.ndarray:

@@ -76,9 +76,9 @@ STRIDES = (i32("stride_width"), i32("stride_height"))
 _DILATED = (boolean("nchw", since=3), i32("dilation_width", since=3), i32("dilation_height", since=3))
 
 _BLOCK = 1 << 15
-"""Elements that are rescaled at a time: the int64 levels on the way stay in the cache."""
+"""The elements that are rescaled at a time, so that the intermediate int64 array stays in the cache."""
 _COLUMNS = 1 << 21
-"""Elements of the matrix of windows that are laid out at a time."""
+"""The elements of the im2col matrix that are computed at a time."""
 
 
 def filter_signatures(*middle: Param) -> tuple[Signature, ...]:
@@ -149,18 +149,18 @@ def has_wide_bias(bias: Tensor | None, channels: int) -> bool:
 
 
 class Rounding(IntEnum):
-    """How sums of products with 16-bit levels go to the output's scale, which differs in TFLite by the kernel."""
+    """The way to rescale sums of products with 16-bit levels, which differs between TFLite's kernels."""
 
     TWICE = 0
-    """As those of 8 bits: sums of 32 bits, rounded twice."""
+    """32-bit sums that are rounded twice, like those of 8-bit levels."""
     SHORT = 1
-    """Sums of 64 bits, with 15 bits of the mantissa: convolutions with a bias of 64 bits, and transposed ones."""
+    """64-bit sums with 15 bits of the mantissa, for convolutions with a 64-bit bias and for TRANSPOSE_CONV."""
     ONCE = 2
-    """Sums of 48 bits, rounded once: FULLY_CONNECTED."""
+    """48-bit sums that are rounded once, for FULLY_CONNECTED."""
 
 
 def rounding_of(code: OperationCode, bias: Tensor | None, channels: int) -> Rounding:
-    """How an operation on 16-bit levels rounds."""
+    """The rounding of an operation on 16-bit levels."""
     if code is OperationCode.FULLY_CONNECTED:
         return Rounding.ONCE
     if code is OperationCode.TRANSPOSE_CONV_2D:
@@ -233,7 +233,7 @@ def output_multipliers(
 
 
 def centred(tensor_: Tensor) -> np.ndarray:
-    """Elements as float32, of a quantised tensor less their zero point."""
+    """The elements as float32, minus the zero point if the tensor is quantised."""
     values = tensor_.data.astype(np.float32)
     if tensor_.zero_point:
         values -= tensor_.zero_point
@@ -242,10 +242,12 @@ def centred(tensor_: Tensor) -> np.ndarray:
 
 @dataclass(frozen=True, slots=True)
 class Products:
-    """How products of a centred quantised input with factors are added up. Floats are added up as float32."""
+    """The type in which products of a centred quantised input with factors are added up. Floats are added up as
+    float32.
+    """
 
     largest: float
-    """A bound on the magnitude of their sums."""
+    """A bound on the magnitude of the sums."""
 
     @property
     def dtype(self) -> type[np.floating[Any]]:
@@ -332,7 +334,7 @@ adds, and so how far sums are off."""
 
 
 def matrix_product(first: np.ndarray, second: np.ndarray) -> np.ndarray:
-    """`numpy.matmul`; few products of 32-bit floats are added up in 64 bits."""
+    """`numpy.matmul`, but short sums of float32 products are computed in float64."""
     if first.dtype == np.float32 and first.size * second.shape[-1] <= _SUMMED_WIDE:
         return np.matmul(first.astype(np.float64), second.astype(np.float64)).astype(np.float32)
     product: np.ndarray = np.matmul(first, second)
@@ -368,7 +370,7 @@ def convolve(nhwc: np.ndarray, filters: np.ndarray, vertical: Axis, horizontal: 
 
 
 def _blocks(batches: int, rows: int, row_size: int) -> Iterator[tuple[slice, slice]]:
-    """Whole images, or rows of one, that have about `_COLUMNS` elements together."""
+    """Split images into groups of whole images, or of rows of one, with about `_COLUMNS` elements."""
     count = max(1, _COLUMNS // max(1, row_size))
     images = max(1, count // max(1, rows))
     for image in range(0, batches, images):

@@ -76,7 +76,7 @@ def aux_params(prefix: str) -> list[Param]:
 
 
 def aux_names(call: Call, prefix: str) -> list[str]:
-    """Names of the auxiliary weights that a cell takes: none for the input gate with CIFG."""
+    """The names of a cell's auxiliary weights. With CIFG there are none for the input gate."""
     gates = GATES if present(call, prefix + "input_to_input_weights") else GATES[1:]
     return [f"{prefix}aux_input_to_{gate}_weights" for gate in gates]
 
@@ -86,7 +86,7 @@ def aux_names(call: Call, prefix: str) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class CellShape:
-    """Sizes of a cell, and the optional groups that it was given."""
+    """The sizes of a cell, and its optional groups of operands."""
 
     units: int
     """Size of the cell state."""

@@ -15,7 +15,7 @@ from nnvk.types.request import LONGEST_NS
 
 
 def duration(what: str, duration_ns: Any) -> int:
-    """A number of nanoseconds of 64 bits."""
+    """Check a 64-bit number of nanoseconds."""
     number = whole(f"the {what}", duration_ns)
     if number < 0:
         raise bad_data(f"the {what} must not be negative, got {number}")
@@ -25,7 +25,7 @@ def duration(what: str, duration_ns: Any) -> int:
 
 
 def merge(what: str, operand: OperandType, given: OperandType) -> OperandType:
-    """The operand's type with the dimensions that ``given`` adds. BAD_DATA where they contradict each other."""
+    """The operand's type with the dimensions that ``given`` adds. BAD_DATA if they contradict each other."""
     instance(f"{what}: the type", given, OperandType)
     if (given.code, given.scale, given.zero_point) != (operand.code, operand.scale, operand.zero_point):
         raise bad_data(f"{what}: the model says {operand}, the execution {given}")
@@ -73,7 +73,7 @@ def output_bytes(what: str, operand: OperandType, value: Any, padding: bool = Fa
 
 
 def _unpadded(value: Any, type_: OperandType) -> Any:
-    """A buffer without the bytes past the operand; numbers and lists as they are."""
+    """Cut the bytes past the operand off a buffer. Numbers and lists do not change."""
     try:
         flat = np.frombuffer(value, np.uint8)
     except (TypeError, ValueError, BufferError):

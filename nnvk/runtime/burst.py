@@ -1,4 +1,4 @@
-"""Burst: executions one after the other, fast."""
+"""Burst: a rapid sequence of executions."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ class Burst:
     def __init__(self, compilation: Compilation) -> None:
         single = instance("the compilation", compilation, Compilation).plan.single
         self.compilation = compilation
-        """The compilation whose executions it takes."""
+        """The compilation of its executions."""
         self.lane: IBurst | None = None
-        """The driver's side, where one device runs the whole model."""
+        """The driver's burst if one device runs the whole model, otherwise None."""
         if single is not None:
             with driving(f"{single.device.name} has no burst"):
                 self.lane = single.prepared.configure_execution_burst()

@@ -117,7 +117,9 @@ class Compilation:
         self._plan = plan
 
     def _planned_by_choice(self, options: PrepareOptions) -> ExecutionPlan:
-        """All devices, as NNVK_PARTITION says: 0 the CPU alone, 1 with the CPU as fallback, 2 without."""
+        """The devices to choose from, by NNVK_PARTITION: 0 is the CPU alone, 1 all with the CPU as fallback, 2 all
+        without it.
+        """
         devices = get_devices()
         cpu = next(device for device in reversed(devices) if device.type is DeviceTypeCode.CPU)
         mode = settings().partition
@@ -137,7 +139,7 @@ class Compilation:
             return plan
 
     def _in_order(self, devices: Sequence[Device]) -> list[Device]:
-        """The devices, the one first that promises most of what is preferred; equal ones stay in their order."""
+        """The devices, sorted by how well they serve the preference. Equal ones keep their order."""
         if self._preference is PreferenceCode.LOW_POWER:
             return sorted(devices, key=lambda device: device.capabilities.relative_power)
         return sorted(devices, key=lambda device: device.capabilities.relative_time)
@@ -173,7 +175,7 @@ class Compilation:
         return self._preferred("output", index, lambda partition: partition.prepared.preferred_padding)
 
     def _preferred(self, what: str, index: int, of: Callable[[Partition], int]) -> int:
-        """The largest that any partition with this input or output prefers."""
+        """The largest value that a partition with this input or output prefers."""
         plan, index = self.plan, whole(f"the {what}'s index", index)
         operands = self._model.inputs if what == "input" else self._model.outputs
         if not 0 <= index < len(operands):
@@ -191,7 +193,7 @@ class Compilation:
 
     @property
     def plan(self) -> ExecutionPlan:
-        """How the model is executed. BAD_STATE before `finish`."""
+        """The execution plan of the model. BAD_STATE before `finish`."""
         if self._plan is None:
             raise bad_state("finish failed" if self._finish_called else "the compilation is not finished")
         return self._plan
@@ -213,7 +215,7 @@ class Compilation:
 
     @property
     def devices(self) -> tuple[Device, ...] | None:
-        """The devices that were named; None where nnvk chose."""
+        """The devices that the application named, or None if nnvk chose."""
         return self._devices
 
     def check_one_device(self, what: str) -> None:

@@ -1,4 +1,4 @@
-"""Memory domains: memory with roles, that stays on a device between executions."""
+"""Memory domains: memory with roles, which stays on a device between executions."""
 
 from __future__ import annotations
 
@@ -139,7 +139,7 @@ class DeviceMemory(Memory):
         self._writers = 0
         self._lock = forks.lock()
         self.buffer: IBuffer | None = self._allocate()
-        """The device's memory; None where it is the host's."""
+        """The device's buffer, or None for host memory."""
         with driving(f"{self._size} bytes can't be had"):
             super().__init__(np.zeros(self._size if self.buffer is None else 0, np.uint8))
 
@@ -172,26 +172,26 @@ class DeviceMemory(Memory):
 
     @property
     def is_initialized(self) -> bool:
-        """Whether it holds something."""
+        """Whether the memory is initialised."""
         return self._initialized
 
     @property
     def is_expected(self) -> bool:
-        """Whether it holds something, or will once the executions under way have ended."""
+        """Whether the memory is initialised, or will be when the executions under way have ended."""
         return self._initialized or self._writers > 0
 
     def set_initialized(self, initialized: bool) -> None:
-        """Say what became of it; called by copies."""
+        """Set whether the memory is initialised. Copies call this."""
         with self._lock:
             self._initialized = initialized
 
     def begin_write(self) -> None:
-        """An execution that has it as output is under way."""
+        """Note that an execution with this memory as output has begun."""
         with self._lock:
             self._writers += 1
 
     def end_write(self, begun: bool, succeeded: bool) -> None:
-        """An execution that has it as output has ended; ``begun``: `begin_write` was called for it."""
+        """Note that an execution with this memory as output has ended. ``begun``: `begin_write` was called for it."""
         with self._lock:
             self._writers -= begun
             self._initialized = succeeded
@@ -204,7 +204,7 @@ class DeviceMemory(Memory):
             raise bad_data(f"{what} {index} has dimensions {list(dimensions)}, the memory {list(self.dimensions)}")
 
     def host_bytes(self) -> np.ndarray:
-        """Where it is the host's memory: the bytes."""
+        """The bytes of host memory."""
         return self._region
 
     def slice(self, offset: int, length: int) -> np.ndarray:
@@ -212,7 +212,7 @@ class DeviceMemory(Memory):
         raise bad_data("device memory is opaque: it can only be an input or output of executions, whole")
 
     def read(self) -> np.ndarray:
-        """The content, copied from the device."""
+        """A copy of the content from the device."""
         if self.buffer is None:
             return self._region
         content = np.empty(self._size, np.uint8)

@@ -24,10 +24,10 @@ from nnvk.types.request import PrepareOptions
 
 _log = logger("compilation")
 _SHOWN = 4
-"""Operations that the description of a partition names."""
+"""The most operations that the description of a partition names."""
 
 Backup = Callable[[], IPreparedModel]
-"""Prepares a partition on another device, once."""
+"""A function that prepares a partition on another device, once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +64,7 @@ class ControlFlowPartition:
 
 @dataclass(frozen=True, slots=True)
 class ExecutionPlan:
-    """How a model is executed: its partitions, in order."""
+    """The execution plan of a model: its partitions, in order."""
 
     model: Model
     partitions: tuple[Partition | ControlFlowPartition, ...]
@@ -111,7 +111,7 @@ class ExecutionPlan:
 
 @dataclass(frozen=True, slots=True)
 class Cache:
-    """Where prepared models are kept: the application's folder and its token for the model."""
+    """The place of prepared models: the application's folder, and its token for the model."""
 
     folder: Path
     token: bytes

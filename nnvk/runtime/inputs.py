@@ -1,4 +1,4 @@
-"""Inputs as callers have them: arrays of any package, by position or by name."""
+"""The inputs that callers give: arrays of any package, by position or by name."""
 
 from __future__ import annotations
 

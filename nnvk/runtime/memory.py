@@ -135,15 +135,15 @@ class Memory:
 
     @property
     def is_initialized(self) -> bool:
-        """Whether it holds something; shared memory always does."""
+        """Whether the memory is initialised. Shared memory always is."""
         return True
 
     def set_initialized(self, initialized: bool) -> None:
-        """Say what an execution or a copy made of it; shared memory does not care."""
+        """Set whether the memory is initialised. Shared memory ignores this."""
 
     @property
     def size(self) -> int:
-        """Bytes."""
+        """The size in bytes."""
         return self._region.nbytes
 
     def slice(self, offset: int, length: int) -> np.ndarray:

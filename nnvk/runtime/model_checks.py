@@ -80,7 +80,7 @@ def _long(shape: Shape) -> Shape:
 
 
 def _converted(value: Any, type: OperandType, what: str) -> np.ndarray:
-    """Numbers as an array; those that the type can't hold are BAD_DATA."""
+    """Convert numbers to an array. BAD_DATA: the type cannot hold one."""
     try:
         given = np.asarray(value)
         if given.dtype.kind not in "biuf":
@@ -97,7 +97,7 @@ def _converted(value: Any, type: OperandType, what: str) -> np.ndarray:
 
 
 def read_only(array: np.ndarray) -> np.ndarray:
-    """A view that can't be written."""
+    """A read-only view of an array."""
     view = array.view()
     view.flags.writeable = False
     return view
@@ -169,7 +169,7 @@ def _operand(
 
 
 def _in_order(operations: Sequence[Operation], writer: Mapping[int, int]) -> list[Operation]:
-    """Operations so that each comes after those whose results it reads; otherwise as they were added."""
+    """Sort operations topologically, otherwise in the order in which they were added."""
     waiting = [{writer[index] for index in operation.inputs if index in writer} for operation in operations]
     readers: dict[int, list[int]] = {}
     for number, needs in enumerate(waiting):

@@ -19,7 +19,7 @@ class Cut:
 
 
 RUNTIME = -1
-"""In the place of a device: the runtime itself takes the decisions of control flow that no device runs."""
+"""The value instead of a device for control flow that no device runs: the runtime takes its decisions."""
 
 
 def assign(model: Model, supported: Sequence[Sequence[bool]]) -> list[int]:
@@ -50,7 +50,7 @@ def partition_model(model: Model, device_of: Sequence[int], alone: Collection[in
 
 
 def _schedule(model: Model, device_of: Sequence[int], alone: Collection[int], current: int) -> list[Cut]:
-    """The partitions where device ``current`` has the first turn."""
+    """The partitions if device ``current`` begins."""
     writer = {index: number for number, operation in enumerate(model.operations) for index in operation.outputs}
     missing = [{writer[index] for index in operation.inputs if index in writer} for operation in model.operations]
     readers: list[list[int]] = [[] for _ in model.operations]

@@ -1,4 +1,4 @@
-"""Executes plans: a single partition straight through, several with intermediate results in the runtime's memory."""
+"""Execute plans: one partition directly, several with intermediate results in the runtime's memory."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _DEVICE_FAILURES = frozenset(
         ResultCode.RESOURCE_EXHAUSTED_PERSISTENT,
     }
 )
-"""Errors that are the device's and not the request's: another device may do better."""
+"""The errors that are the device's fault, not the request's, so another device may succeed."""
 
 
 class BoundPlan(IExecution):
@@ -63,7 +63,7 @@ class BoundPlan(IExecution):
         return _run(self._plan, self._request, options)
 
     def execute_in_burst(self, burst: IBurst | None, options: ExecuteOptions) -> ExecutionResult:
-        """Execute in the burst of the one partition, or without where there are several."""
+        """Execute in the burst of the one partition, or without a burst if there are several."""
         if self._bound is None or burst is None:
             return self.execute(options)
         return self._bound.execute_in_burst(burst, options)
@@ -159,7 +159,7 @@ def _run(plan: ExecutionPlan, request: Request, options: ExecuteOptions) -> Exec
 
 
 def _evaluate(plan: ExecutionPlan, inputs: Sequence[InputArgument], options: ExecuteOptions) -> list[InputArgument]:
-    """Outputs of a plan as inputs of what follows; their memory is made as it is needed."""
+    """The outputs of a plan as inputs of the next one. Their memory is allocated when needed."""
     model = plan.model
     sizes = [type_.size for type_ in model.output_types()]
     while True:
@@ -236,7 +236,7 @@ def _is_wanted(index: int, targets: Targets) -> bool:
 
 
 def _target(index: int, size: int, targets: Targets) -> OutputArgument:
-    """Where a partition's result goes: to the application where it is an output of the model and wanted."""
+    """The target of a partition's result: the application's buffer if the result is a wanted output of the model."""
     return targets[index] if _is_wanted(index, targets) else OutputArgument(np.empty(size, np.uint8))
 
 

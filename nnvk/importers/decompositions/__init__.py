@@ -1,1 +1,1 @@
-"""Short runs of NNAPI operations that operators of several formats become."""
+"""Decompositions of operators of several formats into NNAPI operations."""

@@ -1,4 +1,4 @@
-"""Single elements, and pairs of elements that broadcast."""
+"""Elementwise operations on one tensor, or on two that broadcast."""
 
 from __future__ import annotations
 
@@ -75,19 +75,19 @@ def floor_remainder(c: Emitter, first: Value, second: Value) -> Value:
 
 
 def cosine(c: Emitter, source: Value) -> Value:
-    """The sine, a quarter of the circle on."""
+    """The cosine: the sine of x + pi / 2."""
     return each(c, Op.SIN, with_number(c, Op.ADD, source, math.pi / 2, NONE))
 
 
 def ceiling(c: Emitter, value: Value) -> Value:
-    """The floor, upside down."""
+    """The ceiling: -floor(-x)."""
     for code in (Op.NEG, Op.FLOOR, Op.NEG):
         value = each(c, code, value)
     return value
 
 
 def sign(c: Emitter, source: Value, *, keeps_nan: bool = True) -> Value:
-    """1, 0 or -1, and of NaN itself or 0."""
+    """The sign: 1, 0 or -1. NaN gives NaN or 0."""
     flat = c.reshape(source, (source.size,))
     zero = c.constant(0, OperandType(source.code))
     ones, zeros, minus = (c.filled(number, flat.type, flat.shape) for number in (1, 0, -1))
@@ -98,7 +98,7 @@ def sign(c: Emitter, source: Value, *, keeps_nan: bool = True) -> Value:
 
 
 def round_half_even(c: Emitter, source: Value) -> Value:
-    """The floor, one more past the middle, and in the middle where that makes it even."""
+    """Round to the nearest integer, ties to even."""
     flat = c.reshape(source, (source.size,))
     floor = c.emit(Op.FLOOR, flat, out=flat.type)
     part = c.emit(Op.SUB, flat, floor, NONE, out=flat.type)

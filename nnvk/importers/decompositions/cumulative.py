@@ -1,4 +1,4 @@
-"""Sums and products of the elements up to each one."""
+"""Cumulative sums and products."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def cumulative(
 def cumulative_exactly(
     c: Emitter, code: OperationCode, source: Number, axis: int, *, exclusive: bool = False, reverse: bool = False
 ) -> Number:
-    """`cumulative` of whole numbers of up to 64 bits."""
+    """`cumulative` of integers of up to 64 bits."""
     return _cumulative(c, code, lambda *pair: combined(c, code, *pair), source, axis, exclusive, reverse)
 
 

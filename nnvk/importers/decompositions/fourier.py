@@ -41,7 +41,7 @@ def to_real(c: Emitter, source: Value, length: int) -> Value:
 
 
 def _waves(outs: int, taken: int, length: int) -> tuple[np.ndarray, np.ndarray]:
-    """Cosines and sines [outs, taken]; exactly 0 where they are by their angle."""
+    """The cosines and sines [outs, taken], exactly 0 at the multiples of pi / 2 where they vanish."""
     angles = np.outer(np.arange(outs), np.arange(taken)) % length * (2 * np.pi / length)
     return np.cos(angles).round(12), np.sin(angles).round(12)
 

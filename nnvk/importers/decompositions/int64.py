@@ -1,4 +1,4 @@
-"""Whole numbers of up to 64 bits, exactly: as one TENSOR_INT32 where they provably fit, else as two.
+"""Exact integers of up to 64 bits: one TENSOR_INT32 if they provably fit, otherwise two.
 
 Results of INT64 and UINT32 have the operations of INT32 wherever bounds (`nnvk.importers.bounds`) say that no number
 can leave 32 bits, as with shapes, indices and counts. Others become `Words`, which nnvk's extension computes with.
@@ -43,9 +43,9 @@ class Words:
     low: Value
     high: Value
     bounds: Bounds
-    """Between which numbers they lie."""
+    """The bounds of the numbers."""
     fitting: dict[bool, Value] = field(default_factory=dict)
-    """`narrowed`, which is made once."""
+    """The result of `narrowed`, which is computed once."""
 
     @property
     def shape(self) -> Shape:
@@ -54,7 +54,7 @@ class Words:
 
 
 Number = Value | Words
-"""A tensor of whole numbers."""
+"""A tensor of integers."""
 
 
 Context = TypeVar("Context", bound=Emitter)
@@ -80,7 +80,7 @@ def exactly_or_checked(
 
 
 def constant(c: Emitter, array: np.ndarray) -> Number:
-    """Constant numbers of at most 64 bits with a sign."""
+    """Constant signed numbers of at most 64 bits."""
     known = bounds.of_array(array)
     if within(known, INT32):
         return c.constant(array, I32)
@@ -111,14 +111,14 @@ def _narrowed(c: Emitter, number: Number, least: int) -> Value:
 
 
 def wide(c: Emitter, number: Number) -> Words:
-    """The numbers in two words."""
+    """The numbers as two words."""
     if isinstance(number, Words):
         return number
     return Words(number, _high_word(c, number), number.bounds)
 
 
 def _high_word(c: Emitter, low: Value) -> Value:
-    """0, or -1 below 0."""
+    """The high word that follows from the low word's sign: 0, or -1 for negative numbers."""
     return low.once("high word", lambda: _made_high_word(c, low))
 
 
@@ -130,7 +130,7 @@ def _made_high_word(c: Emitter, low: Value) -> Value:
 
 
 def low(number: Number) -> Value:
-    """The numbers as INT32 has them, which come round."""
+    """The numbers wrapped to INT32."""
     return number.low if isinstance(number, Words) else number
 
 
@@ -141,14 +141,14 @@ def bounded(value: Value, known: Bounds) -> Value:
 
 
 def settled(words: Words) -> Number:
-    """One word where that is enough."""
+    """The numbers as one word if their bounds allow it."""
     if not within(words.bounds, INT32):
         return words
     return bounded(words.low, words.bounds)
 
 
 def unsigned(c: Emitter, number: Number) -> Number:
-    """The numbers as UINT32 has them, which come round."""
+    """The numbers wrapped to UINT32."""
     if within(number.bounds, UINT32):
         return number
     return Words(low(number), c.filled(0, I32, number.shape), UINT32)
@@ -184,19 +184,19 @@ def _paired(c: Emitter, code: Extended, first: Number, second: Number, results: 
 
 
 def _words(number: Number) -> tuple[Value, Value | None]:
-    """Both words; a high one that follows from the low one is none."""
+    """Both words. The high word is None if it follows from the low one."""
     return (number.low, number.high) if isinstance(number, Words) else (number, None)
 
 
 def negated(c: Emitter, number: Number) -> Number:
-    """0 less the numbers."""
+    """The negated numbers."""
     if isinstance(number, Value) and number.bounds[0] > INT32[0]:
         return c.emit(Op.NEG, number, out=I32)
     return combined(c, Op.SUB, c.constant(0, I32), number)
 
 
 def magnitude(c: Emitter, number: Number) -> Number:
-    """The numbers without their sign."""
+    """The absolute values of the numbers."""
     if isinstance(number, Value) and number.bounds[0] > INT32[0]:
         return c.emit(Op.ABS, number, out=I32)
     found = extreme(c, Op.MAXIMUM, number, negated(c, number))
@@ -217,7 +217,7 @@ def power(c: Emitter, base: Number, exponent: int) -> Number:
 
 
 def floor_quotient(c: Emitter, first: Number, second: Number) -> Number:
-    """Quotients that are rounded down."""
+    """The quotients, rounded down."""
     known = bounds.quotient(first.bounds, second.bounds)
     if isinstance(first, Value) and isinstance(second, Value) and within(known, INT32):
         return bounded(c.emit(Op.DIV, first, second, NONE, out=I32), known)
@@ -313,20 +313,20 @@ def extreme(c: Emitter, code: OperationCode, first: Number, second: Number) -> N
 
 
 def from_real(c: Emitter, value: Value) -> Number:
-    """Real numbers of 32 bits without what is behind the point; what INT64 does not have is its lowest number."""
+    """Truncate float32 numbers to INT64. Numbers out of range become the lowest number."""
     low, high = c.emit_many(Extended.FLOAT_TO_INT64, value, outs=[I32, I32])
     return Words(low, high, INT64)
 
 
 def real(c: Emitter, number: Number) -> Value:
-    """The nearest real numbers of 32 bits."""
+    """The numbers rounded to float32."""
     if isinstance(number, Value):
         return c.emit(Op.CAST, number, out=F32)
     return c.emit(Extended.INT64_TO_FLOAT, number.low, number.high, out=F32)
 
 
 def is_true(c: Emitter, number: Number) -> Value:
-    """Whether numbers are not 0."""
+    """A boolean tensor: whether each number is not 0."""
     return compared(c, Op.NOT_EQUAL, number, c.constant(0, I32))
 
 

@@ -1,4 +1,4 @@
-"""Elements in another order, in part, or together with others."""
+"""Operations that move elements: transpositions, slices, gathers and concatenations."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Op = OperationCode
 
 
 def axis_of(axis: int, rank: int, what: str = "the axis") -> int:
-    """An axis that may count from the end, as one from 0."""
+    """Normalise an axis that may count from the end."""
     if not -rank <= axis < rank:
         raise Unmapped(f"{what} must be in [{-rank}, {rank}), got {axis}")
     return axis % rank
@@ -28,14 +28,14 @@ def axis_of(axis: int, rank: int, what: str = "the axis") -> int:
 
 
 def sliced(c: Emitter, source: Value, taken: Sequence[range]) -> Value:
-    """A SLICE, unless all is taken."""
+    """Add a SLICE, unless it takes all elements."""
     if all(axis == range(full) for axis, full in zip(taken, source.shape, strict=True)):
         return source
     return c.keep(Op.SLICE, source, np.array([axis.start for axis in taken]), np.array([len(axis) for axis in taken]))
 
 
 def gathered(c: Emitter, source: Value, axis: int, indices: Value) -> Value:
-    """A GATHER with indices of any rank."""
+    """Add a GATHER with indices of any rank."""
     flat = c.reshape(indices, (indices.size,))
     shape = (*source.shape[:axis], *indices.shape, *source.shape[axis + 1 :])
     return c.reshape(c.emit(Op.GATHER, source, axis, flat, out=source.type), shape)
@@ -101,7 +101,7 @@ def joined_shape(values: Sequence[Value], axis: int) -> Shape:
 
 
 def joined_integers(c: Emitter, values: Sequence[Value], axis: int) -> Value:
-    """A concatenation of integers, which NNAPI does not join: they are packed piece by piece."""
+    """Concatenate integers. NNAPI cannot do this, so they are packed piece by piece."""
     shape = joined_shape(values, axis)
     arrays = [value.array for value in values if value.is_constant]
     if len(arrays) == len(values):
@@ -117,14 +117,14 @@ def joined_integers(c: Emitter, values: Sequence[Value], axis: int) -> Value:
 
 
 def packed(c: Emitter, values: Sequence[Value], axis: int) -> Value:
-    """Tensors of one shape along a new axis."""
+    """Stack tensors of one shape along a new axis."""
     if any(value.shape != values[0].shape for value in values):
         raise Unmapped(f"shapes must agree, got {[list(value.shape) for value in values]}")
     return c.emit(Op.PACK, axis, *values, out=values[0].type)
 
 
 def padded_integers(c: Emitter, value: Value, paddings: np.ndarray, number: int) -> Value:
-    """Integers with a number around them. NNAPI pads none: they are picked, and replaced where they are padding."""
+    """Pad integers with a number. NNAPI cannot pad them, so elements are gathered, and padding is then replaced."""
     places = np.pad(np.arange(value.size).reshape(value.shape), paddings)
     is_there = np.pad(np.ones(value.shape, np.bool_), paddings)
     return chosen(c, c.constant(is_there, BOOL8), flat_picked(c, value, places), c.constant(number, I32))

@@ -1,4 +1,4 @@
-"""Axes folded into one element, of numbers of any kind."""
+"""Reductions of tensors of any type."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ _PAIRS = {
     Op.REDUCE_PROD: (Op.MUL, (NONE,)),
     Op.REDUCE_SUM: (Op.ADD, (NONE,)),
 }
-"""Operations that reduce whole numbers pair by pair: NNAPI reduces real ones only."""
+"""The operations that reduce integers pair by pair, because NNAPI only reduces floats."""
 _TRUTH = {Op.REDUCE_MAX: Op.REDUCE_ANY, Op.REDUCE_MIN: Op.REDUCE_ALL}
 
 
 def folded(c: Emitter, code: Op, value: Value, axes: list[int]) -> Value:
-    """A reduction that keeps the axes, of size 1."""
+    """Add a reduction that keeps its axes with size 1."""
     if not axes:
         return value
     if value.code is I32.code:
@@ -54,7 +54,7 @@ def folded_exactly(c: Emitter, code: Op, number: Number, axes: list[int]) -> Num
 
 
 def _of_integers(c: Emitter, code: Op, value: Value, axes: list[int]) -> Value:
-    """Numbers of INT32, which come round."""
+    """Reduce INT32 numbers, which wrap."""
     if code is Op.MEAN:
         total = _of_integers(c, Op.REDUCE_SUM, value, axes)
         return truncated_quotient(c, total, c.constant(_count(value, total), I32))
@@ -70,12 +70,12 @@ def _of_integers(c: Emitter, code: Op, value: Value, axes: list[int]) -> Value:
 
 
 def _count(source: Number, total: Number) -> int:
-    """How many elements were folded into each one."""
+    """The number of elements that were reduced to each result."""
     return math.prod(source.shape) // math.prod(total.shape)
 
 
 def _by_halves(c: Emitter, join: Callable[[Number, Number], Number], number: Number, axes: list[int]) -> Number:
-    """Halves of an axis with each other, until one element is left."""
+    """Combine the two halves of an axis until one element is left."""
 
     def part(source: Number, taken: range) -> Number:
         ends = range(source.shape[0]), range(source.shape[2])

@@ -20,7 +20,7 @@ from nnvk.importers.ports import ImportedModel
 from nnvk.runtime.inputs import as_array
 
 _KEPT = 8
-"""Sets of values that models are kept for."""
+"""The most sets of values that compiled models are kept for."""
 
 
 class PreparedModel(BackendRep):

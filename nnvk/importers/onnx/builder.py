@@ -31,7 +31,7 @@ from nnvk.importers.recovery import Damage
 from nnvk.types.codes import OperationCode
 
 _MAX_DEPTH = 24
-"""How deep graphs and functions may be nested."""
+"""The most graphs and functions nested in each other."""
 NODE_COST = 4 * PART_COST
 """The cost of a node, charged each time that a loop is unrolled: most of it is time."""
 DAMAGE = Damage(
@@ -208,7 +208,7 @@ class Builder:
 
 
 def made_of(scope: Scope, names: Iterable[str]) -> frozenset[str]:
-    """The tensors that these are made of, and they themselves."""
+    """The tensors, and all tensors that they are computed from."""
     found: set[str] = set()
     pending = list(names)
     while pending:
@@ -234,7 +234,7 @@ def _without(proto: NodeProto, absent: set[str]) -> NodeProto:
 
 
 class _Around:
-    """The questions that a mapper may ask of the graph that its node is in."""
+    """The interface to the graph of a node that its mapper may use."""
 
     def __init__(self, builder: Builder, scope: Scope, node: Node, versions: Mapping[str, int]) -> None:
         self._builder = builder

@@ -23,7 +23,7 @@ from nnvk.types.extension import ExtendedOperationCode
 from nnvk.types.operand import Shape
 
 _MOST_NUMBERS = 4096
-"""Numbers of a parameter that has some for each axis, or for each part."""
+"""The most numbers of a parameter with some for each axis, or for each part."""
 
 
 class NotConstant(Unmapped):
@@ -123,7 +123,7 @@ class Context(Emitter):
         return self.real(value) if tensor.dtype.kind == "f" else value.once("whole", lambda: self._whole(value))
 
     def _whole(self, value: Value) -> Value:
-        """The levels of a quantised tensor as whole numbers."""
+        """The levels of a quantised tensor as integers."""
         levels = with_number(self, OperationCode.MUL, self.real(value), 1 / value.type.scale, NONE)
         shifted = with_number(self, OperationCode.ADD, levels, value.type.zero_point + 0.5, NONE)
         return self.emit(OperationCode.CAST, self.emit(OperationCode.FLOOR, shifted, out=F32), out=I32)
@@ -187,7 +187,7 @@ class Context(Emitter):
         return tensor.words is not None
 
     def exact(self, tensor: Tensor) -> Number:
-        """Whole numbers of up to 64 bits."""
+        """Integers of up to 64 bits."""
         if self.needs_words(tensor):
             assert tensor.words is not None
             return tensor.words
@@ -244,7 +244,7 @@ class Context(Emitter):
         return value.once("half", lambda: self.emit(OperationCode.CAST, value, out=F16))
 
     def rounded(self, value: Value) -> Value:
-        """FLOAT32 rounded to what FLOAT16 has."""
+        """FLOAT32 numbers rounded to the precision of FLOAT16."""
         return self.widened(self.halved(value))
 
     def cast(self, value: Value, dtype: np.dtype) -> Value:
@@ -259,7 +259,7 @@ class Context(Emitter):
         return self.wrapped(value, dtype)
 
     def scaled(self, levels: Value, scale: float, zero_point: int) -> Value:
-        """Real numbers of levels that are real numbers themselves."""
+        """Dequantise levels that are stored as real numbers."""
         less = with_number(self, OperationCode.ADD, levels, -zero_point, NONE) if zero_point else levels
         return with_number(self, OperationCode.MUL, less, scale, NONE)
 

@@ -1,4 +1,4 @@
-"""The inputs of a model as its file declares them, and in which levels those of 8 bits come."""
+"""The inputs of a model as its file declares them, and the quantisation of 8-bit inputs."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def resized(edges: Sequence[Edge], shapes: Shapes) -> list[Edge]:
 
 
 def input_types(edges: Sequence[Edge], scope: Scope, constants: Mapping[str, np.ndarray]) -> dict[str, OperandType]:
-    """The levels that inputs of 8 bits come in, where an operator behind them says so with ``constants``."""
+    """The quantisation of 8-bit inputs, if an operator that reads them says it with ``constants``."""
     types = {}
     for edge in edges:
         if edge.dtype.kind not in "iu" or edge.dtype.itemsize != 1:

@@ -147,22 +147,22 @@ _MULTIPLYING = frozenset(
 _SOURCES = frozenset({"Constant"})
 """Operators without inputs."""
 _LARGEST = 1 << 24
-"""Elements that a node's outputs may have, to be computed here."""
+"""The most elements of a node's outputs that are computed here."""
 _LARGEST_ELEMENT = 8
-"""Bytes."""
+"""The most bytes of a node's outputs that are computed here."""
 _NODE_WORK = 1 << 13
-"""The reference takes as long for a node of few elements as for so many elements."""
+"""The cost of a node in the reference, in elements."""
 _PASSES_OF_WINDOWS = 4
-"""A window's formula goes through so many arrays of 64-bit floats."""
+"""The number of float64 arrays in the formula of a window."""
 _PASSES: Mapping[str, int] = {
     **dict.fromkeys(("GatherElements", "GatherND", "ScatterElements", "ScatterND"), 64),  # loops in Python
     **dict.fromkeys(("TopK", "Unique"), 16),
 }
-"""An element takes so many times longer with an operator than with most."""
+"""The cost of an element by operator, relative to most operators."""
 _PICKING = frozenset({"Gather", "GatherElements", "GatherND", "Shape", "Size", "Slice"})
-"""Operators that don't go through all of their first input."""
-_EINSUM_STEPS = 8
-"""Steps of an Einsum that take as long as an element."""
+"""The operators that do not read all of their first input."""
+_EINSUM_MULTIPLICATIONS = 8
+"""The multiplications of an Einsum that cost as much as an element."""
 _DAMAGED = (ValueError, TypeError, IndexError, KeyError, RuntimeError, ArithmeticError, AttributeError)
 """Exceptions of the reference for inputs that an operator does not take."""
 
@@ -212,7 +212,7 @@ def _check(node: Node, arrays: Sequence[np.ndarray]) -> None:
 
 
 def _most(op_type: str, arrays: Sequence[np.ndarray]) -> int | None:
-    """How many elements the outputs have at most; None for operators that are not computed here."""
+    """The most elements of the outputs, or None for operators that are not computed here."""
     if op_type in _SIZES:
         return _SIZES[op_type](arrays)
     if op_type in _BROADCASTING:
@@ -264,9 +264,9 @@ def folded(node: Node, inputs: Sequence[Tensor | None], budget: Budget) -> list[
         return None
     budget.check(max(most, 0) * _LARGEST_ELEMENT)
     passes = _PASSES.get(node.op_type, 1)
-    steps = most // _EINSUM_STEPS if node.op_type == "Einsum" else 0
+    einsum = most // _EINSUM_MULTIPLICATIONS if node.op_type == "Einsum" else 0
     walked = arrays[1:] if node.op_type in _PICKING else arrays
-    budget.work(_NODE_WORK + steps + passes * sum(array.size for array in walked))
+    budget.work(_NODE_WORK + einsum + passes * sum(array.size for array in walked))
     proto = type(node.proto)()
     proto.CopyFrom(node.proto)
     del proto.attribute[:]

@@ -1,4 +1,4 @@
-"""Operators that are made of others: functions of the model, and those whose definition in ONNX has a body."""
+"""Operators that consist of others: functions of the model, and operators with a body in their definition."""
 
 from __future__ import annotations
 

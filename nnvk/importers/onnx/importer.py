@@ -1,4 +1,4 @@
-"""From a file's graph to a finished model, and what of it can't be mapped."""
+"""Convert a file's graph to a finished model, or list what cannot be mapped."""
 
 from __future__ import annotations
 

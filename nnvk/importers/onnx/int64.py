@@ -119,7 +119,7 @@ _MOST_POWER = 64
 
 @_rule("Pow")
 def _power(c: Context) -> Tensor | None:
-    """Powers of whole numbers that are whole themselves."""
+    """Integer powers of integers, if the results are integers."""
     if not _is_wide(c):
         return None
     exponent, shape = c.tensor(1).known_array, _shape(c, 0, 1)

@@ -1,4 +1,4 @@
-"""An operator's options as TensorFlow Lite's kernels have them: C structures, in place of the file's tables."""
+"""The options of operators in TensorFlow Lite's C structures, instead of the file's tables."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Layout:
     """The structure that stands for a table of options, up to the last field that a mapper reads."""
 
     operators: str
-    """Names of the operators that have it."""
+    """The names of the operators with this structure."""
     fields: Sequence[tuple[str, str]]
     """The accessor of the table, and the kind of field."""
 
@@ -42,7 +42,7 @@ class Layout:
 
     @property
     def size(self) -> int:
-        """Bytes."""
+        """The size in bytes."""
         return struct.calcsize(self.format)
 
 
@@ -109,7 +109,7 @@ SIZES = {
     for layout in LAYOUTS.values()
     for operator in layout.operators.split()
 }
-"""Bytes that are read of the structure of a builtin, by its number."""
+"""The bytes to read of the structure of a builtin, by its number."""
 
 
 class Options:

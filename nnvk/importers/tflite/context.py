@@ -39,9 +39,9 @@ _MOVING = frozenset(
     {"DEQUANTIZE", "EXPAND_DIMS", "QUANTIZE", "RESHAPE", "SLICE", "SQUEEZE", "STRIDED_SLICE", "TRANSPOSE"}
 )
 _JOINING = frozenset({"CONCATENATION", "PACK"})
-"""Operators that give elements of their first input, or of all, and no others."""
+"""The operators with outputs that only have elements of their inputs."""
 _MOST_NUMBERS = 64
-"""Numbers of a parameter that has some for each axis."""
+"""The most numbers of a parameter with some for each axis."""
 
 
 class Context(Emitter):
@@ -65,10 +65,10 @@ class Context(Emitter):
         super().__init__(graph)
         self.operator = operator
         self.is_real = is_real
-        """Whether it is computed as real numbers where the file has INT16."""
+        """Whether the operator computes in real numbers although the file has INT16."""
         self.inputs = inputs
         self.words = words
-        """The numbers of 64 bits that each input is a check of."""
+        """The 64-bit numbers of inputs that are checked to fit into 32 bits."""
         self.extents = extents
         """The dynamic extent of each input, where it has one."""
         self.gives: dict[int, DynamicExtent] = {}
@@ -105,7 +105,7 @@ class Context(Emitter):
         return self.words[position] or value
 
     def with_inputs(self, inputs: Sequence[Value | None]) -> Context:
-        """The operator with other inputs."""
+        """A context of the operator with other inputs."""
         other = copy(self)
         other.inputs, other.words = inputs, [None] * len(inputs)
         return other

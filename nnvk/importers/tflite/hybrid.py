@@ -1,4 +1,4 @@
-"""Weights of 8 bits under real activations, which TFLite's hybrid kernels multiply as integers.
+"""Hybrid kernels: 8-bit weights with float activations, which TFLite multiplies as integers.
 
 NNAPI has no such kernels. Weights become real numbers at import. The kernels also round activations to 8 bits
 on the way, with a scale for each batch or row that depends on the data; operations that do the same are put
@@ -19,19 +19,21 @@ from nnvk.importers.tflite.context import Context
 Op = OperationCode
 
 _LEVELS = OperandType(OperandCode.TENSOR_QUANT8_ASYMM_SIGNED, scale=1.0)
-"""Levels of 1: QUANTIZE to it rounds to whole numbers from -128 to 127, halves away from zero."""
+"""A type of scale 1: QUANTIZE to it rounds to integers from -128 to 127, halves away from zero."""
 _SMALLEST = 1e-30
-"""Ranges are taken to be at least this wide: zeros stay zeros."""
+"""The least range of activations, so that zeros stay zeros."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rounding:
-    """How a kernel rounds activations."""
+    """The rounding of a kernel's activations."""
 
     axes: tuple[int, ...]
-    """The axes that one scale is for; the others have a scale for each index."""
+    """The axes that share a scale. The others have a scale for each index."""
     asymmetric: bool
-    """Whether levels go from the smallest to the largest element, and not as far below 0 as above."""
+    """Whether the levels cover the range from the smallest to the largest element, instead of a range symmetric about
+    0.
+    """
 
 
 def is_hybrid(source: Value, weights: Value) -> bool:
@@ -77,12 +79,12 @@ def _two(c: Context, code: OperationCode, first: Value, second: Value) -> Value:
 
 
 def _whole(c: Context, value: Value) -> Value:
-    """Rounded to whole numbers from -128 to 127."""
+    """Round to integers from -128 to 127."""
     return c.emit(Op.DEQUANTIZE, c.emit(Op.QUANTIZE, value, out=_LEVELS), out=F32)
 
 
 def _symmetric(c: Context, source: Value, axes: np.ndarray) -> Value:
-    """127 levels to the element furthest from 0."""
+    """Round symmetrically: the element of largest magnitude becomes level 127 or -127."""
     furthest = c.emit(Op.REDUCE_MAX, c.emit(Op.ABS, source, out=F32), axes, True, out=F32)
     extent = _two(c, Op.MAXIMUM, furthest, _scalar(c, _SMALLEST))
     levels = _whole(c, _two(c, Op.MUL, source, _two(c, Op.DIV, _scalar(c, 127.0), extent)))
@@ -90,7 +92,7 @@ def _symmetric(c: Context, source: Value, axes: np.ndarray) -> Value:
 
 
 def _asymmetric(c: Context, source: Value, axes: np.ndarray) -> Value:
-    """255 levels from the smallest to the largest element, one of which is 0."""
+    """Round asymmetrically: 256 levels cover the range of the elements, and one of them is 0."""
     zero = _scalar(c, 0.0)
     high = _two(c, Op.MAXIMUM, c.emit(Op.REDUCE_MAX, source, axes, True, out=F32), zero)
     low = _two(c, Op.MINIMUM, c.emit(Op.REDUCE_MIN, source, axes, True, out=F32), zero)

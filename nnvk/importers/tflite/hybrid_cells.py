@@ -31,12 +31,12 @@ class RnnCell:
     """The plain cell. Its state is its output."""
 
     weights: Value
-    """The weights of all inputs, side by side."""
+    """The concatenated weights of all inputs."""
     recurrent: Value
     bias: Value
     activation: int
     asymmetric: bool
-    """How activations are rounded: see `Rounding`."""
+    """The rounding of activations; see `Rounding`."""
 
     def time_step(self, c: Context, sources: Sequence[Value], states: Sequence[Value]) -> tuple[Value, list[Value]]:
         """The output of a time step and the new states, from rounded inputs [batches, size] and the previous states."""
@@ -51,10 +51,10 @@ class LstmCell:
     """The full LSTM. Its states are the output state and the cell state."""
 
     weights: Sequence[Value | None]
-    """The 17 of NNAPI's operation, without the projection's."""
+    """The 17 weights of NNAPI's operation, without the projection's."""
     norms: Sequence[Value | None]
     projection: tuple[Value, Value] | None
-    """Weights and bias."""
+    """The weights and the bias of the projection."""
     activation: int
     cell_clip: float
     projection_clip: float
@@ -150,5 +150,5 @@ def sequence(
 
 
 def joined(c: Context, values: Sequence[Value]) -> Value:
-    """Matrices side by side."""
+    """Concatenate matrices along their columns."""
     return values[0] if len(values) == 1 else c.emit(Op.CONCATENATION, *values, 1, out=F32)

@@ -1,4 +1,4 @@
-"""Inputs in other shapes than the file's: what that leaves open behind them."""
+"""Inputs with other shapes than the file's, and the sizes that become unknown."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ class Level:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Sparsity:
-    """How a constant is stored."""
+    """The storage of a sparse constant."""
 
     order: tuple[int, ...]
     """The dimension of each level: of the tensor, or behind these, of a block."""
@@ -68,7 +68,7 @@ def densified(values: np.ndarray, shape: Shape, sparsity: Sparsity) -> np.ndarra
 
 
 def _strides(shape: Shape, sparsity: Sparsity) -> Sequence[tuple[int, int]]:
-    """For each level, how far apart its indices are in the dense constant, and how many it has."""
+    """The stride in the dense constant, and the number of indices, of each level."""
     rank = len(shape)
     order, blocks, levels = sparsity.order, sparsity.blocks, sparsity.levels
     if sorted(order) != list(range(rank + len(blocks))) or len(levels) != len(order):

@@ -1,4 +1,4 @@
-"""Operators on single quantised elements, as TFLite computes them: the result of each level, for TABLE_LOOKUP.
+"""Tables for TABLE_LOOKUP with TFLite's result of an elementwise operator for each level.
 
 TFLite has tables for some of them, of 16-bit levels with interpolation, and rescales integers in others. All of that is
 done here, once for each level that an input can have.
@@ -35,17 +35,17 @@ def are_bytes(*types: OperandType) -> bool:
 
 
 def are_quantised(*types: OperandType) -> bool:
-    """Whether elements of all types are 8-bit levels or 16."""
+    """Whether elements of all types are 8-bit or 16-bit levels."""
     return {type_.code for type_ in types} <= {*_BYTES, _WIDE}
 
 
 def has_table(source: OperandType, out: OperandType) -> bool:
-    """Whether a table can take levels of one type to levels of another: both have 8 bits, or 16."""
+    """Whether a table can map levels of one type to the other: both have 8 bits, or both 16."""
     return {source.code, out.code} <= _BYTES or source.code is out.code is _WIDE
 
 
 def look_up(c: Context, source: Value, out: OperandType, levels: Callable[[np.ndarray], np.ndarray]) -> Value:
-    """A TABLE_LOOKUP. ``levels`` gives the results of levels, int64; they saturate."""
+    """Add a TABLE_LOOKUP. ``levels`` computes the results of levels, int64, which saturate."""
     dtype, out = source.type.dtype, out.with_dimensions(())
     entries = 1 << 8 * dtype.itemsize
 
@@ -62,7 +62,7 @@ def look_up(c: Context, source: Value, out: OperandType, levels: Callable[[np.nd
 
 
 def real_function(source: OperandType, out: OperandType, function: Function) -> Callable[[np.ndarray], np.ndarray]:
-    """Levels by a function of real numbers: exact for 8 bits, of 16 bits by a table with interpolation."""
+    """Apply a function of real numbers: exact for 8-bit levels, interpolated in a table for 16-bit levels."""
     scale, out_scale = np.float32(source.scale), np.float32(out.scale)
 
     def each(levels: np.ndarray) -> np.ndarray:
@@ -91,13 +91,13 @@ _HALF, _ONE = np.float32(0.5), np.float32(1)
 
 
 def logarithm(out: OperandType) -> Function:
-    """The natural logarithm, and of what has none the lowest number of the output."""
+    """The natural logarithm. Numbers without one give the lowest number of the output."""
     lowest = np.float32(limits(out.code)[0] - out.zero_point) * np.float32(out.scale)
     return lambda x: np.where(x > 0, _logarithm(x), lowest)
 
 
 def inverse_root(out: OperandType) -> Function:
-    """1 / sqrt(x), and of what has none the highest number of the output."""
+    """1 / sqrt(x). Numbers without one give the highest number of the output."""
     highest = np.float32(limits(out.code)[1] - out.zero_point) * np.float32(out.scale)
     return lambda x: np.where(x > 0, _ONE / np.sqrt(x), highest)
 
@@ -156,7 +156,7 @@ def rescaled(
 
 
 def requantized(c: Context, source: Value, out: OperandType) -> Value:
-    """Levels of 8 or 16 bits in another quantisation, of 8 or 16 bits."""
+    """Requantise 8-bit or 16-bit levels to 8-bit or 16-bit levels."""
     if source.code is out.code and same_quantisation(source.type, out):
         return source
     ratio = _double_ratio(source.type, out)
@@ -173,7 +173,7 @@ def _wide(type_: OperandType) -> OperandType:
 
 
 def _widened(c: Context, value: Value) -> Value:
-    """The same numbers in 16 bits."""
+    """Convert 8-bit levels to the same numbers in 16 bits."""
     return c.quantized(value, _wide(value.type))
 
 

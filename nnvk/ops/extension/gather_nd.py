@@ -18,7 +18,7 @@ from nnvk.types.operand import Shape
 
 
 def split_shape(call: Call) -> tuple[Shape, Shape, Shape]:
-    """The input's shape in three: axes of batches, axes that the indices name, and those of a slice."""
+    """The input's shape in three parts: the batch axes, the axes that the indices name, and the axes of a slice."""
     shape, batch = call.input.shape, call.batch_dims
     end = batch + call.indices.shape[-1]
     return shape[:batch], shape[batch:end], shape[end:]

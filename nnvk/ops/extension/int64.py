@@ -39,14 +39,14 @@ _LOWEST = np.iinfo(np.int64).min
 
 
 def joined(low: np.ndarray, high: np.ndarray | None) -> np.ndarray:
-    """The numbers, int64, of two words each."""
+    """Combine low and high words to numbers, int64."""
     if high is None:
         return low.astype(np.int64)
     return (high.astype(np.int64) << 32) | np.ascontiguousarray(low).view(np.uint32).astype(np.int64)
 
 
 def parted(numbers: np.ndarray) -> list[np.ndarray]:
-    """The low words and the high ones, int32, of numbers of int64."""
+    """Split numbers, int64, into low and high words, int32."""
     return [numbers.astype(np.uint32).view(np.int32), (numbers >> 32).astype(np.int32)]
 
 
@@ -161,7 +161,7 @@ define(
 
 
 def assertion(call: Call) -> str:
-    """The assertion of INT64_TO_INT32: the number goes in as one before 2^32 and a rest of 32 bits with a sign."""
+    """The assertion of INT64_TO_INT32. It shows the number as a multiple of 2^32 and a signed 32-bit rest."""
     least = 0 if call.is_unsigned else _INT32.min
     return f"a number must be in [{least}, {_INT32.max}], got {{}} * 2^32 + {{}}"
 

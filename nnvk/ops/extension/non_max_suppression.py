@@ -1,4 +1,4 @@
-"""NON_MAX_SUPPRESSION: which boxes are picked, the best of each class first, and not those that overlap one before."""
+"""NON_MAX_SUPPRESSION: pick the best boxes of each class that do not overlap an earlier pick."""
 
 from __future__ import annotations
 
@@ -32,10 +32,11 @@ class Rule(IntEnum):
     """The rule by which an overlap suppresses a box. The overlap of a box without area is 0."""
 
     AT_LEAST = 0
-    """The threshold and above, as in TensorFlow Lite. A box that does not overlap itself that much is picked again and
-    again, as often as there are candidates, as it is there."""
+    """An overlap of at least the threshold suppresses a box, as in TensorFlow Lite. A box that does not overlap itself
+    that much is picked again and again, as often as there are candidates, as it is there.
+    """
     ABOVE = 1
-    """Above the threshold, as in ONNX."""
+    """An overlap above the threshold suppresses a box, as in ONNX."""
 
 
 def rule_of(call: Call) -> Rule:
@@ -88,7 +89,7 @@ def _overlaps(box: np.ndarray, boxes: np.ndarray) -> np.ndarray:
 
 
 def _picked(call: Call, boxes: np.ndarray, scores: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Numbers of the boxes that are picked of one class, and their scores."""
+    """The indexes of the boxes that are picked of one class, and their scores."""
     left: np.ndarray = np.arange(len(scores))
     if call.score_threshold is not None:
         left = left[scores > call.score_threshold.data]

@@ -23,7 +23,7 @@ def assertion(sizes: Sequence[int], first: int) -> str:
 
 
 def depth_of(indices: Tensor, rank: int) -> int:
-    """How many axes each row of indices names; BAD_DATA unless there are 1 to ``rank``."""
+    """The number of axes that each row of indices names. BAD_DATA unless it is 1 to ``rank``."""
     depth = indices.shape[-1] if indices.shape else 0
     if not 1 <= depth <= rank:
         raise bad_data(f"the last dimension of indices must be 1 to {rank}, got shape {list(indices.shape)}")
@@ -55,5 +55,5 @@ def flat_places(indices: np.ndarray, sizes: Sequence[int], batches: int = 1) -> 
 
 
 def strides_of(sizes: Sequence[int]) -> Shape:
-    """From one index of each axis to the next, where all are one axis."""
+    """The stride of each axis if all axes are flattened to one."""
     return tuple(math.prod(sizes[axis + 1 :]) for axis in range(len(sizes)))

@@ -19,7 +19,7 @@ from nnvk.types.extension import ExtendedOperationCode
 from nnvk.types.operand import Shape
 
 MOST_POINTS = 1 << 14
-"""Sampling points of an element of the output."""
+"""The most sampling points of an element of the output."""
 TOO_MANY = f"an element of the output may have {MOST_POINTS} sampling points at most, region {{}} has more"
 
 _Neighbours = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
@@ -38,7 +38,7 @@ def _infer(call: Call) -> list[Shape]:
 
 
 def _points(start: np.ndarray, extent: np.ndarray, bins: int, ratio: int) -> tuple[np.ndarray, np.ndarray]:
-    """Points of a bin along an axis, of each region, and where they are: [regions, bins, points]."""
+    """The number of sampling points of a bin along an axis, by region, and their places [regions, bins, points]."""
     pitch = extent / np.float32(bins)
     counts = np.full(len(pitch), ratio) if ratio else np.where(pitch > 0, np.ceil(pitch), 0)
     counts = np.minimum(counts, MOST_POINTS + 1).astype(np.int64)
@@ -49,7 +49,7 @@ def _points(start: np.ndarray, extent: np.ndarray, bins: int, ratio: int) -> tup
 
 
 def _neighbours(points: np.ndarray, size: int) -> _Neighbours:
-    """The elements on both sides of points, the second's share, and whether the points lie on the map."""
+    """The elements on both sides of each point, the weight of the second one, and whether the point lies on the map."""
     inside = (points >= -1) & (points <= size)
     place = np.where(inside, np.clip(points, 0, size - 1), 0)
     below = np.floor(place).astype(np.int64)

@@ -1,4 +1,4 @@
-"""SCATTER_ND: slices put into a tensor, or combined with what is there, at indices of several of its first axes."""
+"""SCATTER_ND: write slices to a tensor, or combine them with its slices, at indices into its first axes."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from nnvk.types.operand import Shape
 
 
 class Reduction(IntEnum):
-    """How an update and the element in its place become one, in the order of the updates."""
+    """The function that combines an update with the element at its place. Updates are applied in order."""
 
     NONE = 0
-    """The update."""
+    """The update replaces the element."""
     ADD = 1
     MUL = 2
     MAX = 3
@@ -40,7 +40,7 @@ _AT: dict[Reduction, Callable[..., None]] = {
 
 
 def reduction_of(call: Call) -> Reduction:
-    """How updates are combined: of the overload without an input, added up."""
+    """The way in which updates are combined. The overload without an input adds them up."""
     if not call.has("reduction"):
         return Reduction.ADD
     try:

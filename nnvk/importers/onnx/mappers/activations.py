@@ -22,12 +22,12 @@ Op = OperationCode
 
 @operator("LeakyRelu")
 def leaky_relu(c: Context) -> Value:
-    """A PRELU with one slope for all."""
+    """Map LeakyRelu to PRELU with one slope."""
     return leaky_relu_of(c, c.real_number(), c.node.real("alpha", 0.01))
 
 
 def leaky_relu_of(c: Context, x: Value, alpha: float) -> Value:
-    """``alpha`` times what is below 0."""
+    """Multiply negative numbers by ``alpha``."""
     return c.emit(Op.PRELU, x, scalar(c, alpha, x), out=x.type)
 
 
@@ -49,14 +49,14 @@ def elu(c: Context) -> Value:
 
 @operator("Selu")
 def selu(c: Context) -> Value:
-    """An ELU that is scaled."""
+    """Map Selu to a scaled ELU."""
     alpha, gamma = c.node.real("alpha", 1.6732632423543772), c.node.real("gamma", 1.0507009873554805)
     return with_number(c, Op.MUL, each(c, Op.ELU, c.real_number(), alpha), gamma, NONE)
 
 
 @operator("Celu")
 def celu(c: Context) -> Value:
-    """An ELU of x / alpha, times alpha."""
+    """Map Celu to alpha * ELU(x / alpha)."""
     value, alpha = c.real_number(), c.node.real("alpha", 1.0)
     if not alpha:
         raise Unmapped("attribute 'alpha' must not be 0")
@@ -65,7 +65,7 @@ def celu(c: Context) -> Value:
 
 @operator("ThresholdedRelu")
 def thresholded_relu(c: Context) -> Value:
-    """Zero up to alpha."""
+    """Map ThresholdedRelu: numbers up to alpha become 0."""
     return thresholded_relu_of(c, c.real_number(), c.node.real("alpha", 1.0))
 
 
@@ -76,7 +76,7 @@ def thresholded_relu_of(c: Context, x: Value, alpha: float) -> Value:
 
 @operator("Shrink")
 def shrink(c: Context) -> Value:
-    """Zero between -lambd and lambd, and nearer to it by ``bias`` beyond."""
+    """Map Shrink: numbers between -lambd and lambd become 0, and others move towards 0 by ``bias``."""
     value, dtype = c.number(), c.tensor().dtype
     if dtype.kind != "f":
         value = c.cast(value, np.dtype(np.float32))
@@ -129,12 +129,12 @@ def swish(c: Context) -> Value:
 
 @operator("HardSigmoid")
 def hard_sigmoid(c: Context) -> Value:
-    """A hard_sigmoid_of line between 0 and 1."""
+    """Map HardSigmoid: alpha * x + beta, clipped to [0, 1]."""
     return hard_sigmoid_of(c, c.real_number(), c.node.real("alpha", 0.2), c.node.real("beta", 0.5))
 
 
 def hard_sigmoid_of(c: Context, x: Value, alpha: float, beta: float) -> Value:
-    """Alpha x + beta, between 0 and 1."""
+    """Compute alpha * x + beta, clipped to [0, 1]."""
     line = with_number(c, Op.ADD, with_number(c, Op.MUL, x, alpha, NONE), beta, NONE)
     return with_number(c, Op.MAXIMUM, with_number(c, Op.MINIMUM, line, 1.0), 0.0)
 
@@ -165,7 +165,7 @@ _SINGLE_AXIS = 13
 
 @operator(*_SOFT)
 def softmax(c: Context) -> Value:
-    """The axis becomes the last of a matrix where it is, and one of three in the middle else."""
+    """Reshape to a matrix if the axis is the last one, otherwise to three axes with it in the middle."""
     value = c.real_number()
     rank = c.tensor().rank
     axis = axis_of(c.node.integer("axis", -1 if c.node.version >= _SINGLE_AXIS else 1), max(rank, 1))
@@ -180,7 +180,7 @@ def softmax(c: Context) -> Value:
 
 @operator("Hardmax")
 def hardmax(c: Context) -> Value:
-    """1 where the first of the largest elements is."""
+    """Map Hardmax: 1 at the first of the largest elements, otherwise 0."""
     value = c.real_number()
     rank = len(value.shape)
     axis = axis_of(c.node.integer("axis", -1 if c.node.version >= _SINGLE_AXIS else 1), rank)
@@ -200,6 +200,6 @@ def hardmax(c: Context) -> Value:
 
 @operator("com.microsoft.BiasGelu")
 def bias_gelu(c: Context) -> Tensor:
-    """The GELU of a sum."""
+    """Map BiasGelu: the GELU of a sum."""
     first, second = c.real_number(0), c.real_number(1)
     return c.give(decompositions.gelu(c, c.emit(Op.ADD, first, second, NONE, out=first.type), approximate=False))

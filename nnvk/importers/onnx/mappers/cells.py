@@ -57,7 +57,7 @@ class Activation:
     beta: float
 
     def of(self, c: Context, x: Value) -> Value:
-        """Its result."""
+        """The result of the activation."""
         return _FUNCTIONS[self.name][2](c, x, self.alpha, self.beta)
 
 
@@ -85,17 +85,17 @@ class Cell:
         self.gates = gates
         self.type = OperandType(self.x.code)
         self.clip = c.node.real("clip", 0.0)
-        """Activations take numbers up to this, unless it is 0."""
+        """The clip threshold of the activations' inputs; 0 for none."""
         self.lengths = self._lengths()
         self.activations = self._activations(defaults)
-        """Those of each direction."""
+        """The activations of each direction."""
 
     def _check(self, position: int, shape: tuple[int, ...]) -> None:
         if self.c.tensor(position).shape != shape:
             raise Unmapped(f"input {position} must have shape {list(shape)}, got {list(self.c.tensor(position).shape)}")
 
     def _lengths(self) -> Tensor | None:
-        """How long each sequence is, None where all are as long as the input."""
+        """The length of each sequence, or None if all are as long as the input."""
         lengths = self.c.optional(4)
         if lengths is None:
             return None

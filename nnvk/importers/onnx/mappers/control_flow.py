@@ -16,7 +16,7 @@ _MOST_TURNS = 1024
 
 @operator("If")
 def if_(c: Context) -> list[Tensor]:
-    """Where the condition is known, its branch is part of this graph; else NNAPI's IF decides when the model runs."""
+    """Map If. If the condition is known, its branch becomes part of this graph, otherwise of NNAPI's IF."""
     then, other = c.node.graph("then_branch"), c.node.graph("else_branch")
     condition = c.tensor()
     if condition.size != 1 or condition.dtype != np.bool_:
@@ -28,7 +28,7 @@ def if_(c: Context) -> list[Tensor]:
 
 @operator("Loop")
 def loop(c: Context) -> list[Tensor]:
-    """Unrolled: how often it turns must be known, and the condition be a constant as long as it does."""
+    """Map Loop by unrolling. The trip count must be known, and the condition must be constant in every iteration."""
     body = c.node.graph("body")
     count = _MOST_TURNS + 1
     if c.has(0):
@@ -53,7 +53,7 @@ def loop(c: Context) -> list[Tensor]:
 
 @operator("Scan")
 def scan(c: Context) -> list[Tensor]:
-    """Unrolled, along each input's axis."""
+    """Map Scan by unrolling, along each input's axis."""
     body, count = c.node.graph("body"), c.node.integer("num_scan_inputs", 0)
     if c.node.version < 9:
         raise Unmapped("the oldest form of this operator, with batches, is unknown here")
@@ -96,7 +96,7 @@ def _taken(c: Context, tensor: Tensor, axis: int, place: int) -> Tensor:
 
 
 def _stacked(c: Context, rows: list[Tensor], axis: int) -> Tensor:
-    """The results of each turn, along a new axis."""
+    """The results of the iterations, along a new axis."""
     if not rows:
         raise Unmapped("a loop without turns gives nothing")
     axis %= rows[0].rank + 1

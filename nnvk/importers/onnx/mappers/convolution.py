@@ -31,7 +31,7 @@ _VOLUME = 5
 
 @operator("Conv", "com.microsoft.FusedConv")
 def conv(c: Context) -> Value:
-    """Real numbers, or 8-bit levels where input, weights and output are quantised."""
+    """Map Conv: in 8-bit levels if input, weights and output are quantised, otherwise in real numbers."""
     weights, shape = c.tensor(1), c.tensor(0).shape
     _check(c, shape, weights.shape)
     quantised = wanted_operands(c) if len(shape) < _VOLUME else None
@@ -232,7 +232,7 @@ def _emitted(
 
 
 def _spread(array: np.ndarray, dilation: tuple[int, ...], zero: int = 0) -> np.ndarray:
-    """Weights with zeros between them, in the place of a dilation."""
+    """Insert zeros between weights, as a replacement for a dilation."""
     sizes = [(size - 1) * step + 1 for size, step in zip(array.shape, dilation, strict=True)]
     wide = np.full(sizes, zero, array.dtype)
     wide[tuple(slice(None, None, step) for step in dilation)] = array

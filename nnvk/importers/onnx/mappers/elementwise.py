@@ -37,19 +37,19 @@ _UNARY = {
 
 @operator(*_UNARY)
 def unary(c: Context) -> Value:
-    """Those that NNAPI has for real numbers."""
+    """Map operators that NNAPI has for real numbers."""
     return each(c, _UNARY[c.node.op_type], c.real_number())
 
 
 @operator("Abs", "Neg")
 def signed(c: Context) -> Value:
-    """Those that NNAPI has for whole numbers too."""
+    """Map operators that NNAPI has for integers, too."""
     return c.wrapped(each(c, Op.ABS if c.node.op_type == "Abs" else Op.NEG, c.number()), c.tensor().dtype)
 
 
 @operator("Not")
 def logical_not(c: Context) -> Value:
-    """The opposite of booleans."""
+    """Map Not."""
     return each(c, Op.LOGICAL_NOT, c.number())
 
 
@@ -62,7 +62,7 @@ def relu(c: Context) -> Value:
 
 @operator("BitwiseNot")
 def bitwise_not(c: Context) -> Value:
-    """The difference to the largest number, or to -1."""
+    """Map BitwiseNot: the difference to the largest number, or to -1."""
     dtype = c.tensor().dtype
     if dtype.kind == "u" and dtype.itemsize >= 4:
         raise Unmapped(f"NNAPI has no {dtype}")
@@ -81,7 +81,7 @@ _COMPOSED = {
 
 @operator(*_COMPOSED)
 def composed(c: Context) -> Value:
-    """Those that NNAPI has not."""
+    """Map operators that NNAPI lacks."""
     return _COMPOSED[c.node.op_type](c, c.real_number())
 
 
@@ -93,14 +93,14 @@ def sign(c: Context) -> Value:
 
 @operator("Reciprocal")
 def reciprocal(c: Context) -> Value:
-    """One divided by it."""
+    """Map Reciprocal: 1 / x."""
     value = c.real_number()
     return c.emit(Op.DIV, scalar(c, 1.0, value), value, NONE, out=value.type)
 
 
 @operator("Tan")
 def tangent(c: Context) -> Value:
-    """Sine by cosine."""
+    """Map Tan: sine divided by cosine."""
     value = c.real_number()
     return c.emit(Op.DIV, each(c, Op.SIN, value), decompositions.cosine(c, value), NONE, out=value.type)
 
@@ -249,7 +249,7 @@ def arithmetic(c: Context) -> Value:
 
 @operator("Div")
 def quotient(c: Context) -> Value:
-    """Quotients of whole numbers are rounded towards 0."""
+    """Map Div. Quotients of integers are rounded towards 0."""
     first, second = c.number(0), c.number(1)
     if first.code is not I32.code:
         return c.emit(Op.DIV, first, second, NONE, out=first.type)
@@ -336,7 +336,7 @@ _VARIADIC = {"Max": Op.MAXIMUM, "Min": Op.MINIMUM, "Sum": Op.ADD, "Mean": Op.ADD
 
 @operator(*_VARIADIC)
 def variadic(c: Context) -> Value:
-    """A chain of pairs."""
+    """Map operators of many inputs to a chain of pairs."""
     code = _VARIADIC[c.node.op_type]
     fused = (NONE,) if code is Op.ADD else ()
     total, *rest = c.numbers()
@@ -360,7 +360,7 @@ _TRUTH = {**COMPARISONS, "And": Op.LOGICAL_AND, "Or": Op.LOGICAL_OR, "Xor": Op.N
 
 @operator(*_TRUTH)
 def truth(c: Context) -> Tensor:
-    """Comparisons and logic."""
+    """Map comparisons and logical operators."""
     result = c.emit(_TRUTH[c.node.op_type], c.number(0), c.number(1), out=BOOL8)
     return c.give(result, np.broadcast_shapes(c.tensor(0).shape, c.tensor(1).shape), np.bool_)
 

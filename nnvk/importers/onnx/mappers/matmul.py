@@ -1,4 +1,4 @@
-"""Products of matrices."""
+"""Matrix products."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ from nnvk.types.operand import OperandType
 
 Op = OperationCode
 _EXACT = 1 << 24
-"""Up to this, FLOAT32 has every whole number."""
+"""The largest number up to which FLOAT32 has every integer."""
 _MOST = 255
-"""The largest magnitude of a byte less its zero point."""
+"""The largest magnitude of a byte minus its zero point."""
 _AT_ONCE = 64
 """Rows of factors that are looked at together, so that a large constant is not copied."""
 
@@ -55,7 +55,7 @@ def dense(c: Context, rows: Value, weights: np.ndarray | Value, bias: np.ndarray
 
 
 def quantised_dense(c: Context, operands: QuantisedOperands, output_axis: int) -> Value:
-    """A product by a constant matrix in levels; of scales per output it is a convolution, over images of one pixel."""
+    """Multiply levels by a constant matrix. With scales per output it becomes a convolution of images of one pixel."""
     source = operands.source
     weights = operands.weights.T if output_axis else operands.weights
     units, size = weights.shape

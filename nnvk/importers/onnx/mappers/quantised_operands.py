@@ -1,4 +1,4 @@
-"""Products in 8-bit levels: where inputs, weights and outputs are quantised, NNAPI multiplies them as they are."""
+"""Operands of quantised products: if inputs, weights and outputs are quantised, NNAPI multiplies the levels."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ _LIMITS = np.iinfo(np.int32)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class QuantisedOperands:
-    """The operands of a product in levels."""
+    """The operands of a product of levels."""
 
     source: Value
     weights: np.ndarray
-    """In the layout of the file."""
+    """The levels of the weights, in the layout of the file."""
     scales: np.ndarray
-    """One, or one for each output."""
+    """One scale, or one for each output."""
     weights_type: OperandType | None
     """The type of weights of one scale; None where there are several."""
     bias: np.ndarray
-    """As INT32."""
+    """The bias in INT32."""
     out: OperandType
 
     def type_of(self, channel_dim: int) -> OperandType:
@@ -43,7 +43,7 @@ class QuantisedOperands:
 
     @property
     def bias_type(self) -> OperandType:
-        """In the product of the scales."""
+        """The type of the bias. Its scale is the product of the scales of input and weights."""
         if self.weights_type is None:
             return OperandType(OperandCode.TENSOR_INT32)
         scale = float(np.float32(self.source.type.scale) * np.float32(self.weights_type.scale))
@@ -51,7 +51,7 @@ class QuantisedOperands:
 
 
 def requantised(c: Context) -> OperandType | None:
-    """The levels that the node's output goes to next, be it behind a RELU; None where it stays real."""
+    """The quantised type that the node's output is converted to next, perhaps after a RELU. None if it stays real."""
     after = c.outside.follower(c.node.outputs[0])
     if after is not None and after.op_type == "Relu":
         after = c.outside.follower(after.outputs[0])
@@ -106,7 +106,7 @@ def quantised_operands(
 
 
 def _with_sign(array: np.ndarray, point: int, signed: bool) -> tuple[np.ndarray, int]:
-    """Levels and zero point with the sign that the input's have: both move by 128."""
+    """Move levels and zero point by 128 if their type's sign is not the input's."""
     if (array.dtype == np.int8) == signed:
         return array, point
     shift = -128 if signed else 128
@@ -114,7 +114,7 @@ def _with_sign(array: np.ndarray, point: int, signed: bool) -> tuple[np.ndarray,
 
 
 def quantised_pair(c: Context, first: Tensor, second: Tensor) -> tuple[Value, Value, OperandType] | None:
-    """Two inputs of an operation in levels, and its output's; None where one of them is real."""
+    """The two quantised inputs of an operation, and its output type. None if one of them is real."""
     if first.is_constant or second.is_constant:
         return None
     values = c.carried(first), c.carried(second)
@@ -127,7 +127,7 @@ def quantised_pair(c: Context, first: Tensor, second: Tensor) -> tuple[Value, Va
 
 
 def as_levels(c: Context, tensor: Tensor, type: OperandType) -> Value:
-    """A tensor of 8 bits as levels of ``type``, which the file says they are."""
+    """An 8-bit tensor as levels of ``type``, which the file declares."""
     value = c.carried(tensor)
     if is_quantised(value) and value.code is type.code and same_quantisation(value.type, type):
         return value

@@ -1,4 +1,4 @@
-"""Quantisation: QuantizeLinear and DequantizeLinear, and operators that take and give levels."""
+"""Quantisation: QuantizeLinear, DequantizeLinear and operators on levels."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def _real_constant(levels: Levels, dtype: np.dtype) -> Constant:
 
 
 def dequantised(c: Context, source: Tensor, scale: Tensor, point: Tensor | None, axis: int) -> Tensor:
-    """Real numbers of levels: constants at import, others only on demand where NNAPI has such levels."""
+    """Dequantise: constants at import, other tensors on demand if NNAPI has their type."""
     size = c.node.integer("block_size", 0)
     if size:
         return _dequantised_blocks(c, source, *_blocks(c, source, scale, point, axis, size), scale.dtype)
@@ -132,7 +132,7 @@ def dequantize_linear(c: Context) -> Tensor:
 
 
 def quantised(c: Context, source: Tensor, scale: Tensor, point: Tensor | None, axis: int, dtype: np.dtype) -> Tensor:
-    """Levels of real numbers: QUANTIZE_TIES_TO_EVEN where one scale is known at import; else whole numbers as INT32."""
+    """Quantise: by QUANTIZE_TIES_TO_EVEN if one scale is known at import, otherwise to integers in INT32."""
     if dtype.itemsize > 2:
         raise Unmapped(f"NNAPI quantises to 8 bits, got {dtype}")
     if scale.is_constant and (point is None or point.is_constant) and not c.node.integer("block_size", 0):
@@ -176,7 +176,7 @@ def quantize_linear(c: Context) -> Tensor:
 
 
 def _type(c: Context, position: int, dtype: np.dtype) -> OperandType | None:
-    """The levels that the scale at a position, and the zero point behind it, are of."""
+    """The quantised type by the scale at a position, and the zero point behind it."""
     scale, point = c.tensor(position), c.optional(position + 1)
     if not scale.is_constant or (point is not None and not point.is_constant):
         return None
@@ -184,7 +184,7 @@ def _type(c: Context, position: int, dtype: np.dtype) -> OperandType | None:
 
 
 def _result(c: Context, real: Value, position: int, dtype: np.dtype, shape: tuple[int, ...] | None = None) -> Tensor:
-    """Real numbers in the levels that are the node's output's."""
+    """Quantise real numbers to the type of the node's output."""
     source = Tensor(np.dtype(np.float32), shape or real.shape, real)
     return quantised(c, source, c.tensor(position), c.optional(position + 1), 1, dtype)
 
@@ -201,7 +201,7 @@ def _output_dtype(c: Context, point: int) -> np.dtype:
 
 @operator("QLinearConv")
 def qlinear_conv(c: Context) -> Tensor:
-    """In levels where scales and weights are constants; else in real numbers."""
+    """Map QLinearConv: in levels if scales and weights are constants, otherwise in real numbers."""
     weights = dequantised(c, c.tensor(3), c.tensor(4), c.optional(5), 0)
     dtype = _output_dtype(c, 7)
     source, out = _type(c, 1, c.tensor(0).dtype), _type(c, 6, dtype)
@@ -238,7 +238,7 @@ def qlinear_conv(c: Context) -> Tensor:
 
 @operator("QLinearMatMul")
 def qlinear_matmul(c: Context) -> Tensor:
-    """In levels where the second matrix is a constant; else in real numbers."""
+    """Map QLinearMatMul: in levels if the second matrix is a constant, otherwise in real numbers."""
     dtype = _output_dtype(c, 7)
     left, right = c.tensor(0), c.tensor(3)
     weights = dequantised(c, right, c.tensor(4), c.optional(5), right.rank - 1)
@@ -262,7 +262,7 @@ _PAIRS = {"com.microsoft.QLinearAdd": Op.ADD, "com.microsoft.QLinearMul": Op.MUL
 
 @operator(*_PAIRS)
 def qlinear_pair(c: Context) -> Tensor:
-    """In levels where NNAPI has such."""
+    """Compute in levels if NNAPI has their type, otherwise in real numbers."""
     code, dtype = _PAIRS[c.node.kind], c.tensor(0).dtype
     types = _type(c, 1, dtype), _type(c, 4, c.tensor(3).dtype), _type(c, 6, dtype)
     first, second, out = types
@@ -281,7 +281,7 @@ def qlinear_pair(c: Context) -> Tensor:
 
 @operator("com.microsoft.QLinearSigmoid", "com.microsoft.QLinearLeakyRelu", "com.microsoft.QLinearGlobalAveragePool")
 def qlinear_unary(c: Context) -> Tensor:
-    """In real numbers, and back to levels."""
+    """Dequantise, compute in real numbers, and quantise."""
     x, kind = _real(c, 0), c.node.op_type
     if kind == "QLinearSigmoid":
         y = each(c, Op.LOGISTIC, x)
@@ -297,7 +297,7 @@ def qlinear_unary(c: Context) -> Tensor:
 
 @operator("com.microsoft.QLinearAveragePool", "com.microsoft.QLinearSoftmax")
 def qlinear_window(c: Context) -> Tensor:
-    """In real numbers, and back to levels."""
+    """Dequantise, compute in real numbers, and quantise."""
     x = _real(c, 0)
     if c.node.op_type == "QLinearAveragePool":
         if c.node.integer("channels_last", 0):
@@ -315,7 +315,7 @@ def qlinear_window(c: Context) -> Tensor:
 
 @operator("com.microsoft.QLinearConcat")
 def qlinear_concat(c: Context) -> Tensor:
-    """Each input in its own levels, and all in the output's."""
+    """Map QLinearConcat: requantise each input to the output's quantisation."""
     dtype = c.tensor(1).dtype
     values = []
     for position in range(2, len(c.inputs), 3):
@@ -327,7 +327,9 @@ def qlinear_concat(c: Context) -> Tensor:
 
 @operator("com.microsoft.QGemm")
 def qgemm(c: Context) -> Tensor:
-    """In levels where the second matrix and all scales are constants; real numbers come out where no scale is given."""
+    """Map QGemm: in levels if the second matrix and all scales are constants. Without an output scale the result is
+    real.
+    """
     dtype = _output_dtype(c, 8) if c.has(7) else np.dtype(np.float32)
     axis = 0 if c.node.integer("transB", 0) else 1
     weights = dequantised(c, c.tensor(3), c.tensor(4), c.optional(5), axis)

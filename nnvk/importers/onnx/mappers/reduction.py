@@ -1,4 +1,4 @@
-"""Operators that fold axes into one element, and running sums."""
+"""Reductions and cumulative sums."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _REDUCTIONS = {
 
 
 def axes_of(c: Context) -> list[int] | None:
-    """The axes to fold; None where nothing is to be done."""
+    """The axes to reduce, or None if there is nothing to do."""
     rank = c.tensor().rank
     given = c.integers("axes", 1)
     if not given:
@@ -104,7 +104,7 @@ def reduce_composed(c: Context) -> Tensor:
 
 @operator("GlobalAveragePool", "GlobalMaxPool", "GlobalLpPool")
 def global_pool(c: Context) -> Tensor:
-    """Over all axes behind the channels."""
+    """Map global pooling: reduce all axes behind the channels."""
     axes = list(range(2, c.tensor().rank))
     value = c.real_number()
     if c.node.op_type == "GlobalLpPool":
@@ -123,7 +123,7 @@ def _lp(c: Context, x: Value, axes: list[int], p: float) -> Value:
 
 @operator("LpNormalization")
 def lp_normalization(c: Context) -> Value:
-    """Divided by the norm along an axis; zeros stay zeros."""
+    """Map LpNormalization: divide by the norm along an axis. Zeros stay zeros."""
     x = c.real_number()
     axis = axis_of(c.node.integer("axis", -1), len(x.shape))
     norm = _lp(c, x, [axis], float(c.node.integer("p", 2)))
@@ -136,7 +136,7 @@ _CUMULATIVE = {"CumSum": Op.ADD, "CumProd": Op.MUL}
 
 @operator(*_CUMULATIVE)
 def cumulative_along(c: Context) -> Value:
-    """Along a constant axis."""
+    """Map CumSum and CumProd, along a constant axis."""
     axis = axis_of(int(c.scalar(1, "the axis")), c.tensor().rank)
     exclusive, reverse = bool(c.node.integer("exclusive", 0)), bool(c.node.integer("reverse", 0))
     return cumulative(c, _CUMULATIVE[c.node.op_type], c.number(), axis, exclusive=exclusive, reverse=reverse)
@@ -144,14 +144,14 @@ def cumulative_along(c: Context) -> Value:
 
 @operator("MeanVarianceNormalization")
 def mean_variance_normalization(c: Context) -> Value:
-    """Less the mean, divided by the deviation."""
+    """Map MeanVarianceNormalization: subtract the mean, divide by the deviation."""
     x = c.real_number()
     axes = [axis_of(axis, len(x.shape)) for axis in c.node.integers("axes") or [0, 2, 3]]
     return normalised(c, x, axes, 1e-9)
 
 
 def normalised(c: Context, x: Value, axes: list[int], epsilon: float) -> Value:
-    """Less the mean over axes, divided by the root of the variance and a little more."""
+    """Subtract the mean over axes, and divide by the root of the variance plus an epsilon."""
     less = c.emit(Op.SUB, x, folded(c, Op.MEAN, x, axes), NONE, out=x.type)
     return c.emit(Op.MUL, less, _inverse_root(c, less, axes, epsilon), NONE, out=x.type)
 
@@ -196,7 +196,7 @@ def layer_normalised(
 
 @operator("RMSNormalization", "com.microsoft.SimplifiedLayerNormalization", "SimplifiedLayerNormalization")
 def rms_normalization(c: Context) -> Tensor:
-    """Divided by the root of the mean of squares over the axes from one on."""
+    """Map RMSNormalization: divide by the root of the mean of squares over the axes from ``axis`` on."""
     source = c.tensor()
     axes = list(range(axis_of(c.node.integer("axis", -1), source.rank), source.rank))
     y = rms_normalised(c, c.real_number(), axes, 1, c.node.real("epsilon", 1e-5))

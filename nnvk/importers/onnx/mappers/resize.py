@@ -26,7 +26,7 @@ numbers, would be another place in another type."""
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """How one axis is resized."""
+    """The resizing of one axis."""
 
     size: int
     out: int
@@ -42,7 +42,7 @@ class Axis:
 
 @operator("Resize", "Upsample")
 def resize(c: Context) -> Tensor:
-    """Along each axis by itself."""
+    """Map Resize, along each axis separately."""
     source = c.tensor()
     axes = _axes(c)
     mode = c.node.text("mode", "nearest")
@@ -246,7 +246,7 @@ def _cubic(distance: np.ndarray, a: float) -> np.ndarray:
 
 
 def _weighted(c: Context, value: Value, place: int, weights: np.ndarray) -> Value:
-    """The axis as the last one, as rows of a product."""
+    """Resize an axis by a matrix product, with the axis moved to the end."""
     c.graph.budget.charge(weights.size * 8)
     rank = len(value.shape)
     order = [axis for axis in range(rank) if axis != place] + [place]

@@ -16,7 +16,7 @@ Op = OperationCode
 
 @builtin("SQUARE")
 def square(c: Context) -> Value:
-    """The input times itself."""
+    """Map SQUARE to the product of the input with itself."""
     source = c.real(c.input())
     return c.emit(Op.MUL, source, source, NONE, out=source.type)
 
@@ -34,19 +34,19 @@ def squared_difference(c: Context) -> Value:
 
 @builtin("FLOOR_DIV")
 def floor_div(c: Context) -> Value:
-    """The quotient, rounded down."""
+    """Map FLOOR_DIV: the quotient, rounded down."""
     return decompositions.floor_quotient(c, *(c.real(value) for value in pair(c)))
 
 
 @builtin("FLOOR_MOD")
 def floor_mod(c: Context) -> Value:
-    """The remainder of the quotient that is rounded down."""
+    """Map FLOOR_MOD: the remainder of the quotient that is rounded down."""
     return decompositions.floor_remainder(c, *(c.real(value) for value in pair(c)))
 
 
 @builtin("ADD_N")
 def add_n(c: Context) -> Value:
-    """A chain of sums."""
+    """Map ADD_N to a chain of sums."""
     total, *rest = (c.real(value) for value in c.all_inputs())
     for value in rest:
         total = c.emit(Op.ADD, total, value, NONE, out=total.type)
@@ -55,31 +55,34 @@ def add_n(c: Context) -> Value:
 
 @builtin("COS")
 def cosine(c: Context) -> Value:
-    """The sine, a quarter of the circle on."""
+    """Map COS to the sine of x + pi / 2."""
     return decompositions.cosine(c, c.real(c.input()))
 
 
 @builtin("CEIL")
 def ceil(c: Context) -> Value:
-    """The floor, upside down."""
+    """Map CEIL to -floor(-x)."""
     return decompositions.ceiling(c, c.real(c.input()))
 
 
 @builtin("SIGN")
 def sign(c: Context) -> Value:
-    """1, 0 or -1."""
+    """Map SIGN: 1, 0 or -1."""
     return decompositions.sign(c, c.real(c.input()))
 
 
 @builtin("ROUND")
 def round_half_even(c: Context) -> Value:
-    """To the nearest whole number, and from the middle to the even one."""
+    """Map ROUND: to the nearest integer, ties to even."""
     return decompositions.round_half_even(c, c.real(c.input()))
 
 
 @builtin("GELU")
 def gelu(c: Context) -> Value:
-    """The approximation with TANH where the model wants it; else exact, within 1e-6. A table for quantised elements."""
+    """Map GELU: the approximation with TANH if the model wants it, otherwise exact within 1e-6.
+
+    Quantised tensors use a table.
+    """
     source, approximate = c.input(), bool(c.options("GeluOptions").Approximate())
     if tables.has_table(source.type, c.out()):
         function = tables.gelu_by_tanh if approximate else tables.gelu
