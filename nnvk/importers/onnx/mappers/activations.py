@@ -33,7 +33,7 @@ def leaky_relu_of(c: Context, x: Value, alpha: float) -> Value:
 
 @operator("PRelu")
 def prelu(c: Context) -> Value:
-    """The slopes broadcast."""
+    """Map PRelu. The slopes broadcast."""
     value, slopes = c.number(0), c.number(1)
     if value.code is not F32.code:
         below = c.emit(Op.LESS, value, scalar(c, 0, value), out=BOOL8)
@@ -43,7 +43,7 @@ def prelu(c: Context) -> Value:
 
 @operator("Elu")
 def elu(c: Context) -> Value:
-    """With any alpha."""
+    """Map Elu, with any alpha."""
     return each(c, Op.ELU, c.real_number(), c.node.real("alpha", 1.0))
 
 
@@ -90,7 +90,7 @@ def shrink(c: Context) -> Value:
 
 @operator("Softplus")
 def softplus(c: Context) -> Value:
-    """max(x, 0) + log(1 + exp(-|x|)), which is finite everywhere."""
+    """Map Softplus: max(x, 0) + log(1 + exp(-|x|)), which is finite everywhere."""
     return softplus_of(c, c.real_number())
 
 
@@ -103,14 +103,14 @@ def softplus_of(c: Context, x: Value) -> Value:
 
 @operator("Mish")
 def mish(c: Context) -> Value:
-    """X tanh(softplus(x))."""
+    """Map Mish: x * tanh(softplus(x))."""
     x = c.real_number()
     return c.emit(Op.MUL, x, each(c, Op.TANH, softplus_of(c, x)), NONE, out=x.type)
 
 
 @operator("Softsign")
 def softsign(c: Context) -> Value:
-    """X / (1 + |x|)."""
+    """Map Softsign: x / (1 + |x|)."""
     return softsign_of(c, c.real_number())
 
 
@@ -121,7 +121,7 @@ def softsign_of(c: Context, x: Value) -> Value:
 
 @operator("Swish")
 def swish(c: Context) -> Value:
-    """X times the sigmoid of alpha x."""
+    """Map Swish: x * sigmoid(alpha * x)."""
     x, alpha = c.real_number(), c.node.real("alpha", 1.0)
     bent = each(c, Op.LOGISTIC, x if alpha == 1 else with_number(c, Op.MUL, x, alpha, NONE))
     return c.emit(Op.MUL, x, bent, NONE, out=x.type)
@@ -141,13 +141,13 @@ def hard_sigmoid_of(c: Context, x: Value, alpha: float, beta: float) -> Value:
 
 @operator("HardSwish")
 def hard_swish(c: Context) -> Value:
-    """NNAPI has it."""
+    """Map HardSwish to NNAPI's HARD_SWISH."""
     return each(c, Op.HARD_SWISH, c.real_number())
 
 
 @operator("Gelu", "com.microsoft.Gelu", "com.microsoft.FastGelu")
 def gelu(c: Context) -> Value:
-    """Exact, within 1e-6, or by the approximation with TANH where the model wants it."""
+    """Map GELU: exact within 1e-6, or the approximation with TANH if the model wants it."""
     x = c.real_number()
     is_fast = c.node.op_type == "FastGelu"
     if is_fast and c.has(1):

@@ -244,7 +244,7 @@ def _spread(array: np.ndarray, dilation: tuple[int, ...], zero: int = 0) -> np.n
 
 @operator("ConvTranspose")
 def conv_transpose(c: Context) -> Value:
-    """Weights are [C, M / groups, ...]. Where the output is larger, so are they, by zeros."""
+    """Map ConvTranspose. Weights are [C, M / groups, ...]. For a larger output they are padded with zeros."""
     source, filters = c.real_number(0), c.tensor(1)
     shape, rank = source.shape, len(source.shape) - 2
     if rank not in (1, 2, 3) or filters.rank != rank + 2:
@@ -376,7 +376,7 @@ def _laid_transposed(
 
 @operator("ConvInteger")
 def conv_integer(c: Context) -> Tensor:
-    """In FLOAT32, which is exact as long as sums are not too large."""
+    """Map ConvInteger to FLOAT32, which is exact as long as sums are not too large."""
     weights = c.tensor(1)
     _check(c, c.tensor(0).shape, weights.shape)
     filters, products = centred(c, 1, 3, 0), math.prod(weights.shape[1:])

@@ -16,7 +16,7 @@ from nnvk.types.extension import ExtendedOperationCode
 
 @operator("NonMaxSuppression")
 def non_max_suppression(c: Context) -> Tensor:
-    """Batch, class and box of each that was picked: data decide how many there are."""
+    """Map NonMaxSuppression: batch, class and box of each pick. Data decide the number of picks."""
     boxes, scores = c.tensor(0), c.tensor(1)
     if boxes.rank != 3 or scores.rank != 3 or boxes.shape != (scores.shape[0], scores.shape[2], 4):
         raise Unmapped(
@@ -47,7 +47,7 @@ _MOVED_SINCE = 16
 
 @operator("RoiAlign")
 def roi_align(c: Context) -> Tensor:
-    """The mean or the largest of each bin."""
+    """Map RoiAlign: the mean or the largest element of each bin."""
     mode = c.node.text("mode", "avg")
     if mode not in ("avg", "max"):
         raise Unmapped(f"attribute 'mode' must be avg or max, got '{mode}'")

@@ -48,7 +48,7 @@ def matmul_integer_to_float(c: Context) -> Tensor:
 
 @operator("com.microsoft.DynamicQuantizeMatMul")
 def dynamic_quantize_matmul(c: Context) -> Tensor:
-    """The first matrix becomes UINT8 levels on its way, as DynamicQuantizeLinear makes them."""
+    """Map DynamicQuantizeMatMul. The first matrix is converted to UINT8 levels, as by DynamicQuantizeLinear."""
     second = centred(c, 1, 3, c.tensor(1).rank - 1)
     levels, scale = _quantised(c, c.real_number(0))
     return _scaled(c, levels, second, (scale, _scale(c, 2, -1)), 4)

@@ -55,7 +55,7 @@ def logical_not(c: Context) -> Value:
 
 @operator("Relu")
 def relu(c: Context) -> Value:
-    """Quantised tensors keep their levels."""
+    """Map Relu. Quantised tensors keep their levels."""
     value = c.value()
     return with_number(c, Op.MAXIMUM, c.number(), 0) if value.code is I32.code else each(c, Op.RELU, value)
 
@@ -87,7 +87,7 @@ def composed(c: Context) -> Value:
 
 @operator("Sign")
 def sign(c: Context) -> Value:
-    """1, 0 or -1; of NaN, onnxruntime gives NaN in 32 bits and 0 in 16."""
+    """Map Sign: 1, 0 or -1. For NaN, onnxruntime gives NaN in 32 bits and 0 in 16."""
     return decompositions.sign(c, c.number(), keeps_nan=c.tensor().dtype != np.float16)
 
 
@@ -107,7 +107,7 @@ def tangent(c: Context) -> Value:
 
 @operator("Sinh", "Cosh")
 def hyperbolic(c: Context) -> Value:
-    """Half the sum, or the difference, of exp(x) and exp(-x); next to 0 a series gives the sine."""
+    """Map Sinh and Cosh from exp(x) and exp(-x). Near 0 a series gives the sine."""
     x = c.real_number()
     up, down = each(c, Op.EXP, x), each(c, Op.EXP, each(c, Op.NEG, x))
     if c.node.op_type == "Cosh":
@@ -159,7 +159,7 @@ def _arctangent(c: Context, x: Value) -> Value:
 
 @operator("Atan", "Asin", "Acos")
 def inverse_circular(c: Context) -> Value:
-    """All by the arctangent: that of x / sqrt(1 - x^2) is the arcsine, and a quarter less it the arccosine."""
+    """Map Atan, Asin and Acos by the arctangent: asin(x) is that of x / sqrt(1 - x^2), acos(x) is pi / 2 - asin(x)."""
     x = c.real_number()
     if c.node.op_type == "Atan":
         return _arctangent(c, x)
@@ -178,7 +178,7 @@ def inverse_circular(c: Context) -> Value:
 
 @operator("Asinh", "Acosh", "Atanh")
 def inverse_hyperbolic(c: Context) -> Value:
-    """Compute the inverse from logarithms, and near 0 from a series."""
+    """Map Asinh, Acosh and Atanh by logarithms, and near 0 by a series."""
     x = c.real_number()
     if c.node.op_type == "Atanh":
         up, down = with_number(c, Op.ADD, x, 1.0, NONE), c.emit(Op.SUB, scalar(c, 1.0, x), x, NONE, out=x.type)
@@ -196,14 +196,14 @@ def inverse_hyperbolic(c: Context) -> Value:
 
 @operator("IsNaN")
 def is_nan(c: Context) -> Tensor:
-    """Whether a number is not equal to itself."""
+    """Map IsNaN: whether a number is not equal to itself."""
     value = c.real_number()
     return c.give(c.emit(Op.NOT_EQUAL, value, value, out=BOOL8), c.tensor().shape, np.bool_)
 
 
 @operator("IsInf")
 def is_infinite(c: Context) -> Tensor:
-    """Whether a number is beyond the largest one."""
+    """Map IsInf: whether a number is beyond the largest one."""
     value = c.real_number()
     if c.tensor().dtype == np.float16:
         value = c.rounded(value)
@@ -223,7 +223,7 @@ def is_infinite(c: Context) -> Tensor:
 
 @operator("Identity", "Dropout")
 def identity(c: Context) -> list[Tensor | None]:
-    """DROPOUT leaves all elements when a model is not trained."""
+    """Map Identity and Dropout, which does nothing when a model is not trained."""
     source = c.tensor()
     is_training = c.node.op_type == "Dropout" and c.has(2) and bool(c.scalar(2, "training_mode"))
     if is_training and (not c.has(1) or c.scalar(1, "the ratio")):
@@ -239,7 +239,7 @@ _ARITHMETIC = {"Add": Op.ADD, "Sub": Op.SUB, "Mul": Op.MUL}
 
 @operator(*_ARITHMETIC)
 def arithmetic(c: Context) -> Value:
-    """Whole numbers of 8 and 16 bits wrap round; real ones that are quantised on all sides stay so."""
+    """Map arithmetic. Integers of 8 and 16 bits wrap. Real numbers stay quantised if inputs and output are."""
     levels = quantised_pair(c, c.tensor(0), c.tensor(1)) if c.tensor().dtype.kind == "f" else None
     if levels is not None and (c.node.op_type != "Mul" or allows_product(levels[0].type, levels[1].type, levels[2])):
         return c.emit(_ARITHMETIC[c.node.op_type], levels[0], levels[1], NONE, out=levels[2])
@@ -260,7 +260,7 @@ def quotient(c: Context) -> Value:
 
 @operator("Mod")
 def remainder(c: Context) -> Value:
-    """With the sign of the divisor; with ``fmod`` that of the dividend."""
+    """Map Mod: the remainder with the sign of the divisor, or with ``fmod`` of the dividend."""
     first, second = c.number(0), c.number(1)
     if not c.node.integer("fmod", 0):
         if first.code is I32.code:
@@ -293,7 +293,9 @@ def _real_remainder(c: Context, first: Value, second: Value) -> Value:
 
 @operator("Pow")
 def power(c: Context) -> Value:
-    """Squares and cubes are products, which are exact and take numbers below 0; whole numbers go by real ones."""
+    """Map Pow. Squares and cubes become products, which are exact, also for negative numbers. Integers go by real
+    numbers.
+    """
     base, dtype = c.number(0), c.tensor(0).dtype
     exponent = c.tensor(1).known_array
     if exponent is not None and exponent.size == 1 and float(exponent.reshape(())) in (1.0, 2.0, 3.0):
@@ -367,7 +369,7 @@ def truth(c: Context) -> Tensor:
 
 @operator("BitShift")
 def bit_shift(c: Context) -> Value:
-    """Multiply or divide by powers of 2 from a table. Bits that are shifted out at the left are lost."""
+    """Map BitShift: multiply or divide by powers of 2 from a table. Bits that are shifted out at the left are lost."""
     value, by, dtype = c.number(0), c.number(1), c.tensor().dtype
     direction = c.node.text("direction", "")
     if direction not in ("LEFT", "RIGHT"):
@@ -388,7 +390,7 @@ def bit_shift(c: Context) -> Value:
 
 @operator("Where")
 def where(c: Context) -> Tensor:
-    """All three inputs broadcast. A constant condition may take one of them whole."""
+    """Map Where. All three inputs broadcast. A constant condition may select one of them entirely."""
     known = c.tensor(0).known_array
     if known is not None and known.size and (known.all() or not known.any()):
         taken = c.tensor(1 if known.all() else 2)
@@ -404,7 +406,7 @@ _CLIPPED: dict[tuple[float | None, float | None], Op] = {(0.0, 6.0): Op.RELU6, (
 
 @operator("Clip")
 def clip(c: Context) -> Value:
-    """Between two inputs, attributes in older versions, which may both be left out."""
+    """Map Clip. Both limits are optional inputs, or attributes in older versions."""
     value = c.value()
     low = _limit(c, 1, "min")
     high = _limit(c, 2, "max")
@@ -444,7 +446,7 @@ def _limit(c: Context, position: int, name: str) -> Value | np.ndarray | None:
 
 @operator("Cast", "CastLike")
 def cast(c: Context) -> Tensor:
-    """Real numbers lose what is behind the point; whole numbers of 8 and 16 bits wrap round.
+    """Map Cast. Real numbers are truncated, and integers of 8 and 16 bits wrap.
 
     A cast to FLOAT16 rounds where another cast or an output of the model follows, as in onnxruntime.
     """

@@ -92,7 +92,7 @@ def multiplied(c: Context, first: Value, second: Value, adj_x: bool = False, adj
 
 @operator("MatMul")
 def matmul(c: Context) -> Tensor:
-    """Constant weights are those of a FULLY_CONNECTED; a vector is a matrix of one row, or column."""
+    """Map MatMul. Constant weights become those of a FULLY_CONNECTED. A vector is a matrix of one row, or column."""
     left, right = c.tensor(0), c.tensor(1)
     if not left.rank or not right.rank:
         raise Unmapped("its inputs must have rank 1 at least")
@@ -141,7 +141,7 @@ def _whole_product(c: Context, first: Value, second: Value, left: Tensor, right:
 
 @operator("Gemm")
 def gemm(c: Context) -> Value:
-    """Alpha A' B' + beta C: a FULLY_CONNECTED where B is a constant, with C as its bias where that is one."""
+    """Map Gemm: alpha A' B' + beta C. It is a FULLY_CONNECTED if B is a constant, with a constant C as its bias."""
     alpha, beta = c.node.real("alpha", 1.0), c.node.real("beta", 1.0)
     if alpha == beta == 1 and not c.node.integer("transA", 0) and c.tensor(1).rank == 2:
         axis = 0 if c.node.integer("transB", 0) else 1
@@ -215,7 +215,7 @@ def _along(point: np.ndarray, rank: int, axis: int) -> np.ndarray:
 
 @operator("MatMulInteger")
 def matmul_integer(c: Context) -> Tensor:
-    """Products of 8 bits in FLOAT32, which are exact as long as rows are not too long: those are cut."""
+    """Map MatMulInteger to FLOAT32, which is exact if rows are not too long. Longer rows are split."""
     left, right = c.tensor(0), c.tensor(1)
     total = exact_product(c, centred(c, 0, 2, left.rank - 2), centred(c, 1, 3, right.rank - 1))
     return c.give(total, _product_shape(left, right), np.int32)
@@ -289,7 +289,7 @@ def _cut(c: Context, value: Value, axis: int, begin: int, count: int) -> Value:
 
 @operator("Einsum")
 def einsum(c: Context) -> Tensor:
-    """One or two inputs: letters that both have and the output lacks are summed in a product of matrices."""
+    """Map Einsum of one or two inputs. A matrix product sums the letters that both have and the output lacks."""
     equation = c.node.text("equation", "").replace(" ", "")
     left, _, right = equation.partition("->")
     terms = left.split(",")

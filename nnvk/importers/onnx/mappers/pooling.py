@@ -37,7 +37,7 @@ def _windows(c: Context, value: Value) -> list[Window]:
 
 @operator("MaxPool")
 def max_pool(c: Context) -> Tensor:
-    """Whole numbers go by FLOAT32, quantised ones keep their levels."""
+    """Map MaxPool. Integers go by FLOAT32, and quantised tensors keep their levels."""
     if c.wants(1):
         raise Unmapped("NNAPI's MAX_POOL_2D does not say where the largest elements were")
     value, windows = _image(c)
@@ -96,7 +96,7 @@ def _by_taps(c: Context, value: Value, windows: Sequence[Window]) -> Value:
 
 @operator("AveragePool")
 def average_pool(c: Context) -> Value:
-    """NNAPI counts no padding: where ONNX does, zeros are put there before."""
+    """Map AveragePool. NNAPI does not count padding. If ONNX does, zeros are padded before."""
     return averaged(c, c.real(_image(c)[0]))
 
 
@@ -145,7 +145,7 @@ def _averaged_by_taps(c: Context, value: Value, windows: Sequence[Window]) -> Va
 
 @operator("LpPool")
 def lp_pool(c: Context) -> Value:
-    """The mean of powers, times their number: padding counts as zeros."""
+    """Map LpPool: the mean of powers, times their number. Padding counts as zeros."""
     value, windows = _image(c)
     value = c.real(value)
     p = float(c.node.integer("p", 2))

@@ -127,7 +127,7 @@ def dequantised(c: Context, source: Tensor, scale: Tensor, point: Tensor | None,
 
 @operator("DequantizeLinear")
 def dequantize_linear(c: Context) -> Tensor:
-    """One scale, or one for each index of an axis."""
+    """Map DequantizeLinear, with one scale or one for each index of an axis."""
     return dequantised(c, c.tensor(0), c.tensor(1), c.optional(2), c.node.integer("axis", 1))
 
 
@@ -163,7 +163,7 @@ def quantised(c: Context, source: Tensor, scale: Tensor, point: Tensor | None, a
 
 @operator("QuantizeLinear")
 def quantize_linear(c: Context) -> Tensor:
-    """To the type of the zero point, else UINT8 or what an attribute says."""
+    """Map QuantizeLinear to the type of the zero point, otherwise to an attribute's type or to UINT8."""
     dtype = np.dtype(np.uint8)
     if c.has(2):
         dtype = c.tensor(2).dtype
@@ -262,7 +262,7 @@ _PAIRS = {"com.microsoft.QLinearAdd": Op.ADD, "com.microsoft.QLinearMul": Op.MUL
 
 @operator(*_PAIRS)
 def qlinear_pair(c: Context) -> Tensor:
-    """Compute in levels if NNAPI has their type, otherwise in real numbers."""
+    """Map operators on two tensors: in levels if NNAPI has their type, otherwise in real numbers."""
     code, dtype = _PAIRS[c.node.kind], c.tensor(0).dtype
     types = _type(c, 1, dtype), _type(c, 4, c.tensor(3).dtype), _type(c, 6, dtype)
     first, second, out = types
@@ -281,7 +281,7 @@ def qlinear_pair(c: Context) -> Tensor:
 
 @operator("com.microsoft.QLinearSigmoid", "com.microsoft.QLinearLeakyRelu", "com.microsoft.QLinearGlobalAveragePool")
 def qlinear_unary(c: Context) -> Tensor:
-    """Dequantise, compute in real numbers, and quantise."""
+    """Map operators on one tensor: dequantise, compute in real numbers, and quantise."""
     x, kind = _real(c, 0), c.node.op_type
     if kind == "QLinearSigmoid":
         y = each(c, Op.LOGISTIC, x)
@@ -297,7 +297,7 @@ def qlinear_unary(c: Context) -> Tensor:
 
 @operator("com.microsoft.QLinearAveragePool", "com.microsoft.QLinearSoftmax")
 def qlinear_window(c: Context) -> Tensor:
-    """Dequantise, compute in real numbers, and quantise."""
+    """Map pooling and SOFTMAX: dequantise, compute in real numbers, and quantise."""
     x = _real(c, 0)
     if c.node.op_type == "QLinearAveragePool":
         if c.node.integer("channels_last", 0):

@@ -27,7 +27,9 @@ def _last(c: Context, sequence: Value) -> Value:
 
 @operator("LSTM")
 def lstm(c: Context) -> list[Tensor]:
-    """UNIDIRECTIONAL_SEQUENCE_LSTM for each direction, where it has the activations and sequences are of one length."""
+    """Map LSTM: UNIDIRECTIONAL_SEQUENCE_LSTM for each direction if it has the activations and sequences have one
+    length.
+    """
     cell = Cell(c, 4, ("Sigmoid", "Tanh", "Tanh"))
     is_coupled = bool(c.node.integer("input_forget", 0))
     sequences, hidden, cells = [], [], []
@@ -85,7 +87,7 @@ def _ordered(c: Context, gates: list[Value], is_coupled: bool) -> list[Value | N
 
 @operator("RNN")
 def rnn(c: Context) -> list[Tensor]:
-    """UNIDIRECTIONAL_SEQUENCE_RNN for each direction, where it has the activation and sequences are of one length."""
+    """Map RNN: UNIDIRECTIONAL_SEQUENCE_RNN per direction if it has the activation and sequences have one length."""
     cell = Cell(c, 1, ("Tanh",))
     sequences, hidden = [], []
     for direction, backwards in enumerate(cell.backwards):
@@ -114,7 +116,7 @@ def rnn(c: Context) -> list[Tensor]:
 
 @operator("GRU")
 def gru(c: Context) -> list[Tensor]:
-    """NNAPI has none."""
+    """Map GRU by unrolling, because NNAPI has none."""
     cell = Cell(c, 3, ("Sigmoid", "Tanh"))
     made = [unrolled.gru(cell, direction) for direction in range(len(cell.backwards))]
     return cell.given([sequence for sequence, _ in made], ([ends[0] for _, ends in made],))

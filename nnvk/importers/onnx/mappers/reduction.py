@@ -41,7 +41,7 @@ def axes_of(c: Context) -> list[int] | None:
 
 @operator(*_REDUCTIONS)
 def reduce(c: Context) -> Tensor:
-    """The axes are an input, an attribute in older versions."""
+    """Map reductions. The axes are an input, or an attribute in older versions."""
     axes = axes_of(c)
     source = c.tensor()
     if axes is None:
@@ -90,7 +90,7 @@ _COMPOSED: dict[str, Callable[[Context, Value, list[int]], Value]] = {
 
 @operator(*_COMPOSED)
 def reduce_composed(c: Context) -> Tensor:
-    """Norms and logarithms of sums. Nothing to fold is each element by itself."""
+    """Map norms and logarithms of sums. Without axes, each element is reduced by itself."""
     axes = axes_of(c)
     value, dtype = c.number(), c.tensor().dtype
     needs_real = c.node.op_type not in ("ReduceL1", "ReduceSumSquare")
@@ -166,7 +166,7 @@ def _inverse_root(c: Context, x: Value, axes: list[int], epsilon: float) -> Valu
 
 @operator("LayerNormalization")
 def layer_normalization(c: Context) -> list[Tensor | None]:
-    """Over the axes from one on; the other outputs are the mean and the inverse deviation."""
+    """Map LayerNormalization, over the axes from ``axis`` on. It also gives the mean and the inverse deviation."""
     source = c.tensor()
     axis = axis_of(c.node.integer("axis", -1), source.rank)
     axes = list(range(axis, source.rank))
@@ -217,7 +217,7 @@ def _by_channel(c: Context, position: int, rank: int) -> Value:
 
 @operator("BatchNormalization")
 def batch_normalization(c: Context) -> Value:
-    """A product and a sum for each channel, computed at import where the statistics are constants."""
+    """Map BatchNormalization: a factor and a term per channel, computed at import if the statistics are constants."""
     x = c.real_number()
     rank = max(2, len(x.shape))
     if c.node.integer("training_mode", 0):
@@ -244,7 +244,7 @@ def batch_statistics(arrays: list[np.ndarray], epsilon: float) -> tuple[np.ndarr
 
 @operator("InstanceNormalization")
 def instance_normalization(c: Context) -> Value:
-    """NNAPI's has one scale for all channels: they come after."""
+    """Map InstanceNormalization. NNAPI's has one scale for all channels, so scales are multiplied afterwards."""
     x = c.real_number()
     image = c.reshape(x, (*x.shape[:2], 1, math.prod(x.shape[2:])))
     even = c.emit(Op.INSTANCE_NORMALIZATION, image, 1.0, 0.0, c.node.real("epsilon", 1e-5), True, out=x.type)
@@ -258,7 +258,9 @@ def _scaled(c: Context, x: Value, rank: int) -> Value:
 
 @operator("GroupNormalization")
 def group_normalization(c: Context) -> Tensor:
-    """Channels of a group are one image; scales are of channels, of groups in the oldest version."""
+    """Map GroupNormalization. Channels of a group are one image. Scales are by channel, or by group in the oldest
+    version.
+    """
     x, groups = c.real_number(), c.node.integer("num_groups", 0)
     batches, channels = x.shape[:2]
     if groups < 1 or channels % groups:
@@ -280,7 +282,7 @@ def group_normalization(c: Context) -> Tensor:
 
 @operator("LRN")
 def local_response_normalization(c: Context) -> Value:
-    """Over an odd number of channels; ONNX divides alpha by it."""
+    """Map LRN over an odd number of channels. ONNX divides alpha by this number."""
     size = c.node.integer("size", 0)
     if size < 1 or size % 2 == 0:
         raise Unmapped(f"NNAPI normalises over an odd number of channels, got size {size}")

@@ -47,7 +47,7 @@ class _Axis:
 
 @operator("GridSample")
 def grid_sample(c: Context) -> Tensor:
-    """Rows of channels by index, times weights, and their sum: along each axis by itself, then together."""
+    """Map GridSample: gather rows of channels by index, multiply them by weights and add them up, axis by axis."""
     source, grid = c.tensor(0), c.tensor(1)
     mode = _MODES.get(name := c.node.text("mode", "linear"), name)
     padding = c.node.text("padding_mode", "zeros")

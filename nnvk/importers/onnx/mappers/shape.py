@@ -37,7 +37,7 @@ Op = OperationCode
 
 @operator("Shape")
 def shape_of(c: Context) -> Tensor:
-    """All sizes, or those from ``start`` to ``end``: a constant, unless data decide one of them."""
+    """Map Shape: all sizes, or those from ``start`` to ``end``. A constant, unless data decide one of them."""
     shape, extent = c.tensor().shape, c.tensor().extent
     start, end = c.node.integer("start", 0), c.node.integer("end", len(shape))
     axes = range(len(shape))[start:end] if start < len(shape) else range(0)
@@ -49,7 +49,7 @@ def shape_of(c: Context) -> Tensor:
 
 @operator("Size")
 def size_of(c: Context) -> Tensor:
-    """The number of elements."""
+    """Map Size: the number of elements."""
     if c.tensor().extent is not None:
         raise Unmapped("data decide it")
     return constant(np.array(c.tensor().size, np.int64))
@@ -57,14 +57,14 @@ def size_of(c: Context) -> Tensor:
 
 @operator("ConstantOfShape")
 def constant_of_shape(c: Context) -> Tensor:
-    """Too large to be a constant, or of a shape that is not known."""
+    """Map ConstantOfShape if it is too large for a constant, or if its shape is unknown."""
     c.array(0, "the shape")
     raise Unmapped("it gives too many elements")
 
 
 @operator("Range")
 def sequence(c: Context) -> Tensor:
-    """A sequence of constants alone."""
+    """Map Range, with constant inputs."""
     for position, what in enumerate(("the start", "the limit", "the delta")):
         c.array(position, what)
     raise Unmapped("it gives too many elements")
@@ -72,7 +72,7 @@ def sequence(c: Context) -> Tensor:
 
 @operator("EyeLike")
 def eye_like(c: Context) -> Tensor:
-    """Only the shape of the input counts."""
+    """Map EyeLike, which only uses the shape of the input."""
     shape = c.tensor().shape
     if len(shape) != 2:
         raise Unmapped(f"the input must have rank 2, got shape {list(shape)}")
@@ -98,7 +98,7 @@ def reshaped(c: Context, tensor: Tensor, shape: list[int] | Shape) -> Tensor:
 
 @operator("Reshape")
 def reshape(c: Context) -> Tensor:
-    """A 0 keeps a size, -1 takes what is left."""
+    """Map Reshape. A 0 keeps a size, and -1 takes the rest."""
     source = c.tensor()
     shape = c.integers("shape", 1)
     if shape is None:
@@ -115,7 +115,7 @@ def reshape(c: Context) -> Tensor:
 
 @operator("Flatten")
 def flatten(c: Context) -> Tensor:
-    """To a matrix."""
+    """Map Flatten, to a matrix."""
     source, axis = c.tensor(), c.node.integer("axis", 1)
     if not -source.rank <= axis <= source.rank:
         raise Unmapped(f"the axis must be in [{-source.rank}, {source.rank}], got {axis}")
@@ -125,7 +125,7 @@ def flatten(c: Context) -> Tensor:
 
 @operator("Squeeze")
 def squeeze(c: Context) -> Tensor:
-    """Dimensions of size 1 that are named, or all."""
+    """Map Squeeze: remove the named dimensions of size 1, or all."""
     source = c.tensor()
     named = c.integers("axes", 1)
     if named is None:
@@ -139,7 +139,7 @@ def squeeze(c: Context) -> Tensor:
 
 @operator("Unsqueeze")
 def unsqueeze(c: Context) -> Tensor:
-    """Dimensions of size 1 more."""
+    """Map Unsqueeze: insert dimensions of size 1."""
     source = c.tensor()
     named = c.integers("axes", 1)
     if named is None:
@@ -156,7 +156,7 @@ def unsqueeze(c: Context) -> Tensor:
 
 @operator("Transpose")
 def transpose(c: Context) -> Tensor:
-    """The axes turned round, unless the permutation is given."""
+    """Map Transpose. Without a permutation it reverses the axes."""
     source = c.tensor()
     order = c.node.integers("perm")
     if order is None:
@@ -169,7 +169,7 @@ def transpose(c: Context) -> Tensor:
 
 @operator("DepthToSpace", "SpaceToDepth")
 def depth_and_space(c: Context) -> Value:
-    """NNAPI's order of channels is DCR; the other one is a transposition of six axes."""
+    """Map DepthToSpace and SpaceToDepth. NNAPI's order of channels is DCR. CRD is a transposition of six axes."""
     source, block = c.value(), c.node.integer("blocksize", 0)
     if len(source.shape) != 4:
         raise Unmapped(f"the input must have rank 4, got shape {list(source.shape)}")
@@ -191,7 +191,7 @@ def depth_and_space(c: Context) -> Value:
 
 @operator("ReverseSequence")
 def reverse_sequence(c: Context) -> Value:
-    """Elements picked by constant places."""
+    """Map ReverseSequence: gather elements at constant places."""
     source, lengths = c.value(), c.ints(1, "the lengths")
     time, batch = c.node.integer("time_axis", 0), c.node.integer("batch_axis", 1)
     places = np.arange(source.size).reshape(source.shape)
@@ -206,7 +206,7 @@ def reverse_sequence(c: Context) -> Value:
 
 @operator("Expand")
 def expand(c: Context) -> Tensor:
-    """To a constant shape, which broadcasts with the input's."""
+    """Map Expand to a constant shape, which broadcasts with the input's."""
     source = c.tensor()
     shape = np.broadcast_shapes(source.shape, tuple(c.ints(1, "the shape")))
     return c.give(c.broadcast(c.value(), at_least_1d(shape)), shape, source.dtype)
@@ -214,7 +214,7 @@ def expand(c: Context) -> Tensor:
 
 @operator("Tile")
 def tile(c: Context) -> Tensor:
-    """Constant repetitions."""
+    """Map Tile, with constant repetitions."""
     source, repeats = c.tensor(), c.ints(1, "the repetitions")
     if len(repeats) != source.rank or min(repeats, default=0) < 0:
         raise Unmapped(f"there must be a repetition from 0 up for each axis of {list(source.shape)}, got {repeats}")
@@ -234,7 +234,7 @@ def tile(c: Context) -> Tensor:
 
 @operator("Concat")
 def concatenation(c: Context) -> Tensor:
-    """Concatenate tensors of any type. NNAPI concatenates only floats and quantised tensors, which get the first
+    """Map Concat, of any type. NNAPI concatenates only floats and quantised tensors, which get the first
     tensor's quantisation.
     """
     tensors = [tensor for tensor in c.tensors() if tensor.size] or c.tensors()[:1]
@@ -257,7 +257,7 @@ def joined(c: Context, values: list[Value], axis: int) -> Value:
 
 @operator("Pad")
 def pad(c: Context) -> Tensor:
-    """With a constant, or with elements of the tensor; a negative padding cuts off."""
+    """Map Pad with a constant, or with elements of the tensor. Negative paddings crop."""
     source = c.tensor()
     mode = c.node.text("mode", "constant")
     given = c.integers("pads", 1) or []
@@ -323,7 +323,7 @@ def padded(c: Context, value: Value, before: list[int], after: list[int], number
 
 @operator("Trilu")
 def triangle(c: Context) -> Tensor:
-    """Zero below, or above, a diagonal."""
+    """Map Trilu: zeros below, or above, a diagonal."""
     source = c.tensor()
     if source.rank < 2:
         raise Unmapped(f"the input must have rank 2 at least, got shape {list(source.shape)}")
@@ -339,7 +339,7 @@ def triangle(c: Context) -> Tensor:
 
 @operator("Split")
 def split(c: Context) -> list[Tensor]:
-    """Into parts of any size; into equal ones, of which the last may be smaller, where none are given."""
+    """Map Split into parts of any size. Without sizes the parts are equal, but the last one may be smaller."""
     source = c.tensor()
     axis = axis_of(c.node.integer("axis", 0), source.rank)
     sizes, full = c.integers("split", 1), source.shape[axis]

@@ -35,7 +35,7 @@ Op = OperationCode
 
 @operator("Slice")
 def slice_(c: Context) -> Tensor:
-    """Begins, ends, axes and steps are constants, attributes in older versions."""
+    """Map Slice. Begins, ends, axes and steps are constants, or attributes in older versions."""
     source = c.tensor()
     begins, ends = c.integers("starts", 1), c.integers("ends", 2)
     if begins is None or ends is None or len(begins) != len(ends):
@@ -75,7 +75,7 @@ def _from_zero(c: Context, position: int, size: int) -> Value:
 
 @operator("Gather")
 def gather(c: Context) -> Tensor:
-    """Along one axis; a single index takes the axis away."""
+    """Map Gather along one axis. A single index removes the axis."""
     source, places = c.tensor(0), c.tensor(1)
     axis = axis_of(c.node.integer("axis", 0), source.rank)
     shape = (*source.shape[:axis], *places.shape, *source.shape[axis + 1 :])
@@ -87,7 +87,7 @@ def gather(c: Context) -> Tensor:
 
 @operator("GatherElements")
 def gather_elements(c: Context) -> Tensor:
-    """Indices along one axis, the others are the place in the indices."""
+    """Map GatherElements: indices along one axis. Along the other axes an index's own place counts."""
     source, places = c.tensor(0), c.tensor(1)
     axis = axis_of(c.node.integer("axis", 0), source.rank)
     value = c.value(0)
@@ -108,7 +108,7 @@ def _element_places(c: Context, source: Tensor, places: Tensor, axis: int) -> Va
 
 @operator("GatherND")
 def gather_nd(c: Context) -> Tensor:
-    """Slices of the input, whose axes are one, and so are those of batches."""
+    """Map GatherND, with the axes of slices merged to one, and those of batches, too."""
     source, places = c.tensor(0), c.tensor(1)
     batch = c.node.integer("batch_dims", 0)
     depth = places.shape[-1]
@@ -128,7 +128,7 @@ _REDUCTIONS = ("none", "add", "mul", "max", "min")
 
 @operator("ScatterElements", "Scatter")
 def scatter_elements(c: Context) -> Tensor:
-    """Updates along one axis, the others are the place in the indices: SCATTER_ND of single elements."""
+    """Map ScatterElements to SCATTER_ND of single elements, with the places of `gather_elements`."""
     source, places = c.tensor(0), c.tensor(1)
     if not places.size:
         return source
@@ -139,7 +139,7 @@ def scatter_elements(c: Context) -> Tensor:
 
 @operator("ScatterND")
 def scatter_nd(c: Context) -> Tensor:
-    """Updates of slices, whose axes are one."""
+    """Map ScatterND, with the axes of slices merged to one."""
     source, places = c.tensor(0), c.tensor(1)
     if 0 in places.shape[:-1]:
         return source
@@ -170,7 +170,7 @@ def _scattered(c: Context, indices: Value, shape: Shape, updates: Shape) -> Tens
 
 @operator("Col2Im")
 def col2im(c: Context) -> Tensor:
-    """Blocks at constant places of an image, added up: SCATTER_ND of rows, each of them all images and channels."""
+    """Map Col2Im to SCATTER_ND: add up blocks at constant places of an image. A row has all images and channels."""
     source, image, block = c.tensor(0), c.ints(1, "the image's shape"), c.ints(2, "the block's shape")
     rank = len(image)
     if not rank or len(block) != rank or min(*image, *block) < 1:
@@ -201,7 +201,7 @@ def col2im(c: Context) -> Tensor:
 
 @operator("Compress")
 def compress(c: Context) -> Tensor:
-    """Where a condition is true; unless that is a constant, data decide how many elements there are."""
+    """Map Compress: the elements where a condition is true. Data decide their number unless it is a constant."""
     source, condition = c.tensor(0), c.tensor(1)
     if not condition.is_constant:
         return _compressed(c, source, c.number(1))
@@ -231,7 +231,7 @@ def _compressed(c: Context, source: Tensor, flags: Value) -> Tensor:
 
 @operator("NonZero")
 def non_zero(c: Context) -> Tensor:
-    """One index for each axis of every element that is not 0: data decide how many there are."""
+    """Map NonZero: one index for each axis of every element that is not 0. Data decide the number of elements."""
     source, value = c.tensor(), c.number()
     if not source.rank:
         raise Unmapped("the input must have rank 1 at least")
@@ -245,7 +245,7 @@ def non_zero(c: Context) -> Tensor:
 
 @operator("OneHot")
 def one_hot(c: Context) -> Tensor:
-    """The indices compared with every index there could be."""
+    """Map OneHot: compare the indices with every possible index."""
     places, depth = c.tensor(0), int(c.scalar(1, "the depth"))
     axis = axis_of(c.node.integer("axis", -1), places.rank + 1)
     if depth < 1:
@@ -276,7 +276,7 @@ def one_hot(c: Context) -> Tensor:
 
 @operator("TopK")
 def top_k(c: Context) -> list[Tensor]:
-    """Along the last axis, to which another one goes; the smallest are the largest upside down."""
+    """Map TopK along the last axis. Another axis is moved there. The smallest elements are the largest negated ones."""
     source = c.tensor()
     k = c.node.integer("k", 0) if c.node.has("k") else int(c.scalar(1, "k"))
     axis = axis_of(c.node.integer("axis", -1), source.rank)
@@ -312,7 +312,7 @@ def _upside_down(c: Context, value: Value) -> Value:
 
 @operator("ArgMax", "ArgMin")
 def arg_extreme(c: Context) -> Tensor:
-    """The first one; the last one is the first of the reversed."""
+    """Map ArgMax and ArgMin: the first one. The last one is the first of the reversed axis."""
     code = Op.ARGMAX if c.node.op_type == "ArgMax" else Op.ARGMIN
     source, value = c.tensor(), c.number()
     axis = axis_of(c.node.integer("axis", 0), source.rank)

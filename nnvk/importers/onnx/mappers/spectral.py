@@ -20,7 +20,7 @@ Op = OperationCode
 
 @operator("DFT")
 def dft(c: Context) -> Tensor:
-    """Along one axis; one-sided ones give, or take, half of what is symmetric."""
+    """Map DFT along one axis. One-sided transforms give, or take, half of the symmetric spectrum."""
     source = c.tensor(0)
     inverse, onesided = bool(c.node.integer("inverse", 0)), bool(c.node.integer("onesided", 0))
     axis = c.node.integer("axis", 1) if c.node.version < 20 else int(c.scalar(2, "the axis")) if c.has(2) else -2
@@ -47,7 +47,7 @@ def dft(c: Context) -> Tensor:
 
 @operator("STFT")
 def stft(c: Context) -> Tensor:
-    """Transforms of windows that lie one step apart."""
+    """Map STFT: transforms of windows at equal distances."""
     signal = c.tensor(0)
     if signal.rank != 3 or signal.shape[2] not in (1, 2):
         raise Unmapped(f"the signal must have shape [batches, length, 1 or 2], got {list(signal.shape)}")

@@ -36,7 +36,7 @@ def _refuse(c: Context, first: int, what: str) -> None:
 
 @operator("com.microsoft.SkipLayerNormalization", "com.microsoft.SkipSimplifiedLayerNormalization")
 def skip_layer_normalization(c: Context) -> list[Tensor | None]:
-    """The normalised sum of two inputs and a bias; the sum is an output too."""
+    """Map SkipLayerNormalization: normalise the sum of two inputs and a bias. The sum is an output, too."""
     is_simple = c.node.op_type == "SkipSimplifiedLayerNormalization"
     total = c.emit(Op.ADD, c.real_number(0), c.real_number(1), NONE, out=c.real_number(0).type)
     if c.has(at := 3 if is_simple else 4):
@@ -59,7 +59,7 @@ def skip_layer_normalization(c: Context) -> list[Tensor | None]:
 
 @operator("com.microsoft.EmbedLayerNormalization")
 def embed_layer_normalization(c: Context) -> list[Tensor | None]:
-    """Rows of the words, of their places and of their segments."""
+    """Map EmbedLayerNormalization: rows of the words, of their places and of their segments."""
     words, dtype = c.tensor(0), c.tensor(2).dtype
     batches, length = words.shape
     total = gathered(c, c.real_number(2), 0, c.number(0))
@@ -86,7 +86,7 @@ def embed_layer_normalization(c: Context) -> list[Tensor | None]:
 
 @operator("com.microsoft.Attention")
 def attention(c: Context) -> list[Tensor | None]:
-    """Queries, keys and values by one product; a mask has one number for each of the keys."""
+    """Map Attention. One product computes queries, keys and values. A mask has one number for each key."""
     x, heads = c.real_number(), c.node.integer("num_heads", 0)
     batches, length, size = x.shape
     _refuse(c, 4, "what was before, or a bias of scores,")
@@ -113,7 +113,7 @@ def attention(c: Context) -> list[Tensor | None]:
 
 @operator("com.microsoft.MultiHeadAttention")
 def multi_head_attention(c: Context) -> list[Tensor | None]:
-    """Queries, keys and values apart; what is added to the scores may be given."""
+    """Map MultiHeadAttention, with separate queries, keys and values, and an optional addend of the scores."""
     heads = c.node.integer("num_heads", 0)
     query = c.real_number(0)
     _refuse(c, 6, "what was before")
@@ -178,7 +178,7 @@ def _attended(c: Context, parts: list[Value], term: Value | None) -> Tensor:
 
 @operator("com.microsoft.FusedMatMul")
 def fused_matmul(c: Context) -> Value:
-    """With factors, and of matrices that are turned."""
+    """Map FusedMatMul: with factors, and with transposed matrices."""
     if c.node.integer("transBatchA", 0) or c.node.integer("transBatchB", 0):
         raise Unmapped("batches that are turned are unknown here")
     turned = [bool(c.node.integer(name, 0)) for name in ("transA", "transB")]
@@ -195,7 +195,7 @@ def fused_matmul(c: Context) -> Value:
 
 @operator("com.microsoft.QuickGelu")
 def quick_gelu(c: Context) -> Value:
-    """The number times a sigmoid."""
+    """Map QuickGelu: x times a sigmoid."""
     x = c.real_number()
     bend = each(c, Op.LOGISTIC, with_number(c, Op.MUL, x, c.node.real("alpha", 1.702), NONE))
     return c.emit(Op.MUL, x, bend, NONE, out=x.type)
@@ -203,7 +203,7 @@ def quick_gelu(c: Context) -> Value:
 
 @operator("com.microsoft.MatMulNBits")
 def matmul_n_bits(c: Context) -> Tensor:
-    """Multiply by weights of 4 or 8 bits in blocks with a scale each. The importer unpacks the weights."""
+    """Map MatMulNBits: weights of 4 or 8 bits in blocks with a scale each, which are unpacked at import."""
     _refuse(c, 4, "an order of groups, or a bias,")
     size, units, bits = (c.node.integer(name, 0) for name in ("K", "N", "bits"))
     block, packed = c.node.integer("block_size", 0), c.array(1, "the weights")

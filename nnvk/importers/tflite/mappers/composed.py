@@ -23,7 +23,7 @@ def square(c: Context) -> Value:
 
 @builtin("SQUARED_DIFFERENCE")
 def squared_difference(c: Context) -> Value:
-    """The square of the difference; of INT8 with TFLite's roundings."""
+    """Map SQUARED_DIFFERENCE. INT8 tensors get TFLite's roundings."""
     first, second = pair(c)
     if first.code is second.code is c.out().code is OperandCode.TENSOR_QUANT8_ASYMM_SIGNED:
         return tables.squared_difference(c, first, second, c.out())

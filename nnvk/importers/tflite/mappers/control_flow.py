@@ -13,7 +13,7 @@ from nnvk.importers.tflite.registry import builtin
 
 @builtin("IF")
 def if_(c: Context) -> Sequence[Value]:
-    """Both branches take all inputs but the condition."""
+    """Map IF. Both branches take all inputs except the condition."""
     options = c.options("IfOptions")
     condition, *inputs = c.all_inputs()
     if condition.code is not OperandCode.TENSOR_BOOL8 or condition.size != 1:
@@ -26,7 +26,7 @@ def if_(c: Context) -> Sequence[Value]:
 
 @builtin("WHILE")
 def while_(c: Context) -> Sequence[Value]:
-    """Condition and body take all inputs; the body gives the next ones."""
+    """Map WHILE. Condition and body take all inputs, and the body computes the next ones."""
     options = c.options("WhileOptions")
     inputs = c.all_inputs()
     models = [c.subgraph(index, inputs) for index in (options.CondSubgraphIndex(), options.BodySubgraphIndex())]

@@ -67,7 +67,7 @@ def bias(c: Context, source: Value, weights: Value, position: int, channels: int
 
 @builtin("CONV_2D")
 def conv_2d(c: Context) -> Value:
-    """Groups are told from the shapes, as TFLite does."""
+    """Map CONV_2D. The groups follow from the shapes, as in TFLite."""
     options = c.options("Conv2DOptions")
     check_rank("the input", c.input(0), 4)
     check_rank("the filter", c.input(1), 4)
@@ -88,7 +88,7 @@ def conv_2d(c: Context) -> Value:
 
 @builtin("DEPTHWISE_CONV_2D")
 def depthwise_conv_2d(c: Context) -> Value:
-    """The multiplier is told from the shapes: some converters leave the option at 0."""
+    """Map DEPTHWISE_CONV_2D. The multiplier follows from the shapes, because some converters leave the option at 0."""
     options = c.options("DepthwiseConv2DOptions")
     check_rank("the input", c.input(0), 4)
     check_rank("the filter", c.input(1), 4)
@@ -113,7 +113,7 @@ def depthwise_conv_2d(c: Context) -> Value:
 
 @builtin("TRANSPOSE_CONV")
 def transpose_conv(c: Context) -> Value:
-    """Inputs are the output's shape, the filter, the input and perhaps a bias."""
+    """Map TRANSPOSE_CONV. The inputs are the output's shape, the filter, the input and perhaps a bias."""
     options = c.options("TransposeConvOptions")
     check_rank("the filter", c.input(1), 4)
     check_rank("the input", c.input(2), 4)
@@ -139,7 +139,7 @@ _PADDING_PARAMS = {1: PaddingCode.SAME, 2: PaddingCode.VALID}
 
 @builtin("Convolution2DTransposeBias")
 def transpose_conv_bias(c: Context) -> Value:
-    """MediaPipe's TRANSPOSE_CONV: inputs are the input, the filter and the bias; the size follows from the padding."""
+    """Map MediaPipe's TRANSPOSE_CONV. The inputs are the input, the filter and the bias. The padding gives the size."""
     options = c.operator.custom_options()
     if len(options) < struct.calcsize(_TRANSPOSE_CONV_PARAMS):
         raise Unmapped(f"the options must have {struct.calcsize(_TRANSPOSE_CONV_PARAMS)} bytes, got {len(options)}")
@@ -170,7 +170,7 @@ def transpose_conv_bias(c: Context) -> Value:
 
 @builtin("FULLY_CONNECTED")
 def fully_connected(c: Context) -> Value:
-    """The input is flattened to the rows that the weights take."""
+    """Map FULLY_CONNECTED. The input is flattened to rows of the weights' length."""
     options = c.options("FullyConnectedOptions")
     if options.WeightsFormat() != tflite.FullyConnectedOptionsWeightsFormat.DEFAULT:
         raise Unmapped("NNAPI has no shuffled weights (weights_format SHUFFLED4x16INT8)")
@@ -206,7 +206,7 @@ def fully_connected(c: Context) -> Value:
 
 @builtin("BATCH_MATMUL")
 def batch_matmul(c: Context) -> Value:
-    """NNAPI broadcasts no batches: they are repeated first."""
+    """Map BATCH_MATMUL. NNAPI does not broadcast batches, so they are repeated first."""
     options = c.options("BatchMatMulOptions")
     first, second = c.input(0), c.input(1)
     rows = len(first.shape) - (2 if options.AdjX() else 1)

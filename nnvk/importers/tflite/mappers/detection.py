@@ -54,7 +54,7 @@ def _positive(c: Context, scores: Value) -> Value:
 
 @builtin("TFLite_Detection_PostProcess")
 def detection_postprocess(c: Context) -> Sequence[Value]:
-    """Boxes, classes, scores and their number, which NNAPI gives in another order, classes and number as INT32."""
+    """Map the custom operator of SSD. NNAPI gives its outputs in another order, and classes and number as INT32."""
     options = _Options(c.operator.custom_options())
     deltas, scores, anchors = (c.real(c.input(position)) for position in range(3))
     if len(scores.shape) != 3:

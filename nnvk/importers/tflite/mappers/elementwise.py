@@ -25,7 +25,7 @@ Op = OperationCode
 
 @builtin("FLOOR", "NEG", "SIN", "SQRT", "LOGICAL_NOT")
 def real_unary(c: Context) -> Value:
-    """For real numbers, NEG for integers too."""
+    """Map operators on real numbers, and NEG on integers, too."""
     source = c.real(c.input())
     return c.emit(OperationCode[c.operator.name], source, out=source.type)
 
@@ -62,7 +62,7 @@ def _rescaled(
 
 @builtin("ABS")
 def absolute(c: Context) -> Value:
-    """For real numbers and integers; quantised ones are rescaled."""
+    """Map ABS on real numbers and integers. Quantised tensors are rescaled."""
     source = c.input()
     if tables.has_table(source.type, c.out()):
         return _rescaled(c, np.abs)
@@ -72,14 +72,14 @@ def absolute(c: Context) -> Value:
 
 @builtin("HARD_SWISH")
 def hard_swish(c: Context) -> Value:
-    """Quantised tensors are taken and given in any scale."""
+    """Map HARD_SWISH, with quantised tensors of any scale."""
     source = c.input()
     return c.emit(Op.HARD_SWISH, source, out=c.out() if is_quantised(source) else source.type)
 
 
 @builtin("RSQRT")
 def inverse_root(c: Context) -> Value:
-    """As HARD_SWISH; of 16-bit levels by TFLite's table."""
+    """Map RSQRT like HARD_SWISH, and on 16-bit levels by TFLite's table."""
     source = c.input()
     if source.code is _WIDE and c.out().code is _WIDE:
         function = tables.real_function(source.type, c.out(), tables.inverse_root(c.out()))
@@ -106,7 +106,7 @@ def clip(c: Context) -> Value:
 
 @builtin("RELU_0_TO_1")
 def relu_0_to_1(c: Context) -> Value:
-    """Clipped from both sides."""
+    """Map RELU_0_TO_1, which clips to [0, 1]."""
     if tables.has_table(c.input().type, c.out()):
         return _rescaled(c, low=0.0, high=1.0)
     return with_number(c, Op.MAXIMUM, with_number(c, Op.MINIMUM, c.real(c.input()), 1.0), 0.0)
@@ -142,14 +142,16 @@ def _fixed(c: Context) -> tuple[Value, OperandType]:
 
 @builtin("LOGISTIC", "TANH")
 def sigmoid(c: Context) -> Value:
-    """LOGISTIC and TANH."""
+    """Map LOGISTIC and TANH."""
     source, out = _fixed(c)
     return c.emit(OperationCode[c.operator.name], source, out=out)
 
 
 @builtin("SOFTMAX", "LOG_SOFTMAX")
 def softmax(c: Context) -> Value:
-    """Over the last axis; feature level 1 knows SOFTMAX of rank 2 and 4 only, and LOG_SOFTMAX is for real numbers."""
+    """Map operators over the last axis. Feature level 1 has SOFTMAX only for ranks 2 and 4; LOG_SOFTMAX is for real
+    numbers.
+    """
     if c.operator.name == "SOFTMAX":
         source, out = _fixed(c)
         beta = float(c.options("SoftmaxOptions").Beta())
@@ -162,14 +164,14 @@ def softmax(c: Context) -> Value:
 
 @builtin("L2_NORMALIZATION")
 def l2_normalization(c: Context) -> Value:
-    """Over the last axis."""
+    """Map L2_NORMALIZATION over the last axis."""
     source, out = _fixed(c)
     return c.activated(c.emit(Op.L2_NORMALIZATION, source, out=out), c.options("L2NormOptions"))
 
 
 @builtin("LOCAL_RESPONSE_NORMALIZATION")
 def local_response_normalization(c: Context) -> Value:
-    """Over the last axis."""
+    """Map LOCAL_RESPONSE_NORMALIZATION over the last axis."""
     options = c.options("LocalResponseNormalizationOptions")
     numbers = float(options.Bias()), float(options.Alpha()), float(options.Beta())
     return c.keep(Op.LOCAL_RESPONSE_NORMALIZATION, c.input(), options.Radius(), *numbers)
@@ -177,14 +179,14 @@ def local_response_normalization(c: Context) -> Value:
 
 @builtin("PRELU")
 def prelu(c: Context) -> Value:
-    """The slopes broadcast."""
+    """Map PRELU. The slopes broadcast."""
     source, slopes = c.input(0), c.like(c.input(1), c.input(0))
     return c.emit(Op.PRELU, source, slopes, out=c.out() if is_quantised(source) else source.type)
 
 
 @builtin("LEAKY_RELU")
 def leaky_relu(c: Context) -> Value:
-    """A PRELU with one slope for all."""
+    """Map LEAKY_RELU to PRELU with one slope."""
     source, slope = c.input(), float(c.options("LeakyReluOptions").Alpha())
     if not math.isfinite(slope):
         raise Unmapped(f"alpha must be finite, got {slope}")
@@ -238,7 +240,7 @@ def arithmetic(c: Context) -> Value:
 
 @builtin("MAXIMUM", "MINIMUM", "POW")
 def binary(c: Context) -> Value:
-    """MAXIMUM and MINIMUM take quantised tensors as well."""
+    """Map MAXIMUM, MINIMUM and POW. The first two take quantised tensors as well."""
     first, second = pair(c)
     if c.operator.name == "POW":
         if first.is_constant and second.is_constant and first.code is I32.code:
@@ -253,7 +255,7 @@ def binary(c: Context) -> Value:
 
 @builtin("EQUAL", "NOT_EQUAL", "GREATER", "GREATER_EQUAL", "LESS", "LESS_EQUAL")
 def comparison(c: Context) -> Value:
-    """Tensors of 8 bits are compared with TFLite's roundings."""
+    """Map comparisons. 8-bit tensors are compared with TFLite's roundings."""
     first, second = pair(c)
     if tables.are_bytes(first.type, second.type):
         first, second = tables.comparable(c, first, second)
@@ -262,7 +264,7 @@ def comparison(c: Context) -> Value:
 
 @builtin("LOGICAL_AND", "LOGICAL_OR")
 def logic(c: Context) -> Value:
-    """Booleans broadcast."""
+    """Map LOGICAL_AND and LOGICAL_OR, which broadcast."""
     return c.emit(OperationCode[c.operator.name], c.input(0), c.input(1), out=BOOL8)
 
 
@@ -271,7 +273,7 @@ def logic(c: Context) -> Value:
 
 @builtin("CAST")
 def cast(c: Context) -> Value:
-    """8-bit integers are numbers whatever their scale; NNAPI casts neither booleans nor signed ones."""
+    """Map CAST. 8-bit integers are numbers without a scale. NNAPI casts neither booleans nor signed ones."""
     source, out = c.input(), c.out()
     if source.code is out.code:
         return source

@@ -10,18 +10,18 @@ from nnvk.importers.tflite.registry import builtin
 
 @builtin("QUANTIZE")
 def quantize(c: Context) -> Value:
-    """From real numbers, or from one quantisation to another."""
+    """Map QUANTIZE, from real numbers or from another quantisation."""
     source, out = c.input(), c.out()
     return tables.requantized(c, source, out) if tables.are_quantised(source.type, out) else c.quantized(source, out)
 
 
 @builtin("DEQUANTIZE")
 def dequantize(c: Context) -> Value:
-    """Also what keeps weights in FLOAT16 or 8 bits: constants are converted now."""
+    """Map DEQUANTIZE. Constants, such as weights in FLOAT16 or 8 bits, are converted at import."""
     return c.widened(c.input())
 
 
 @builtin("DENSIFY")
 def densify(c: Context) -> Value:
-    """A sparse constant is dense as soon as it is read."""
+    """Map DENSIFY. Sparse constants become dense when they are read."""
     return c.input()

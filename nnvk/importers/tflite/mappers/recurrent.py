@@ -71,7 +71,7 @@ def _check_real(c: Context, source: Value) -> None:
 
 @builtin("RNN")
 def rnn(c: Context) -> Value:
-    """One time step."""
+    """Map RNN, one time step."""
     source = c.input(0)
     _check_real(c, source)
     options = c.options("RNNOptions")
@@ -87,7 +87,7 @@ def rnn(c: Context) -> Value:
 
 @builtin("UNIDIRECTIONAL_SEQUENCE_RNN")
 def sequence_rnn(c: Context) -> Value:
-    """All time steps of a sequence."""
+    """Map UNIDIRECTIONAL_SEQUENCE_RNN, a sequence of time steps."""
     source = c.input(0)
     _check_real(c, source)
     options = c.options("SequenceRNNOptions")
@@ -106,7 +106,7 @@ def sequence_rnn(c: Context) -> Value:
 
 @builtin("BIDIRECTIONAL_SEQUENCE_RNN")
 def bidirectional_rnn(c: Context) -> Sequence[Value]:
-    """Forwards and backwards."""
+    """Map BIDIRECTIONAL_SEQUENCE_RNN, forwards and backwards."""
     source, states = c.input(0), (4, 8)
     _check_real(c, source)
     options = c.options("BidirectionalSequenceRNNOptions")
@@ -166,7 +166,7 @@ def _both_directions(
 
 @builtin("SVDF")
 def svdf(c: Context) -> Value:
-    """A filter over features and time."""
+    """Map SVDF, a filter over features and time."""
     source = c.input(0)
     _check_real(c, source)
     options = c.options("SVDFOptions")
@@ -189,7 +189,7 @@ _KERNEL_BASIC = tflite.LSTMKernelType.BASIC
 
 @builtin("LSTM")
 def lstm(c: Context) -> Value | Sequence[Value]:
-    """One time step: the full kernel, or one of the two quantised ones."""
+    """Map LSTM, one time step: the full kernel, or one of the two quantised ones."""
     options = c.options("LSTMOptions")
     source = c.input(0)
     if options.KernelType() == _KERNEL_BASIC:
@@ -211,7 +211,7 @@ def lstm(c: Context) -> Value | Sequence[Value]:
 
 @builtin("UNIDIRECTIONAL_SEQUENCE_LSTM")
 def sequence_lstm(c: Context) -> Value:
-    """All time steps of a sequence."""
+    """Map UNIDIRECTIONAL_SEQUENCE_LSTM, a sequence of time steps."""
     source = c.input(0)
     options = c.options("UnidirectionalSequenceLSTMOptions")
     if source.code is OperandCode.TENSOR_QUANT16_SYMM:
@@ -233,7 +233,7 @@ def sequence_lstm(c: Context) -> Value:
 
 @builtin("BIDIRECTIONAL_SEQUENCE_LSTM")
 def bidirectional_lstm(c: Context) -> Sequence[Value]:
-    """Forwards and backwards."""
+    """Map BIDIRECTIONAL_SEQUENCE_LSTM, forwards and backwards."""
     source, states = c.input(0), range(35, 39)
     _check_real(c, source)
     options = c.options("BidirectionalSequenceLSTMOptions")

@@ -59,7 +59,7 @@ def _rounds_twice(c: Context, name: str, source: Value) -> bool:
 
 @builtin("ARG_MAX", "ARG_MIN")
 def arg_extreme(c: Context) -> Value:
-    """The output is INT32; where the model has INT64, its numbers are widened at the model's edge."""
+    """Map ARG_MAX and ARG_MIN to INT32. If the model has INT64, its edge widens the numbers."""
     code = OperationCode.ARGMAX if c.operator.name == "ARG_MAX" else OperationCode.ARGMIN
     source = c.input(0)
     axis = axis_of(c.integer(1, "the axis"), len(source.shape))
@@ -68,7 +68,7 @@ def arg_extreme(c: Context) -> Value:
 
 @builtin("CUMSUM")
 def cumsum(c: Context) -> Value:
-    """Sum elements, then pairs, and so on."""
+    """Map CUMSUM: add elements, then pairs, and so on."""
     options = c.options("CumsumOptions")
     source = c.input(0)
     axis = axis_of(c.integer(1, "the axis"), len(source.shape))

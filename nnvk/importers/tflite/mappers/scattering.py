@@ -20,7 +20,7 @@ Op = OperationCode
 
 @builtin("SCATTER_ND")
 def scatter_nd(c: Context) -> Value:
-    """Updates of one place are added up. The shape may be known only when the model runs."""
+    """Map SCATTER_ND. Updates of one place are added up. The shape may be unknown until the model runs."""
     updates = c.input(1)
     return c.emit(ExtendedOperationCode.SCATTER_ND, c.input(0), updates, c.input(2), out=updates.type)
 
@@ -50,7 +50,7 @@ def _segments(c: Context, count: int, reduction: Reduction, first: float | np.nd
 
 @builtin("SEGMENT_SUM")
 def segment_sum(c: Context) -> Value:
-    """As many segments as the largest number, or the file, says."""
+    """Map SEGMENT_SUM. The largest number, or the file, gives the number of segments."""
     numbers, declared = c.input(1), c.declared_shape()
     if numbers.is_constant:
         count = int(numbers.array.max(initial=-1)) + 1
@@ -87,7 +87,7 @@ def unsorted_segments(c: Context) -> Value:
 
 @builtin("SPARSE_TO_DENSE")
 def sparse_to_dense(c: Context) -> Value:
-    """Values at places in a tensor of one number."""
+    """Map SPARSE_TO_DENSE: write values to places of a constant tensor."""
     indices, values = c.input(0), c.input(2)
     shape = tuple(c.ints(1, "the shape"))
     rank = len(shape)
@@ -111,14 +111,14 @@ def _on_diagonals(c: Context, base: Value, diagonals: Value) -> Value:
 
 @builtin("MATRIX_DIAG")
 def matrix_diag(c: Context) -> Value:
-    """Zeros beside the diagonals."""
+    """Map MATRIX_DIAG: diagonals with zeros beside them."""
     diagonals = c.input()
     return _on_diagonals(c, c.filled(0, diagonals.type, (*diagonals.shape, diagonals.shape[-1])), diagonals)
 
 
 @builtin("MATRIX_SET_DIAG")
 def matrix_set_diag(c: Context) -> Value:
-    """Other diagonals."""
+    """Map MATRIX_SET_DIAG: replace the diagonals of matrices."""
     base, diagonals = c.input(0), c.input(1)
     if len(base.shape) < 2 or diagonals.shape != (*base.shape[:-2], min(base.shape[-2:])):
         raise Unmapped(f"diagonals of shape {list(diagonals.shape)} do not fit {list(base.shape)}")
@@ -127,7 +127,7 @@ def matrix_set_diag(c: Context) -> Value:
 
 @builtin("DYNAMIC_UPDATE_SLICE")
 def dynamic_update_slice(c: Context) -> Value:
-    """A box at a place that is moved until the box is inside. Axes that it fills belong to slices."""
+    """Map DYNAMIC_UPDATE_SLICE: write a box, moved to lie inside. Axes that it fills belong to slices."""
     base, update, start = c.input(0), c.input(1), c.input(2)
     rank = len(base.shape)
     if len(update.shape) != rank or start.size != rank or any(np.array(update.shape) > base.shape):
@@ -149,7 +149,7 @@ def dynamic_update_slice(c: Context) -> Value:
 
 @builtin("REVERSE_SEQUENCE")
 def reverse_sequence(c: Context) -> Value:
-    """The first elements of each batch turned round, as many as its length says."""
+    """Map REVERSE_SEQUENCE: reverse the first elements of each batch, as many as its length says."""
     options = c.options("ReverseSequenceOptions")
     source, lengths = c.input(0), c.input(1)
     rank = len(source.shape)

@@ -21,7 +21,7 @@ Op = OperationCode
 
 @builtin("RESHAPE")
 def reshape(c: Context) -> Value:
-    """The shape is an input or an option; where only the model knows it, the output's declared shape is it."""
+    """Map RESHAPE. The shape is an input or an option, or the output's declared shape if only the model knows it."""
     source, given = c.input(0), c.optional(1)
     if given is not None and given.is_constant:
         shape = c.ints(1, "the shape")
@@ -40,7 +40,7 @@ def reshape(c: Context) -> Value:
 
 @builtin("SQUEEZE")
 def squeeze(c: Context) -> Value:
-    """Dimensions of size 1 that the options name, or all."""
+    """Map SQUEEZE: remove the dimensions of size 1 that the options name, or all."""
     source = c.input()
     named = c.options("SqueezeOptions").SqueezeDimsAsNumpy()
     rank = len(source.shape)
@@ -54,7 +54,7 @@ def squeeze(c: Context) -> Value:
 
 @builtin("EXPAND_DIMS")
 def expand_dims(c: Context) -> Value:
-    """A dimension of size 1 more."""
+    """Map EXPAND_DIMS: insert a dimension of size 1."""
     source = c.input(0)
     shape = [] if c.is_scalar(0) else list(source.shape)
     axis = axis_of(c.integer(1, "the axis"), len(shape) + 1)
@@ -63,19 +63,19 @@ def expand_dims(c: Context) -> Value:
 
 @builtin("SHAPE")
 def shape_of(c: Context) -> Value:
-    """Known at import."""
+    """Map SHAPE to a constant, which is known at import."""
     return c.constant(np.array([] if c.is_scalar(0) else c.input().shape, np.int32), I32)
 
 
 @builtin("RANK")
 def rank_of(c: Context) -> Value:
-    """Known at import."""
+    """Map RANK to a constant, which is known at import."""
     return c.constant(0 if c.is_scalar(0) else len(c.input().shape), I32)
 
 
 @builtin("RANGE")
 def sequence(c: Context) -> Value:
-    """From constants."""
+    """Map RANGE, with constant inputs."""
     bounds = [c.input(position).known_array for position in range(3)]
     if any(bound is None or bound.size != 1 for bound in bounds):
         raise Unmapped("start, limit and delta (inputs 0 to 2) must be constants")
@@ -89,14 +89,14 @@ def sequence(c: Context) -> Value:
 
 @builtin("ZEROS_LIKE")
 def zeros_like(c: Context) -> Value:
-    """Known at import."""
+    """Map ZEROS_LIKE to a constant, which is known at import."""
     source = c.input()
     return c.filled(source.type.zero_point, source.type, source.shape)
 
 
 @builtin("FILL")
 def fill(c: Context) -> Value:
-    """Constants fill at import, or by FILL where the sizes are known only when the model runs."""
+    """Map FILL: a constant if its inputs are, FILL if the sizes are known only when the model runs."""
     dims, value = c.input(0), c.input(1)
     shape = c.declared_shape() if not dims.is_constant else at_least_1d(tuple(c.ints(0, "the dimensions")))
     if shape is not None:
@@ -111,13 +111,13 @@ def fill(c: Context) -> Value:
 
 @builtin("BROADCAST_TO")
 def broadcast_to(c: Context) -> Value:
-    """To a constant shape."""
+    """Map BROADCAST_TO, with a constant shape."""
     return c.broadcast(c.input(0), at_least_1d(tuple(c.ints(1, "the shape"))))
 
 
 @builtin("BROADCAST_ARGS")
 def broadcast_args(c: Context) -> Value:
-    """The shape that constant shapes broadcast to."""
+    """Map BROADCAST_ARGS: the shape that constant shapes broadcast to."""
     try:
         shape = np.broadcast_shapes(tuple(c.ints(0, "a shape")), tuple(c.ints(1, "a shape")))
     except ValueError as error:
@@ -127,7 +127,7 @@ def broadcast_args(c: Context) -> Value:
 
 @builtin("TILE")
 def tile(c: Context) -> Value:
-    """Repetitions may be known only when the model runs."""
+    """Map TILE. The repetitions may be known only when the model runs."""
     return c.sized(Op.TILE, c.input(0), c.input(1))
 
 
@@ -136,7 +136,7 @@ def tile(c: Context) -> Value:
 
 @builtin("TRANSPOSE")
 def transpose(c: Context) -> Value:
-    """The permutation is an input."""
+    """Map TRANSPOSE. The permutation is an input."""
     source = c.input(0)
     rank = len(source.shape)
     order = [axis_of(axis, rank, "the permutation") for axis in c.ints(1, "the permutation")]
@@ -145,7 +145,7 @@ def transpose(c: Context) -> Value:
 
 @builtin("REVERSE_V2")
 def reverse(c: Context) -> Value:
-    """One axis after the other."""
+    """Map REVERSE_V2, one axis after the other."""
     value = c.input(0)
     for axis in c.ints(1, "the axes"):
         value = c.keep(Op.REVERSE, value, np.array([axis_of(axis, len(value.shape))]))
@@ -172,7 +172,7 @@ def _as_image(c: Context, source: Value) -> Value:
 
 @builtin("SPACE_TO_BATCH_ND")
 def space_to_batch(c: Context) -> Value:
-    """With one or two spatial dimensions."""
+    """Map SPACE_TO_BATCH_ND, with one or two spatial dimensions."""
     source, block, paddings = c.input(0), c.ints(1, "the block"), c.ints(2, "the paddings")
     image = _as_image(c, source)
     if image is not source:
@@ -183,7 +183,7 @@ def space_to_batch(c: Context) -> Value:
 
 @builtin("BATCH_TO_SPACE_ND")
 def batch_to_space(c: Context) -> Value:
-    """NNAPI crops nothing: a SLICE does so after."""
+    """Map BATCH_TO_SPACE_ND. A SLICE crops the result, because NNAPI's operation does not."""
     source, block = c.input(0), c.ints(1, "the block")
     crops: np.ndarray = np.array(c.ints(2, "the crops")).reshape(-1, 2)
     image = _as_image(c, source)
@@ -220,7 +220,7 @@ def resize(c: Context) -> Value:
 
 @builtin("CONCATENATION")
 def concatenation(c: Context) -> Value:
-    """Inputs of any quantisation; integers, which NNAPI does not join, are packed piece by piece."""
+    """Map CONCATENATION, of any quantisation. NNAPI cannot concatenate integers, so they are packed piece by piece."""
     options = c.options("ConcatenationOptions")
     values = c.all_inputs()
     axis = axis_of(options.Axis(), len(values[0].shape))
@@ -233,7 +233,7 @@ def concatenation(c: Context) -> Value:
 
 @builtin("PACK")
 def pack(c: Context) -> Value:
-    """Along a new axis.
+    """Map PACK: stack tensors along a new axis.
 
     Where the file knows no shapes, as of what depends on data, single elements are scalars if the output is a row.
     """
@@ -246,7 +246,7 @@ def pack(c: Context) -> Value:
 
 @builtin("PAD", "PADV2", "MIRROR_PAD")
 def pad(c: Context) -> Value:
-    """With zeros, a constant, or the elements near the edge."""
+    """Map padding with zeros, with a constant, or with mirrored elements."""
     source, paddings = c.input(0), c.input(1)
     if c.operator.name == "MIRROR_PAD":
         return c.sized(Op.MIRROR_PAD, source, paddings, c.options("MirrorPadOptions").Mode())

@@ -25,7 +25,7 @@ Op = OperationCode
 
 @builtin("SLICE")
 def slice_(c: Context) -> Value:
-    """Begin and size may be known only when the model runs, where the file declares the output's shape."""
+    """Map SLICE. Begin and size may be known only when the model runs if the file declares the output's shape."""
     source = c.input(0)
     first, count = c.input(1), c.input(2)
     if not first.is_constant and count.is_constant and -1 not in count.array:
@@ -35,7 +35,7 @@ def slice_(c: Context) -> Value:
 
 @builtin("STRIDED_SLICE")
 def strided_slice(c: Context) -> Value:
-    """Masks are resolved here: NNAPI knows neither new axes nor an ellipsis, nor offsets for ends."""
+    """Map STRIDED_SLICE. The importer resolves masks, because NNAPI has no new axes, ellipses or end offsets."""
     options = c.options("StridedSliceOptions")
     source = c.input(0)
     if not c.input(1).is_constant:
@@ -130,7 +130,7 @@ def _resolve(
 
 @builtin("SPLIT")
 def split(c: Context) -> list[Value]:
-    """Into equal parts."""
+    """Map SPLIT, into equal parts."""
     source = c.input(1)
     axis = axis_of(c.integer(0, "the axis"), len(source.shape))
     count = len(c.outputs)
@@ -139,7 +139,7 @@ def split(c: Context) -> list[Value]:
 
 @builtin("SPLIT_V")
 def split_v(c: Context) -> list[Value]:
-    """Into parts of any size: a slice each, and a constant for one without elements."""
+    """Map SPLIT_V: a slice for each part, and a constant for a part without elements."""
     source, sizes = c.input(0), c.ints(1, "the sizes")
     axis = axis_of(c.integer(2, "the axis"), len(source.shape))
     if len(sizes) != len(c.outputs):
@@ -159,7 +159,7 @@ def split_v(c: Context) -> list[Value]:
 
 @builtin("UNPACK")
 def unpack(c: Context) -> list[Value]:
-    """A split into slices of one, without that axis."""
+    """Map UNPACK: split into slices of one, without that axis."""
     source = c.input()
     axis = axis_of(c.options("UnpackOptions").Axis(), len(source.shape))
     count = source.shape[axis]
@@ -173,7 +173,7 @@ def unpack(c: Context) -> list[Value]:
 
 @builtin("GATHER")
 def gather(c: Context) -> Value:
-    """NNAPI's indices have rank 1; one index that is a scalar takes the axis away."""
+    """Map GATHER. NNAPI's indices have rank 1. A single scalar index removes the axis."""
     options = c.options("GatherOptions")
     source, indices = c.input(0), c.input(1)
     axis = axis_of(options.Axis(), len(source.shape))
@@ -211,7 +211,7 @@ def _gathered_by_batch(c: Context, source: Value, axis: int, indices: Value, bat
 
 @builtin("GATHER_ND")
 def gather_nd(c: Context) -> Value:
-    """Slices of the input, whose axes are one, and so are the rows of indices."""
+    """Map GATHER_ND, with the axes of slices merged to one, and the rows of indices, too."""
     source, indices = c.input(0), c.input(1)
     depth = indices.shape[-1]
     if depth > len(source.shape):
@@ -225,7 +225,7 @@ def gather_nd(c: Context) -> Value:
 
 @builtin("ONE_HOT")
 def one_hot(c: Context) -> Value:
-    """The indices compared with every index there could be."""
+    """Map ONE_HOT: compare the indices with every possible index."""
     indices, depth = c.input(0), c.integer(1, "the depth")
     shape = [] if c.is_scalar(0) else list(indices.shape)
     axis = axis_of(c.options("OneHotOptions").Axis(), len(shape) + 1)
@@ -240,7 +240,7 @@ def one_hot(c: Context) -> Value:
 
 @builtin("SELECT", "SELECT_V2")
 def select(c: Context) -> Value:
-    """NNAPI's condition and choices have one shape. SELECT's condition may be one for each row."""
+    """Map SELECT. NNAPI's condition and choices have one shape. SELECT's condition may be one for each row."""
     condition, first, second = (c.input(position) for position in range(3))
     if is_quantised(first) != is_quantised(second):
         first, second = c.real(first), c.real(second)
@@ -251,7 +251,7 @@ def select(c: Context) -> Value:
 
 @builtin("WHERE")
 def where(c: Context) -> Value:
-    """One row of indices for every element that is not 0: data decide how many there are."""
+    """Map WHERE: a row of indices for every element that is not 0. Data decide the number of rows."""
     source = c.real(c.input())
     if source.is_constant:
         return c.constant(np.argwhere(source.array), I32)
@@ -263,7 +263,7 @@ def where(c: Context) -> Value:
 
 @builtin("TOPK_V2")
 def top_k(c: Context) -> list[Value]:
-    """The largest elements of each row, and where they were."""
+    """Map TOPK_V2: the largest elements of each row, and their positions."""
     return list(largest(c, c.input(0), c.integer(1, "k")))
 
 
@@ -272,7 +272,7 @@ def top_k(c: Context) -> list[Value]:
 
 @builtin("EMBEDDING_LOOKUP")
 def embedding_lookup(c: Context) -> Value:
-    """Rows of a table; a quantised table of real numbers is converted now."""
+    """Map EMBEDDING_LOOKUP: rows of a table. A quantised table of real numbers is converted at import."""
     table = c.input(1)
     if is_quantised(table) and c.out().code is OperandCode.TENSOR_FLOAT32:
         table = real_weights(c, table)
@@ -281,7 +281,7 @@ def embedding_lookup(c: Context) -> Value:
 
 @builtin("HASHTABLE_LOOKUP")
 def hashtable_lookup(c: Context) -> list[Value]:
-    """Rows of a table by ascending keys, and which keys were there."""
+    """Map HASHTABLE_LOOKUP: rows of a table by ascending keys, and which keys exist."""
     table = c.input(2)
     hits = OperandType(OperandCode.TENSOR_QUANT8_ASYMM, scale=1.0)
     return c.emit_many(Op.HASHTABLE_LOOKUP, c.input(0), c.input(1), table, outs=[table.type, hits])
@@ -293,7 +293,7 @@ _PROJECTIONS = {1: 3, 2: 2}
 
 @builtin("LSH_PROJECTION")
 def lsh_projection(c: Context) -> Value:
-    """Bits of hashes of the input."""
+    """Map LSH_PROJECTION: bits of hashes of the input."""
     kind = c.options("LSHProjectionOptions").Type()
     if kind not in _PROJECTIONS:
         raise Unmapped(f"unknown type of projection {kind}")

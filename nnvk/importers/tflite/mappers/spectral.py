@@ -20,7 +20,7 @@ Op = OperationCode
 
 @builtin("RFFT2D")
 def rfft2d(c: Context) -> Value:
-    """Products with a constant matrix: along the rows, and then along the columns of what that gives.
+    """Map RFFT2D to products with constant matrices, along the rows and then along the columns.
 
     The input is cut, or filled up with zeros, to the length of the transform.
     """
@@ -38,7 +38,7 @@ def rfft2d(c: Context) -> Value:
 
 @builtin("COMPLEX_ABS")
 def complex_abs(c: Context) -> Value:
-    """The root of the sum of both squares."""
+    """Map COMPLEX_ABS: the root of the sum of both squares."""
     pairs = _pairs(c)
     squares = c.emit(Op.MUL, pairs, pairs, NONE, out=F32)
     sums = c.emit(Op.REDUCE_SUM, squares, np.array([1]), False, out=F32)
@@ -47,7 +47,7 @@ def complex_abs(c: Context) -> Value:
 
 @builtin("REAL", "IMAG")
 def part(c: Context) -> Value:
-    """Every other number."""
+    """Map REAL and IMAG: every other number."""
     first = 0 if c.operator.name == "REAL" else 1
     pairs = _pairs(c)
     return c.reshape(sliced(c, pairs, [range(pairs.shape[0]), range(first, first + 1)]), c.input().shape[:-1])

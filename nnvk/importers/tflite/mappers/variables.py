@@ -11,14 +11,14 @@ from nnvk.importers.tflite.registry import builtin
 
 @builtin("CALL_ONCE")
 def call_once(c: Context) -> list[Value]:
-    """A subgraph without inputs and outputs that assigns constants: they are computed at import."""
+    """Map CALL_ONCE, of a subgraph without inputs and outputs that assigns constants. They are computed at import."""
     c.variables.initialise(c.options("CallOnceOptions").InitSubgraphIndex())
     return []
 
 
 @builtin("VAR_HANDLE")
 def var_handle(c: Context) -> list[Value]:
-    """Gives a variable's handle, which is known at import."""
+    """Map VAR_HANDLE, which is known at import."""
     options = c.options("VarHandleOptions")
     container, name = ((text or b"").decode("utf-8", "replace") for text in (options.Container(), options.SharedName()))
     c.output()
@@ -28,7 +28,7 @@ def var_handle(c: Context) -> list[Value]:
 
 @builtin("READ_VARIABLE")
 def read_variable(c: Context) -> Value:
-    """The value that was assigned last, in this execution or before."""
+    """Map READ_VARIABLE: the value that was assigned last, in this execution or before."""
     value, out = c.variables.read(c.operator.inputs[0], c.output(), c.out()), c.out()
     if is_quantised(value) and not same_quantisation(value.type, out):
         raise Unmapped(f"a variable of {value.type} is read as {out}")
@@ -37,6 +37,6 @@ def read_variable(c: Context) -> Value:
 
 @builtin("ASSIGN_VARIABLE")
 def assign_variable(c: Context) -> list[Value]:
-    """The next value."""
+    """Map ASSIGN_VARIABLE: set the next value."""
     c.variables.assign(c.operator.inputs[0], c.input(1), c.operator.index)
     return []
