@@ -1,4 +1,4 @@
-"""16-bit steps on the GPU: products of every form, sizes that leave tails. The generators have all operations in
+"""16-bit levels on the GPU: products of every form, sizes that leave tails. The generators have all operations in
 small."""
 
 from __future__ import annotations

@@ -233,9 +233,9 @@ def _emitted(
 
 def _spread(array: np.ndarray, dilation: tuple[int, ...], zero: int = 0) -> np.ndarray:
     """Insert zeros between weights, as a replacement for a dilation."""
-    sizes = [(size - 1) * step + 1 for size, step in zip(array.shape, dilation, strict=True)]
+    sizes = [(size - 1) * stride + 1 for size, stride in zip(array.shape, dilation, strict=True)]
     wide = np.full(sizes, zero, array.dtype)
-    wide[tuple(slice(None, None, step) for step in dilation)] = array
+    wide[tuple(slice(None, None, stride) for stride in dilation)] = array
     return wide
 
 
