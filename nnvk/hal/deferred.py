@@ -82,7 +82,7 @@ class FinishedExecution(IFencedExecution):
         return True
 
     def result(self) -> ExecutionResult:
-        """The result it was made with."""
+        """The result that the execution ended with."""
         return self._result
 
 

@@ -25,7 +25,7 @@ class Support:
     """Whether a device runs one operation of a model, and if not, why."""
 
     reason: str | None = None
-    """Why it does not; None where it does."""
+    """The reason why the device does not support the operation, or None."""
 
     def __post_init__(self) -> None:
         if self.reason == "":

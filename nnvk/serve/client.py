@@ -44,7 +44,7 @@ class COperandType(ctypes.Structure):
 
     @classmethod
     def of(cls, type_: OperandType) -> COperandType:
-        """An operand's type as C has it."""
+        """An operand's type in C's structure."""
         dimensions = numbers(type_.dimensions)
         return cls(type_.code, len(type_.dimensions), dimensions, type_.scale, type_.zero_point)
 

@@ -65,7 +65,7 @@ _SENT = (Kind.OBJECT, Kind.OBJECTS, Kind.NUMBERS, Kind.BYTES, Kind.NUMBER, Kind.
 
 @dataclass(frozen=True, slots=True)
 class _Number:
-    """How a number is sent."""
+    """The encoding of a number."""
 
     read: Callable[[Reader], Any]
     format: str

@@ -16,14 +16,14 @@ OBJECTS = ("Burst", "Compilation", "Device", "Event", "Execution", "Memory", "Me
 
 
 class By(Enum):
-    """Who carries a function out."""
+    """The side that implements a function."""
 
     SERVER = "server"
-    """The server, which is asked; the row says all that the library needs for that."""
+    """The server. The row has all that the library needs to ask it."""
     LIBRARY = "library"
-    """The library alone, or with requests that a row can't describe: a function in C++, written by hand."""
+    """The library, alone or with requests that a row cannot describe. The function is written by hand in C++."""
     FREE = "free"
-    """It destroys its object."""
+    """The function destroys its object."""
 
 
 class Kind(Enum):
@@ -32,7 +32,7 @@ class Kind(Enum):
     OBJECT = "object"
     """A pointer to an opaque object."""
     NEW_OBJECT = "new object"
-    """Where a new object goes; NULL after a failure."""
+    """A pointer to the place of a new object; NULL after a failure."""
     OBJECTS = "objects"
     """An array of pointers to objects, whose length is another parameter."""
     NUMBERS = "numbers"
@@ -44,13 +44,13 @@ class Kind(Enum):
     NUMBER = "number"
     """A number, by value."""
     RESULT = "result"
-    """Where a number goes."""
+    """A pointer to the place of a number."""
     RESULTS = "results"
-    """Where as many numbers go as there are."""
+    """A pointer to the place of several numbers, as many as there are."""
     TEXT = "text"
     """A string."""
     POINTER = "pointer"
-    """Anything else that is pointed to: structures, buffers of executions."""
+    """A pointer to anything else: structures, buffers of executions."""
 
 
 _RESULTS = ("supportedOps", "dimensions")
@@ -62,7 +62,7 @@ class Parameter:
 
     name: str
     type: str
-    """As C has it."""
+    """The type in C."""
     kind: Kind
     nullable: bool
     """NULL is a value like others, and no ANEURALNETWORKS_UNEXPECTED_NULL."""
@@ -86,7 +86,7 @@ class Function:
     level: int
     """The feature level that brought it."""
     does: str
-    """For people: what it does, and what is the caller's to see to."""
+    """The description, for people: the effect of the function, and the duties of the caller."""
     errors: Mapping[str, str] = field(default_factory=dict)
     """Result codes, and when they come. Those that every function may have are not repeated."""
     by: By = By.SERVER

@@ -242,5 +242,5 @@ class ExtensionCode:
 
     @property
     def name(self) -> str:
-        """For people."""
+        """The text for people."""
         return f"{self.extension}/{self.code}"

@@ -1,4 +1,4 @@
-"""The elements of constants, which may be made from something smaller whenever somebody looks at them."""
+"""The elements of constants, which may be computed from a smaller source whenever they are read."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 from nnvk.types.operand import Shape
 
 _FIRST = 16
-"""Elements that are a constant's beginning."""
+"""The number of elements in the beginning of a constant."""
 
 
 class DeferredConstant:

@@ -1,4 +1,4 @@
-"""nnvk's vendor extension: operations that models of other formats need and NNAPI's 106 can't say."""
+"""nnvk's vendor extension: operations that models of other formats need and NNAPI lacks."""
 
 from __future__ import annotations
 

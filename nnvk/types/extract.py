@@ -1,4 +1,4 @@
-"""Parts of a model as models of their own, and models that show what is inside."""
+"""Parts of a model as separate models, and models with all intermediate results as outputs."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from nnvk.types.model import Lifetime, Model, Operand, Operation
 
 @dataclass(frozen=True, slots=True)
 class Extract:
-    """A part of a model as a model of its own, and its inputs and outputs as operands of the whole."""
+    """A part of a model as a separate model, and its inputs and outputs as operands of the whole."""
 
     model: Model
     inputs: tuple[int, ...]
@@ -59,7 +59,7 @@ def extract(whole: Model, operations: Sequence[int]) -> Extract:
 
 
 def exposed(model: Model) -> Model:
-    """The model with all that its operations give as outputs, behind its own outputs and in the order of execution.
+    """The model with the results of all operations as outputs, after its own outputs and in the order of execution.
 
     Models that control flow refers to do not change.
     """

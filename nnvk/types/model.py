@@ -15,7 +15,7 @@ from nnvk.types.operand import OperandType
 
 
 class Lifetime(Enum):
-    """Where an operand's value comes from (HAL 1.3 OperandLifeTime)."""
+    """The origin of an operand's value (HAL 1.3 OperandLifeTime)."""
 
     TEMPORARY_VARIABLE = "temporary"
     SUBGRAPH_INPUT = "input"
@@ -88,7 +88,7 @@ class Model(_Referable):
         return f"<model of {plural(len(self.operations), 'operation')}: {printable(ends)}>"
 
     def with_omitted(self, omitted: Sequence[bool]) -> Model:
-        """The model where these inputs are omitted: operands without a value. Their places among the inputs stay."""
+        """The model with these inputs omitted: operands without a value. They keep their places among the inputs."""
         indexes = {index for index, is_omitted in zip(self.inputs, omitted, strict=True) if is_omitted}
         if not indexes:
             return self
@@ -125,7 +125,7 @@ class Model(_Referable):
 
 
 def _with_subgraph(operand: Operand, made: Mapping[Model, Model]) -> Operand:
-    """The operand, referring to what was made of its model."""
+    """The operand with its model replaced."""
     if operand.subgraph is None or made[operand.subgraph] is operand.subgraph:
         return operand
     return replace(operand, subgraph=made[operand.subgraph])

@@ -19,11 +19,11 @@ MAXIMUM_LOOP_TIMEOUT_NS = 15_000_000_000
 LONGEST_NS = 2**64 - 1
 """The longest duration that can be given (UINT64_MAX)."""
 _FOREVER_NS = 2**62
-"""Longer than anybody waits, and short enough to be added to a clock and handed to any wait."""
+"""A duration that is longer than anybody waits, but short enough to be added to a clock and passed to any wait."""
 
 
 def is_unlimited(timeout_ns: int) -> bool:
-    """Whether a timeout is none: negative, or longer than anybody waits."""
+    """Whether a timeout is unlimited: negative, or longer than anybody waits."""
     return not 0 <= timeout_ns <= _FOREVER_NS
 
 
@@ -37,11 +37,11 @@ class InputArgument:
     """One input of a request: an array, a device buffer, or nothing (omitted)."""
 
     array: np.ndarray | None
-    """C-contiguous, of the operand's dtype and actual shape."""
+    """A C-contiguous array of the operand's dtype and actual shape."""
     token: int = 0
     """The token of the device's IBuffer that holds the input, or 0."""
     dimensions: Shape = ()
-    """Actual dimensions of what the IBuffer holds."""
+    """The actual dimensions of the IBuffer's content."""
 
     @property
     def shape(self) -> Shape | None:
@@ -56,7 +56,7 @@ class OutputArgument:
     """One output of a request: bytes to write, a device buffer, or nothing (not wanted)."""
 
     buffer: np.ndarray | None
-    """Flat and writable uint8, not smaller than needed."""
+    """A flat, writable uint8 array, not smaller than needed."""
     token: int = 0
     """The token of the device's IBuffer that takes the output, or 0."""
 
@@ -117,7 +117,7 @@ class ExecuteOptions:
 
 @dataclass(frozen=True, slots=True)
 class PrepareOptions:
-    """How to prepare a model."""
+    """The options for preparing a model."""
 
     preference: PreferenceCode = PreferenceCode.FAST_SINGLE_ANSWER
     priority: PriorityCode = PriorityCode.MEDIUM
