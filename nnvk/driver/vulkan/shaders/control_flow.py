@@ -65,7 +65,7 @@ class Rounds:
     decides: int
     """The label of the block behind the header, which decides whether there is another round."""
     condition: Sequence[Instruction]
-    """That block, without its label and branch."""
+    """The instructions of this block, but for its label and its branch."""
     operand: int
     """The id of the condition."""
     goes_on: int
