@@ -92,7 +92,7 @@ class DeviceProfile:
         """Whether the driver gets modules with unrolled loops (`unroll`).
 
         The drivers of GPUs with small subgroups, Mali and VideoCore, keep indexed local arrays in memory otherwise.
-        Other drivers unroll loops themselves, and take up to twice as long to compile an unrolled module.
+        Other drivers unroll loops themselves, and may take 1.7 times as long to compile unrolled modules (lavapipe).
         """
         return not self.is_cpu and self.subgroup_size <= _SMALL_SUBGROUP
 
