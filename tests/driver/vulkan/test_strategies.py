@@ -126,3 +126,21 @@ def test_k_is_split_where_there_are_few_tiles_for_many_units() -> None:
 def test_dot_products_of_16_bit_steps_are_for_sums_of_32_bits() -> None:
     for work in (SHORTS, replace(SHORTS, narrow=False)):
         assert {way.arithmetic for way in candidates(work, GPU)} == {"none", "float", *(["dot"] if work.narrow else [])}
+
+
+@pytest.mark.parametrize("kind", ["f32", "f16", "q8", "q16", "i32"])
+def test_gpus_with_small_subgroups_hold_few_registers(kind: str) -> None:
+    """Their compilers spill registers of larger tiles. Large ones stay for the others."""
+    work = replace(IMAGE, kind=kind)
+    held = {
+        size: {
+            strategy.held
+            for strategy in candidates(work, replace(GPU, subgroup_size=size))
+            if strategy.tile != "vector"
+        }
+        for size in (8, 16, 32)
+    }
+    assert max(held[8] | held[16]) <= 40 < max(held[32])
+    assert held[16] == {each for each in held[32] if each <= 40}
+    assert Strategy("register", 2, (8, 8), 2).held == 4 * (4 + 2 + 2)
+    assert Strategy("shared", 32, (16, 8)).held == 4 * (4 + 4 + 1)

@@ -74,6 +74,8 @@ _SHARED = (
 """Sizes of the tile `shared`: invocations of a workgroup, vec4s of output channels of an invocation, and its pixels."""
 _UNROLLED = 32
 """Vectors of sums by vec4s of K of a stage, of the tile `shared` on CPUs: drivers take gigabytes to compile more."""
+_SMALL_HELD = 40
+"""The most `Strategy.held` on GPUs with small subgroups: with more, the compilers of Mali and VideoCore spill."""
 _VECTOR_LOCAL = 8, 16
 _VECTOR_ROWS = 16
 """Rows up to which the tile `vector` is thought of: it reads the weights once a row."""
@@ -183,6 +185,11 @@ class Strategy:
         return (self.rows // self.local[1] if self.tile == "shared" else self.rows) * self.vec4s
 
     @property
+    def held(self) -> int:
+        """32-bit registers of an invocation for sums, and for the inputs and weights of one element of K."""
+        return 4 * (self.sums + self.sums // self.vec4s + self.vec4s)
+
+    @property
     def together(self) -> int:
         """Fours of K whose factors the tile `shared` has in registers at once, where they are short or few."""
         if self.arithmetic in ("half", "dot") or self.sums <= 2:
@@ -253,6 +260,8 @@ def _possible(work: Work, device: DeviceProfile) -> Iterator[Strategy]:
         if _sums_are_short(work, arithmetic):
             whole += _in_registers(work, device, arithmetic)
         for strategy in whole:
+            if device.has_small_subgroups and strategy.held > _SMALL_HELD:
+                continue
             yield strategy
             yield from _split_k(strategy, work, device)
         if arithmetic in ("none", "dot", "int8") and uses_subgroups(device):

@@ -94,6 +94,14 @@ class DeviceProfile:
         The drivers of GPUs with small subgroups, Mali and VideoCore, keep indexed local arrays in memory otherwise.
         Other drivers unroll loops themselves, and may take 1.7 times as long to compile unrolled modules (lavapipe).
         """
+        return self.has_small_subgroups
+
+    @property
+    def has_small_subgroups(self) -> bool:
+        """Whether the device is a GPU with subgroups as small as those of Mali and VideoCore.
+
+        Their invocations have 64 registers of 32 bits, and half as many run at once with more than 32.
+        """
         return not self.is_cpu and self.subgroup_size <= _SMALL_SUBGROUP
 
     @property
