@@ -114,7 +114,7 @@ def test_gpu() -> None:
         name="llvmpipe",
         is_cpu=False,
         unified_memory=False,
-        subgroup_size=8,
+        subgroup_size=32,
         max_buffer=2**31 - 256,
         max_groups=65535,
         max_invocations=1024,

@@ -231,14 +231,22 @@ def _as_gpu(profile: DeviceProfile) -> DeviceProfile:
 
     The profile keeps the device's own limits and features, because the shaders run on it. It does not test
 
-    - subgroups of 32 or 64 invocations. Shaders run in the device's own subgroups, which have 8 invocations on
-      llvmpipe. Plans for GPUs only ask whether a subgroup has at least four (the tile ``quads``), so they are the same.
+    - subgroups of 32 invocations, which plans are made for. Shaders run in the device's own subgroups, which have 8
+      invocations on llvmpipe. Plans for GPUs ask whether a subgroup has at least four (the tile ``quads``), and whether
+      it is small (`DeviceProfile.has_small_subgroups`, which ``mobile-min`` tests), but not for the exact number.
     - code for GPUs without an optional feature, which ``mobile-min`` tests, and the costs of an integrated GPU.
     - memory that the host does not see or has to flush, and caches that differ from unit to unit. All memory of a
       software device is the host's, so a missing barrier may have no effect.
     - the rounding, subnormal numbers and special values of a GPU's arithmetic, and its driver's compiler.
     """
-    return replace(profile, is_cpu=False, unified_memory=False, units=_UNITS["discrete_gpu"], texel_loads=False)
+    return replace(
+        profile,
+        is_cpu=False,
+        unified_memory=False,
+        subgroup_size=max(profile.subgroup_size, 32) if profile.subgroup_size >= 4 else profile.subgroup_size,
+        units=_UNITS["discrete_gpu"],
+        texel_loads=False,
+    )
 
 
 CONSTRAINTS = {"mobile-min": _as_mobile_min, "gpu": _as_gpu}
