@@ -236,8 +236,12 @@ def asked_for(vulkan: VulkanDevice, text: str) -> tuple[Work, tuple[str, ...]]:
 
 
 def shared_on_gpus(work: Work, device: DeviceProfile) -> list[Strategy]:
-    """The tiles `shared` that a GPU like the device would be offered: CPUs are not offered all of them."""
-    found = candidates(work, replace(device, is_cpu=False))
+    """The tiles `shared` that a GPU like the device would be offered, with large subgroups if the device has any.
+
+    CPUs and GPUs with small subgroups are not offered all of the tiles.
+    """
+    lanes = 32 if device.subgroup_size > 1 else 1
+    found = candidates(work, replace(device, is_cpu=False, subgroup_size=lanes))
     return [each for each in found if each.tile == "shared" and each.split_k == 1]
 
 

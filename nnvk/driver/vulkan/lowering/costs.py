@@ -223,7 +223,7 @@ class Run:
 
 
 def cycles(run: Run, costs: Costs, device: DeviceProfile) -> float:
-    """That the device is thought to take: those of what takes longest, and some of what goes on beside."""
+    """The estimated cycles: those of the slowest kind of work, and a part of those of the work beside it."""
     alone = costs.begin + run.end + run.rounds * run.step
     # The subgroups of the unit that has the most.
     most = -(-run.groups // device.units) * run.busy / run.groups

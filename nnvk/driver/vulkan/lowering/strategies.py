@@ -312,8 +312,8 @@ def _in_registers(work: Work, device: DeviceProfile, arithmetic: str) -> Iterato
 def _can_swap(arithmetic: str, device: DeviceProfile) -> bool:
     """Whether the tile `quads` is for a device and an arithmetic.
 
-    Not for packed ones on GPUs: Mesa's compiler for AMD's, up to version 22, makes a swap and a GEMM one
-    instruction, which these do not have, and what they compute is something else.
+    It is not for packed arithmetic on GPUs. Mesa's compiler for AMD GPUs, up to version 22, merges a swap and a packed
+    product into one instruction that the GPU does not have, so that the result is wrong.
     """
     if arithmetic == "half" or (arithmetic == "dot" and not device.is_cpu):
         return False
@@ -467,7 +467,7 @@ def _by_shared_memory(strategy: Strategy, work: Work, costs: Costs, vectors: _Ve
     step += pixels * (vectors.load - costs.load)
     step += stage * own * vectors.products + stage * (vec4s + own / vec4s) * vectors.convert
     staging = (brought + stage * factors) * costs.staged
-    # Of float16 a sum in 16 bits beside that in 32.
+    # Sums of 16-bit floats are held in 16 bits beside those in 32 bits.
     held = own + brought + strategy.together * factors
     if strategy.arithmetic == "half":
         held = own + held / 2

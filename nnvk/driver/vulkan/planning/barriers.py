@@ -113,5 +113,5 @@ class _Disjoint:
         self._firsts[begin:last], self._ends[begin:last] = [first], [end]
 
     def _overlapping(self, first: float, end: float) -> tuple[int, int]:
-        """Which ranges share something with one: from a position to before another."""
+        """The ranges that overlap a range: the position of the first one, and the one behind the last one."""
         return bisect.bisect_right(self._ends, first), bisect.bisect_left(self._firsts, end)

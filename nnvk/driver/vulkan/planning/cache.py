@@ -1,9 +1,8 @@
 """Compilation caching: plans in files, so that a model is lowered, and its constants packed, once for all processes.
 
 A file (`nnvk.base.files`) has a header, the plan in JSON, and a body, the bytes of the constants. The header names
-everything that the plan depends on. What is no file, or one that is damaged, cut off, foreign, out of date, or no plan
-that the model can have, is as good as none, and is replaced; files appear whole or not at all, so that processes may
-share them.
+everything that the plan depends on. A file that is damaged, cut off, foreign or out of date, or whose plan the model
+can't have, is replaced. Files appear whole or not at all, so that processes may share them.
 """
 
 from __future__ import annotations

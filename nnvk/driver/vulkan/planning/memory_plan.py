@@ -70,7 +70,7 @@ class _Page:
         first, last, offset, end = self._rows[:, : self._count]
         together = (first <= block.last) & (block.first <= last)
         order = np.argsort(offset[together], kind="stable")
-        # What is taken before each neighbour, and at last by all of them.
+        # The bytes that are taken before each neighbour, and at last by all of them.
         taken = np.maximum.accumulate(np.concatenate(([0], end[together][order])))
         room = offset[together][order] - taken[:-1]
         fits = np.flatnonzero(room >= size)

@@ -62,7 +62,7 @@ class Plan:
     barriers: frozenset[int]
     """Positions of the commands that need a barrier before them."""
     addresses: Mapping[int, Address]
-    """By `TensorRef.number`."""
+    """The places of tensors, by `TensorRef.number`."""
     pages: Mapping[Storage, tuple[int, ...]]
     """Sizes of the buffers of each storage, in bytes."""
     constants: tuple[tuple[Address, Constant], ...]

@@ -1,4 +1,4 @@
-"""Which operations the GPU runs, and why not the others."""
+"""The operations that the GPU runs, and why it does not run the others."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Whether a plan that comes from a file can be one of its model: ranges of all that reaches a device.
 
-A digest keeps accidents out, not hands. What is checked here keeps a wrong plan from being refused by the device, and
-from taking its memory or time; what the plan computes is not checked.
+A digest finds accidents, but not forgeries. After these checks, the device does not refuse a plan, and a plan takes no
+more memory and time than its model can. The results of the plan are not checked.
 """
 
 from __future__ import annotations

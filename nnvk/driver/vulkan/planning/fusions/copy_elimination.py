@@ -1,7 +1,7 @@
 """Copy elimination: inputs of CONCATENATION are written in place, and outputs of SPLIT are read in place.
 
-What was copied lies in the larger tensor from the start, where every command that reads or writes it can go from row to
-row of that. A plan never takes more memory for it: where it would, columns are copied.
+A tensor that would be copied lies in the larger tensor from the start, if every command that reads or writes it can go
+from row to row of the larger one. If a plan would need more memory for it, columns are copied.
 """
 
 from __future__ import annotations
@@ -128,7 +128,7 @@ def _gathered(graph: Graph, every: Sequence[_Copying]) -> list[_Laying]:
             view = StridedView(first, width, some[0].given.pitch)
             laying = _Laying(source, some[0].target, view, tuple(copying.position for copying in some))
             found.setdefault(source, laying)
-    # What was put together again first: its pieces then need no place of their own.
+    # Tensors that were put together again come first, because their pieces then need no place of their own.
     return sorted(found.values(), key=lambda laying: -len(laying.copies))
 
 
@@ -145,7 +145,7 @@ def _through(graph: Graph, copying: _Copying) -> _Copying | None:
 
 
 class _Layout:
-    """Which tensors are columns of which."""
+    """The tensors that are columns of others."""
 
     def __init__(self, graph: Graph, g: Lowering) -> None:
         self._graph, self._g = graph, g

@@ -1,4 +1,4 @@
-"""Which dispatches are elementwise operations on floats, and what they do, step by step."""
+"""Dispatches of elementwise operations on floats, and their functions one by one."""
 
 from __future__ import annotations
 

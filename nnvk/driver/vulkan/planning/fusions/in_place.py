@@ -1,7 +1,7 @@
 """Copies of what is contiguous on both sides: CONCATENATION and PACK are written in place, SPLIT and SLICE read so.
 
-What was copied lies in the other tensor from the start. A plan never takes more memory for that: a tensor that would be
-there for longer than there is room is copied.
+A tensor that would be copied lies in the other one from the start. If a plan would need more memory for it, the tensor
+is copied.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def run_of(position: int, dispatch: Dispatch) -> Copying | None:
 
 
 class _Layout:
-    """Which tensors may lie in which."""
+    """The tensors that may lie in others."""
 
     def __init__(self, graph: Graph) -> None:
         self._graph = graph
@@ -139,7 +139,7 @@ class _Layout:
 
 
 def _span(command: Command | None, target: TensorRef) -> tuple[int, int] | None:
-    """From which element to before which other one a command writes; None for others than copies."""
+    """The elements that a copy writes: the first one, and the one behind the last one; None for another command."""
     if not isinstance(command, Dispatch) or command.tensors.get("dst") != target:
         return None
     push = command.push

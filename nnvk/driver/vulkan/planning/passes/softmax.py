@@ -108,7 +108,7 @@ def _term(graph: Graph, tensor: Tensor, code: OperationCode) -> _Term | None:
 
 
 def _operands(graph: Graph, nodes: list[Node]) -> _Term | None:
-    """The operands of the last of these nodes. Of two that are as large, the scores are what a GEMM computes."""
+    """The operands of the last of these nodes. If both are as large, the scores are the one that a GEMM computes."""
     call = nodes[-1].call
     pairs = [(call.input0, call.input1), (call.input1, call.input0)]
     fitting = [pair for pair in pairs if pair[0].shape == call.output.shape]
