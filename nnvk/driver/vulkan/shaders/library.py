@@ -91,11 +91,12 @@ class CompiledShader:
         return self._spirv
 
     def frozen(
-        self, specialization: tuple[int, ...], features: Collection[str] = (), *, unroll_loops: bool = False
+        self, specialization: tuple[int, ...], features: Collection[str] = (), *, unroll_loops: bool = True
     ) -> bytes:
         """The module for these values of the specialisation constants, with the float controls among ``features``.
 
-        ``unroll_loops``: with its loops unrolled, for drivers that need it (`DeviceProfile.unroll_loops`).
+        ``unroll_loops``: with its loops unrolled. `DeviceProfile.unroll_loops` says whether a device's driver gets the
+        module so. A caller that only compiles modules, to count instructions, say, gets them so by default.
         """
         key = specialization, FLOAT_CONTROLS.intersection(features), unroll_loops
         known = self._modules.get(key)
