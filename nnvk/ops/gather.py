@@ -79,23 +79,22 @@ def _hashtable_lookup(call: Call) -> list[np.ndarray]:
     return [output, hits.astype(call.hits.dtype)]
 
 
-def evenly_spaced(indices: Tensor) -> range | None:
-    """Constant indices that are each as far from the one before; None for others."""
+def evenly_spaced(source: Tensor, axis: int, indices: Tensor) -> Box | None:
+    """The elements of a tensor at constant indices along an axis, each as far from the one before; None for others."""
     if not indices.is_constant or not indices.size:
         return None
     first, *others = indices.data.reshape(-1).tolist()
     stride = others[0] - first if others else 1
     taken = range(first, first + (1 + len(others)) * stride, stride) if stride else range(0)
-    return taken if list(taken) == [first, *others] else None
+    if list(taken) != [first, *others]:
+        return None
+    ranges = [range(size) for size in source.shape]
+    return Box.of_ranges(source.shape, [*ranges[:axis], taken, *ranges[axis + 1 :]])
 
 
 def _slice(call: Call) -> list[Box] | None:
-    taken = evenly_spaced(call.indices)
-    if taken is None:
-        return None
-    axis = call.axis % call.input.rank
-    ranges = [range(size) for size in call.input.shape]
-    return [Box.of_ranges(call.input.shape, [*ranges[:axis], taken, *ranges[axis + 1 :]])]
+    box = evenly_spaced(call.input, call.axis % call.input.rank, call.indices)
+    return None if box is None else [box]
 
 
 _INTEGERS = one_of(I32)

@@ -14,7 +14,6 @@ from nnvk.driver.vulkan.shaders.commands import TensorRef
 from nnvk.driver.vulkan.shaders.declaration import Shader
 from nnvk.ops.call import Call, Tensor
 from nnvk.ops.gather import evenly_spaced
-from nnvk.ops.strided import Box
 from nnvk.types.codes import OperationCode
 
 GATHER = Shader("gather", INDICES=("checked", "known"), DTYPE=MOVED)
@@ -62,10 +61,8 @@ def lower_hashtable(call: Call, g: Lowering) -> None:
 def _gather_checked(g: Lowering, source: Tensor, axis: int, indices: Tensor, output: Tensor) -> None:
     """Indices that are constants were checked with the model."""
     size, inner = source.shape[axis], math.prod(source.shape[axis + 1 :])
-    taken = evenly_spaced(indices) if output.size else None
-    if taken is not None:
-        before, behind = ([range(size) for size in some] for some in (source.shape[:axis], source.shape[axis + 1 :]))
-        box = Box.of_ranges(source.shape, [*before, taken, *behind])
+    box = evenly_spaced(source, axis, indices) if output.size else None
+    if box is not None:
         arrange(g, moved(source), g.tensor(source), g.tensor(output), box)
         return
     flag = None

@@ -52,14 +52,11 @@ class _Origins:
 
 
 class Graph:
-    """Commands by their positions, which stay as they are; a command that went into another is None.
-
-    Positions are odd at first: before each is one that is free, for a command that comes directly before it.
-    """
+    """Commands by their positions, which do not change. A command that another one does the work of becomes None."""
 
     def __init__(self, commands: Sequence[Command], constants: Iterable[tuple[TensorRef, Constant]]) -> None:
-        self.commands: list[Command | None] = [each for command in commands for each in (None, command)]
-        self._origins = [each for number in range(len(commands)) for each in (_Origins(), _Origins((number,)))]
+        self.commands: list[Command | None] = list(commands)
+        self._origins = [_Origins((position,)) for position in range(len(commands))]
         self._constants = dict(constants)
         self._writers: dict[TensorRef, list[int]] = {}
         self._readers: dict[TensorRef, list[int]] = {}
@@ -67,7 +64,7 @@ class Graph:
         self.rewrites = 0
         """How many commands were replaced, or removed by themselves."""
         for position, command in enumerate(commands):
-            self._enter(2 * position + 1, command)
+            self._enter(position, command)
 
     def _enter(self, position: int, command: Command) -> None:
         for tensor in dict.fromkeys(command.writes):
@@ -162,17 +159,6 @@ class Graph:
         self.commands[position] = command
         self._enter(position, command)
         self._origins[position] = _Origins(of_others=(*origins, *self._sweep(read)))
-
-    def has_room(self, position: int) -> bool:
-        """Whether a command can be put directly before another one."""
-        return position % 2 == 1 and self.commands[position - 1] is None
-
-    def insert(self, position: int, command: Command) -> None:
-        """Put a command directly before another one, where there is room, for which it does a part of the work."""
-        assert self.has_room(position)
-        self.commands[position - 1] = command
-        self._origins[position - 1] = self._origins[position]
-        self._enter(position - 1, command)
 
     def _sweep(self, tensors: Iterable[TensorRef]) -> list[_Origins]:
         """Remove what wrote tensors that have lost their last reader, where that was all; their origins."""
