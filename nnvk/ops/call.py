@@ -128,6 +128,10 @@ class Tensor:
         tensor.view = TensorView(self, box)
         return tensor
 
+    def as_viewed(self, other: Tensor) -> Tensor:
+        """The view that another tensor is, of this tensor; this tensor itself if the other one is no view."""
+        return self if other.view is None else self.viewed(other.shape, other.view.box)
+
     def __repr__(self) -> str:
         return f"Tensor({self.name}, {self.type}, shape={self._shape})"
 

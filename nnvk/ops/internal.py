@@ -175,9 +175,14 @@ def with_padded_input(call: Call) -> Call:
     )
 
 
-def call_of(code: InternalCode, output: Tensor, **values: Any) -> Call:
-    """A call of an internal operation that gives ``output``; ``values`` are its inputs by name."""
+def call_of(code: KnownCode | InternalCode, output: Tensor, **values: Any) -> Call:
+    """A call of an operation that gives ``output``; ``values`` are its inputs by name."""
     return Call(cast(OperationCode, code), {**values, "output": output}, [output])
+
+
+def code_of(call: Call) -> KnownCode | InternalCode:
+    """The code of a call, of a model's operation or an internal one."""
+    return cast("KnownCode | InternalCode", call.code)
 
 
 def traits_of(code: KnownCode | InternalCode) -> Traits:

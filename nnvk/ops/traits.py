@@ -74,6 +74,12 @@ class Elementwise:
     is_fused: bool = False
     """Whether the operation has a parameter ``activation`` that follows the function."""
 
+    @property
+    def parameters(self) -> tuple[str, ...]:
+        """The names of its parameters that are no tensors."""
+        activation = ("activation",) if self.is_fused else ()
+        return (*self.numbers, *activation, *(("approximate",) if self.approximate is not None else ()))
+
 
 @dataclass(frozen=True, slots=True)
 class Gemm:

@@ -15,11 +15,11 @@ from nnvk.check.model_rows import parse
 from nnvk.driver.vulkan import VulkanDevice
 from nnvk.driver.vulkan.lowering import gemm
 from nnvk.driver.vulkan.lowering.strategies import Strategy, Work, candidates
-from nnvk.driver.vulkan.planning.fusions import elementwise_nodes
 from nnvk.driver.vulkan.planning.plan import Plan
 from nnvk.driver.vulkan.shaders.commands import Dispatch, describe
 from nnvk.driver.vulkan.shaders.profile import DeviceProfile
 from nnvk.importers.tflite import load
+from nnvk.ops import registry
 from nnvk.types.codes import FuseCode, OperandCode
 from nnvk.types.extension import ExtendedOperationCode
 from nnvk.types.operand import OperandType
@@ -87,7 +87,10 @@ def test_operations_without_a_fused_function_are_left_alone(
     vulkan: VulkanDevice, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """An operation may have the trait `elementwise` without a function that fused dispatches compute."""
-    monkeypatch.delitem(elementwise_nodes._FUNCTIONS, "sin")
+    definition = registry.lookup(Op.SIN)
+    assert definition.traits.elementwise is not None
+    traits = replace(definition.traits, elementwise=replace(definition.traits.elementwise, function=None))
+    monkeypatch.setitem(registry._registry, Op.SIN, replace(definition, traits=traits))
     net = Net(real=F32)
     model = net.finish(net.op(Op.ABS, net.op(Op.SIN, net.op(Op.NEG, net.op(Op.SQRT, net.input(3, 8))))))
     assert families(run_both(vulkan, model, net.arrays)) == "fused_elementwise unary unary"

@@ -7,9 +7,8 @@ import math
 import numpy as np
 import pytest
 
-from nnvk.driver.vulkan.kernels.unary import table_of
 from nnvk.driver.vulkan.lowering.dtypes import dtype, moved
-from nnvk.driver.vulkan.lowering.quantised import clamp, lookup_table, offset, sign_mask, zero_point
+from nnvk.driver.vulkan.lowering.quantised import clamp, lookup_table, offset, sign_mask, table_of, zero_point
 from nnvk.ops.call import Call, Tensor
 from nnvk.types.codes import FuseCode, OperandCode, OperationCode
 from nnvk.types.operand import OperandType

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from nnvk.driver.vulkan.graph.ir import Graph, Node
-from nnvk.ops.call import Tensor
+from nnvk.driver.vulkan.graph.ir import Graph
+from nnvk.ops.call import Call, Tensor
 
 Observe = Callable[[str, Iterable[str]], None]
 """Takes the name of a pass and the lines of what it has made."""
@@ -15,15 +15,21 @@ BUILD, LOWER = "build", "lower"
 
 
 def lines(graph: Graph) -> Iterator[str]:
-    """The nodes of a graph in order: number of the operation, outputs, code, inputs and attributes."""
+    """The nodes of a graph in order: number of the operation, outputs, code, inputs and attributes.
+
+    Calls that a node computes with another one follow in lines without a number.
+    """
     for node in graph.nodes:
-        outputs = ", ".join(_named(tensor) for tensor in node.outputs)
-        yield f"{node.operation:>4}  {outputs} = {node.code.name}({', '.join(_arguments(node))})"
+        number = f"{node.operation:>4}"
+        for call in node.calls:
+            outputs = ", ".join(_named(tensor) for tensor in call.outputs)
+            yield f"{number}  {outputs} = {call.code.name}({', '.join(_arguments(call))})"
+            number = " " * len(number)
 
 
-def _arguments(node: Node) -> Iterator[str]:
-    given = {tensor.index for tensor in node.outputs}
-    for name, value in node.call.items():
+def _arguments(call: Call) -> Iterator[str]:
+    given = {tensor.index for tensor in call.outputs}
+    for name, value in call.items():
         tensors = [each for each in (value if isinstance(value, list) else [value]) if isinstance(each, Tensor)]
         if tensors:
             yield from (f"{name}={_named(tensor)}" for tensor in tensors if tensor.index not in given)

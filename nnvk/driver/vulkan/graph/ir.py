@@ -1,6 +1,7 @@
 """Graphs of operations: a node has a call, and nodes are connected by the tensors of their calls.
 
-Each tensor is an input of the graph, a constant, or given by exactly one node, and has the same index in all calls.
+Each tensor is an input of the graph, a constant, or given by exactly one node, and has the same index in all calls. A
+node may compute other calls with its own: a conversion before it, and elementwise calls behind it (`Node.calls`).
 Graphs do not change: a pass makes a new graph from an old one.
 """
 
@@ -9,10 +10,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import cast
 
 from nnvk.ops.call import Call, Tensor
-from nnvk.ops.internal import InternalCode, traits_of
+from nnvk.ops.internal import InternalCode, code_of, traits_of
 from nnvk.ops.strided import Box
 from nnvk.ops.traits import Effect, Traits
 from nnvk.types.extension import KnownCode
@@ -27,11 +27,17 @@ class Node:
     """The position in the model of the operation that the node computes, or of the first of several."""
     fused: frozenset[int] = frozenset()
     """The positions of other operations that the node computes, too."""
+    before: tuple[Call, ...] = ()
+    """Calls that give inputs of the call, and that the node computes, too."""
+    behind: tuple[Call, ...] = ()
+    """Elementwise calls on the results of the call and of each other that the node computes, too, in order."""
+    results: frozenset[int] | None = None
+    """The indices of the tensors that others read; None if these are the outputs of the call."""
 
     @cached_property
     def code(self) -> KnownCode | InternalCode:
         """The code of the call."""
-        return cast("KnownCode | InternalCode", self.call.code)
+        return code_of(self.call)
 
     @cached_property
     def traits(self) -> Traits:
@@ -52,13 +58,25 @@ class Node:
     @cached_property
     def inputs(self) -> tuple[Tensor, ...]:
         """The tensors that the node reads, constants among them, in the order of the operation's inputs."""
-        given = {tensor.index for tensor in self.call.outputs}
-        return tuple(tensor for tensor in self.call.every_tensor() if tensor.index not in given)
+        if not self.before and not self.behind:
+            given = {tensor.index for tensor in self.call.outputs}
+            return tuple(tensor for tensor in self.call.every_tensor() if tensor.index not in given)
+        given = {tensor.index for call in self.calls for tensor in call.outputs}
+        every = (tensor for call in self.calls for tensor in call.every_tensor())
+        return tuple(tensor for tensor in every if tensor.index not in given)
 
-    @property
+    @cached_property
     def outputs(self) -> Sequence[Tensor]:
         """The tensors that the node gives."""
-        return self.call.outputs
+        if self.results is None:
+            return self.call.outputs
+        every = (tensor for call in self.calls for tensor in call.outputs)
+        return [tensor for tensor in every if tensor.index in self.results]
+
+    @property
+    def calls(self) -> tuple[Call, ...]:
+        """All calls that the node computes, in order."""
+        return (*self.before, self.call, *self.behind)
 
     @property
     def operations(self) -> frozenset[int]:
@@ -67,13 +85,26 @@ class Node:
 
     def with_call(self, call: Call, fused: Iterable[Node] = ()) -> Node:
         """A node with another call that computes the same operations, and those of the nodes in ``fused``."""
-        return Node(call, self.operation, self.fused.union(*(node.operations for node in fused)) - {self.operation})
+        fused_with = self.fused.union(*(node.operations for node in fused)) - {self.operation}
+        return replace(self, call=call, fused=fused_with)
 
     def reading(self, instead: Mapping[int, Tensor]) -> Node:
-        """The node with other inputs in the places of those of these indices; the same node if it has none of them."""
+        """The node with other inputs in the places of those of these indices; the same node if it has none of them.
+
+        A view becomes the same view of the other tensor.
+        """
         if not any(tensor.index in instead for tensor in self.inputs):
             return self
-        return self.with_call(self.call.with_tensors(lambda tensor: instead.get(tensor.index, tensor)))
+
+        def other(tensor: Tensor) -> Tensor:
+            found = instead.get(tensor.index, tensor.whole)
+            return tensor if found is tensor.whole else found.as_viewed(tensor)
+
+        def changed(call: Call) -> Call:
+            return call.with_tensors(other)
+
+        before, behind = (tuple(map(changed, calls)) for calls in (self.before, self.behind))
+        return replace(self, call=changed(self.call), before=before, behind=behind)
 
 
 @dataclass(frozen=True, eq=False)

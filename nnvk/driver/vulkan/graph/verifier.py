@@ -65,10 +65,11 @@ def _check_views(node: Node, after: str) -> None:
 def _check_shapes(node: Node, after: str) -> None:
     if _has_largest(node):
         return
-    inferred = internal.infer(node.call)
-    for tensor, shape in zip(node.outputs, inferred or (), strict=inferred is not None):
-        if tensor.shape != shape:
-            raise _fault(after, node, f"output {_named(tensor)} has to have shape {list(shape)}")
+    for call in node.calls:
+        inferred = internal.infer(call)
+        for tensor, shape in zip(call.outputs, inferred or (), strict=inferred is not None):
+            if tensor.shape != shape:
+                raise _fault(after, node, f"output {_named(tensor)} has to have shape {list(shape)}")
 
 
 def check_kept(before: Graph, graph: Graph, after: str) -> None:
@@ -145,10 +146,10 @@ def _outputs(graph: Graph, drawn: Mapping[int, np.ndarray]) -> dict[int, np.ndar
             data = tensor.view.box.of(data).reshape(tensor.shape)
         return tensor if data is None else Tensor(tensor.name, tensor.index, tensor.type, data.shape, data)
 
-    for node in graph.nodes:
+    for call in (call for node in graph.nodes for call in node.calls):
         with np.errstate(all="ignore"):
-            results = internal.compute(node.call.with_tensors(known))
-        values.update((tensor.index, _stored(tensor, each)) for tensor, each in zip(node.outputs, results, strict=True))
+            results = internal.compute(call.with_tensors(known))
+        values.update((tensor.index, _stored(tensor, each)) for tensor, each in zip(call.outputs, results, strict=True))
     return {index: values[index] for index in graph.outputs if index in values}
 
 

@@ -12,6 +12,8 @@ from nnvk.driver.vulkan.lowering.gemm import (
     POINT,
     Gemm,
     Split,
+    epilogue_channels,
+    has_few_channels,
     layouts_of_weights,
     multiply,
     refuse_long_sums,
@@ -20,6 +22,7 @@ from nnvk.driver.vulkan.lowering.kernel import kernel
 from nnvk.driver.vulkan.lowering.lowering import Lowering
 from nnvk.driver.vulkan.lowering.side_by_side import Matrices
 from nnvk.driver.vulkan.lowering.strategies import WeightLayout
+from nnvk.driver.vulkan.shaders.profile import DeviceProfile
 from nnvk.ops.call import Call, Tensor
 from nnvk.types.codes import OperationCode
 
@@ -51,13 +54,30 @@ def refuse(call: Call) -> str | None:
     return refuse_long_sums((1, 1), _sizes(call)[3])
 
 
-@kernel(OperationCode.BATCH_MATMUL, shaders=GEMM_SHADERS, refuse=refuse, takes_view=_takes_view)
+def _epilogue_channels(call: Call, device: DeviceProfile) -> int | None:
+    channels, view = epilogue_channels(call, device), call.output.view
+    if channels is None or view is None:
+        return channels
+    batches, rows, columns, _ = _sizes(call)
+    place = Matrices(batches, rows, columns).place(view.box)
+    return None if place is None else place.abreast * channels
+
+
+@kernel(
+    OperationCode.BATCH_MATMUL,
+    shaders=GEMM_SHADERS,
+    refuse=refuse,
+    takes_view=_takes_view,
+    epilogue_channels=_epilogue_channels,
+    takes_wide_input=lambda call: call.input0.view is None and has_few_channels(_sizes(call)[3]),
+)
 def lower(call: Call, g: Lowering) -> None:
     """The right matrices are filters; the pass `layouts` has transposed left ones."""
     batches, rows, columns, depth = _sizes(call)
     source, target = (batches, rows, 1, depth), (batches, rows, 1, columns)
     gemm = Gemm(source, target, POINT, POINT, Split.BATCHES, batches)
-    multiply(g, Operands(call.code, call.input0, _right(call, call.input1), None, call.output), gemm)
+    operands = Operands(call.code, call.input0, _right(call, call.input1), None, call.output)
+    multiply(g, operands.fused_with(call), gemm)
 
 
 def _right(call: Call, matrices: Tensor) -> Filters:

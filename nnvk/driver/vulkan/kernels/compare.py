@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from nnvk.driver.vulkan.kernels.unary import LOOKUP, LOOKUP_16, requantised
 from nnvk.driver.vulkan.lowering.arrange import up_to_rank
 from nnvk.driver.vulkan.lowering.broadcast import broadcast_push, broadcast_spec
 from nnvk.driver.vulkan.lowering.dtypes import MOVED, dtype, moved
@@ -56,9 +55,9 @@ def lower(call: Call, g: Lowering) -> None:
     )
 
 
-@kernel(OperationCode.SELECT, shaders=(SELECT, LOOKUP, LOOKUP_16))
+@kernel(OperationCode.SELECT, shaders=(SELECT,))
 def lower_select(call: Call, g: Lowering) -> None:
-    """Lower SELECT: each invocation computes four elements in the output's quantisation."""
+    """Lower SELECT: each invocation takes four elements, which have the output's quantisation (`quantisation`)."""
     output = call.output
     count = -(-output.size // 4)
     g.dispatch(
@@ -67,8 +66,8 @@ def lower_select(call: Call, g: Lowering) -> None:
         spec={"local_x": LOCAL},
         tensors={
             "condition": g.tensor(call.condition),
-            "lhs": requantised(g, call.input1, output),
-            "rhs": requantised(g, call.input2, output),
+            "lhs": g.tensor(call.input1),
+            "rhs": g.tensor(call.input2),
             "dst": g.tensor(output),
         },
         count=count,

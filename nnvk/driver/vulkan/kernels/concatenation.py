@@ -6,13 +6,11 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from nnvk.driver.vulkan.kernels.unary import LOOKUP, LOOKUP_16, requantised
 from nnvk.driver.vulkan.lowering.dtypes import moved
 from nnvk.driver.vulkan.lowering.kernel import kernel
 from nnvk.driver.vulkan.lowering.lowering import Lowering
 from nnvk.driver.vulkan.lowering.move import MOVE, RANK, folded, in_pieces, move
 from nnvk.ops.call import Call, Tensor
-from nnvk.ops.concat import rescaled
 from nnvk.ops.strided import Box
 from nnvk.types.codes import OperationCode
 
@@ -56,16 +54,15 @@ def _takes_view(call: Call, tensor: Tensor, view: Tensor, alone: bool) -> bool:
     return alone and rows > 1 and is_same and _copy(call, view, 0) is not None
 
 
-@kernel(OperationCode.CONCATENATION, shaders=(MOVE, LOOKUP, LOOKUP_16), takes_view=_takes_view)
+@kernel(OperationCode.CONCATENATION, shaders=(MOVE,), takes_view=_takes_view)
 @kernel(OperationCode.PACK, shaders=(MOVE,), takes_view=_takes_view)
 def lower(call: Call, g: Lowering) -> None:
-    """A dispatch for each input, and one before it if its scale is another than the output's."""
+    """A dispatch for each input. The pass `quantisation` has brought all of them to the output's scale."""
     target, first = g.tensor(call.output), 0
     for each in call.inputs:
         copy = _copy(call, each, first)
         assert copy is not None
         if copy.source.size:
-            source = requantised(g, copy.source, call.output, rescaled)
-            strides = copy.source_strides, copy.target_strides
+            source, strides = g.tensor(copy.source), (copy.source_strides, copy.target_strides)
             move(g, moved(copy.source), source, target, copy.sizes, *strides, copy.source_first, copy.target_first)
         first += copy.width

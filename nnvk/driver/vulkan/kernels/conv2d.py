@@ -11,6 +11,8 @@ from nnvk.driver.vulkan.lowering.gemm import (
     Gemm,
     Split,
     best_strategy,
+    epilogue_channels,
+    has_few_channels,
     multiply,
     multiply_by,
     refuse_long_sums,
@@ -20,6 +22,7 @@ from nnvk.driver.vulkan.lowering.kernel import kernel
 from nnvk.driver.vulkan.lowering.lowering import Lowering
 from nnvk.driver.vulkan.lowering.strategies import Strategy
 from nnvk.driver.vulkan.lowering.winograd import WINOGRAD_SHADERS, Winograd
+from nnvk.driver.vulkan.shaders.profile import DeviceProfile
 from nnvk.ops.call import Call
 from nnvk.ops.conv2d import conv_axes, group_count
 from nnvk.types.codes import OperationCode
@@ -31,10 +34,22 @@ def refuse(call: Call) -> str | None:
     return refuse_long_sums((height, width), depth)
 
 
-@kernel(OperationCode.CONV_2D, shaders=(*GEMM_SHADERS, *WINOGRAD_SHADERS), refuse=refuse, channels_last=True)
+def _takes_wide_input(call: Call) -> bool:
+    depth = call.filter.shape[-1]
+    return has_few_channels(depth) and (call.code is OperationCode.CONV_2D or depth > 1)
+
+
+@kernel(
+    OperationCode.CONV_2D,
+    shaders=(*GEMM_SHADERS, *WINOGRAD_SHADERS),
+    refuse=refuse,
+    channels_last=True,
+    epilogue_channels=epilogue_channels,
+    takes_wide_input=_takes_wide_input,
+)
 def lower(call: Call, g: Lowering) -> None:
     """Lower CONV_2D: by Winograd's tiles where these are possible and the fastest, else as one GEMM."""
-    operands = Operands.of_convolution(call, filters_of(call.filter))
+    operands = Operands.of_call(call, filters_of(call.filter))
     gemm = Gemm.of_convolution(call, conv_axes(call))
     work = work_of(g, operands, gemm)
     downs = winograd.sizes(g, operands.filters, gemm, work)
@@ -50,11 +65,18 @@ def lower(call: Call, g: Lowering) -> None:
         multiply_by(g, candidate, operands, gemm, work)
 
 
+def _epilogue_channels(call: Call, device: DeviceProfile) -> int | None:
+    depth = call.filter.shape[-1]
+    return epilogue_channels(call, device, 1 if depth == 1 else group_count(call))
+
+
 @kernel(
     OperationCode.GROUPED_CONV_2D,
     shaders=(*GEMM_SHADERS, *WINOGRAD_SHADERS, *CHANNEL_SHADERS),
     refuse=refuse,
     channels_last=True,
+    epilogue_channels=_epilogue_channels,
+    takes_wide_input=_takes_wide_input,
 )
 def lower_grouped(call: Call, g: Lowering) -> None:
     """Lower GROUPED_CONV_2D: as CONV_2D if there is one group, as DEPTHWISE_CONV_2D if each channel is a group.
@@ -66,8 +88,8 @@ def lower_grouped(call: Call, g: Lowering) -> None:
     if groups == 1:
         lower(call, g)
     elif depth == 1:
-        operands = Operands.of_convolution(call, filters_of(call.filter))
+        operands = Operands.of_call(call, filters_of(call.filter))
         multiply_by_channel(g, operands, Gemm.of_convolution(call, axes))
     else:
-        operands = Operands.of_convolution(call, filters_of(call.filter, groups))
+        operands = Operands.of_call(call, filters_of(call.filter, groups))
         multiply(g, operands, Gemm.of_convolution(call, axes, Split.CHANNELS, groups))

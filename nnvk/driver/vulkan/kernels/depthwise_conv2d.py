@@ -10,9 +10,9 @@ from nnvk.driver.vulkan.lowering import epilogue
 from nnvk.driver.vulkan.lowering.arrange import ARRANGE
 from nnvk.driver.vulkan.lowering.costs import NEAR, Run, costs_of, cycles
 from nnvk.driver.vulkan.lowering.dtypes import F16, SIZES, dtype
-from nnvk.driver.vulkan.lowering.filter_output import Operands, filter_output, has_narrow_sums
+from nnvk.driver.vulkan.lowering.filter_output import Operands, filter_output, has_narrow_sums, narrowed
 from nnvk.driver.vulkan.lowering.filters import FILTER_SHADERS, Filters, in_order, may_be_float16, scale_of
-from nnvk.driver.vulkan.lowering.gemm import Gemm, refuse_long_sums
+from nnvk.driver.vulkan.lowering.gemm import Gemm, epilogue_channels, refuse_long_sums
 from nnvk.driver.vulkan.lowering.kernel import kernel
 from nnvk.driver.vulkan.lowering.lowering import Lowering
 from nnvk.driver.vulkan.lowering.quantised import sign_mask, sign_push
@@ -136,7 +136,7 @@ def _cost(tile: Tile, gemm: Gemm, kind: str, device: DeviceProfile) -> float:
 def multiply_by_channel(g: Lowering, operands: Operands, gemm: Gemm) -> None:
     """Compute the output of a convolution whose filters, in one part, see a channel each."""
     filters, kind, (vertical, horizontal) = operands.filters, dtype(operands.input), gemm.axes
-    source, target = g.tensor(operands.input), pixels_of(g, operands.output, gemm.target)
+    source, target = g.tensor(narrowed(g, operands)), pixels_of(g, operands.target, gemm.target)
     batches, out_height, out_width, out_channels = gemm.target
     _, height, width, channels = gemm.source
     float16 = kind == F16.name and g.device.has_native_16 and may_be_float16(g, filters, filters.taps)
@@ -151,7 +151,7 @@ def multiply_by_channel(g: Lowering, operands: Operands, gemm: Gemm) -> None:
     narrow = operands.is_wide and has_narrow_sums(g, operands)
     output = filter_output(g, operands, out_channels, narrow=narrow)
     g.dispatch(
-        SHADER.variant(DTYPE=kind, ARITHMETIC=tile.arithmetic, EPILOGUE="plain"),
+        SHADER.variant(DTYPE=kind, ARITHMETIC=tile.arithmetic, EPILOGUE=output.variant),
         groups=g.flat(tile.count(gemm), local),
         spec={
             **output.spec,
@@ -189,7 +189,7 @@ def multiply_by_channel(g: Lowering, operands: Operands, gemm: Gemm) -> None:
         **masks,
         **({"weight_scale": 1.0 / scale} if tile.arithmetic == "half" else {}),
     )
-    finish_pixels(g, target, operands.output, gemm.target)
+    finish_pixels(g, target, operands.target, gemm.target)
 
 
 def _refuse(call: Call) -> str | None:
@@ -197,10 +197,16 @@ def _refuse(call: Call) -> str | None:
     return refuse_long_sums((height, width), 1)
 
 
-@kernel(OperationCode.DEPTHWISE_CONV_2D, shaders=CHANNEL_SHADERS, refuse=_refuse, channels_last=True)
+@kernel(
+    OperationCode.DEPTHWISE_CONV_2D,
+    shaders=CHANNEL_SHADERS,
+    refuse=_refuse,
+    channels_last=True,
+    epilogue_channels=epilogue_channels,
+)
 def lower(call: Call, g: Lowering) -> None:
     """The filter is [1, height, width, output channels]."""
     _, *window, outputs = call.filter.shape
     taps = math.prod(window)
     filters = Filters(call.filter, 1, outputs, taps, 1, (taps * outputs, 1, outputs, 1))
-    multiply_by_channel(g, Operands.of_convolution(call, filters), Gemm.of_convolution(call, depthwise_axes(call)))
+    multiply_by_channel(g, Operands.of_call(call, filters), Gemm.of_convolution(call, depthwise_axes(call)))

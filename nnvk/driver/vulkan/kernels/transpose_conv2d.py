@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from nnvk.driver.vulkan.lowering.filter_output import Operands
 from nnvk.driver.vulkan.lowering.filters import filters_of
-from nnvk.driver.vulkan.lowering.gemm import GEMM_SHADERS, Gemm, Split, multiply, refuse_long_sums
+from nnvk.driver.vulkan.lowering.gemm import (
+    GEMM_SHADERS,
+    Gemm,
+    Split,
+    epilogue_channels,
+    has_few_channels,
+    multiply,
+    refuse_long_sums,
+)
 from nnvk.driver.vulkan.lowering.kernel import kernel
 from nnvk.driver.vulkan.lowering.lowering import Lowering
 from nnvk.ops.call import Call
@@ -18,10 +26,17 @@ def refuse(call: Call) -> str | None:
     return refuse_long_sums((-(-height // call.stride_height), -(-width // call.stride_width)), depth)
 
 
-@kernel(OperationCode.TRANSPOSE_CONV_2D, shaders=GEMM_SHADERS, refuse=refuse, channels_last=True)
+@kernel(
+    OperationCode.TRANSPOSE_CONV_2D,
+    shaders=GEMM_SHADERS,
+    refuse=refuse,
+    channels_last=True,
+    epilogue_channels=epilogue_channels,
+    takes_wide_input=lambda call: has_few_channels(call.filter.shape[-1]),
+)
 def lower(call: Call, g: Lowering) -> None:
     """As many phases as strides have pixels."""
     vertical, horizontal = axes = transpose_conv_axes(call)
     phases = min(vertical.stride, vertical.out) * min(horizontal.stride, horizontal.out)
-    operands = Operands.of_convolution(call, filters_of(call.filter))
+    operands = Operands.of_call(call, filters_of(call.filter))
     multiply(g, operands, Gemm.of_convolution(call, axes, Split.PHASES, phases))

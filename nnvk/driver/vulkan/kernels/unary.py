@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 
 from nnvk.driver.vulkan.lowering.dtypes import I32, dtype
 from nnvk.driver.vulkan.lowering.fused_elementwise import DENSE, FUSED_ELEMENTWISE, operations_on, types_of
 from nnvk.driver.vulkan.lowering.kernel import kernel
 from nnvk.driver.vulkan.lowering.lowering import Lowering
-from nnvk.driver.vulkan.lowering.quantised import lookup_table
+from nnvk.driver.vulkan.lowering.quantised import table_of
 from nnvk.driver.vulkan.shaders.commands import TensorRef
 from nnvk.driver.vulkan.shaders.declaration import Shader
-from nnvk.ops import registry
-from nnvk.ops.call import Call, Tensor
+from nnvk.ops.call import Call
 from nnvk.ops.fused import REAL_RANGES
-from nnvk.ops.quant import is_quantised, requantize
+from nnvk.ops.quant import is_quantised
 from nnvk.types.codes import FuseCode, OperationCode
 from nnvk.types.extension import ExtendedOperationCode
 
@@ -67,19 +64,6 @@ def lower_quantised(call: Call, g: Lowering) -> None:
     look_up(g, g.tensor(call.input), table_of(call), g.tensor(call.output), call.input.size)
 
 
-def table_of(call: Call) -> np.ndarray:
-    """The lookup table of an operation on one quantised tensor, for the values of its other parameters."""
-    reference = registry.lookup(call.code).reference
-    assert reference is not None
-
-    def run(every: Tensor) -> np.ndarray:
-        result = reference(call.with_tensors(lambda tensor: every if tensor is call.input else tensor))
-        assert isinstance(result, np.ndarray)
-        return result
-
-    return lookup_table(call.input, call.output, run)
-
-
 @kernel(ExtendedOperationCode.TABLE_LOOKUP, shaders=(LOOKUP, LOOKUP_16))
 def lower_table_lookup(call: Call, g: Lowering) -> None:
     """Arrange the table's entries for the shaders."""
@@ -104,18 +88,3 @@ def _look_up(
         count=count,
         **DENSE,
     )
-
-
-def requantised(
-    g: Lowering, source: Tensor, output: Tensor, convert: Callable[[Tensor, Tensor], np.ndarray] = requantize
-) -> TensorRef:
-    """A tensor in the output's scale and zero point, where it is quantised; itself where it has these.
-
-    ``convert`` is the reference that gives the elements of a source in the quantisation of an output.
-    """
-    if not is_quantised(source.code) or (source.scale, source.zero_point) == (output.scale, output.zero_point):
-        return g.tensor(source)
-    table = lookup_table(source, output, lambda every: convert(every, output))
-    target = g.scratch(table.itemsize * source.size)
-    look_up(g, g.tensor(source), table, target, source.size)
-    return target

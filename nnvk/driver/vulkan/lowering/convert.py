@@ -11,7 +11,7 @@ from nnvk.driver.vulkan.lowering.dtypes import F16, F32, I32, Q8, Q16, DType, of
 from nnvk.driver.vulkan.lowering.fused_elementwise import DENSE
 from nnvk.driver.vulkan.lowering.lowering import Lowering
 from nnvk.driver.vulkan.lowering.quantised import offset, sign_mask, zero_point
-from nnvk.driver.vulkan.shaders.commands import Dispatch, TensorRef
+from nnvk.driver.vulkan.shaders.commands import TensorRef
 from nnvk.driver.vulkan.shaders.declaration import Shader
 from nnvk.ops.call import Tensor
 from nnvk.ops.quant import limits
@@ -134,10 +134,3 @@ def _convert(
         **DENSE,
         **push,
     )
-
-
-def converts(dispatch: Dispatch, given: DType, gives: DType) -> bool:
-    """Whether a dispatch converts so, and, to 16 bits, keeps numbers within their range."""
-    if dispatch.shader.family != CONVERT.name or dispatch.shader.choice[:2] != (given.name, gives.name):
-        return False
-    return gives is not F16 or bool(dispatch.shader.constant(dispatch.specialization, "SATURATE"))

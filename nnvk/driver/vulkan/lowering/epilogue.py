@@ -1,19 +1,40 @@
-"""The epilogue of a GEMM: operations on its results before they are stored (`shaders/include/epilogue.glsl`)."""
+"""The epilogue of a GEMM: operations on its results before they are stored (`shaders/include/epilogue.glsl`).
+
+Floats go through a program of a few instructions. Levels of 8 bits are combined with those of a second tensor, then
+looked up in a table; both are optional. Float16 results may be stored as float32.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 import numpy as np
 
-from nnvk.driver.vulkan.lowering.fused_elementwise import Number, Program, Result, Source, Spread, Value
+from nnvk.driver.vulkan.lowering.dtypes import F16, F32, Q8, of
+from nnvk.driver.vulkan.lowering.elementwise_program import (
+    Number,
+    Program,
+    Result,
+    Source,
+    Spread,
+    Value,
+    source_of,
+)
 from nnvk.driver.vulkan.lowering.lowering import Lowering
-from nnvk.driver.vulkan.lowering.quantised import are_small_shifts
-from nnvk.driver.vulkan.shaders.commands import Dispatch, TensorRef
+from nnvk.driver.vulkan.lowering.quantised import are_small_shifts, clamp, is_lookup, rescaling, table_of
+from nnvk.driver.vulkan.shaders.commands import TensorRef
+from nnvk.ops.call import Call, Tensor
+from nnvk.ops.internal import code_of, traits_of
+from nnvk.ops.traits import Function
+from nnvk.types.codes import OperationCode
 
 EPILOGUES = ("plain", "fused")
 """The values of the axis EPILOGUE of GEMM shaders: no epilogue, or fused elementwise operations."""
+TO_FLOATS = "TO_FLOATS"
+"""The specialisation constant of float16 variants that makes them store float32 results."""
+_COMBINED = {OperationCode.ADD: 1, OperationCode.SUB: -1, OperationCode.MUL: 1}
+"""The operations on two 8-bit tensors, with the sign of the second tensor in the sum that the epilogue computes."""
 _NUMBERS, _INSTRUCTIONS = 4, 4
 _OWN, _EXTRA, _FIRST_NUMBER, _FIRST_INSTRUCTION = 1, 2, 3, 7
 _TABLE = 16
@@ -26,44 +47,46 @@ def exists(choice: Mapping[str, str]) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class ByteEpilogue:
-    """The epilogue of an 8-bit GEMM: combine with a second tensor, then look up in a table of 256 entries."""
+class Epilogue:
+    """The calls on the result of a GEMM that compute what it stores."""
 
-    multipliers: np.ndarray
-    """The requantisation multipliers of the GEMM."""
-    code: int | None = None
-    """The operation that combines with the second tensor, as elementwise.glsl numbers it: 1 for ADD and SUB, 3 for MUL.
-    None without a second tensor.
-    """
-    parameters: tuple[int, ...] = ()
-    """The fields of the shader's `Epilogue`, in vec4s."""
-    extra: Source | None = None
-    table: bytes = b""
-    """The table of 256 bytes, or no bytes."""
+    calls: tuple[Call, ...]
+    result: int
+    """The index of the tensor that is the GEMM's result by itself."""
+    output: Tensor
+    """The tensor that is stored, in the shape of the GEMM's result."""
 
-
-def fits(program: Program, own: Source, channels: int) -> bool:
-    """Whether a program can be the epilogue of a GEMM with so many channels. ``own``: the GEMM's result."""
-    others = [source for source in program.sources if source != own]
-    return (
-        len(others) <= 1
-        and all(is_extra(source, channels) for source in others)
-        and len(program.numbers) <= _NUMBERS
-        and len(program.instructions) <= _INSTRUCTIONS
-    )
+    @property
+    def elementwise(self) -> tuple[Call, ...]:
+        """The calls but for a conversion to float32."""
+        return tuple(call for call in self.calls if not widens(call))
 
 
-def is_extra(source: Source, channels: int) -> bool:
-    """Whether a tensor can be the second tensor of an epilogue."""
-    return source.spread in (Spread.EACH_ONE, Spread.SINGLE) or (
-        source.spread is Spread.WITHIN and 4 * source.size == channels
-    )
+@dataclass(frozen=True, slots=True)
+class Arguments:
+    """The arguments of a dispatch of a GEMM for its epilogue."""
+
+    variant: str = "plain"
+    """The value of the axis EPILOGUE."""
+    spec: Mapping[str, int | bool] = field(default_factory=dict)
+    tensors: Mapping[str, TensorRef] = field(default_factory=dict)
 
 
-def with_program(g: Lowering, gemm: Dispatch, program: Program, own: Source, result: TensorRef) -> Dispatch:
-    """Make a float GEMM with a program as its epilogue."""
+def widens(call: Call) -> bool:
+    """Whether a call converts float16 to float32."""
+    converts = traits_of(code_of(call)).converts
+    return converts and of(call.input) is F16 and of(call.output) is F32
+
+
+def arguments_of(g: Lowering, epilogue: Epilogue, multipliers: np.ndarray | None) -> Arguments:
+    """The arguments for an epilogue. ``multipliers`` requantise sums of products of 8 bits."""
+    spec: dict[str, int | bool] = {TO_FLOATS: True} if len(epilogue.elementwise) < len(epilogue.calls) else {}
+    if not epilogue.elementwise:
+        return Arguments(spec=spec)
+    if multipliers is not None:
+        return _on_bytes(g, epilogue, multipliers)
+    own, program = Source(epilogue.result), Program.of(epilogue.elementwise)
     extra = next((source for source in program.sources if source != own), None)
-    spec = {"EXTRA": int(extra.spread if extra else Spread.SINGLE)}
     numbers = list(program.numbers)
 
     def number_of(value: Value) -> int:
@@ -74,40 +97,84 @@ def with_program(g: Lowering, gemm: Dispatch, program: Program, own: Source, res
     for number, instruction in enumerate(program.instructions):
         spec |= {f"INSTRUCTION_{number}": instruction.word, f"LEFT_{number}": number_of(instruction.left)}
         spec[f"RIGHT_{number}"] = number_of(instruction.right)
-    return _ended(g, gemm, spec, extra, {"parameters": program.table(g)}, result)
+    spec["EXTRA"] = int(extra.spread if extra else Spread.SINGLE)
+    table = program.table(g)
+    tensors = {"parameters": table, "extra": table if extra is None else program.read(g, extra)}
+    return Arguments("fused", spec, tensors)
 
 
-def with_bytes(g: Lowering, gemm: Dispatch, end: ByteEpilogue, result: TensorRef) -> Dispatch:
-    """Make an 8-bit GEMM with an epilogue."""
-    spec: dict[str, int | bool] = {"EXTRA": int(end.extra.spread if end.extra else Spread.SINGLE)}
-    spec["LOOK_UP"] = bool(end.table)
-    if end.code is not None:
-        spec["COMBINE"] = end.code
-        spec["SMALL_COMBINE"] = are_small_shifts(end.parameters[2:12:4])
-    return _ended(g, gemm, spec, end.extra, {"multipliers": g.constant(_words(end))}, result)
+def _on_bytes(g: Lowering, epilogue: Epilogue, multipliers: np.ndarray) -> Arguments:
+    """The arguments for an epilogue on levels of 8 bits."""
+    spec: dict[str, int | bool] = {"EXTRA": int(Spread.SINGLE), "LOOK_UP": False}
+    parameters: list[int] = [0] * _TABLE
+    table: np.ndarray = np.zeros(0, np.int32)
+    extra = None
+    for call in epilogue.calls:
+        if is_lookup(call):
+            table = np.frombuffer(np.ascontiguousarray(table_of(call)).tobytes(), np.int32)
+            spec["LOOK_UP"] = True
+        else:
+            extra = _second(call, epilogue.result)
+            parameters = _combination(call, epilogue.result)
+            source = source_of(extra, call.output)
+            assert source is not None
+            spec["EXTRA"] = int(source.spread)
+            spec["COMBINE"] = int(Function.MUL if call.code is OperationCode.MUL else Function.ADD)
+            spec["SMALL_COMBINE"] = are_small_shifts(parameters[2:12:4])
+    words = [np.array(parameters, np.int64).astype(np.int32), table, multipliers.reshape(-1)]
+    together = g.constant(np.concatenate(words))
+    tensors = {"multipliers": together, "extra": together if extra is None else g.tensor(extra.whole)}
+    return Arguments("fused", spec, tensors)
 
 
-def _words(end: ByteEpilogue) -> np.ndarray:
-    """Parameters, table and multipliers, one after the other."""
-    words: Sequence[int] = [*end.parameters, *[0] * (_TABLE - len(end.parameters))]
-    table = np.frombuffer(end.table, np.int32)
-    return np.concatenate([np.array(words, np.int64).astype(np.int32), table, end.multipliers.reshape(-1)])
+def _second(call: Call, own: int) -> Tensor:
+    """The operand of a call on two tensors that is not the GEMM's result."""
+    other: Tensor = call.input1 if call.input0.index == own else call.input0
+    return other
 
 
-def _ended(
-    g: Lowering,
-    gemm: Dispatch,
-    spec: Mapping[str, int | bool],
-    extra: Source | None,
-    parameters: Mapping[str, TensorRef],
-    result: TensorRef,
-) -> Dispatch:
-    shader = g.variant(gemm.shader.with_choice(*EPILOGUES))
-    tensors = {
-        **gemm.tensors,
-        "dst": result,
-        **parameters,
-        "extra": extra.tensor if extra else next(iter(parameters.values())),
-    }
-    words = shader.specialization(spec, gemm.shader.named_constants(gemm.specialization))
-    return replace(gemm, shader=shader, tensors=tensors, specialization=words)
+def _combination(call: Call, own: int) -> list[int]:
+    """The fields of the shader's `Epilogue`, in vec4s: of the GEMM's result, the other operand, and the output."""
+    push, parameters = rescaling(call), []
+    sides = {"lhs": 1, "rhs": _COMBINED[call.code]}
+    order = ("lhs", "rhs") if call.input0.index == own else ("rhs", "lhs")
+    for side in order:
+        parameters += [int(push[f"{side}_{name}"]) for name in ("zero", "mantissa", "shift")] + [sides[side]]
+    parameters += [int(push[f"dst_{name}"]) for name in ("zero", "mantissa", "shift")] + [0]
+    limits = clamp(call)
+    return [*parameters, int(limits["low"]), int(limits["high"]), 0, 0]
+
+
+# --- what fits -----------------------------------------------------------------------------------------------
+
+
+def fits(program: Program, result: Tensor, channels: int) -> bool:
+    """Whether a program can be the epilogue of a GEMM whose pixels have so many channels.
+
+    ``result``: the GEMM's result by itself.
+    """
+    own = Source(result.index)
+    others = [source for source in program.sources if source != own]
+    return (
+        len(others) <= 1
+        and all(_can_be_extra(source, channels) for source in others)
+        and len(program.numbers) <= _NUMBERS
+        and len(program.instructions) <= _INSTRUCTIONS
+    )
+
+
+def combines(call: Call, own: Tensor, channels: int) -> bool:
+    """Whether a call combines 8-bit results of a GEMM with a tensor that an epilogue can read."""
+    if call.code not in _COMBINED or of(call.output) is not Q8 or call.known("activation") is None:
+        return False
+    if own.size != call.output.size or call.input0.index == call.input1.index:
+        return False
+    source = source_of(_second(call, own.index), call.output)
+    return source is not None and _can_be_extra(source, channels)
+
+
+def _can_be_extra(source: Source, channels: int) -> bool:
+    """Whether a tensor can be the second tensor of an epilogue."""
+    return source.spread in (Spread.EACH_ONE, Spread.SINGLE) or (
+        source.spread is Spread.WITHIN and 4 * source.size == channels
+    )

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from nnvk.driver.vulkan.lowering.convert import as_float32
+from nnvk.driver.vulkan.lowering.convert import as_float32, convert
 from nnvk.driver.vulkan.lowering.dtypes import F16, Q8, Q16, of
+from nnvk.driver.vulkan.lowering.epilogue import Arguments, Epilogue, arguments_of
 from nnvk.driver.vulkan.lowering.filters import Filters
 from nnvk.driver.vulkan.lowering.lowering import Lowering
 from nnvk.driver.vulkan.lowering.quantised import SMALL, activation_push, are_small_shifts, zero_point
@@ -21,8 +22,6 @@ from nnvk.ops.linear import Rounding, factors_of, has_wide_bias, output_multipli
 from nnvk.ops.quant import INT32_MAX
 from nnvk.types.codes import FuseCode, OperationCode
 
-TO_FLOATS = "TO_FLOATS"
-"""The specialisation constant of float16 variants that makes them store float32 results."""
 _LARGEST_PRODUCT = 255 * 255
 """The largest product of two bytes less their zero points."""
 
@@ -37,11 +36,25 @@ class Operands:
     bias: Tensor | None
     output: Tensor
     activation: int = FuseCode.NONE
+    epilogue: Epilogue | None = None
+    """The operations that follow the activation."""
+    wide_input: Tensor | None = None
+    """The float32 tensor from which ``input`` has yet to be converted, if it has float16."""
 
     @classmethod
-    def of_convolution(cls, call: Call, filters: Filters) -> Operands:
-        """The operands of a convolution."""
-        return cls(call.code, call.input, filters, call.bias, call.output, call.activation)
+    def of_call(cls, call: Call, filters: Filters) -> Operands:
+        """The operands of a convolution or of FULLY_CONNECTED."""
+        return cls(call.code, call.input, filters, call.bias, call.output, call.activation).fused_with(call)
+
+    def fused_with(self, call: Call) -> Operands:
+        """These operands with what a node computes before and behind its call, as `node.lower` says it in the call."""
+        epilogue, wide_input = (getattr(call, name) if call.has(name) else None for name in ("epilogue", "wide_input"))
+        return replace(self, epilogue=epilogue, wide_input=wide_input)
+
+    @property
+    def target(self) -> Tensor:
+        """The tensor that is stored: the output, or the result of the epilogue."""
+        return self.output if self.epilogue is None else self.epilogue.output
 
     @property
     def is_quantised(self) -> bool:
@@ -64,6 +77,15 @@ class FilterOutput:
     """The bias. Quantised variants add four mantissas and four shifts for each vec4 of output channels of a part."""
     push: Mapping[str, int | float]
     """The pitches of pixels (none), the range of the activation, and the zero points of bytes."""
+    variant: str
+    """The value of the axis EPILOGUE."""
+
+
+def narrowed(g: Lowering, operands: Operands) -> Tensor:
+    """The input of a GEMM, which is converted now if it has yet to be."""
+    if operands.wide_input is not None:
+        convert(g, operands.wide_input, operands.input, saturate=True)
+    return operands.input
 
 
 def filter_output(
@@ -88,8 +110,11 @@ def filter_output(
     else:
         both = np.concatenate([bias.data.reshape(-1), np.broadcast_to(weight_scales, outputs)]).astype(np.float32)
         tensors = {"bias": g.constant_form(bias, ("scales", operands.filters.tensor.index), lambda: both)}
+    following = operands.epilogue
     if not operands.is_quantised:
-        return FilterOutput({}, tensors, {"pitches": 0, **activation_push(operands.activation, operands.output)})
+        push_floats = {"pitches": 0, **activation_push(operands.activation, operands.output)}
+        after = Arguments() if following is None else arguments_of(g, following, None)
+        return FilterOutput(after.spec, {**tensors, **after.tensors}, push_floats, after.variant)
 
     mantissas, shifts = output_multipliers(operands.code, operands.input, operands.filters.tensor, operands.output)
     pairs = np.zeros((2, parts, round_up(outputs, 4)), np.int32)
@@ -116,8 +141,11 @@ def filter_output(
         }
     every = np.stack([mantissas, shifts])
     pairs[:, :, :outputs] = np.broadcast_to(every, (2, channels)).reshape(2, parts, outputs)
-    tensors["multipliers"] = g.constant(np.ascontiguousarray(pairs.reshape(2, -1, 4).transpose(1, 0, 2)))
-    return FilterOutput(spec, tensors, push)
+    multipliers = np.ascontiguousarray(pairs.reshape(2, -1, 4).transpose(1, 0, 2))
+    if following is None:
+        return FilterOutput(spec, {**tensors, "multipliers": g.constant(multipliers)}, push, "plain")
+    after = arguments_of(g, following, multipliers)
+    return FilterOutput({**spec, **after.spec}, {**tensors, **after.tensors}, push, after.variant)
 
 
 def _largest_sum(bias: Tensor | None, filters: Filters) -> float:

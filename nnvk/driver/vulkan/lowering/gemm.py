@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from enum import IntEnum
 
 from nnvk.driver.vulkan.lowering.arrange import ARRANGE, dense
-from nnvk.driver.vulkan.lowering.dtypes import F16, F32, I32, dtype
-from nnvk.driver.vulkan.lowering.filter_output import Operands, filter_output, has_narrow_sums
+from nnvk.driver.vulkan.lowering.dtypes import F16, F32, I32, Q8, dtype, of
+from nnvk.driver.vulkan.lowering.filter_output import Operands, filter_output, has_narrow_sums, narrowed
 from nnvk.driver.vulkan.lowering.filters import (
     BLOCK,
     FILTER_SHADERS,
@@ -22,7 +22,7 @@ from nnvk.driver.vulkan.lowering.filters import (
 )
 from nnvk.driver.vulkan.lowering.lowering import Lowering
 from nnvk.driver.vulkan.lowering.quantised import offset, sign_push
-from nnvk.driver.vulkan.lowering.relayout import finish_pixels, pixels_of
+from nnvk.driver.vulkan.lowering.relayout import are_pixels_dense, finish_pixels, pixels_of
 from nnvk.driver.vulkan.lowering.side_by_side import Matrices, read
 from nnvk.driver.vulkan.lowering.strategies import GEMM, VECTOR, Strategy, WeightLayout, Work, ranked, span
 from nnvk.driver.vulkan.shaders.commands import Dispatch, TensorRef
@@ -137,6 +137,27 @@ def refuse_long_sums(taps: tuple[int, int], channels: int) -> str | None:
     return f"{sum_} takes {iterations} iterations, at most {_MAX_ITERATIONS} are safe"
 
 
+def epilogue_channels(call: Call, device: DeviceProfile, parts: int = 1) -> int | None:
+    """The channels of the pixels that a call's GEMM stores, if it can have an epilogue; None if it can't.
+
+    ``parts``: the equal parts that share a pixel. Pixels must not be padded, and those of bytes must be whole words.
+    """
+    output, type_ = call.output, of(call.output)
+    *_, channels = output.shape
+    if type_ not in (F32, F16, Q8) or not output.size or (type_ is Q8 and channels // parts % 4):
+        return None
+    shape = math.prod(output.shape[:-1]), 1, 1, channels
+    return channels if are_pixels_dense(device, output, shape, parts) else None
+
+
+def has_few_channels(depth: int) -> bool:
+    """Whether input channels are loaded one by one, as those of `Operands.wide_input` are.
+
+    Others are loaded as vectors, and for every block of output channels again, so that a float16 copy pays.
+    """
+    return depth % 4 != 0
+
+
 def channels_of(gemm: Dispatch) -> int:
     """The channels of a pixel of a product's output."""
     return int(gemm.push["out_channels"]) * _pixel_parts(gemm, "TARGET_PARTS")
@@ -239,7 +260,12 @@ def multiply_by(g: Lowering, strategy: Strategy, operands: Operands, gemm: Gemm,
     filters, split_k = operands.filters, strategy.split_k > 1
     output_tensor, target_parts = _written(operands, gemm)
     target = pixels_of(g, output_tensor, gemm.target, gemm.pixel_parts)
-    source, source_parts, _ = read(g, operands.input, Matrices(gemm.parts, gemm.rows, gemm.depth))
+    is_wide = operands.wide_input is not None and strategy.tile != "vector" and has_few_channels(gemm.depth)
+    if is_wide:
+        assert operands.wide_input is not None
+        source, source_parts = g.tensor(operands.wide_input), 1
+    else:
+        source, source_parts, _ = read(g, narrowed(g, operands), Matrices(gemm.parts, gemm.rows, gemm.depth))
     places = {"SOURCE_PARTS": source_parts, "TARGET_PARTS": target_parts}
     scaling = float16_scaling_of(g, filters, split_k=split_k) if strategy.arithmetic == "half" else None
     levels = filters.quantised if strategy.arithmetic == "int8" else None
@@ -278,6 +304,8 @@ def multiply_by(g: Lowering, strategy: Strategy, operands: Operands, gemm: Gemm,
         groups = g.flat(tiles * strategy.split_k, 1)
         spec = _tile_spec(strategy, gemm, work, g.device)
         spec |= {name: parts for name, parts in places.items() if parts != 1}
+        if is_wide:
+            spec[FROM_FLOATS] = True
         push |= _tile_push(gemm, source_parts)
         if work.kind == "q8":
             spec |= {"SIGNED": bool(offset(operands.input)), "WEIGHTS_SIGNED": bool(offset(filters.tensor))}
@@ -294,14 +322,14 @@ def multiply_by(g: Lowering, strategy: Strategy, operands: Operands, gemm: Gemm,
             if scaling is not None:
                 push["left_scale"] = scaling.scale_of_sum(strategy.vec4s_of_k_slice(work))
 
-    variant = strategy.variant(work.kind)
+    variant = strategy.variant(work.kind, output.variant)
     g.dispatch(variant, groups=groups, spec={**output.spec, **spec}, tensors=tensors, **push)
     finish_pixels(g, target, output_tensor, gemm.target, gemm.pixel_parts)
 
 
 def _written(operands: Operands, gemm: Gemm) -> tuple[Tensor, int]:
     """The tensor that a GEMM writes, and how many of its matrices lie side by side there."""
-    output = operands.output
+    output = operands.target
     if output.view is None:
         return output, 1
     place = Matrices(gemm.parts, gemm.rows, gemm.columns).place(output.view.box)

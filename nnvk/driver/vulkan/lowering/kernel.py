@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from nnvk.driver.vulkan.lowering.lowering import Lowering
 from nnvk.driver.vulkan.shaders.declaration import Shader
+from nnvk.driver.vulkan.shaders.profile import DeviceProfile
 from nnvk.ops.call import Call, Tensor
 from nnvk.ops.internal import InternalCode
 from nnvk.types.extension import KnownCode
@@ -22,6 +23,9 @@ TakesView = Callable[[Call, Tensor, Tensor, bool], bool]
 The last argument says whether nobody else needs the copy. Only then may the kernel copy a part of it, or all of it.
 """
 
+EpilogueChannels = Callable[[Call, DeviceProfile], int | None]
+"""The channels of the pixels that a GEMM stores, if its dispatch can have an epilogue; None if it can't have one."""
+
 
 @dataclass(frozen=True, slots=True)
 class Kernel:
@@ -36,6 +40,10 @@ class Kernel:
     """Whether it takes images in NHWC order alone; the pass `layouts` transposes those in NCHW order."""
     takes_view: TakesView | None
     """Says in the place of which tensors of a call it takes views; None if it takes none."""
+    epilogue_channels: EpilogueChannels | None
+    """Says for which calls it takes elementwise operations behind a GEMM (`epilogue.Epilogue`); None if for none."""
+    takes_wide_input: Callable[[Call], bool] | None
+    """Says for which calls on float16 it reads ``input`` as float32 and converts it; None if for none."""
 
 
 _kernels: dict[KnownCode | InternalCode, Kernel] = {}
@@ -48,6 +56,8 @@ def kernel(
     checks_data: bool = False,
     channels_last: bool = False,
     takes_view: TakesView | None = None,
+    epilogue_channels: EpilogueChannels | None = None,
+    takes_wide_input: Callable[[Call], bool] | None = None,
 ) -> Callable[[Lower], Lower]:
     """Register ``lower`` for operations. ``shaders`` are all that it may dispatch."""
 
@@ -55,7 +65,16 @@ def kernel(
         for code in codes:
             if code in _kernels:
                 raise ValueError(f"{code.name} has two kernels")
-            _kernels[code] = Kernel(lower, tuple(shaders), refuse, checks_data, channels_last, takes_view)
+            _kernels[code] = Kernel(
+                lower,
+                tuple(shaders),
+                refuse,
+                checks_data,
+                channels_last,
+                takes_view,
+                epilogue_channels,
+                takes_wide_input,
+            )
         return lower
 
     return register

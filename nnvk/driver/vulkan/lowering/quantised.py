@@ -10,10 +10,14 @@ from collections.abc import Callable, Iterable
 
 import numpy as np
 
+from nnvk.ops import registry
+from nnvk.ops.binary import prelu_multipliers, product_multiplier, sum_multipliers
 from nnvk.ops.call import Call, Tensor
 from nnvk.ops.fused import activation_range
+from nnvk.ops.internal import code_of, traits_of
 from nnvk.ops.quant import INT32_MAX, INT32_MIN, is_quantised
-from nnvk.types.codes import OperandCode
+from nnvk.types.codes import OperandCode, OperationCode
+from nnvk.types.extension import ExtendedOperationCode
 
 _SIGN_BITS = {1: 0x80808080, 2: 0x80008000}
 """The highest bit of every level in a word, by the bytes of a level."""
@@ -60,6 +64,58 @@ def activation_push(activation: int, output: Tensor) -> dict[str, float | int]:
 def are_small_shifts(shifts: Iterable[int]) -> bool:
     """Whether `multiply_small` takes multipliers with these shifts."""
     return all(_SMALL_SHIFTS[0] <= shift <= _SMALL_SHIFTS[1] for shift in shifts)
+
+
+def rescaling(call: Call) -> dict[str, int]:
+    """Push constants of arithmetic on two quantised tensors: zero points, and multipliers of operands and output."""
+    trait = registry.lookup(call.code).traits.elementwise
+    assert trait is not None
+    first, second = (getattr(call, name) for name in trait.operands)
+    lhs, rhs = (0, 0), (0, 0)
+    if call.code is OperationCode.MUL:
+        dst = product_multiplier(call)
+    elif call.code is OperationCode.PRELU:
+        lhs, dst = prelu_multipliers(call)
+    else:
+        lhs, rhs, dst = sum_multipliers(call)
+    return {
+        "lhs_zero": zero_point(first),
+        "rhs_zero": zero_point(second),
+        "dst_zero": zero_point(call.output),
+        "lhs_mantissa": lhs[0],
+        "lhs_shift": lhs[1],
+        "rhs_mantissa": rhs[0],
+        "rhs_shift": rhs[1],
+        "dst_mantissa": dst[0],
+        "dst_shift": dst[1],
+    }
+
+
+def is_lookup(call: Call) -> bool:
+    """Whether a call computes each level of its output from one of its input, by a table that is known: `table_of`."""
+    code = code_of(call)
+    if code is ExtendedOperationCode.TABLE_LOOKUP:
+        return bool(call.table.is_constant)
+    trait = traits_of(code).elementwise
+    if trait is None or len(trait.operands) > 1 or not is_quantised(call.input.code):
+        return False
+    return all(call.known(name) is not None for name in trait.parameters)
+
+
+def table_of(call: Call) -> np.ndarray:
+    """The lookup table of an operation on one quantised tensor, for the values of its other parameters."""
+    if code_of(call) is ExtendedOperationCode.TABLE_LOOKUP:
+        table: np.ndarray = call.table.data
+        return table
+    reference = registry.lookup(call.code).reference
+    assert reference is not None
+
+    def run(every: Tensor) -> np.ndarray:
+        result = reference(call.with_tensors(lambda tensor: every if tensor is call.input else tensor))
+        assert isinstance(result, np.ndarray)
+        return result
+
+    return lookup_table(call.input, call.output, run)
 
 
 def lookup_table(source: Tensor, result: Tensor, function: Callable[[Tensor], np.ndarray]) -> np.ndarray:

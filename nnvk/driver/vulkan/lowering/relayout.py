@@ -25,10 +25,18 @@ def pixels_of(g: Lowering, tensor: Tensor, shape: Shape, parts: int = 1) -> Tens
     Equal ``parts`` of pixels are padded to vec4s of channels where elements are packed in words. The tensor itself
     where that is its layout, else scratch.
     """
+    if are_pixels_dense(g.device, tensor, shape, parts):
+        return g.tensor(tensor)
     *image, channels = shape
-    padded, pixels = _padded_channels(g.device, tensor, channels, parts), math.prod(image)
-    dense = padded == channels or (pixels == 1 and parts == 1)
-    return g.tensor(tensor) if dense else g.scratch(pixels * padded * tensor.dtype.itemsize)
+    padded = _padded_channels(g.device, tensor, channels, parts)
+    return g.scratch(math.prod(image) * padded * tensor.dtype.itemsize)
+
+
+def are_pixels_dense(device: DeviceProfile, tensor: Tensor, shape: Shape, parts: int = 1) -> bool:
+    """Whether shaders write a tensor as pixels of an NHWC shape without padding."""
+    *image, channels = shape
+    padded = _padded_channels(device, tensor, channels, parts)
+    return padded == channels or (math.prod(image) == 1 and parts == 1)
 
 
 def finish_pixels(g: Lowering, written: TensorRef, tensor: Tensor, shape: Shape, parts: int = 1) -> None:

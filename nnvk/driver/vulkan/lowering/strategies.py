@@ -171,13 +171,13 @@ class Strategy:
     stage: int = 4
     """Fours of K that the tile `shared` loads at once."""
 
-    def variant(self, kind: str) -> Variant:
-        """The shader variant for a data type, as the axis DTYPE has it."""
+    def variant(self, kind: str, epilogue: str = "plain") -> Variant:
+        """The shader variant for a data type and a kind of epilogue, as the axes DTYPE and EPILOGUE have them."""
         if self.tile == "vector":
             arithmetic = "int8" if self.arithmetic == "int8" else "none"
-            return VECTOR.variant(DTYPE=kind, ARITHMETIC=arithmetic, EPILOGUE="plain")
+            return VECTOR.variant(DTYPE=kind, ARITHMETIC=arithmetic, EPILOGUE=epilogue)
         sums = "whole" if self.split_k == 1 else "split"
-        return GEMM.variant(DTYPE=kind, TILE=self.tile, ARITHMETIC=self.arithmetic, SUMS=sums, EPILOGUE="plain")
+        return GEMM.variant(DTYPE=kind, TILE=self.tile, ARITHMETIC=self.arithmetic, SUMS=sums, EPILOGUE=epilogue)
 
     @property
     def sums(self) -> int:

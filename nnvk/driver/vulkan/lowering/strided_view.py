@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 from nnvk.driver.vulkan.lowering.arrange import RANK, arranged, box_of
 from nnvk.driver.vulkan.lowering.divide import magic
 from nnvk.driver.vulkan.lowering.dtypes import F32, SIZES
-from nnvk.driver.vulkan.lowering.filter_output import TO_FLOATS
-from nnvk.driver.vulkan.lowering.fused_elementwise import Spread
+from nnvk.driver.vulkan.lowering.elementwise_program import Spread
+from nnvk.driver.vulkan.lowering.epilogue import TO_FLOATS
 from nnvk.driver.vulkan.lowering.gemm import FROM_FLOATS, channels_of, inputs_of, width_of_weights
 from nnvk.driver.vulkan.lowering.lowering import Lowering
 from nnvk.driver.vulkan.lowering.move import RANK as MOVE_RANK

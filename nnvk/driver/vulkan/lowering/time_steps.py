@@ -48,16 +48,29 @@ def time_steps_of(g: Lowering, source: Tensor, weights: Tensor, bias: Tensor | N
 
     ``bias`` is added to the products. None if only this cell uses these weights, or if nobody reads most of the rows.
     """
-    columns, length = weights.shape
+    _, length = weights.shape
     taken = g.taken_from(source) if g.device.runs(Pass.HORIZONTAL) else None
-    if taken is None or not weights.size:
+    if taken is None:
         return None
-    rows, left = divmod(taken.whole.nbytes // source.dtype.itemsize, length)
-    own = source.size // length
-    wanted = own * min(g.users_of(each) for each in (weights, bias) if each is not None)
-    pays = own < wanted and own < rows <= 2 * wanted
-    if not pays or left or taken.first % length or rows * columns > _LARGEST:
+    users = min(g.users_of(each) for each in (weights, bias) if each is not None)
+    layer = layer_of(source, weights, taken.whole.nbytes // source.dtype.itemsize, taken.first, users)
+    if layer is None:
         return None
+    rows, row = layer
     inputs = g.intermediate("time steps", source.type.with_dimensions((rows, length)))
     g.alias(taken.whole, inputs)
-    return TimeSteps(inputs, taken.first // length)
+    return TimeSteps(inputs, row)
+
+
+def layer_of(source: Tensor, weights: Tensor, elements: int, first: int, users: int) -> tuple[int, int] | None:
+    """The rows of the inputs of all time steps, and the first row of the time step that has ``source``.
+
+    ``source`` has elements of a tensor of so many ``elements``, from ``first`` on; ``users`` operations multiply by
+    ``weights`` [columns, length]. None if only this one does so, or if nobody reads most of the rows.
+    """
+    columns, length = weights.shape
+    if not weights.size:
+        return None
+    (rows, left), own = divmod(elements, length), source.size // length
+    pays = own < own * users and own < rows <= 2 * own * users
+    return (rows, first // length) if pays and not left and not first % length and rows * columns <= _LARGEST else None

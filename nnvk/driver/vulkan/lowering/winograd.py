@@ -21,7 +21,7 @@ import numpy as np
 from nnvk.driver.vulkan.lowering import epilogue
 from nnvk.driver.vulkan.lowering.costs import costs_of
 from nnvk.driver.vulkan.lowering.dtypes import F16, F32, DType, dtype
-from nnvk.driver.vulkan.lowering.filter_output import Operands, accumulated, filter_output
+from nnvk.driver.vulkan.lowering.filter_output import Operands, accumulated, filter_output, narrowed
 from nnvk.driver.vulkan.lowering.filters import BLOCK, Filters, length_and_largest
 from nnvk.driver.vulkan.lowering.gemm import POINT, Gemm, Split, multiply_by
 from nnvk.driver.vulkan.lowering.lowering import MOST_ROUNDS, Lowering
@@ -224,7 +224,7 @@ def convolve(g: Lowering, candidate: Winograd, operands: Operands, gemm: Gemm) -
     tiles, filters = Tiles(candidate.down, gemm), operands.filters
     _, height, width, channels = gemm.source
     kind = dtype(operands.input)
-    source, target = g.tensor(operands.input), pixels_of(g, operands.output, gemm.target)
+    source, target = g.tensor(narrowed(g, operands)), pixels_of(g, operands.target, gemm.target)
     seen = {
         "tiles": tiles.count,
         "tiles_down": tiles.rows,
@@ -254,9 +254,9 @@ def convolve(g: Lowering, candidate: Winograd, operands: Operands, gemm: Gemm) -
     multiply_by(g, candidate.strategy, of_points, tiles.matrices, tiles.work)
     weights, output = accumulated(g, filters.tensor), filter_output(g, operands, gemm.columns)
     g.dispatch(
-        WINOGRAD_OUTPUT.variant(DTYPE=kind, EPILOGUE="plain"),
+        WINOGRAD_OUTPUT.variant(DTYPE=kind, EPILOGUE=output.variant),
         groups=g.flat(tiles.count * tiles.outputs // 4, _LOCAL),
-        spec={"local_x": _LOCAL, **spec, "VECTOR_STORES": gemm.columns % 4 == 0},
+        spec={"local_x": _LOCAL, **spec, **output.spec, "VECTOR_STORES": gemm.columns % 4 == 0},
         tensors={
             "sums": g.tensor(sums),
             "weights": weights,
@@ -268,7 +268,7 @@ def convolve(g: Lowering, candidate: Winograd, operands: Operands, gemm: Gemm) -
         **seen,
         **output.push,
     )
-    finish_pixels(g, target, operands.output, gemm.target)
+    finish_pixels(g, target, operands.target, gemm.target)
 
 
 def _at_points(g: Lowering, name: str, shape: Sequence[int]) -> Tensor:

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from nnvk.driver.vulkan.planning.barriers import barriers
-from nnvk.driver.vulkan.planning.fusions.command_graph import Part
+from nnvk.driver.vulkan.planning.command_passes.command_graph import Part
 from nnvk.driver.vulkan.planning.memory_plan import Block, most_alive
 from nnvk.driver.vulkan.planning.plan import Address, addresses_of
 from nnvk.driver.vulkan.shaders.commands import Command, Storage, TensorRef, padded

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from nnvk.driver.vulkan.lowering.strided_view import StridedView
-from nnvk.driver.vulkan.planning.fusions.command_graph import Part
+from nnvk.driver.vulkan.planning.command_passes.command_graph import Part
 from nnvk.driver.vulkan.shaders.commands import Choice, Command, Storage, TensorRef
 from nnvk.driver.vulkan.shaders.passes import Pass
 from nnvk.types.constant import Constant

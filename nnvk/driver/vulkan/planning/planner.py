@@ -16,12 +16,13 @@ from nnvk.base.settings import settings
 from nnvk.driver.vulkan.graph.builder import NeedsValue, build, needs_value
 from nnvk.driver.vulkan.lowering.kernel import kernels
 from nnvk.driver.vulkan.lowering.lowering import Lowering
-from nnvk.driver.vulkan.planning import passes
+from nnvk.driver.vulkan.lowering.node import lower as lower_node
+from nnvk.driver.vulkan.planning import command_passes, passes
 from nnvk.driver.vulkan.planning.autotune_results import AutotuneResults
 from nnvk.driver.vulkan.planning.barriers import barriers
 from nnvk.driver.vulkan.planning.cache import PlanCache, key_of
+from nnvk.driver.vulkan.planning.command_passes import Rewritten
 from nnvk.driver.vulkan.planning.concurrent_lifetimes import prolonged
-from nnvk.driver.vulkan.planning.fusions import Fused, fuse
 from nnvk.driver.vulkan.planning.memory_plan import Block, most_alive, place
 from nnvk.driver.vulkan.planning.plan import Address, Flag, Plan, addresses_of
 from nnvk.driver.vulkan.planning.support import refuse, support
@@ -180,7 +181,7 @@ def _lowered(
             g.operation, g.fused = node.operation, tuple(sorted(node.fused))
             try:
                 if _runs(node.call):
-                    kernels()[node.code].lower(node.call, g)
+                    lower_node(node, g)
             except UnknownValue as unknown:
                 raise needs_value(model, node.operation, unknown) from unknown
     outputs = [
@@ -202,9 +203,9 @@ def _placed(
     output_shapes: tuple[Shape, ...],
     observe: passes.Observe | None,
 ) -> Plan:
-    """Fuse commands, place all tensors that they touch, and find the barriers."""
-    fused, parts = fuse(g, observe)
-    commands = [each.command for each in fused]
+    """Rewrite commands, place all tensors that they touch, and find the barriers."""
+    rewritten, parts = command_passes.run(g, observe)
+    commands = [each.command for each in rewritten]
     lifetimes: dict[TensorRef, tuple[int, int]] = {}
     for position, command in enumerate(commands):
         for tensor in (*command.reads, *command.writes):
@@ -252,16 +253,16 @@ def _placed(
         ),
         tuple(address(g.counts.get(index)) for index in model.outputs) if g.counts else (),
         tuple(addresses[tensor.number] for tensor in g.entropy),
-        tuple(_moved(g.choices, fused)),
+        tuple(_moved(g.choices, rewritten)),
         {tensor.number: part.whole.number for tensor, part in parts.items()},
         alive[Storage.ARENA],
         {each: g.applied[each] for each in Pass},
     )
 
 
-def _moved(choices: Sequence[Choice], fused: Sequence[Fused]) -> Iterator[Choice]:
-    """The choices with the positions of their commands among those that were fused."""
-    positions: dict[int, int] = {origin: position for position, each in enumerate(fused) for origin in each.origins}
+def _moved(choices: Sequence[Choice], rewritten: Sequence[Rewritten]) -> Iterator[Choice]:
+    """The choices with the positions of their commands among those of the plan."""
+    positions: dict[int, int] = {origin: position for position, each in enumerate(rewritten) for origin in each.origins}
     for choice in choices:
         commands = {positions[before] for before in choice.commands if before in positions}
         yield replace(choice, commands=tuple(sorted(commands)))

@@ -11,8 +11,10 @@ from nnvk.base.errors import NnapiError
 from nnvk.driver.vulkan.graph.ir import Graph, Node
 from nnvk.driver.vulkan.lowering.kernel import Kernel, kernels
 from nnvk.driver.vulkan.lowering.lowering import Lowering
+from nnvk.driver.vulkan.lowering.node import lower as lower_node
 from nnvk.driver.vulkan.planning.passes.context import Context
 from nnvk.driver.vulkan.planning.passes.layouts import legalise_layouts
+from nnvk.driver.vulkan.planning.passes.quantisation import legalise_quantisation
 from nnvk.driver.vulkan.shaders.commands import padded
 from nnvk.driver.vulkan.shaders.library import ShaderLibrary
 from nnvk.driver.vulkan.shaders.profile import AvoidedShader, DeviceProfile
@@ -69,10 +71,12 @@ def lower_alone(call: Call, profile: DeviceProfile, library: ShaderLibrary) -> L
     g = Lowering(profile, library)
     context = Context(profile, False, g.intermediate, g.choose, lambda _: None)
     outputs = tuple(output.index for output in call.outputs)
-    graph, _ = legalise_layouts(Graph((Node(call, 0),), (), outputs), context)
+    graph = Graph((Node(call, 0),), (), outputs)
+    for legalise in (legalise_layouts, legalise_quantisation):
+        graph, _ = legalise(graph, context)
     with np.errstate(all="ignore"):
         for node in graph.nodes:
-            kernels()[node.code].lower(node.call, g)
+            lower_node(node, g)
     return g
 
 

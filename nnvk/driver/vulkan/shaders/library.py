@@ -79,10 +79,6 @@ class CompiledShader:
         """The values of its axes, in the order of their declaration."""
         return tuple(value for value in self.name.split(".")[1:] if value != NATIVE)
 
-    def with_choice(self, chosen: str, instead: str) -> str:
-        """The name of the variant that differs from this one by the value ``instead`` of an axis."""
-        return ".".join(instead if part == chosen else part for part in self.name.split("."))
-
     @property
     def spirv(self) -> bytes:
         """The module."""
@@ -107,13 +103,8 @@ class CompiledShader:
             known = self._modules[key] = declare_float_controls(frozen, key[1])
         return known
 
-    def specialization(
-        self, values: Mapping[str, int | float | bool], others: Mapping[str, int] | None = None
-    ) -> tuple[int, ...]:
-        """The words of the specialisation constants, by id, with defaults where ``values`` has none.
-
-        ``others`` are the words of another variant, by name. They are used for the constants that both variants have.
-        """
+    def specialization(self, values: Mapping[str, int | float | bool]) -> tuple[int, ...]:
+        """The words of the specialisation constants, by id, with defaults where ``values`` has none."""
         unknown = values.keys() - self._constants.keys()
         if unknown:
             known = sorted(self._constants)
@@ -123,8 +114,7 @@ class CompiledShader:
         for name, (index, format_, default) in self._constants.items():
             given = struct.pack(f"<{format_}", _fitting(format_, values.get(name, default)))
             words[index] = struct.unpack("<I", given)[0]
-        kept = {name: word for name, word in (others or {}).items() if name in self._constants and name not in values}
-        return self.with_constants(words, **kept)
+        return tuple(words)
 
     def has_constant(self, name: str) -> bool:
         """Whether there is a specialisation constant of this name."""

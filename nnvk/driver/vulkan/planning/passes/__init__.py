@@ -14,14 +14,18 @@ from nnvk.driver.vulkan.graph.ir import Graph
 from nnvk.driver.vulkan.planning.passes.common_subexpressions import eliminate_common_subexpressions
 from nnvk.driver.vulkan.planning.passes.constants import deduplicate_constants
 from nnvk.driver.vulkan.planning.passes.context import Context, Rewrite
+from nnvk.driver.vulkan.planning.passes.elementwise import fuse_elementwise
+from nnvk.driver.vulkan.planning.passes.epilogue import fuse_epilogues, read_floats, store_floats
 from nnvk.driver.vulkan.planning.passes.fp16 import use_float16
 from nnvk.driver.vulkan.planning.passes.heads import read_and_write_heads, write_heads
 from nnvk.driver.vulkan.planning.passes.horizontal import fuse_horizontally
 from nnvk.driver.vulkan.planning.passes.layouts import legalise_layouts
 from nnvk.driver.vulkan.planning.passes.pad import fold_pads
+from nnvk.driver.vulkan.planning.passes.quantisation import legalise_quantisation
 from nnvk.driver.vulkan.planning.passes.round_rows import round_rows
 from nnvk.driver.vulkan.planning.passes.row_norm import fuse_row_norms
 from nnvk.driver.vulkan.planning.passes.softmax import fuse_softmax
+from nnvk.driver.vulkan.planning.passes.time_steps import fuse_time_steps
 from nnvk.driver.vulkan.planning.passes.transposes import move_transposes
 from nnvk.driver.vulkan.shaders.passes import Pass
 
@@ -34,12 +38,19 @@ PIPELINE: tuple[tuple[Pass | None, Rewrite], ...] = (
     (Pass.CSE, eliminate_common_subexpressions),
     (Pass.PAD, fold_pads),
     (None, legalise_layouts),
+    (None, legalise_quantisation),
     (Pass.ROUND_ROWS, round_rows),
     (Pass.ROW_NORM, fuse_row_norms),
     (Pass.SOFTMAX, fuse_softmax),
     (Pass.HEADS, write_heads),
     (Pass.TRANSPOSES, move_transposes),
     (Pass.HEADS, read_and_write_heads),
+    (Pass.HORIZONTAL, fuse_time_steps),
+    (Pass.CSE, eliminate_common_subexpressions),
+    (Pass.CONVERTS, read_floats),
+    (Pass.EPILOGUE, fuse_epilogues),
+    (Pass.ELEMENTWISE, fuse_elementwise),
+    (Pass.CONVERTS, store_floats),
 )
 """The passes in the order in which they run, each with its switch; one that plans can't do without has none."""
 

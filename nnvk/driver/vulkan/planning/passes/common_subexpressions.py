@@ -1,7 +1,7 @@
 """Common subexpression elimination: importers write the difference from a mean for each of its uses, say.
 
 Commands that kernels add to their operations, as those that pack filters, are compared later
-(`fusions.common_subexpressions`).
+(`command_passes.common_subexpressions`).
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from typing import Any
 from nnvk.driver.vulkan.graph.ir import Graph, Node
 from nnvk.driver.vulkan.planning.passes.context import Context
 from nnvk.ops.call import Tensor, Unknown
+from nnvk.ops.strided import Box
 
 
 def eliminate_common_subexpressions(graph: Graph, context: Context) -> tuple[Graph, int]:
@@ -28,7 +29,9 @@ def eliminate_common_subexpressions(graph: Graph, context: Context) -> tuple[Gra
             if at != len(nodes) and not any(map(graph.is_output, node.outputs)):
                 same = nodes[at]
                 nodes[at] = same.with_call(same.call, [node])
-                instead.update((tensor.index, kept) for tensor, kept in zip(node.outputs, same.outputs, strict=True))
+                instead.update(
+                    (tensor.index, kept.whole) for tensor, kept in zip(node.outputs, same.outputs, strict=True)
+                )
                 count += 1
                 continue
         nodes.append(node)
@@ -39,7 +42,7 @@ def _computed(node: Node) -> Hashable:
     """All that the results of a node depend on."""
     given = {tensor.index for tensor in node.outputs}
     inputs = tuple((name, _key(value)) for name, value in node.call.items() if not _is_output(value, given))
-    return node.code, inputs, tuple((tensor.type, tensor.shape) for tensor in node.outputs)
+    return node.code, inputs, tuple((each.type, each.shape, _box(each)) for each in node.outputs)
 
 
 def _is_output(value: Any, given: set[int]) -> bool:
@@ -49,7 +52,13 @@ def _is_output(value: Any, given: set[int]) -> bool:
 def _key(value: Any) -> Hashable:
     if isinstance(value, list):
         return tuple(_key(item) for item in value)
-    if isinstance(value, Tensor | Unknown):
-        return type(value), value.index
+    if isinstance(value, Tensor):
+        return Tensor, value.index, _box(value)
+    if isinstance(value, Unknown):
+        return Unknown, value.index
     key: Hashable = value
     return key
+
+
+def _box(tensor: Tensor) -> Box | None:
+    return None if tensor.view is None else tensor.view.box

@@ -13,9 +13,9 @@ from dataclasses import dataclass, replace
 from nnvk.driver.vulkan.lowering.arrange import box_of
 from nnvk.driver.vulkan.lowering.lowering import Lowering
 from nnvk.driver.vulkan.lowering.strided_view import StridedView, itemsize, on_strided_views
-from nnvk.driver.vulkan.planning.fusions.alive import Alive
-from nnvk.driver.vulkan.planning.fusions.command_graph import Graph, Part
-from nnvk.driver.vulkan.planning.fusions.in_place import run_of
+from nnvk.driver.vulkan.planning.command_passes.alive import Alive
+from nnvk.driver.vulkan.planning.command_passes.command_graph import CommandGraph, Part
+from nnvk.driver.vulkan.planning.command_passes.in_place import run_of
 from nnvk.driver.vulkan.shaders.commands import Dispatch, Storage, TensorRef
 from nnvk.ops.strided import fold
 
@@ -42,7 +42,7 @@ class _Laying:
     copies: tuple[int, ...]
 
 
-def eliminate_copies(graph: Graph, g: Lowering) -> None:
+def eliminate_copies(graph: CommandGraph, g: Lowering) -> None:
     """Let tensors lie where they are copied to, or from."""
     layout = _Layout(graph, g)
     targets: dict[TensorRef, list[_Copying]] = {}
@@ -99,7 +99,7 @@ def _taken(position: int, dispatch: Dispatch) -> _Copying | None:
     )
 
 
-def _are_all(graph: Graph, target: TensorRef, every: Sequence[_Copying]) -> bool:
+def _are_all(graph: CommandGraph, target: TensorRef, every: Sequence[_Copying]) -> bool:
     """Whether these columns are all that is written to a tensor, none of it twice, and are there before it is read."""
     positions = [copying.position for copying in every]
     ordered = sorted((copying.given for copying in every), key=lambda view: view.first)
@@ -112,7 +112,7 @@ def _are_all(graph: Graph, target: TensorRef, every: Sequence[_Copying]) -> bool
     )
 
 
-def _gathered(graph: Graph, every: Sequence[_Copying]) -> list[_Laying]:
+def _gathered(graph: CommandGraph, every: Sequence[_Copying]) -> list[_Laying]:
     """The tensors that are in another one once all is copied: as they are, or put together again of pieces."""
     pieces: dict[tuple[TensorRef, int], list[_Copying]] = {}
     for copying in every:
@@ -132,7 +132,7 @@ def _gathered(graph: Graph, every: Sequence[_Copying]) -> list[_Laying]:
     return sorted(found.values(), key=lambda laying: -len(laying.copies))
 
 
-def _through(graph: Graph, copying: _Copying) -> _Copying | None:
+def _through(graph: CommandGraph, copying: _Copying) -> _Copying | None:
     """The copy as one of an earlier tensor, if its source was copied from that and the elements are still there."""
     found = graph.dispatch_that_writes(copying.source, "arrange")
     before = None if found is None or not graph.may_wait(found[0]) else _taken(*found)
@@ -147,7 +147,7 @@ def _through(graph: Graph, copying: _Copying) -> _Copying | None:
 class _Layout:
     """The tensors that are columns of others."""
 
-    def __init__(self, graph: Graph, g: Lowering) -> None:
+    def __init__(self, graph: CommandGraph, g: Lowering) -> None:
         self._graph, self._g = graph, g
         self._alive = Alive(graph)
 

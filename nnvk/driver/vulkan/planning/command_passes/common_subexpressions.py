@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Hashable
 from dataclasses import replace
 
-from nnvk.driver.vulkan.planning.fusions.command_graph import Graph
+from nnvk.driver.vulkan.planning.command_passes.command_graph import CommandGraph
 from nnvk.driver.vulkan.shaders.commands import Dispatch, TensorRef
 
 
-def eliminate_common_subexpressions(graph: Graph) -> None:
+def eliminate_common_subexpressions(graph: CommandGraph) -> None:
     """Let who reads what a second dispatch computes read what the first one has."""
     first: dict[Hashable, tuple[int, TensorRef]] = {}
     for position, dispatch in graph.dispatches():
@@ -21,7 +21,7 @@ def eliminate_common_subexpressions(graph: Graph) -> None:
             _read_instead(graph, result, same)
 
 
-def _result(graph: Graph, position: int, dispatch: Dispatch) -> TensorRef | None:
+def _result(graph: CommandGraph, position: int, dispatch: Dispatch) -> TensorRef | None:
     """The tensor that is all that a dispatch writes, and that nobody else does; None if there is none."""
     (result, *others) = dispatch.writes
     if (
@@ -41,12 +41,12 @@ def _computed(dispatch: Dispatch, result: TensorRef) -> Hashable:
     return dispatch.shader.name, dispatch.specialization, dispatch.groups, push, sources, result.nbytes
 
 
-def _stay(graph: Graph, dispatch: Dispatch, position: int) -> bool:
+def _stay(graph: CommandGraph, dispatch: Dispatch, position: int) -> bool:
     """Whether what a dispatch reads has been the same since a position."""
     return all(writer < position for source in dispatch.reads for writer in graph.writers(source))
 
 
-def _read_instead(graph: Graph, tensor: TensorRef, same: TensorRef) -> None:
+def _read_instead(graph: CommandGraph, tensor: TensorRef, same: TensorRef) -> None:
     readers = [(reader, graph.commands[reader]) for reader in graph.readers(tensor)]
     for reader, command in readers:
         if isinstance(command, Dispatch):

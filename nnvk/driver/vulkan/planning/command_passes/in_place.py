@@ -10,8 +10,8 @@ import itertools
 from dataclasses import dataclass
 
 from nnvk.driver.vulkan.lowering.strided_view import itemsize
-from nnvk.driver.vulkan.planning.fusions.alive import Alive
-from nnvk.driver.vulkan.planning.fusions.command_graph import Graph, Part
+from nnvk.driver.vulkan.planning.command_passes.alive import Alive
+from nnvk.driver.vulkan.planning.command_passes.command_graph import CommandGraph, Part
 from nnvk.driver.vulkan.shaders.commands import FOUR, Command, Dispatch, Storage, TensorRef
 
 
@@ -27,7 +27,7 @@ class Copying:
     nbytes: int
 
 
-def fuse_copies(graph: Graph) -> None:
+def fuse_copies(graph: CommandGraph) -> None:
     """Lay tensors that are copied into what they are copied to, or out of what they are copied from."""
     alive, layout = Alive(graph), _Layout(graph)
     split: set[TensorRef] = set()
@@ -74,7 +74,7 @@ def run_of(position: int, dispatch: Dispatch) -> Copying | None:
 class _Layout:
     """The tensors that may lie in others."""
 
-    def __init__(self, graph: Graph) -> None:
+    def __init__(self, graph: CommandGraph) -> None:
         self._graph = graph
         self._wholes = {part.whole for part in graph.parts.values()}  # in which others lie
 

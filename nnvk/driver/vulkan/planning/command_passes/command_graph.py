@@ -1,19 +1,16 @@
-"""The commands of a plan as a graph that fusions rewrite: who writes each tensor, and who reads it."""
+"""The commands of a plan as a graph that passes rewrite: who writes each tensor, and who reads it."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-import numpy as np
-
 from nnvk.driver.vulkan.lowering.strided_view import StridedView
 from nnvk.driver.vulkan.shaders.commands import Command, Copy, Dispatch, Storage, TensorRef
-from nnvk.types.constant import Constant, DeferredConstant
 
 
 @dataclass(frozen=True, slots=True)
-class Fused:
+class Rewritten:
     """A command of the new plan."""
 
     command: Command
@@ -51,13 +48,12 @@ class _Origins:
         return tuple(sorted(found))
 
 
-class Graph:
+class CommandGraph:
     """Commands by their positions, which do not change. A command that another one does the work of becomes None."""
 
-    def __init__(self, commands: Sequence[Command], constants: Iterable[tuple[TensorRef, Constant]]) -> None:
+    def __init__(self, commands: Sequence[Command]) -> None:
         self.commands: list[Command | None] = list(commands)
         self._origins = [_Origins((position,)) for position in range(len(commands))]
-        self._constants = dict(constants)
         self._writers: dict[TensorRef, list[int]] = {}
         self._readers: dict[TensorRef, list[int]] = {}
         self._parts: dict[TensorRef, Part] = {}
@@ -123,11 +119,6 @@ class Graph:
     def is_passed_on(self, tensor: TensorRef) -> bool:
         """Whether commands alone see a tensor, so that it need not be there once none reads it."""
         return tensor.storage is Storage.ARENA
-
-    def constant(self, tensor: TensorRef) -> np.ndarray | None:
-        """The data of a constant, where it is at hand."""
-        data = self._constants.get(tensor)
-        return None if isinstance(data, DeferredConstant) else data
 
     def may_wait(self, position: int) -> bool:
         """Whether a command may run later, ahead of whoever reads what it writes: all that it reads stays as it is.
@@ -204,7 +195,7 @@ class Graph:
         """Let a command do the same on the same tensors in another way."""
         self.commands[position] = command
 
-    def result(self, operations: Sequence[Sequence[int]]) -> list[Fused]:
+    def result(self, operations: Sequence[Sequence[int]]) -> list[Rewritten]:
         """The commands that are left, each naming all operations whose work it does.
 
         ``operations`` are those of each command before, by its position.
@@ -217,5 +208,5 @@ class Graph:
             if isinstance(command, Dispatch):
                 fused = {each for origin in origins for each in operations[origin]} - {command.operation}
                 command = replace(command, fused=tuple(sorted(fused)))
-            left.append(Fused(command, origins))
+            left.append(Rewritten(command, origins))
         return left

@@ -6,14 +6,14 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from nnvk.driver.vulkan.planning.fusions.command_graph import Graph
+from nnvk.driver.vulkan.planning.command_passes.command_graph import CommandGraph
 from nnvk.driver.vulkan.shaders.commands import Storage, TensorRef, padded
 
 
 class Alive:
     """How many bytes of the arena are needed at each position, and what tensors take in others would change of that."""
 
-    def __init__(self, graph: Graph) -> None:
+    def __init__(self, graph: CommandGraph) -> None:
         self._graph = graph
         self._spans: dict[TensorRef, tuple[int, int]] = {}
         changes = np.zeros(len(graph.commands) + 1, np.int64)

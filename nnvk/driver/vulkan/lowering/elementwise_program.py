@@ -1,0 +1,254 @@
+"""Programs: elementwise calls that one dispatch computes (`shaders/include/elementwise.glsl`)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from enum import IntEnum
+
+import numpy as np
+
+from nnvk.driver.vulkan.lowering.dtypes import F16, F32, of
+from nnvk.driver.vulkan.lowering.lowering import Lowering
+from nnvk.driver.vulkan.lowering.quantised import clamp
+from nnvk.driver.vulkan.shaders.commands import TensorRef
+from nnvk.ops.call import Call, Tensor
+from nnvk.ops.fused import REAL_RANGES
+from nnvk.ops.internal import traits_of
+from nnvk.ops.traits import Function
+from nnvk.types.codes import FuseCode
+from nnvk.types.constant import DeferredConstant
+from nnvk.types.operand import Shape
+
+SOURCES, NUMBERS, RESULTS = 5, 8, 2
+"""The most sources, numbers and results of a program."""
+INSTRUCTIONS = {"short": 6, "long": 16}
+"""The most instructions of a program, by the axis LENGTH of fused_elementwise.comp."""
+_OPEN = 64
+"""The number that is added to the code of an operation if its result is not rounded yet (elementwise.glsl)."""
+
+
+class Spread(IntEnum):
+    """The relation between the elements of a source and of the results."""
+
+    ABSENT = 1
+    EACH_ONE = 2
+    """The source has an element for each result."""
+    SINGLE = 3
+    """The source has one element."""
+    WITHIN = 4
+    """The source is repeated after `Source.size` vec4s."""
+    ACROSS = 5
+    """Each of its elements counts for `Source.size` vec4s."""
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A tensor that a program reads."""
+
+    index: int
+    """The index of the tensor."""
+    spread: Spread = Spread.EACH_ONE
+    size: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Number:
+    """A constant, by the bits of its float32, so that 0.0 and -0.0 differ."""
+
+    bits: int
+
+    @classmethod
+    def of(cls, value: float) -> Number:
+        """The nearest float32."""
+        return cls(int(np.float32(value).view(np.uint32)))
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """The result of the instruction with this number."""
+
+    instruction: int
+
+
+Value = Source | Number | Result
+
+
+@dataclass(frozen=True, slots=True)
+class Instruction:
+    """One operation of a program. An operation on a single operand has it as both operands."""
+
+    function: Function
+    left: Value
+    right: Value
+    is_open: bool = False
+    """The limits of an activation follow, so rounding is left to the last of them."""
+
+    @property
+    def word(self) -> int:
+        """The code of the instruction in elementwise.glsl."""
+        return int(self.function) | (_OPEN if self.is_open else 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Formula:
+    """The function of an elementwise call."""
+
+    result: int
+    """The index of the call's output."""
+    operands: tuple[Source | Number, ...]
+    tensors: Mapping[int, Tensor]
+    """The tensors that are sources, by their indices."""
+    function: Function | None
+    """None if the call only limits its operand."""
+    low: float
+    high: float
+    """The limits of the activation, which follow the function,"""
+    has_activation: bool
+    """if the call has an activation."""
+
+
+class Program:
+    """Instructions in order. Each has sources, numbers and earlier results as operands."""
+
+    def __init__(self, formulas: Iterable[Formula]) -> None:
+        """The program of calls by their formulas, in order."""
+        self.sources: dict[Source, int] = {}
+        self.numbers: dict[Number, int] = {}
+        self.instructions: list[Instruction] = []
+        self.results: dict[int, Result] = {}
+        """The results of all calls, by the indices of the tensors."""
+        self._tensors: dict[int, Tensor] = {}
+        for formula in formulas:
+            self.results[formula.result] = self._add_formula(formula)
+
+    @classmethod
+    def of(cls, calls: Sequence[Call]) -> Program:
+        """The program of calls that have formulas, in order."""
+        formulas = [formula_of(call) for call in calls]
+        assert None not in formulas, "a call can't be fused"
+        return cls(formula for formula in formulas if formula is not None)
+
+    def _add_formula(self, formula: Formula) -> Result:
+        operands: list[Value] = []
+        for operand in formula.operands:
+            if isinstance(operand, Number):
+                operands.append(operand)
+            elif operand.index in self.results:
+                operands.append(self.results[operand.index])
+            else:
+                operands.append(operand)
+                self._tensors.setdefault(operand.index, formula.tensors[operand.index])
+        if formula.function is None:
+            return self.limit(operands[0], formula.low, formula.high, is_stored=True)
+        result = self.add(formula.function, *operands)
+        if formula.has_activation:
+            return self.limit(result, formula.low, formula.high, is_stored=False)
+        return result
+
+    def add(self, function: Function, left: Value, right: Value | None = None) -> Result:
+        """Append an instruction. An operation on a single operand has it as both operands."""
+        right = left if right is None else right
+        for value in (left, right):
+            if isinstance(value, Source):
+                self.sources.setdefault(value, len(self.sources))
+            elif isinstance(value, Number):
+                self.numbers.setdefault(value, len(self.numbers))
+        self.instructions.append(Instruction(function, left, right))
+        return Result(len(self.instructions) - 1)
+
+    def limit(self, value: Value, low: float, high: float, *, is_stored: bool) -> Result:
+        """The limits of an activation, where they are not infinite.
+
+        ``is_stored``: the activation is a separate operation, so other operations may read its rounded input.
+        """
+        for function, end in ((Function.AT_LEAST, low), (Function.AT_MOST, high)):
+            if math.isfinite(end):
+                if isinstance(value, Result) and not is_stored:
+                    self.instructions[value.instruction] = replace(self.instructions[value.instruction], is_open=True)
+                value = self.add(function, value, Number.of(end))
+        return value if isinstance(value, Result) else self.add(Function.AT_LEAST, value, Number.of(-math.inf))
+
+    @property
+    def fits(self) -> bool:
+        """Whether one dispatch can compute it."""
+        return (
+            len(self.sources) <= SOURCES
+            and len(self.numbers) <= NUMBERS
+            and len(self.instructions) <= INSTRUCTIONS["long"]
+        )
+
+    def read(self, g: Lowering, source: Source) -> TensorRef:
+        """The memory of a source."""
+        return g.tensor(self._tensors[source.index])
+
+    def table(self, g: Lowering) -> TensorRef:
+        """A constant with the numbers of the program."""
+        bits = tuple(number.bits for number in self.numbers) or (0,)
+        return g.once(("numbers", bits), lambda: g.constant(np.array(bits, np.uint32)))
+
+
+def formula_of(call: Call) -> Formula | None:
+    """The formula of a call; None if a program can't compute it: it is on floats, and its parameters are known."""
+    trait = traits_of(call.code).elementwise
+    if trait is None or not call.output.size or of(call.output) not in (F32, F16):
+        return None
+    if any(call.known(name) is None for name in trait.parameters):
+        return None
+    function = trait.function
+    if trait.approximate is not None and call.approximate:
+        _, function = trait.approximate
+    if trait.clip is FuseCode.NONE and function is None:
+        return None
+    tensors: list[Tensor] = [getattr(call, name) for name in trait.operands]
+    operands = [_operand(tensor, call.output) for tensor in tensors]
+    if None in operands:
+        return None
+    operands += [Number.of(float(getattr(call, name))) for name in trait.numbers] if function is not None else []
+    low, high = REAL_RANGES[trait.clip]
+    if trait.is_fused:
+        limits = clamp(call)
+        low, high = limits["low"], limits["high"]
+    return Formula(
+        call.output.index,
+        tuple(operand for operand in operands if operand is not None),
+        {tensor.index: tensor.whole for tensor in tensors},
+        function,
+        low,
+        high,
+        trait.is_fused,
+    )
+
+
+def _operand(tensor: Tensor, output: Tensor) -> Source | Number | None:
+    """The operand that a tensor is which broadcasts to an output; None if it is not simply repeated."""
+    source = source_of(tensor, output)
+    if source is not None and source.spread is Spread.SINGLE and tensor.is_constant:
+        constant = tensor.constant
+        return source if isinstance(constant, DeferredConstant) else Number.of(constant.item())
+    return source
+
+
+def source_of(tensor: Tensor, output: Tensor) -> Source | None:
+    """The source that a tensor is which broadcasts to an output; None if it is not simply repeated."""
+    elements, own = output.size, tensor.size
+    if own == elements:
+        return Source(tensor.index)
+    if own == 1:
+        return Source(tensor.index, Spread.SINGLE)
+    sizes = _padded(output.shape)
+    kept = [axis for axis, size in enumerate(_padded(tensor.shape)) if size > 1]
+    inner = math.prod(sizes[kept[-1] + 1 :])
+    if math.prod(sizes[kept[0] : kept[-1] + 1]) != own:
+        return None  # it is repeated in the middle
+    if inner == 1 and own % 4 == 0:
+        return Source(tensor.index, Spread.WITHIN, own // 4)
+    if inner * own == elements and inner % 4 == 0:
+        return Source(tensor.index, Spread.ACROSS, inner // 4)
+    return None
+
+
+def _padded(shape: Shape) -> list[int]:
+    """Four dimensions."""
+    return [1] * (4 - len(shape)) + list(shape)

@@ -1,0 +1,35 @@
+"""Lowering of one node of a graph, with the calls that it computes besides its own."""
+
+from __future__ import annotations
+
+from nnvk.driver.vulkan.graph.ir import Node
+from nnvk.driver.vulkan.lowering.epilogue import Epilogue
+from nnvk.driver.vulkan.lowering.fused_elementwise import fuse_elementwise
+from nnvk.driver.vulkan.lowering.kernel import kernels
+from nnvk.driver.vulkan.lowering.lowering import Lowering
+from nnvk.ops.call import Tensor
+
+
+def lower(node: Node, g: Lowering) -> None:
+    """Lower a node: an operation, a GEMM with what is before and behind it, or elementwise operations together.
+
+    The kernel of a GEMM gets the rest as attributes of its call, ``wide_input`` and ``epilogue``.
+    """
+    call = node.call
+    if node.traits.gemm is None and node.behind:
+        fuse_elementwise(g, node.calls, node.outputs)
+        return
+    for conversion in node.before:
+        call = call.replaced(wide_input=conversion.input.whole)
+    if node.behind:
+        (output,) = node.outputs
+        following = Epilogue(node.behind, call.output.index, _shaped_as(call.output, output))
+        call = call.replaced(epilogue=following)
+    kernels()[node.code].lower(call, g)
+
+
+def _shaped_as(result: Tensor, output: Tensor) -> Tensor:
+    """An output in the shape of a result of as many elements, and viewed as that is."""
+    shape = result.whole.shape
+    target = Tensor(output.name, output.index, output.type.with_dimensions(shape), shape)
+    return target.as_viewed(result)

@@ -1,0 +1,123 @@
+"""Elementwise operations that follow each other become one node, which one dispatch computes.
+
+A group is computed where its last operation is. Whoever else reads one of its results has to come behind that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from nnvk.driver.vulkan.graph.ir import Graph, Node
+from nnvk.driver.vulkan.lowering.dtypes import dtype
+from nnvk.driver.vulkan.lowering.elementwise_program import RESULTS, Formula, Program, formula_of
+from nnvk.driver.vulkan.lowering.fused_elementwise import variant_of
+from nnvk.driver.vulkan.planning.passes.context import Context
+from nnvk.driver.vulkan.planning.passes.elements import Elements, in_order
+from nnvk.ops.call import Call, Tensor
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Elementwise operations on floats that can be computed together, in order."""
+
+    nodes: tuple[Node, ...]
+    calls: tuple[Call, ...]
+    """The calls of the nodes, which read the results of each other without reshapes between them."""
+    program: Program
+    results: tuple[Tensor, ...]
+    """The results that others read."""
+
+    @property
+    def last(self) -> Node:
+        """The last operation, in whose place the group is computed."""
+        return self.nodes[-1]
+
+
+def fuse_elementwise(graph: Graph, context: Context) -> tuple[Graph, int]:
+    """Compute each group of several elementwise operations by one node."""
+    elements = Elements(graph)
+    instead: dict[Node, Node | None] = {}
+    groups = [group for group in groups_of(graph, elements) if len(group.nodes) > 1]
+    for group in groups:
+        if not context.profile.avoids(variant_of(group.program, dtype(group.last.call.output))):
+            instead.update(replacements(group, group.last, group.calls, elements))
+    return replaced(graph, instead), sum(node is not None for node in instead.values())
+
+
+def replacements(
+    group: Group, leader: Node, calls: Sequence[Call], elements: Elements
+) -> Iterator[tuple[Node, Node | None]]:
+    """The node that computes a group, in the place of its last operation, and None for those that go.
+
+    ``leader``: the node whose operation it stands for. ``calls``: its calls in order, that of the leader the first one
+    unless the leader is in the group.
+    """
+    absorbed = {each: None for node in group.nodes for each in (node, *elements.reshapes(node))}
+    fused = frozenset[int]().union(leader.fused, *(each.operations for each in absorbed)) - {leader.operation}
+    results = frozenset(tensor.index for tensor in group.results)
+    for node in (leader, *group.nodes[:-1]):
+        yield node, None
+    yield group.last, Node(calls[0], leader.operation, fused, leader.before, tuple(calls[1:]), results)
+
+
+def replaced(graph: Graph, instead: dict[Node, Node | None]) -> Graph:
+    """The graph with other nodes in the places of some, or without those."""
+    if not instead:
+        return graph
+    nodes = (instead.get(node, node) for node in graph.nodes)
+    return in_order(graph, (node for node in nodes if node is not None))
+
+
+# --- groups ------------------------------------------------------------------------------------------------------
+
+
+def groups_of(graph: Graph, elements: Elements) -> list[Group]:
+    """All elementwise operations of a graph that can be fused, each in one group."""
+    formulas = {node: formula for node in graph.nodes if not node.behind and (formula := _formula(elements, node))}
+    of_result: dict[int, Group] = {}
+    found: dict[Node, Group] = {}
+    for node in formulas:
+        sources = (elements.source(tensor) for tensor in node.inputs if tensor.size == node.call.output.size)
+        before = {group.last: group for source in sources if (group := of_result.get(source.index)) is not None}
+        together = [list(before.values()), *([group] for group in before.values())] if before else []
+        joined = next((group for some in together if (group := _joined(elements, formulas, some, node))), None)
+        if joined is None:
+            joined = _group(elements, formulas, [node])
+            assert joined is not None
+        for part in joined.nodes:
+            found.pop(part, None)
+            of_result[part.call.output.index] = joined
+        found[node] = joined
+    return list(found.values())
+
+
+def _formula(elements: Elements, node: Node) -> Formula | None:
+    return None if node.traits.elementwise is None else formula_of(elements.call(node))
+
+
+def _joined(elements: Elements, formulas: Mapping[Node, Formula], groups: Iterable[Group], node: Node) -> Group | None:
+    """The operations of groups and one more, together; None where that can't be."""
+    places, output = elements.places, node.call.output
+    nodes = sorted({part: None for group in groups for part in group.nodes}, key=places.__getitem__)
+    for part in nodes:
+        if part.call.output.size != output.size or part.call.output.code is not output.code:
+            return None
+        readers = (reader for reader in elements.readers(part.call.output) if reader not in nodes)
+        if any(places[reader] < places[node] for reader in readers):
+            return None
+    return _group(elements, formulas, [*nodes, node])
+
+
+def _group(elements: Elements, formulas: Mapping[Node, Formula], nodes: Sequence[Node]) -> Group | None:
+    """The nodes as one; None where they are too many, or have too many operands or results."""
+    calls = tuple(map(elements.call, nodes))
+    program = Program(formulas[node] for node in nodes)
+    results = tuple(node.call.output for node in nodes if _is_read_outside(elements, node.call.output, nodes))
+    if len(nodes) > 1 and not (program.fits and len(results) <= RESULTS):
+        return None
+    return Group(tuple(nodes), calls, program, results or (nodes[-1].call.output,))
+
+
+def _is_read_outside(elements: Elements, tensor: Tensor, nodes: Collection[Node]) -> bool:
+    return elements.is_given(tensor) or any(reader not in nodes for reader in elements.readers(tensor))

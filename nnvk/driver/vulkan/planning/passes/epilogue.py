@@ -1,0 +1,214 @@
+"""Elementwise operations on the result of a GEMM become its epilogue: activations, residuals, and what follows them.
+
+Floats are summed in the same order as before, and bytes are rounded by the same steps.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from nnvk.driver.vulkan.graph.ir import Graph, Node
+from nnvk.driver.vulkan.lowering.dtypes import F16, Q8, dtype, of
+from nnvk.driver.vulkan.lowering.epilogue import combines, fits, widens
+from nnvk.driver.vulkan.lowering.kernel import kernels
+from nnvk.driver.vulkan.lowering.quantised import is_lookup
+from nnvk.driver.vulkan.planning.passes.context import Context
+from nnvk.driver.vulkan.planning.passes.elements import Elements
+from nnvk.driver.vulkan.planning.passes.elementwise import Group, groups_of, replaced, replacements
+from nnvk.driver.vulkan.shaders.profile import DeviceProfile
+from nnvk.ops.call import Tensor
+from nnvk.ops.internal import InternalCode, call_of
+from nnvk.ops.strided import Box
+
+
+def fuse_epilogues(graph: Graph, context: Context) -> tuple[Graph, int]:
+    """Let GEMMs compute the elementwise operations that follow them."""
+    graph, on_bytes = _fuse_on_bytes(graph, context)
+    graph, on_floats = _fuse_on_floats(graph, context)
+    return graph, on_bytes + on_floats
+
+
+def store_floats(graph: Graph, context: Context) -> tuple[Graph, int]:
+    """Let GEMMs on float16 store results as float32 if nobody reads them but a conversion to float32."""
+    conversions = [node for node in graph.nodes if widens(node.call)]
+    if not conversions:
+        return graph, 0
+    elements = Elements(graph)
+    instead: dict[Node, Node | None] = {}
+    for node in conversions:
+        gemm = elements.producer(node.call.input)
+        if gemm is None or gemm.traits.gemm is None:
+            continue
+        if _channels(gemm, context.profile) is not None and _is_only_reader(elements, node.call.input, node):
+            instead |= {gemm: None, node: _behind(elements, gemm, node)}
+    return replaced(graph, instead), len(instead) // 2
+
+
+def read_floats(graph: Graph, context: Context) -> tuple[Graph, int]:
+    """Let GEMMs on float16 convert what images of few channels are converted from.
+
+    Such images are loaded element by element, each a few times.
+    """
+    if not any(node.code is InternalCode.CONVERT_FLOAT for node in graph.nodes):
+        return graph, 0
+    elements = Elements(graph)
+    instead: dict[Node, Node | None] = {}
+    for node in graph.nodes:
+        takes_wide_input = kernels()[node.code].takes_wide_input
+        if takes_wide_input is None or of(node.outputs[0]) is not F16 or not takes_wide_input(node.call):
+            continue
+        assert node.traits.gemm is not None
+        image: Tensor = getattr(node.call, node.traits.gemm.input)
+        conversion = elements.producer(image)
+        if conversion is None or conversion.code is not InternalCode.CONVERT_FLOAT or not conversion.call.saturate:
+            continue
+        is_read_once = [elements.source(tensor).index for tensor in node.inputs].count(
+            conversion.call.output.index
+        ) == 1
+        if is_read_once and _is_only_reader(elements, image, node):
+            source = elements.source(conversion.call.input).viewed(image.shape, Box(((image.size, 1),)))
+            call = call_of(InternalCode.CONVERT_FLOAT, image, input=source, saturate=True)
+            absorbed = (conversion, *elements.reshapes(node), *elements.reshapes(conversion))
+            instead |= {conversion: None, node: replace(node.with_call(node.call, absorbed), before=(call,))}
+    return replaced(graph, instead), len(instead) // 2
+
+
+# --- floats ------------------------------------------------------------------------------------------------------
+
+
+def _fuse_on_floats(graph: Graph, context: Context) -> tuple[Graph, int]:
+    if not any(node.traits.gemm is not None for node in graph.nodes):
+        return graph, 0
+    elements = Elements(graph)
+    instead: dict[Node, Node | None] = {}
+    count = 0
+    for group in groups_of(graph, elements):
+        gemm = _leader(group, elements, context.profile)
+        if gemm is not None:
+            instead.update(replacements(group, gemm, (gemm.call, *group.calls), elements))
+            count += 1
+    return replaced(graph, instead), count
+
+
+def _leader(group: Group, elements: Elements, profile: DeviceProfile) -> Node | None:
+    """The last GEMM that a group reads, if the group fits its epilogue; else None."""
+    if len(group.results) != 1:
+        return None
+    gemms = [
+        gemm
+        for call in group.calls
+        for tensor in call.every_tensor()
+        if tensor.size == call.output.size
+        and (gemm := elements.producer(tensor)) is not None
+        and gemm.traits.gemm is not None
+        and not gemm.behind
+        and gemm.outputs[0].code is group.last.call.output.code
+        and _channels(gemm, profile) is not None
+        and not elements.is_given(tensor)
+        and all(reader in group.nodes for reader in elements.readers(tensor))
+    ]
+    if not gemms:
+        return None
+    gemm = max(gemms, key=elements.places.__getitem__)
+    channels = _channels(gemm, profile)
+    assert channels is not None
+    return gemm if fits(group.program, gemm.outputs[0].whole, channels) else None
+
+
+# --- bytes -------------------------------------------------------------------------------------------------------
+
+
+class _Gemms:
+    """GEMMs on bytes, with the operations that have become their epilogues so far."""
+
+    def __init__(self, elements: Elements, profile: DeviceProfile) -> None:
+        self.instead: dict[Node, Node | None] = {}
+        """The nodes in the places of those of the graph."""
+        self._elements = elements
+        self._profile = profile
+        self._fused: dict[int, tuple[Node, Node]] = {}
+
+    def place_of(self, tensor: Tensor) -> Node | None:
+        """The node of the graph in whose place a tensor is computed."""
+        known = self._fused.get(self._elements.source(tensor).index)
+        return self._elements.producer(tensor) if known is None else known[1]
+
+    def gemm(self, tensor: Tensor, reader: Node) -> Node | None:
+        """The GEMM that computes a tensor for one reader alone, with its epilogue; None if it can't have one."""
+        known = self._fused.get(self._elements.source(tensor).index)
+        node = self._elements.producer(tensor) if known is None else known[0]
+        if node is None or node.traits.gemm is None or of(node.call.output) is not Q8:
+            return None
+        fits_ = _channels(node, self._profile) is not None and _is_only_reader(self._elements, tensor, reader)
+        return node if fits_ else None
+
+    def extend(self, gemm: Node, tensor: Tensor, node: Node) -> None:
+        """Append a node, which reads the tensor that a GEMM computes, to the GEMM's epilogue."""
+        place = self.place_of(tensor)
+        assert place is not None
+        fused = _behind(self._elements, gemm, node)
+        self.instead |= {place: None, node: fused}
+        self._fused[node.call.output.index] = fused, node
+
+
+def _fuse_on_bytes(graph: Graph, context: Context) -> tuple[Graph, int]:
+    """A sum or product of a GEMM's result with another tensor, then a table."""
+    if not any(node.traits.gemm is not None and of(node.call.output) is Q8 for node in graph.nodes):
+        return graph, 0
+    elements = Elements(graph)
+    gemms = _Gemms(elements, context.profile)
+    count = 0
+    for node in graph.nodes:
+        if isinstance(node.code, InternalCode) or not node.outputs[0].size or of(node.outputs[0]) is not Q8:
+            continue
+        found = _looked_up(gemms, node) if is_lookup(node.call) else _combined(gemms, elements, node, context.profile)
+        if found is not None:
+            gemms.extend(*found, node)
+            count += 1
+    return replaced(graph, gemms.instead), count
+
+
+def _looked_up(gemms: _Gemms, node: Node) -> tuple[Node, Tensor] | None:
+    """The GEMM whose results a table maps, with the tensor of these, if its epilogue can look them up."""
+    tensor = node.call.input
+    gemm = gemms.gemm(tensor, node)
+    return None if gemm is None or any(map(is_lookup, gemm.behind)) else (gemm, tensor)
+
+
+def _combined(gemms: _Gemms, elements: Elements, node: Node, profile: DeviceProfile) -> tuple[Node, Tensor] | None:
+    """The last GEMM of which an operation combines the results with another tensor, with the tensor of these."""
+    call, sides = node.call, []
+    for tensor in node.inputs:
+        gemm = gemms.gemm(tensor, node)
+        channels = None if gemm is None else _channels(gemm, profile)
+        if gemm is not None and channels is not None and not gemm.behind and combines(call, tensor, channels):
+            sides.append((gemm, tensor))
+    return max(sides, key=lambda side: elements.places[side[0]], default=None)
+
+
+# --- GEMMs -------------------------------------------------------------------------------------------------------
+
+
+def _channels(gemm: Node, profile: DeviceProfile) -> int | None:
+    """The channels of the pixels that a GEMM stores, if its kernel takes epilogues and no variant is to be avoided."""
+    kernel = kernels()[gemm.code]
+    if kernel.epilogue_channels is None:
+        return None
+    if profile.avoided or profile.left_out:
+        fused = {("DTYPE", dtype(gemm.call.output)), ("EPILOGUE", "fused")}
+        every = (variant for shader in kernel.shaders for variant in shader.variants)
+        if any(profile.avoids(variant) for variant in every if fused.issubset(variant.axes)):
+            return None
+    return kernel.epilogue_channels(gemm.call, profile)
+
+
+def _is_only_reader(elements: Elements, tensor: Tensor, node: Node) -> bool:
+    return not elements.is_given(tensor) and all(reader is node for reader in elements.readers(tensor))
+
+
+def _behind(elements: Elements, gemm: Node, node: Node) -> Node:
+    """A GEMM that also computes a node which reads its result."""
+    call = elements.call(node)
+    result = frozenset({call.output.index})
+    absorbed = (node, *elements.reshapes(node))
+    return replace(gemm.with_call(gemm.call, absorbed), behind=(*gemm.behind, call), results=result)
