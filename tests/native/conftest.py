@@ -104,7 +104,7 @@ class Spinner:
 
     @staticmethod
     def expected(state: int, groups: int, steps: int) -> int:
-        """What the shader computes."""
+        """Compute in Python what the shader computes."""
         for x in range(1, groups + 1):
             for _ in range(steps):
                 x ^= x << 13 & 0xFFFFFFFF

@@ -1,4 +1,4 @@
-"""What every compiled shader must keep to, so that it runs on the smallest device."""
+"""Every compiled shader keeps these rules, so that it runs on the smallest device."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ WAYS = ("TILE", "ARITHMETIC")
 
 @pytest.mark.parametrize("shader", [shader.name for shader in declared_shaders()])
 def test_some_variant_needs_nothing_special(shader: str) -> None:
-    """Of each data type: what a device has more only makes it faster."""
+    """Each data type has a variant that needs no optional feature: more features only make a device faster."""
     needs: dict[str, list[int]] = {}
     for entry in VARIANTS.values():
         if entry["shader"] == shader:

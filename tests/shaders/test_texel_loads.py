@@ -1,4 +1,4 @@
-"""What is read through texel buffers is what lies in the storage buffer."""
+"""Loads through texel buffers return what lies in the storage buffer."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ TYPES = ("uint", "int", "float", "uvec2", "vec2", "uvec4", "ivec4", "vec4")
 @pytest.mark.parametrize("texels", [False, True], ids=["storage", "texels"])
 @pytest.mark.parametrize("type_", TYPES)
 def test_every_word_is_found(evaluate: Callable[..., np.ndarray], type_: str, texels: bool) -> None:
-    """Of numbers that a float has exactly, in a buffer that is no whole number of texels long."""
+    """A float represents each word exactly, and the buffer is no whole number of texels long."""
     words = np.random.default_rng(6).integers(0, 1 << 24, 1000 - 1000 % 8 + 6)
     width = int(type_[-1]) if type_[-1].isdigit() else 1
     words = words[: words.size // width * width]

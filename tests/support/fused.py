@@ -96,7 +96,7 @@ class Net:
 
 
 def net_of(kind: str) -> Net:
-    """Whose numbers are of this type, where it is a float."""
+    """Return a network whose numbers are of this type if it is a float."""
     return Net(real=TYPES[kind].code) if kind.startswith("float") else Net()
 
 
@@ -110,7 +110,7 @@ def typed(net: Net, kind: str, *shape: int) -> int:
 
 
 def made(net: Net, kind: str, *shape: int) -> int:
-    """What an operation gives, which no other one is fused with."""
+    """Return the result of an operation that no other one is fused with."""
     x = typed(net, kind, *shape[:-1], shape[-1] + 1)
     begin, size = np.zeros(len(shape), np.int32), np.array(shape, np.int32)
     return net.op(Op.SLICE, x, begin, size, type_=TYPES[kind])

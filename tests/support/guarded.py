@@ -24,7 +24,7 @@ from nnvk.types.request import PrepareOptions
 
 GUARD = 256
 PATTERN = 0xA5A5A5A5
-"""What is everywhere at first: as float a small negative number, as bytes 165 or -91."""
+"""All memory holds this word at first: as float a small negative number, as bytes 165 or -91."""
 
 
 def spread(plan: Plan) -> Plan:
@@ -80,7 +80,7 @@ class GuardedRecording(Recording):
         program.run([], [])
 
     def violations(self, inputs: Sequence[np.ndarray]) -> list[str]:
-        """What is not as it was: guards, constants, inputs."""
+        """List the guards, constants and inputs that have changed."""
         wrong = []
         for page, buffer in enumerate(self._buffers[Storage.CONSTANTS]):
             if (_download(self._device, buffer) != self._constant_pages[page]).any():

@@ -38,4 +38,4 @@ EIGHT_LANES = replace(GPU, is_cpu=True, unified_memory=True, subgroup_size=8, un
 FOUR_LANES = replace(EIGHT_LANES, subgroup_size=4, texel_loads=False)
 SMALLEST = replace(GPU, subgroup_size=1, max_invocations=128, max_shared_memory=16 << 10, features=frozenset(), units=4)
 DEVICES = {"gpu": GPU, "eight lanes": EIGHT_LANES, "four lanes": FOUR_LANES, "smallest": SMALLEST}
-"""What strategies are chosen for: GPUs, and CPUs whose vectors have eight lanes or four."""
+"""Strategies are chosen for these devices: GPUs, and CPUs whose vectors have eight lanes or four."""

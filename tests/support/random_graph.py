@@ -69,7 +69,7 @@ class GraphDraw(Draw):
         ]
         if not found:
             return None
-        # What nothing has read yet comes first, and else the latest: graphs grow deep.
+        # A value that nothing has read yet comes first, and else the latest: graphs grow deep.
         value = min(found, key=lambda each: (each.uses, -each.index)) if self.chance(0.7) else self.pick(found)
         return Arg(value.type, value.data, index=value.index)
 
@@ -163,7 +163,7 @@ def _declared(d: GraphDraw, type_: OperandType) -> OperandType:
 
 
 def _finish(d: GraphDraw, draft: _Draft) -> Graph:
-    """What nothing reads is an output, and sometimes what something reads."""
+    """Make an output of each value that nothing reads, and of some values that something reads."""
     read = {value.index for value in draft.values if value.uses}
     outputs = [value for value in draft.results if value.index not in read or d.chance(0.2)]
     model = draft.build.finish([value.index for value in draft.inputs], [value.index for value in outputs])

@@ -186,7 +186,7 @@ def peak_of(made, inputs):
 
 
 def test_temporaries_go_when_they_were_read_for_the_last_time():
-    """Of twenty in a row, few are there at once."""
+    """Few of twenty temporaries in a row are in memory at once."""
     source = np.ones(1 << 16, np.float32)
     operations = [(OperationCode.ABS, (number,), (number + 1,)) for number in range(20)]
     operands = [(F32, IN), *[(F32, TEMPORARY)] * 19, (F32, OUT)]

@@ -30,7 +30,7 @@ def large_model() -> Model:
 
 
 def walk(device: nnvk.Device) -> list[ResultCode]:
-    """What calls answer that pass descriptors, or packets that need one."""
+    """Make calls that pass descriptors, or packets that need one, and return their result codes."""
     codes: list[ResultCode] = []
 
     def tried(call: Callable[[], object]) -> None:

@@ -1,4 +1,4 @@
-"""What passes between a driver's process and this one: it comes out as it went in, or is refused."""
+"""Models, options and results that pass between a driver's process and this one arrive unchanged, or are refused."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ ODD = (0, 1, 2, 3, 7, 64, 255, 2**16, 2**31 - 1, 2**31, 2**32 - 1, 2**63, 2**64 
 
 
 def conversation() -> list[bytes]:
-    """What prepares, binds and executes output = input 0 + input 1 in every way."""
+    """Return packets that prepare, bind and execute output = input 0 + input 1 in every way."""
     device, model = "nnapi-reference", add_model().frozen
     prepare = Writer(Request.PREPARE).u64(1).string(device)
     write_prepare_options(prepare, PrepareOptions())

@@ -35,7 +35,10 @@ def end(number):
 
 
 def apart(script: str, **environment: str) -> str:
-    """What a script prints whose Vulkan driver is in another process, ``pid()``, which ``end(signal)`` ends."""
+    """Run a script whose Vulkan driver is in another process, and return its output.
+
+    The script can call ``pid()`` for the number of that process, and ``end(signal)`` to end it.
+    """
     lines = script.splitlines()
     indent = min(len(line) - len(line.lstrip()) for line in lines if line.strip())
     return python(PID + "\n".join(line[indent:] for line in lines), NNVK_DRIVER_PROCESS="1", **environment)

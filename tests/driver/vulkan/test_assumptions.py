@@ -23,7 +23,7 @@ def test_the_device_keeps_to_it(vulkan, variant):
 
 @pytest.mark.parametrize("variant", ASSUMPTIONS.variants, ids=lambda variant: variant.name)
 def test_what_is_off_is_found(variant):
-    """By eight in the last place."""
+    """A result that is off by eight units in the last place is found."""
     expected = assumption(variant)
     right = expected.expected.view(np.uint32)
     assert not expected.wrong(right).size

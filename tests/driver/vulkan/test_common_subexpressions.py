@@ -1,4 +1,4 @@
-"""What is computed twice is computed once."""
+"""An operation that occurs twice is computed once."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_outputs_of_the_model_are_both_there(vulkan: VulkanDevice) -> None:
 
 
 def test_others_are_computed(vulkan: VulkanDevice) -> None:
-    """Of another tensor, or with another parameter."""
+    """A pool of another tensor or of another size is computed by itself."""
     net = Net()
     x, y = net.input(1, 4, 4, 8), net.input(1, 4, 4, 8)
     pools = [(x, 2), (y, 2), (x, 3), (x, 2)]

@@ -36,7 +36,7 @@ def copies(*pairs: str, nbytes: int = 64) -> tuple[list[Command], Lifetimes]:
 
 
 def waits(commands: Sequence[Command], lifetimes: Lifetimes, *, apart: bool) -> set[int]:
-    """Which commands wait where tensors lie by their lifetimes, or each by itself."""
+    """Return the commands that wait if tensors are placed by their lifetimes or, with ``apart``, each by itself."""
     blocks = [Block(tensor.nbytes, *span) for tensor, span in lifetimes.items()]
     places = place(blocks, 1 << 30).places
     addresses = {

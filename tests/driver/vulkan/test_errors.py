@@ -1,4 +1,4 @@
-"""What does not work, and why: memory that can't be had, requests that don't fit, machines without Vulkan."""
+"""An error says why: memory can't be had, a request doesn't fit, or the machine has no Vulkan."""
 
 from __future__ import annotations
 

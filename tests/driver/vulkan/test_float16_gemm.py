@@ -23,7 +23,7 @@ from nnvk.types.model import Lifetime
 
 
 def offered(work: Work, device: DeviceProfile) -> list[Strategy]:
-    """What a GPU would be offered."""
+    """Return the strategies with float16 arithmetic that a GPU would be offered."""
     return [
         candidate for candidate in candidates(work, replace(device, is_cpu=False)) if candidate.arithmetic == "half"
     ]
@@ -144,7 +144,7 @@ def constant_of(text: str) -> np.ndarray:
 
 @pytest.mark.parametrize("text", SHAPES.strip().splitlines())
 def test_integers_are_exact(in_float16: VulkanDevice, text: str) -> None:
-    """But for a power of two. Nothing else is written."""
+    """Results are right for weights that are integers times a power of two, and nothing else in memory is written."""
     check_like_the_reference(in_float16, spoilt(text, shortened(constant_of(text)), *parse(text).inputs))
 
 

@@ -285,7 +285,7 @@ def test_bytes_are_looked_up(vulkan: VulkanDevice, code: OperandCode) -> None:
 def test_sums_in_pieces_have_ends(
     vulkan: VulkanDevice, monkeypatch: pytest.MonkeyPatch, code: OperandCode, tile: str
 ) -> None:
-    """What comes last adds up, and ends."""
+    """The workgroup that comes last adds up the K slices and applies the epilogue."""
 
     def ranked(work: Work, device: DeviceProfile) -> list[Strategy]:
         ways = [way for way in candidates(work, device) if way.tile == tile] or pytest.skip(f"there is no {tile}")
@@ -507,7 +507,7 @@ CODES = [
     Op.TRANSPOSE,
     Op.AVERAGE_POOL_2D,
 ]
-"""What fusions meet."""
+"""Random graphs are made of these operations, which take part in fusions."""
 
 
 @pytest.mark.parametrize("seed", range(40))

@@ -137,7 +137,7 @@ BATCH_MATMUL i8[3,9,22]*0.5+3 i8[3,22,5]*0.25-7 -> i8*9.5-20
 BATCH_MATMUL f16[2,35,8]~3 f16[2,8,3]~3
 """
 AS_LARGE_AS_CAN_BE = ("f32[1,9,17,", "f16[2,35,8]", "i8[1,9,15,32]", "i16[1,5,6,16]", "i32[3,9,22]")
-"""What the largest tiles are tested with: drivers take seconds to compile one. Other products have the smallest."""
+"""Only these cases use the largest tiles, as drivers take seconds to compile one. The others use the smallest."""
 TILES = ("register", "quads", "shared", "subgroup", "vector")
 
 

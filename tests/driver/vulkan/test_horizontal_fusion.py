@@ -91,7 +91,7 @@ def test_attention(as_gpu: VulkanDevice, rank: int, scaled: str, kind: str) -> N
 
 
 def test_nothing_is_copied_on_a_gpu(own: VulkanDevice) -> None:
-    """By the plan for one, which has units to fill and room."""
+    """The plan is for a GPU that has units to fill and enough memory."""
     a = Attention("float32")
     query, key, value = (a.heads(x) for x in (a.dense(), a.dense(), a.dense()))
     model = a.net.finish(a.mixed(a.times(query, 0.3), key, value))

@@ -1,4 +1,4 @@
-"""What CONCATENATION, PACK, SPLIT and SLICE copy lies where it is copied to, or from, where that is contiguous."""
+"""CONCATENATION, PACK, SPLIT and SLICE leave their parts in place where these are contiguous, and copy nothing."""
 
 from __future__ import annotations
 
@@ -237,7 +237,7 @@ CODES = [
     Op.QUANTIZE,
     Op.DEQUANTIZE,
 ]
-"""What copies, and what comes before and behind it."""
+"""These operations copy parts of tensors, or come before or after those that do."""
 
 
 @pytest.mark.parametrize("seed", range(40))

@@ -14,7 +14,7 @@ from nnvk.conformance.compare import first_difference
 from nnvk.driver.vulkan import VulkanDevice
 from nnvk.types.request import ExecuteOptions, PrepareOptions
 
-# Of small integers, so that the reference's sums are exact too.
+# The inputs are small integers, so that the reference's sums are exact too.
 ROWS = """
 MEAN f32[4200000] (0) 0
 MEAN f32[66000,200]~9 (0) 0

@@ -74,7 +74,7 @@ def test_boxes_of_boxes(data: st.DataObject, elements: int) -> None:
 
 @pytest.mark.parametrize("axes", list(itertools.permutations(range(3))), ids=str)
 def test_permutations_of_permutations(axes: Sequence[int]) -> None:
-    """Of which the composition is a box, always."""
+    """The composition of two permutations is always a box."""
     for others in itertools.permutations(range(3)):
         shape, steps = (3, 4, 5), (20, 5, 1)
         inner = Box(tuple((shape[axis], steps[axis]) for axis in axes))
@@ -199,7 +199,7 @@ def test_operands_that_are_repeated(vulkan: VulkanDevice, shape: tuple[int, ...]
 
 @pytest.mark.parametrize("shape", [(1, 8, 6, 1), (2, 8, 6, 1), (1, 8, 6, 5), (2, 8, 1, 5)], ids=str)
 def test_operands_in_another_order_keep_theirs(vulkan: VulkanDevice, shape: tuple[int, ...]) -> None:
-    """Which nobody would know in a chain of operations."""
+    """A fused elementwise operation would not know the layout of such an operand."""
     net = Net()
     y = net.op(Op.ADD, conv(net, net.input(2, 4, 6, 5), 8, 4), net.input(*shape))
     run_both(vulkan, net.finish(conv(net, net.op(Op.RELU, y), 8, 8)), net.arrays)
@@ -216,7 +216,7 @@ def test_bytes_that_are_repeated(vulkan: VulkanDevice, kind: str) -> None:
 
 
 def test_excitation(vulkan: VulkanDevice) -> None:
-    """What a mean over the image leads to is multiplied with the image."""
+    """The image is multiplied by numbers that are computed from its mean."""
     net = Net()
     x = conv(net, net.input(1, 4, 6, 6), 8, 4)
     y = net.op(Op.MEAN, x, np.array([2, 3], np.int32), net.code(1))
@@ -279,7 +279,7 @@ def test_channels_are_put_together_before_they_are_planes(vulkan: VulkanDevice, 
     )
     model = net.finish(conv(net, net.op(Op.RELU, conv(net, y, 4, 24)), 8, 4), pool(net, y))
     names = families(run_both(vulkan, model, net.arrays)).split()
-    # Of the model's input and outputs alone.
+    # Only the model's input and outputs change their layout.
     assert names.count("arrange") == 3
     if vulkan.profile.unified_memory:
         assert "move" not in names

@@ -40,7 +40,7 @@ sizes = pytest.mark.parametrize("size", SIZES, ids=str)
 
 
 def scores(net: Net, kind: str, size: Sequence[int]) -> int:
-    """Of each left row by each right one, from head to head."""
+    """Multiply each left row by each right one, head by head."""
     batches, count, rows, others, columns = size
     left, right = (typed(net, kind, batches, each, count * columns) for each in (rows, others))
     left, right = (heads(net, kind, x, batches, count, n, columns) for x, n in ((left, rows), (right, others)))
@@ -182,7 +182,7 @@ def test_matrices_that_are_there_for_others_too(vulkan: VulkanDevice, kind: str)
 
 @kinds
 def test_results_are_columns(vulkan: VulkanDevice, kind: str) -> None:
-    """Of a larger tensor: two products write side by side what is side by side itself."""
+    """Two GEMMs write their results side by side, as column ranges of a larger tensor."""
     net = net_of(kind)
     one, two = (mixed(net, kind, (1, 3, 6, 7, 8)) for _ in range(2))
     y = net.build.operation(Op.CONCATENATION, [one, two, net.code(2)], TYPES[kind])
@@ -195,7 +195,7 @@ def test_results_are_columns(vulkan: VulkanDevice, kind: str) -> None:
 @kinds
 @pytest.mark.parametrize("axes", list(itertools.permutations(range(3))), ids=str)
 def test_other_orders(vulkan: VulkanDevice, axes: Sequence[int], kind: str) -> None:
-    """Of 2 x 6 x 8 elements, read as matrices of 4 by 8 or 8 by 4 by whatever is next to them."""
+    """A GEMM reads transposed tensors of 2 x 6 x 8 elements as matrices of 4 by 8 and 8 by 4."""
     net = net_of(kind)
     left = shaped(net, kind, transposed(net, typed(net, kind, 2, 6, 8), *axes, kind=kind), 3, 4, 8)
     right = shaped(net, kind, transposed(net, typed(net, kind, 2, 6, 8), *axes, kind=kind), 3, 8, 4)

@@ -1,4 +1,4 @@
-"""What a system lacks for Vulkan, in its own words."""
+"""nnvk says in its own words what a system lacks for Vulkan."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_systems_that_nobody_knows(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def devices(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
-    """What is taken for /dev/dri; it is not there yet."""
+    """This path stands for /dev/dri, and does not exist yet."""
     monkeypatch.setattr(missing, "_DEVICES", tmp_path / "dri")
     return tmp_path / "dri"
 
@@ -111,7 +111,7 @@ print(missing.why_no_gpu([Path("radeon_icd.json")]))
 
 
 def closed(devices: Path) -> str:
-    """What a process without privileges says of device files."""
+    """Return what a process without privileges says of device files."""
     command = unprivileged([sys.executable, "-c", CLOSED, devices])
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     return subprocess.run(command, env=environment, capture_output=True, text=True, check=True, cwd="/").stdout.strip()

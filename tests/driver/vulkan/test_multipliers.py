@@ -22,7 +22,7 @@ CHANNELS = OperandCode.TENSOR_QUANT8_SYMM_PER_CHANNEL
 CONV, DEPTHWISE, FULL = OperationCode.CONV_2D, OperationCode.DEPTHWISE_CONV_2D, OperationCode.FULLY_CONNECTED
 DEPTH, OUTPUTS = 7, 67
 LARGEST = SMALL - 1 - 9 * DEPTH * 255 * 255
-"""Of a bias beside which all sums stay small."""
+"""All sums stay small beside a bias of at most this magnitude."""
 POWERS = tuple(2.0**-power for power in (1, 2, 3, 9, 20, 28, 29, 30))
 """With these many sums lie between two results."""
 OTHERS = (0.9999, 0.75, 0.3, 0.01, 1.7e-4, 3e-8, 0.75 * 2**-28, 0.9999 * 2**-29)
@@ -134,5 +134,5 @@ def test_other_multipliers(vulkan: VulkanDevice, code: OperationCode) -> None:
     ],
 )
 def test_two_tensors(vulkan: VulkanDevice, text: str) -> None:
-    """Of sums, products and PRELU: multipliers of at most 1, and others."""
+    """Some multipliers of ADD, SUB, MUL and PRELU are at most 1, and others are larger."""
     check_like_the_reference(vulkan, text)

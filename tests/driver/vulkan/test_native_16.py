@@ -103,7 +103,7 @@ def test_pixels_need_no_padding_where_elements_are_stored_alone(native: VulkanDe
 def test_bit_by_bit_as_packed(
     native: VulkanDevice, packed: VulkanDevice, code: OperationCode, leading: OperandCode
 ) -> None:
-    """But for sums whose order depends on how pixels lie."""
+    """Native and packed variants give the same bits for every drawn case."""
     for seed, row in supported(native, code, leading, range(400, 404)):
         for got, want in zip(outputs_of(native, row), outputs_of(packed, row), strict=True):
             assert got.tobytes() == want.tobytes(), f"seed {seed}"

@@ -229,7 +229,10 @@ STEPS = {
 
 
 def difference(expected: np.ndarray, actual: np.ndarray, code: OperationCode) -> str | None:
-    """What is wrong: for floats by the conformance tolerance, for quantised results anything but equality."""
+    """Describe how results differ, or return None if they agree.
+
+    Floats agree within the conformance tolerance. Other values are equal, or within the levels of ``STEPS``.
+    """
     if expected.dtype.kind == "f":
         return first_difference(expected, actual, parse("RELU f32[1]").model.operands[0].type.code)
     off = np.abs(expected.astype(int) - actual)

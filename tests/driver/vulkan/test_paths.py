@@ -480,7 +480,7 @@ def test_shapes_that_do_not_fit(dynamic: IPreparedModel, shape: tuple[int, ...])
 
 
 def test_an_empty_batch(dynamic: IPreparedModel) -> None:
-    """What a part gets from another may have no elements."""
+    """A part may get a tensor without elements from another part."""
     output = np.full((1, CLASSES), 7, np.float32)
     result = dynamic.execute(Request(host(np.zeros((0, 6, 6, 4), np.float32)), to_host(output)), OPTIONS)
     assert result.code is ResultCode.NO_ERROR

@@ -27,7 +27,7 @@ HEADER = struct.Struct("<4I16s")
 
 
 class Physical:
-    """What a cache asks of a physical device."""
+    """A cache reads these properties of a physical device."""
 
     vendor_id, device_id, driver_version, pipeline_cache_uuid = 0x10DE, 0x2684, 0x8C, bytes(range(16))
 
@@ -209,7 +209,7 @@ def test_where_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_device_takes_it_over(folder: Path, own: VulkanDevice) -> None:
-    """What is in the file goes to the driver, and what the driver compiles to the file where it gives it."""
+    """The driver gets what the file holds, and the file gets what the driver compiles, if the driver hands it out."""
     found, _ = find_devices()
     device = found[0]
     cache = device.gpu._pipelines

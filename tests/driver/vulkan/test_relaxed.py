@@ -268,7 +268,7 @@ def test_what_is_chosen_is_said(gpu: VulkanDevice) -> None:
 
 
 def test_any_batch(gpu: VulkanDevice) -> None:
-    """Of a model whose shapes come with the execution."""
+    """The model's shapes come with the execution."""
     model = classifier().frozen.with_relaxed(True)
     for batch in (1, 5):
         row = Row(model, [images(batch)])
@@ -305,7 +305,7 @@ def test_images_that_others_read_are_converted(gpu: VulkanDevice) -> None:
 
 @pytest.mark.parametrize("outputs", [1, 3, 8, 37])
 def test_results_are_widened_where_they_are_written(gpu: VulkanDevice, outputs: int) -> None:
-    """By each kind of product; to the numbers that 16 bits have."""
+    """GEMMs and depthwise convolutions widen their float16 results to 32 bits as they write them."""
     for rows, kind in ((1, "fully_connected"), (19, "gemm")):
         net = Net(rows, 24)
         (source,) = inputs_of(model := net.finish(net.gemm(net.source, outputs, 24)))
@@ -333,7 +333,7 @@ def test_results_that_others_read_are_converted(gpu: VulkanDevice) -> None:
 
 
 def test_widened_results_may_be_columns(gpu: VulkanDevice) -> None:
-    """Of a tensor of 32-bit floats."""
+    """The results are column ranges of a tensor of 32-bit floats."""
     net = fused.Net(real=OperandCode.TENSOR_FLOAT16)
     source, full = net.input(1, 7, 9, 8), OperandType(F32)
     wide = [net.op(OperationCode.CAST, net.conv(source, outputs, 8), type_=full) for outputs in (8, 12)]

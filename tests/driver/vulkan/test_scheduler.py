@@ -192,7 +192,7 @@ def test_who_waits_for_a_turn_hears_that_it_was_given_up(busy: Scheduler, queue:
 
 
 def test_no_thread_that_gives_turns(queue: Queue, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What needs none goes on, what would have to wait has a result code, and nothing is left behind."""
+    """Work that need not wait goes on, work that would have to wait gets a result code, and nothing is left behind."""
 
     def refuse(thread: threading.Thread) -> None:
         raise RuntimeError("can't start new thread")

@@ -1,4 +1,4 @@
-"""Which strategy the cost model chooses for a GEMM, on devices that need not be there."""
+"""The cost model chooses a strategy for a GEMM, on devices that need not be there."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_everything_has_a_strategy_that_the_device_can_run(
 
 @pytest.mark.parametrize("depth", range(0, 300, 7))
 def test_no_piece_is_without_work(depth: int) -> None:
-    """What lies in shared memory is multiplied at least once."""
+    """Each K slice multiplies at least once if its strategy uses shared memory."""
     work = replace(IMAGE, rows=19, taps=1, depth=depth)
     ways = list(candidates(work, GPU))
     for way in ways:

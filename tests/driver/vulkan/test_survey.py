@@ -61,7 +61,7 @@ def own(answer: Answer) -> list[str]:
 
 
 def versions(devices: list[VulkanDevice]) -> list[str]:
-    """What `own` has of devices, which have the first names."""
+    """Return the versions of devices, to compare them with `own`. The devices must have the first names."""
     assert [device.name for device in devices] == [f"vulkan-{place}" for place in range(len(devices))]
     return [device.version for device in devices]
 

@@ -28,7 +28,7 @@ def other(own: VulkanDevice) -> VulkanDevice:
 
 @pytest.mark.parametrize(("code", "leading"), KERNELS)
 def test_the_same_numbers(own: VulkanDevice, other: VulkanDevice, code: OperationCode, leading: OperandCode) -> None:
-    """But for the order of sums of floats, as strategies are chosen by what loads cost."""
+    """Only sums of floats may have another order, as the cost of loads decides which strategy is chosen."""
     for seed, row in supported(own, code, leading, [500]):
         want, got = empty_like(reference(row)), empty_like(reference(row))
         execute(own, row, want)

@@ -98,7 +98,7 @@ def test_the_fastest_is_chosen_and_kept(
 
 
 def test_all_commands_of_a_way_count(device_again: Callable[[], VulkanDevice], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of a convolution by Winograd's way those that transform, too; and of a question wherever it is asked."""
+    """A candidate's time counts its transforms, if it has any, and every choice that has the same tuning key."""
     row = parse("CONV_2D f32[1,28,28,64] #f32[64,3,3,64] #f32[64] SAME 1 1 NONE nhwc")
     device = device_again()
     for turn in range(2):

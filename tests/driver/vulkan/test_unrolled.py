@@ -28,7 +28,7 @@ STATES: dict[Op, dict[int, int]] = {
     Op.BIDIRECTIONAL_SEQUENCE_RNN: {},
     Op.BIDIRECTIONAL_SEQUENCE_LSTM: {},
 }
-"""Which of its inputs a cell takes from which output of the step before."""
+"""A cell takes each of these inputs from this output of the time step before."""
 CELLS = [
     (Op.FULLY_CONNECTED, OperandCode.TENSOR_FLOAT32),
     (Op.FULLY_CONNECTED, OperandCode.TENSOR_FLOAT16),

@@ -119,7 +119,7 @@ def test_one_group_of_a_grouped_convolution_is_a_convolution(tiled: VulkanDevice
 
 @pytest.mark.parametrize("text", SIZES.strip().splitlines())
 def test_halves_and_relaxed_models(tiled: VulkanDevice, text: str) -> None:
-    """By tiles of 4 x 4, whose errors are small beside those of 16-bit floats."""
+    """The tiles are 4 x 4, whose errors are small beside those of 16-bit floats."""
     relaxed, in_float16 = convolution(text), convolution(text.replace("f32", "f16"))
     relaxed = Row(replace(relaxed.model, relaxed=True), relaxed.inputs)
     for row in (relaxed, in_float16):
@@ -242,7 +242,7 @@ def test_what_it_is_not_for_stays_direct(own: VulkanDevice, monkeypatch: pytest.
 def test_it_stays_direct_where_it_would_take_too_much_memory(
     own: VulkanDevice, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of filters at the points, or of images."""
+    """The limit applies to the transformed filters and to the transformed images."""
     monkeypatch.setattr(winograd, "candidates", forced)
     row = convolution("f32[1,4,4,320] #f32[320,3,3,320] #f32[320] SAME 1 1 NONE nhwc")
     filters = 24 * 320 * 320 * 4

@@ -203,7 +203,7 @@ def damage(header: Any, choice: random.Random) -> None:
 def test_a_plan_of_any_header_can_be_prepared(
     own: VulkanDevice, load: Load, entry: bytes, path: Path, seed: int, count: int
 ) -> None:
-    """What is not noticed, such as another push constant, the device takes as well."""
+    """The device accepts any change that the cache does not notice, such as another push constant."""
     header, constants = parts(entry)
     choice = random.Random(seed)
     for _ in range(count):
