@@ -15,11 +15,11 @@ from nnvk.importers.onnx import ImportedModel, load
 ort = pytest.importorskip("onnxruntime")
 DEVICES = ("vulkan-0", "nnapi-reference")
 TOLERANCE = 1e-5
-"""Of the range of what comes out, unless a test says otherwise."""
+"""Real numbers may differ by this share of their range, unless a test says otherwise."""
 
 
 def expected(model: onnx.ModelProto | str, feeds: Mapping[str, np.ndarray], *, exact: bool = True) -> list[np.ndarray]:
-    """What onnxruntime gives; where not ``exact``, its sums of products of bytes may saturate on some processors."""
+    """Return onnxruntime's outputs. If not ``exact``, its sums of byte products may saturate on some processors."""
     options = ort.SessionOptions()
     options.log_severity_level = 4
     # Without VNNI it adds pairs of products up in 16 bits, unless all bytes are to be unsigned.
@@ -29,7 +29,7 @@ def expected(model: onnx.ModelProto | str, feeds: Mapping[str, np.ndarray], *, e
 
 
 def actual(imported: ImportedModel, feeds: Mapping[str, np.ndarray], device: str) -> list[np.ndarray]:
-    """What a device gives, alone."""
+    """Return the outputs of one device, which runs the whole model."""
     compilation = Compilation(imported.model, [get_device(device)])
     compilation.finish()
     given = {port.name: feeds[port.name] for port in imported.inputs}

@@ -1,4 +1,4 @@
-"""Which importer takes a file."""
+"""The content of a file, or else its name, decides which importer takes it."""
 
 from __future__ import annotations
 

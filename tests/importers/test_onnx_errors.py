@@ -1,4 +1,4 @@
-"""What the ONNX importer says of files that are broken, hostile, or of what NNAPI has not."""
+"""The ONNX importer refuses files that are broken, hostile, or beyond what NNAPI has, and says why."""
 
 from __future__ import annotations
 

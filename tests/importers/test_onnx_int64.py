@@ -74,7 +74,7 @@ def test_quotients(kind: str, first: str, second: str) -> None:
 
 
 def test_the_lowest_number_of_32_bits() -> None:
-    """What has no counterpart above 0 in 32 bits."""
+    """The lowest number has no counterpart above 0 in 32 bits."""
     nodes = [op("Neg", "x", "a"), op("Abs", "x", "b"), op("Div", "x m", "c"), op("Div", "x three", "d")]
     nodes += [op("Mod", "x three", "e", fmod=1), op("Mod", "x three", "f")]
     nodes += [op("Mod", "x m", "g"), op("Mod", "x m", "h", fmod=1), op("Div", "x x", "i")]
@@ -389,6 +389,6 @@ def test_constants_beyond_32_bits() -> None:
 
 
 def test_results_of_inputs_that_are_constants() -> None:
-    """What is computed at import is exact."""
+    """An import computes constants exactly."""
     nodes = [op("Mul", "c c", "w"), op("Greater", "w x", "z")]
     check(model(nodes, {"x": (I64, (2,))}, ["z"], {"c": np.array([50000])}), {"x": np.array([7, 2**31 - 1])})

@@ -28,7 +28,7 @@ DEVICES = ("vulkan-0", "nnapi-reference")
 def computed(
     build: Callable[[Graph, list[Value]], Sequence[Value]], arrays: Sequence[np.ndarray], device: str
 ) -> list[np.ndarray]:
-    """What a device makes of a graph with these inputs; every tensor in it has a rank that NNAPI takes."""
+    """Run a graph with these inputs on a device. Every tensor in the graph must have a rank that NNAPI takes."""
     graph = Graph(Budget(1 << 20))
     inputs = [graph.input(OperandType(CODES[array.dtype], array.shape)) for array in arrays]
     outputs = build(graph, inputs)

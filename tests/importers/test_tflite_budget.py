@@ -18,12 +18,12 @@ BASE = 2 << 20
 MOST = 4 * BASE
 """Peak of an import beyond the file's factor: NumPy's operations have copies on the way."""
 SECONDS = 10.0
-"""Of the processor."""
+"""An import takes less time of the processor than this."""
 
 
 @pytest.fixture(autouse=True)
 def small_budget(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What would take gigabytes with the real one takes megabytes with this."""
+    """Files that would take gigabytes with the real budget take megabytes with this one."""
     monkeypatch.setattr(budget, "BASE", BASE)
 
 

@@ -1,4 +1,4 @@
-"""What data decide the size of in TFLite files, and non-maximum suppression, against LiteRT's reference kernels."""
+"""Dynamic extents and non-maximum suppression in TFLite files agree with LiteRT's reference kernels."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_where_nothing_is_true(device: str) -> None:  # which LiteRT has no arra
 
 
 def computed(net: Net, feeds: list[np.ndarray], device: str) -> list[np.ndarray]:
-    """What a device gives."""
+    """Return the outputs of a device."""
     imported = load(write(net))
     compilation = Compilation(imported.model, [get_device(device)])
     compilation.finish()

@@ -1,4 +1,4 @@
-"""What an import refuses, and how it says so: operators without a counterpart, and files that are damaged."""
+"""An import refuses operators without a counterpart and damaged files, and says why."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def test_every_operator_without_a_counterpart_is_listed() -> None:
     assert isinstance(error, ValueError)
     assert isinstance(error, NnapiError)
     assert error.code is ResultCode.BAD_DATA
-    # What reads a lost tensor is not to blame, unless it has no counterpart itself.
+    # An operator that reads a lost tensor is not to blame, unless it has no counterpart itself.
     assert [(p.operation, p.index) for p in error.problems] == [
         ("CONCAT_EMBEDDINGS", 0),
         ("TFLite_Unknown", 2),

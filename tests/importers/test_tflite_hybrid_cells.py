@@ -57,7 +57,11 @@ def test_sequence_rnn(time_major: bool, asymmetric: bool) -> None:
 @pytest.mark.parametrize("linking", ["none", "crossed"])
 @pytest.mark.parametrize("merge", [False, True])
 def test_bidirectional_rnn(merge: bool, linking: str, asymmetric: bool) -> None:
-    """Of time-major sequences, TFLite computes all steps once for each step; linked ones it reads in a wrong place."""
+    """The test leaves out two faults of TFLite.
+
+    TFLite computes all time steps of a time-major sequence once for each time step. It reads the auxiliary input of
+    parallel linking in a wrong place.
+    """
     source = sequence(time_major=False)
     aux = [f32(*source.shape), f32c(UNITS, SIZE), f32c(UNITS, SIZE)] if linking == "crossed" else [None] * 3
     inputs = hybrid([source, *rnn_inputs(), *rnn_inputs(), *aux], (1, 2, 5, 6, 10, 11))

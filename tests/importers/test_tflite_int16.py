@@ -114,7 +114,7 @@ def test_fully_connected(scales: object, numbers: tuple[int, ...]) -> None:
     assert is_whole(check("FULLY_CONNECTED", inputs, q16(), "FullyConnectedOptions", steps=0))
 
 
-# What TFLite reads as numbers of 32 bits; it reads 64 where a file does not say so, whatever the bias's type is.
+# TFLite reads a bias of 32 bits with this option. Without it, TFLite reads 64 bits, whatever the bias's type is.
 OF_32_BITS = {"QuantizedBiasType": tflite.TensorType.INT32}
 
 

@@ -179,7 +179,7 @@ def test_choice() -> None:
 
 
 def test_constants() -> None:
-    """What is computed at import is exact."""
+    """An import computes constants exactly."""
     x, z = wide(2), wide(2)
     net = Net([x], [z])
     product = net.op("MUL", [T("INT64", data=np.array([50000, 3]))] * 2, wide(2), "MulOptions")
@@ -216,7 +216,7 @@ def test_counts_have_32_bits() -> None:
 
 @pytest.mark.parametrize("device", ["vulkan-0", "nnapi-reference"])
 def test_loops_carry_32_bits(device: str) -> None:
-    """What a loop gives from one round to the next is checked."""
+    """Values that a loop carries from one iteration to the next are checked."""
     net = Net([wide(1), wide(2)], [wide(1), wide(2)])
     net.op("WHILE", net.inputs, net.outputs, "WhileOptions", CondSubgraphIndex=1, BodySubgraphIndex=2)
     condition = Net([wide(1), wide(2)], [T("BOOL", (1,))])

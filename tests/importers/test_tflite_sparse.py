@@ -18,7 +18,7 @@ def compressed(blocks: np.ndarray, kind: str) -> tuple[tuple[list[int], list[int
 
 
 def matrix(rows: int, columns: int, block: tuple[int, int] = (1, 1)) -> np.ndarray:
-    """Of blocks of which most are zero."""
+    """Return a matrix of blocks, most of which are zero."""
     rng = np.random.default_rng(rows * columns)
     kept = np.kron(rng.random((rows // block[0], columns // block[1])) < 0.4, np.ones(block))
     return (np.round(rng.random((rows, columns)) * 60 - 30) * kept).astype(np.float32)

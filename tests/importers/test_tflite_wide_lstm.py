@@ -74,7 +74,7 @@ def rescaled(sums: np.ndarray, real: float, multiply: Any) -> np.ndarray:
 
 
 def squashed(name: str, values: np.ndarray, scale: float) -> np.ndarray:
-    """By the operator of this name, which is held against TFLite for every step elsewhere."""
+    """Apply the operator of this name, which another test compares with TFLite at every level."""
     source, result = T("INT16", values.shape, scale=scale), T("INT16", None, scale=2.0**-15)
     net = Net([source], [result])
     net.op(name, [source], [result])
@@ -82,7 +82,7 @@ def squashed(name: str, values: np.ndarray, scale: float) -> np.ndarray:
 
 
 def computed(cell: Cell, feeds: list[np.ndarray]) -> list[np.ndarray]:
-    """What TFLite Micro computes of inputs one after the other."""
+    """Return what TFLite Micro computes from inputs that come one after the other."""
     hidden, kept = (np.zeros((cell.batches, cell.units), np.int64) for _ in range(2))
     results = []
     for feed in feeds:

@@ -18,7 +18,7 @@ PORT = Port("x", OperandType(OperandCode.TENSOR_FLOAT32, (2, 3)), "FLOAT32", (2,
 
 
 class Garbage:
-    """What only the collector frees, by code in Python, wherever something is allocated."""
+    """Only the collector frees this object, by code in Python, wherever something is allocated."""
 
     def __init__(self) -> None:
         self.itself = self

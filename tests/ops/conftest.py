@@ -97,5 +97,5 @@ class Ops:
 
 @pytest.fixture(scope="session")
 def ops() -> Ops:
-    """What runs one operation."""
+    """The fixture runs one operation at a time."""
     return Ops()

@@ -18,7 +18,7 @@ HALF = OperandType(OperandCode.TENSOR_QUANT8_ASYMM, (2, 3), 0.5, 3)
 
 
 def model(inputs, outputs):
-    """A model of these types. What it computes is of no matter here."""
+    """Return a model of these types. Its results do not matter here."""
     operands = [Operand(type_, Lifetime.SUBGRAPH_INPUT) for type_ in inputs]
     operands += [Operand(type_, Lifetime.SUBGRAPH_OUTPUT) for type_ in outputs]
     return Model(tuple(operands), (), tuple(range(len(inputs))), tuple(range(len(inputs), len(operands))))

@@ -17,7 +17,7 @@ ENDS = [0, 1, -1, 5, -7, 2**31 - 1, -(2**31), 2**31, 2**32 - 1, -(2**32), 3 * 10
 
 
 def wrapped(number: int) -> int:
-    """What comes round at 64 bits."""
+    """Wrap a number around at 64 bits."""
     return (number + 2**63) % 2**64 - 2**63
 
 

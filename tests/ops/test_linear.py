@@ -1,4 +1,4 @@
-"""What CONV_2D, GROUPED_CONV_2D, DEPTHWISE_CONV_2D and TRANSPOSE_CONV_2D share: scales, layouts, exact sums, rules."""
+"""CONV_2D, GROUPED_CONV_2D, DEPTHWISE_CONV_2D and TRANSPOSE_CONV_2D share scales, layouts, exact sums and rules."""
 
 from __future__ import annotations
 

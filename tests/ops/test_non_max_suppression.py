@@ -23,7 +23,7 @@ def numbers(*values: float) -> np.ndarray:
 
 
 def overlap(one: np.ndarray, other: np.ndarray) -> float:
-    """Of two boxes by their corners in order."""
+    """Return the intersection over union of two boxes whose corners are in order."""
     shared = 1.0
     for axis in range(2):
         shared *= max(0.0, min(one[axis + 2], other[axis + 2]) - max(one[axis], other[axis]))

@@ -21,7 +21,7 @@ def pads(*pairs):
 
 
 def padded(source, pairs, value):
-    """By assignment of the middle."""
+    """Pad an array by assigning the middle of a larger one."""
     shape = [before + size + after for size, (before, after) in zip(source.shape, pairs, strict=True)]
     result = np.full(shape, value, source.dtype)
     middle = tuple(slice(before, before + size) for size, (before, _) in zip(source.shape, pairs, strict=True))

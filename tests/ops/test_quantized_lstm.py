@@ -342,7 +342,7 @@ def test_16bit_accumulators_wrap_round(ops, sign):
 
 
 def test_normalised_gates_saturate(ops):
-    """By weights of the largest scale that there is: what is not 0 goes to the ends."""
+    """The weights have the largest scale that there is, so every value but 0 saturates."""
     operands = cell(frozenset({"norm"}))
     for gate in GATES:
         name = f"{gate}_layer_norm_weights"

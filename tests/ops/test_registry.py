@@ -137,7 +137,7 @@ class TestOptionalOperands:
 
 
 class TestUnknown:
-    """What is known only when the model runs: inference gives None, a look at it raises."""
+    """Inference gives None for a value that is known only when the model runs, and reading the value raises."""
 
     @pytest.mark.parametrize(
         "inputs",

@@ -1,4 +1,4 @@
-"""What TFLite has not, or not with these options, against formulas of NumPy and SciPy in double precision."""
+"""Operations and options that TFLite lacks agree with formulas of NumPy and SciPy in double precision."""
 
 from __future__ import annotations
 

@@ -73,7 +73,7 @@ def test_svdf(data: st.DataObject) -> None:
 
 
 class Cell:
-    """What an LSTM cell has: sizes and optional groups."""
+    """A cell of an LSTM has sizes and optional groups of weights."""
 
     def __init__(self, t: Tensors, size: int) -> None:
         self._t, self.size = t, size

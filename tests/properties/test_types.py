@@ -103,7 +103,7 @@ _STEPS = {
 
 
 def real_values(case: Case, arg: Arg) -> np.ndarray:
-    """What the steps of a quantised operand stand for; a bias is in the scale of the products that it is added to."""
+    """Return the real values of a quantised operand. A bias has the scale of the products that it is added to."""
     type_, data = arg.type, np.asarray(arg.data)
     if type_.code is I32:
         source, weights = case.inputs[:2]

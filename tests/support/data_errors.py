@@ -1,4 +1,4 @@
-"""What devices say about data that breaks a rule."""
+"""Devices say why data breaks a rule, and tests compare their messages."""
 
 from __future__ import annotations
 
@@ -13,7 +13,10 @@ _NUMBER = re.compile(r"-?(?:\b\d[\d.e+-]*|\binf\b|\bnan\b)")
 
 
 def data_error(run: Callable[[], object]) -> str | None:
-    """What is said, without the numbers, since a GPU need not meet the first wrong one first; None for nothing."""
+    """Return the message without its numbers, or None if there is no error.
+
+    The numbers differ, since a GPU need not meet the first wrong element first.
+    """
     try:
         with np.errstate(all="ignore"):
             run()

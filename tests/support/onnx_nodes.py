@@ -62,8 +62,10 @@ def _inverse(inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
 
 
 _EXACT = dict.fromkeys(("test_dft_inverse", "test_dft_inverse_opset19"), _inverse)
-"""What replaces expectations that NumPy computed with 32-bit floats: where 0 is right they are off by more than the
-tests' own tolerance."""
+"""These tests' expectations, which NumPy computed with 32-bit floats, are computed again by these functions.
+
+Where 0 is right, the expectations are off by more than the tests' own tolerance.
+"""
 
 
 def listed() -> tuple[str, dict[str, str]]:

@@ -31,7 +31,7 @@ class Arg:
     is_parameter: bool = False
     """A number or weight that a model mostly has as a constant; otherwise data."""
     model: Model | None = None
-    """Of an operand of type MODEL."""
+    """An operand of type MODEL has this model."""
     index: int | None = None
     """The operand of a graph that this is, where it is one that the graph has."""
 

@@ -14,7 +14,7 @@ from nnvk.types.operand import Shape
 
 
 class EmptyDraw(Draw):
-    """Draws dimensions of 0 among others. What is picked of nothing does not exist: such a case is refused."""
+    """Draws dimensions of 0 among others. A case that would pick something from nothing is refused."""
 
     def integer(self, low: int, high: int) -> int:
         """From ``low`` to ``high``, or to ``low``."""
@@ -35,8 +35,8 @@ def has_empty(case: Case) -> bool:
 def build_empty(case: Case, *, known: bool = True) -> tuple[nnvk.Model, list[np.ndarray]]:
     """A model of the operation, not yet finished, and what its inputs are fed.
 
-    Its data are inputs, its parameters constants. What has no elements is made of what has by a TILE; its multiples
-    are constants if they shall be ``known`` before the execution.
+    Its data are inputs, its parameters constants. A TILE makes a tensor without elements from one that has some.
+    The TILE's multiples are constants if they shall be ``known`` before the execution.
     """
     made = Builder()
     fed: dict[int, np.ndarray] = {}
