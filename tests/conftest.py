@@ -1,6 +1,6 @@
-"""What all tests share: a folder for caches, the C library's server, a device whose messages are failures.
+"""All tests share a folder for caches and the C library's server.
 
-That is so under NNVK_VALIDATION=1.
+Under NNVK_VALIDATION=1 they also share a device whose messages are failures.
 """
 
 from __future__ import annotations

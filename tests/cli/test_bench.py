@@ -22,7 +22,7 @@ from nnvk.insight.measuring import Measurement, measure
 FLOAT, INT8 = DATA / "digits_float.tflite", DATA / "digits_int8.tflite"
 CPU = "nnapi-reference"
 AFTER = ("Times in ms", "hardware: ")
-"""What the lines below a table begin with."""
+"""The lines below a table begin with these words."""
 
 
 def table(result: Any, written: int = 0) -> list[str]:

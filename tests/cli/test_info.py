@@ -33,7 +33,7 @@ def test_inputs_outputs_and_operations(nnvk_command: Any) -> None:
 
 
 def test_strategies(nnvk_command: Any) -> None:
-    """Of products, on the Vulkan devices, and on GPUs of depthwise convolutions."""
+    """`nnvk info` lists the strategies of GEMMs, and on GPUs those of depthwise convolutions too."""
     if not DEVICES[0].startswith("vulkan"):
         pytest.skip("there is no Vulkan device")
     lines = nnvk_command("info", DATA / "digits_int8.tflite").stdout.splitlines()
@@ -47,7 +47,7 @@ def test_strategies(nnvk_command: Any) -> None:
 
 @pytest.mark.parametrize("options", [[], ["--device", DEVICES[0]]], ids=["shared out", "alone"])
 def test_memory(nnvk_command: Any, options: list[str]) -> None:
-    """Of activations on the Vulkan devices: what is allocated, and what is needed at once."""
+    """`nnvk info` shows how much memory Vulkan devices allocate for activations, and how much is needed at once."""
     if not DEVICES[0].startswith("vulkan"):
         pytest.skip("there is no Vulkan device")
     result = nnvk_command("info", DATA / "digits_float.tflite", "--json", *options)

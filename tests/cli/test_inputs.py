@@ -1,4 +1,4 @@
-"""What ``--input`` accepts, and what it says of the rest."""
+"""``--input`` accepts files of arrays and images, and says what is wrong with others."""
 
 from __future__ import annotations
 

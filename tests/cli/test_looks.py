@@ -1,4 +1,4 @@
-"""What every command prints: on a terminal of 80 columns and piped, whatever the environment says of colours."""
+"""Commands print plain text to a pipe and fit a terminal of 80 columns, whatever the environment says of colours."""
 
 from __future__ import annotations
 
@@ -40,9 +40,9 @@ CALLS = {
     "demo": ["--output", "OUT"],
     "config": ["--pkg-config"],
 }
-"""A call of each command that is for people. ``VECTORS``, ``OUT``, ``PAGE`` and ``RESULTS`` are files of the test.
+"""Each command that is for people has one call. ``VECTORS``, ``OUT``, ``PAGE`` and ``RESULTS`` are files of the test.
 
-What is tuned is not what info shows: it would say something else the next time.
+The call of tune takes another model than that of info, which would say something else the next time.
 """
 ENVIRONMENTS: Mapping[str, Mapping[str, str]] = {
     "plain": {},
@@ -109,7 +109,7 @@ def together(calls: Sequence[Sequence[object]]) -> list[str]:
 
 
 def apart(printed: str) -> list[str]:
-    """What each of several commands printed; all must have exited with 0."""
+    """Split the output of several commands; all must have exited with 0."""
     *texts, rest = re.split(rf"^{SEPARATOR}0\n", printed, flags=re.MULTILINE)
     assert not rest, rest
     return texts
@@ -134,7 +134,7 @@ def piped(arguments: Sequence[str], changes: Mapping[str, str]) -> subprocess.Co
 
 
 def on_a_terminal(arguments: Sequence[str], changes: Mapping[str, str]) -> str:
-    """What a terminal of 80 columns gets, from both streams."""
+    """Run a command on a terminal of 80 columns and return what it writes to both streams."""
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, WIDTH, 0, 0))
     with subprocess.Popen(
@@ -156,7 +156,7 @@ def on_a_terminal(arguments: Sequence[str], changes: Mapping[str, str]) -> str:
 
 
 def without_numbers(text: str) -> str:
-    """What stays the same from one run to the next: times differ, and with them the widths of columns."""
+    """Remove what differs from one run to the next: times, and with them the widths of columns."""
     return re.sub(r"[ -]+", " ", re.sub(r"\d[\d.,]*", " ", text))
 
 
@@ -180,7 +180,7 @@ def test_on_a_terminal_it_fits_80_columns(look: str, tmp_path: Path) -> None:
     if look == "dumb":
         assert "\x1b" not in printed
     assert not re.search(r"\x1b\[[\d;]*m", printed), "nothing has colours"
-    # Of a progress bar nothing is left: the cursor goes up, the line is erased.
+    # Nothing is left of a progress bar: the cursor goes up, the line is erased.
     left = re.sub(r"^.*(\r|\x1b\[2K)", "", printed, flags=re.MULTILINE)
     left = re.sub(r"\x1b\[[\d;?]*[A-Za-z]", "", left)
     for name, text in zip(CALLS, apart(left), strict=True):

@@ -73,7 +73,7 @@ cache = PipelineCache(device.gpu._described)
 cache.keep(Device())
 assert cache.load() == b""
 """
-"""What `nnvk tune` and a driver with a pipeline cache make nnvk keep."""
+"""This script keeps an autotune result, as `nnvk tune` does, and a pipeline cache, as a driver that has one does."""
 WARNING = "nnvk.driver: what was measured "
 needs_vulkan = pytest.mark.skipif(NAMES[0] != "vulkan-0", reason="there is no Vulkan device")
 

@@ -167,7 +167,7 @@ def run_closed(*arguments: str, closed: str) -> subprocess.CompletedProcess[str]
 
 @pytest.mark.parametrize("closed", [">&-", "2>&-", "<&-", ">&- 2>&-", "<&- >&- 2>&-"])
 def test_streams_may_be_closed(closed: str, tmp_path: Path) -> None:
-    """What would be written goes nowhere, and not into a file that has got the stream's descriptor."""
+    """Output to a closed stream is lost, and does not go to a file that has got the stream's descriptor."""
     result = run_closed("devices", closed=closed)
     assert (result.returncode, result.stderr) == (0, "")
     assert bool(result.stdout) == (">&-" not in closed.replace("2>&-", ""))

@@ -33,7 +33,7 @@ MOST_FREE = 40
 class Walk:
     """Calls functions one after the other, each with what those before it have made, and frees all at the end.
 
-    What needs something that could not be made is left out.
+    A call that needs something that could not be made is left out.
     """
 
     def __init__(self) -> None:
@@ -51,7 +51,7 @@ class Walk:
         return code == ResultCode.NO_ERROR
 
     def make(self, name: str, *arguments: object) -> ctypes.c_void_p | None:
-        """What it makes, which is freed at the end."""
+        """Call a function that makes an object, which is freed at the end; None if it fails."""
         made = ctypes.c_void_p()
         if not self.call(name, *arguments, ctypes.byref(made)):
             return None
@@ -61,7 +61,7 @@ class Walk:
         return made
 
     def other(self, name: str, *arguments: object) -> int:
-        """What a function of Android's other headers returns: negative where it fails."""
+        """Call a function of Android's other headers and return its result, which is negative if it fails."""
         result = int(getattr(library().loaded, name)(*arguments))
         # Those that make a descriptor return -1, and errno says why.
         self.answers.append((name, min(result, 0) if result != -1 else -ctypes.get_errno()))
@@ -194,7 +194,7 @@ def whole() -> Walk:
 
 
 def cases(who: str) -> Iterator[tuple[str, AbstractContextManager[None]]]:
-    """What is limited, and by what."""
+    """Yield the name of each case, and a context that limits descriptors."""
     for count in range(MOST_FREE):
         pid = servers()[-1] if who == "server" else 0
         yield f"{count} free", limited(count, pid)

@@ -263,7 +263,7 @@ def test_the_fence_of_an_execution_is_a_fence_for_another() -> None:
 
 
 def test_a_server_without_descriptors_is_not_dead() -> None:
-    """What needs one more fails, and works again later."""
+    """A call that needs one more descriptor fails, and works again once the limit is lifted."""
     adding = Adding(reusable=True)
     readable, writable = os.pipe()
     begin = library().make("Event_createFromSyncFenceFd", readable)

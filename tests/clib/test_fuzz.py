@@ -48,7 +48,7 @@ def data(before: bytes, content: bytes) -> bytes:
 
 
 def conversation() -> list[bytes]:
-    """What the library says to build, compile and set up `output = input + input`."""
+    """Return the packets with which the library builds, compiles and sets up `output = input + input`."""
     tensor = b"\1" + struct.pack("<ifi", OperandCode.TENSOR_FLOAT32, 0.0, 0) + u32(1, 6)
     scalar = b"\1" + struct.pack("<ifi", OperandCode.INT32, 0.0, 0) + u32(0)
     device = b"nnapi-reference"

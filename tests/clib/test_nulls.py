@@ -66,7 +66,7 @@ def test_what_fails_gives_null(row: Function) -> None:
 
 
 KEPT: list[object] = []
-"""What must live as long as its handle is used."""
+"""These objects must live as long as their handles are used."""
 
 
 def finished_model() -> ctypes.c_void_p:

@@ -1,4 +1,4 @@
-// What TensorFlow Lite does with a delegate, without TensorFlow Lite: a graph of two operators, whose structures are
+// Calls a delegate as TensorFlow Lite does, without TensorFlow Lite. The graph has two operators, whose structures are
 // where the sanitizers see every access beyond them. Arguments: the delegate, a device, a number of threads.
 #include "delegate/tflite.h"
 

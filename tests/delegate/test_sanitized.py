@@ -41,7 +41,7 @@ for device in {devices}:
 
 
 def command(*words: object) -> str:
-    """What a command that must succeed prints."""
+    """Run a command that must succeed, and return its output."""
     done = subprocess.run([str(word) for word in words], capture_output=True, text=True, timeout=280)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout.strip()

@@ -1,4 +1,4 @@
-"""What ``tools/tflite_writer.py`` writes reads back with the schema's own parser."""
+"""The schema's own parser reads back the files that ``tools/tflite_writer.py`` writes."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ from nnvk.importers import formats
 
 _PACKAGE = str(Path(nnvk.__file__).parent)
 _EVERY = 5
-"""Of so many files one is run, and one mapped."""
+"""The fuzzer runs one of so many files, and maps another one."""
 
 
 class CommandError(AssertionError):
@@ -27,7 +27,7 @@ class CommandError(AssertionError):
 
 
 def execute(data: bytes, device: Device) -> str:
-    """What a file's commands say. Raises what is a bug."""
+    """Run a file's commands and return what the last one says. A bug raises an error."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / ("model.tflite" if data[4:8] == b"TFL3" else "model.onnx")
         path.write_bytes(data)

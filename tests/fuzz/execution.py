@@ -13,7 +13,7 @@ from nnvk.types.operand import OperandType
 LOOP_NS = 50_000_000
 """How long a WHILE may take."""
 MOST_ELEMENTS = 1 << 20
-"""Of one operand: the fuzzer looks for broken rules, not for full memory."""
+"""A small model has operands of at most so many elements: the fuzzer looks for broken rules, not for full memory."""
 LARGE = range(1 << 28, 1 << 36)
 """Bytes of all operands that a device may well have room for, some times over, and the fuzzer's process has not."""
 OPEN_BYTES = 1 << 16
@@ -21,7 +21,7 @@ OPEN_BYTES = 1 << 16
 
 
 def devices_for(device: Device) -> list[Device]:
-    """What to compile for: a GPU leaves the rest to the reference device."""
+    """Return the devices to compile for: a GPU leaves the rest to the reference device."""
     if device.type is DeviceTypeCode.CPU:
         return [device]
     return [device, get_device("nnapi-reference")]

@@ -22,7 +22,7 @@ from nnvk.importers.ports import ImportedModel
 def seeds(kind: str) -> list[bytes]:
     """Small valid files of a format: each has an operator, or its quantised kind, that the others have not.
 
-    Of ``.tflite`` files the last has metadata and an archive of labels behind it.
+    The last of the ``.tflite`` files has metadata and an archive of labels behind it.
     """
     with zipfile.ZipFile(Path(__file__).with_name(f"{kind}_seeds.zip")) as archive:
         found = [archive.read(name) for name in sorted(archive.namelist())]

@@ -7,8 +7,8 @@ Inputs are damaged operations (`cases`), also on tensors without elements, seria
 graphs on extreme data (`spoilt_graphs`) and against the reference (`differences`), ``.tflite`` and ``.onnx`` files
 (`files`), also as commands read them (`commands`), and such as describe much in few bytes (`nets`). `mutations` damages
 bytes, fields of FlatBuffers and protocol buffers, and archives. Inputs that get an answer that none got before are
-kept and damaged further. What takes a lot of memory is a bug too. What is a bug is written to the corpus, which the
-tests run again; so is the input of a hang or a crash, after which a new process goes on.
+kept and damaged further. An input that takes a lot of memory is a bug too. Inputs that show a bug are written to the
+corpus, which the tests run again; so is the input of a hang or a crash, after which a new process goes on.
 """
 
 from __future__ import annotations
@@ -118,7 +118,7 @@ class Source:
 
 
 class Record:
-    """What a run has seen."""
+    """A run records here what it has seen."""
 
     def __init__(self, corpus: Path) -> None:
         self.answers: Counter[str] = Counter()

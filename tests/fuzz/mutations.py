@@ -17,7 +17,7 @@ NUMBERS_WITH_SIGN = (*NUMBERS, -127, -1000, -(2**31), -(2**63))
 FLOATS = (0.0, -0.0, -1.0, 1e-45, 1e-30, 1e30, 3e38, float("nan"), float("inf"), float("-inf"))
 _LARGEST_INSERT = 16
 _MOST_PLACES = 20_000
-"""Of fields that are found in a file."""
+"""A search through a file stops after so many tables or messages."""
 
 
 def damage(data: bytearray, choice: random.Random, others: Sequence[bytes]) -> None:
@@ -213,7 +213,7 @@ def _change(model: onnx.ModelProto, choice: random.Random) -> None:
 
 
 def _copy(message: Message) -> Message:
-    """What can be put into a message that this one is a part of, or the other way round."""
+    """Return a copy, which another message can take even if that is a part of the original, or contains it."""
     copied = type(message)()
     copied.CopyFrom(message)
     return copied

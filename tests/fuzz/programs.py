@@ -20,7 +20,7 @@ VALID_ZERO_POINTS = {
 }
 NUMBERS = (0, 1, 2, 3, -1, 4, 5, 7, -2, 100, -100, 2**31 - 1, -(2**31), 65536)
 MOST_ELEMENTS = 4096
-"""Of one operand: the fuzzer looks for broken rules, not for full memory."""
+"""A constant has no more elements than this: the fuzzer looks for broken rules, not for full memory."""
 
 
 class Bytes:

@@ -105,7 +105,7 @@ def document() -> str:
 
 
 def resolve(path: str) -> object:
-    """What a dotted name stands for; modules are imported."""
+    """Return the object that a dotted name stands for; modules are imported."""
     return pkgutil.resolve_name(path)
 
 
@@ -171,7 +171,7 @@ def test_every_public_name_is_documented(document: str) -> None:
 
 
 def test_the_samples_run(document: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """One after the other: each goes on with what those before it have made. What they promise to print they print."""
+    """Each sample goes on with what those before it have made, and prints what it promises to print."""
     samples = re.findall(r"```python\n(.*?)```", document, re.DOTALL)
     assert len(samples) == 4
     variables: dict[str, object] = {}

@@ -113,7 +113,7 @@ def test_inputs_may_be_arrays_buffers_and_numbers(device: nnvk.Device, value: ob
 
 
 def test_arrays_of_another_shape_are_refused(device: nnvk.Device) -> None:
-    """Of rank 2 or more: sizes of 1 don't count, and flat arrays are plain memory."""
+    """An array of rank 2 or more has the shape of its operand, but for sizes of 1. Flat arrays are plain memory."""
     compilation = compiled(add_model(f32(2, 3)), device)
     right, wrong = np.ones((2, 3), np.float32), np.ones((3, 2), np.float32)
     for run in (

@@ -250,7 +250,7 @@ def test_preferred_alignment_and_padding_are_powers_of_two(device: nnvk.Device) 
 
 
 def test_what_is_preferred_is_what_the_partition_prefers(cpu: nnvk.Device) -> None:
-    """Of two devices only the second one sees the output."""
+    """Only the device that runs the second operation sees the output."""
 
     class Wide(Decorated):
         def prepare_model(self, model: Model, options: PrepareOptions) -> IPreparedModel:

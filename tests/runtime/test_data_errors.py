@@ -1,6 +1,6 @@
-"""What only the data of an execution shows is OP_FAILED, on every device and in every way of computing.
+"""An error that only the data of an execution shows is OP_FAILED, on every device and in every way of computing.
 
-What an argument shows by itself is BAD_DATA when it is set.
+An error that an argument shows by itself is BAD_DATA when the argument is set.
 """
 
 from __future__ import annotations

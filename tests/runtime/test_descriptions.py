@@ -1,4 +1,4 @@
-"""What the interpreter shows of objects: short, and telling."""
+"""The interpreter shows objects in a short and telling way."""
 
 from __future__ import annotations
 

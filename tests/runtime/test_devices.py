@@ -156,7 +156,7 @@ def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Install:
 
 
 def data_errors() -> list[str]:
-    """What is said of drivers, other than that this machine has no GPU."""
+    """Return the messages about drivers, other than that this machine has no GPU."""
     return [text for text in nnvk.unavailable() if "no GPU is found" not in text]
 
 

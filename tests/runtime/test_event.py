@@ -226,7 +226,7 @@ def test_dependencies_on_a_fence_of_somebody_else(device: nnvk.Device) -> None:
 
 
 def test_more_waiting_executions_than_any_pool_has_threads(cpu: nnvk.Device) -> None:
-    """What they wait for comes from the last of them."""
+    """All executions wait for a fence that signals only after one more execution has ended."""
     readable, writable = os.pipe()
     fence = nnvk.Event.create_from_sync_fence_fd(readable)
     compilation = compiled(add_model(), cpu)

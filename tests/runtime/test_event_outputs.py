@@ -1,4 +1,4 @@
-"""What a sync fence promises: the outputs are there. And durations as long as C can say."""
+"""The outputs are there when a sync fence signals. Durations may be as long as C can say."""
 
 from __future__ import annotations
 

@@ -269,7 +269,7 @@ def test_partition_0_is_the_cpu_alone(use_devices: Use, reference: CountingCpu) 
 
 @errors
 def test_failures_of_named_devices_are_the_caller_s(reference: CountingCpu, warnings, error) -> None:
-    """Of all devices that are named, and without any other."""
+    """The error is raised, and no other named device takes over."""
     others = [nnvk.Device(reference)]
     for word in ("prepare", "bind", "execute"):
         for rest in ([], others):

@@ -85,7 +85,7 @@ def test_no_descriptor_for_a_sync_fence(descriptor: int, device: nnvk.Device) ->
 
 
 def test_a_limit_of_no_descriptors_at_all() -> None:
-    """What is open can be waited for."""
+    """A process can wait for what it has open."""
     readable, writable = os.pipe()
     event = nnvk.Event.create_from_sync_fence_fd(readable)
     with lowered(0):

@@ -170,7 +170,7 @@ def memory_of(kind: str, device: nnvk.Device, content: np.ndarray | None) -> Mem
 
 
 def content_of(memory: Memory) -> np.ndarray:
-    """What a memory holds, as float32."""
+    """Return the content of a memory as float32."""
     target = shared_memory(memory.size)
     Memory.copy(memory, target)
     return target.read().view(np.float32)

@@ -33,7 +33,7 @@ FOUR = f32(4)
 
 
 def read(memory: Memory) -> np.ndarray:
-    """What a memory holds, as float32."""
+    """Return the content of a memory as float32."""
     target = shared_memory(memory.size)
     Memory.copy(memory, target)
     return target.read().view(np.float32)

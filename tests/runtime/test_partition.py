@@ -48,7 +48,7 @@ class Only(Decorated):
 
 
 def partitions(compilation: nnvk.Compilation) -> list[tuple[str, tuple[int, ...]]]:
-    """Which device runs which operations."""
+    """Return the device and the operations of each partition."""
     return [(partition.device.name, partition.operations) for partition in compilation.partitions]
 
 
@@ -210,7 +210,7 @@ def test_unknown_dimensions_between_parts(first: nnvk.Device, second: nnvk.Devic
 
 
 def test_an_intermediate_result_that_is_an_output_too_small(first: nnvk.Device, second: nnvk.Device) -> None:
-    """What the rest would give is not known then."""
+    """The dimensions of the second output are not known then."""
     build = Builder()
     source = build.operand(f32(0))
     one = build.operation(A, [source], f32(0))
@@ -314,7 +314,7 @@ def test_three_devices(cpu: nnvk.Device, gpu: nnvk.Device) -> None:
 
 
 def test_the_decorator_s_hash_goes_with_the_operation(cpu: nnvk.Device) -> None:
-    """What it supports in a model it supports in a part, else the runtime could not rely on it."""
+    """The driver must support in a part what it supports in a model, else the runtime could not rely on it."""
     frozen = network().frozen
     driver = Refusing(cpu.driver, 3)
     support = [answer.supported for answer in driver.get_supported_operations(frozen)]

@@ -1,4 +1,4 @@
-"""Which operations of a model devices support: told in the order in which they were added."""
+"""Devices say which operations of a model they support, in the order in which these were added."""
 
 from __future__ import annotations
 

@@ -371,7 +371,7 @@ def _waited(run: nnvk.Execution) -> Callable[..., None]:
 
 
 def _added_operand(**parts: Any) -> int:
-    """What contradicts itself in a type shows when an operand of it is added."""
+    """Add an operand of a type, as only that shows whether the type contradicts itself."""
     return nnvk.Model().add_operand(OperandType(**parts))
 
 
@@ -458,7 +458,7 @@ EDGE: dict[str, Callable[[Any], object]] = {
     "Port.encode": PORT.encode,
     "Port.decode": PORT.decode,
 }
-"""What the importer's objects take arguments with."""
+"""The importer's objects take arguments through these functions."""
 
 
 @pytest.mark.parametrize("path", EDGE)

@@ -1,4 +1,4 @@
-"""What scripts/wheels.sh and scripts/test_wheel_aarch64.sh refuse, before they install or build anything."""
+"""scripts/wheels.sh and scripts/test_wheel_aarch64.sh refuse wrong arguments before they install or build anything."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the stress tests run: ``workloads.py NAME DEVICE``. A workload that returns has succeeded."""
+"""The stress tests run these workloads: ``workloads.py NAME DEVICE``. A workload that returns has succeeded."""
 
 from __future__ import annotations
 
@@ -283,7 +283,7 @@ def _usage() -> tuple[int, int]:
 
 
 def many_compilations(device: nnvk.Device) -> None:
-    """What a model took is given back with it."""
+    """A compilation that is freed gives back its memory and descriptors."""
     source, target = np.zeros(1 << 18, np.float32), np.zeros(1 << 18, np.float32)
     after_first: tuple[int, int] | None = None
     for number in range(40):

@@ -27,7 +27,7 @@ _SCALARS = {bool: OperandCode.BOOL, int: OperandCode.INT32, float: OperandCode.F
 class Builder:
     """A model under construction; operands are named by their numbers.
 
-    What it finishes is an `nnvk.Model`; drivers take the ``frozen`` of it.
+    The finished model is an `nnvk.Model`; drivers take the ``frozen`` of it.
     """
 
     def __init__(self) -> None:

@@ -133,7 +133,10 @@ def build(source: Path, target: Path, options: Sequence[str] = (), folder: Path 
 
 
 def run(program: Path, *arguments: str) -> str:
-    """What a program prints. It must end well, without an error of a sanitizer, and its server with it."""
+    """Run a program and return its output.
+
+    The program must end well, without an error of a sanitizer, and its server must end with it.
+    """
     server = write_server(program.parent)
     environment = {**os.environ, "NNVK_SERVER": str(server), "ASAN_OPTIONS": "detect_leaks=1"}
     done = subprocess.run([program, *arguments], capture_output=True, text=True, env=environment, timeout=250)

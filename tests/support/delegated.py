@@ -64,7 +64,7 @@ def invoke(interpreter: Any, inputs: Sequence[Any]) -> list[np.ndarray]:
 
 
 def taken(log: str) -> Mapping[str, int]:
-    """What the log says of the last model: operators that were taken, all of them, partitions."""
+    """Return the log's last numbers of operators that were taken, of all operators, and of partitions."""
     numbers = [int(number) for number in _SUMMARY.findall(log)[-1]]
     return dict(zip(("taken", "operators", "partitions"), numbers, strict=True))
 

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 def limited(count: int, pid: int = 0) -> Iterator[None]:
     """Leave a process, which is this one for 0, so many free descriptors."""
     folder = f"/proc/{pid or 'self'}/fd"
-    # Of this process's own, one is that of the list.
+    # One of this process's own descriptors is that of the list.
     used = {int(name) for name in os.listdir(folder) if os.path.lexists(f"{folder}/{name}")}
     limit = 0
     while count > 0 or limit in used:

@@ -12,7 +12,10 @@ from pathlib import Path
 import pytest
 
 _DROPPED = "-dac_override,-dac_read_search"
-"""What lets root read and write everything. Root's own files stay root's: the interpreter may be among them."""
+"""Root loses these capabilities, which let it read and write everything.
+
+Root's own files stay root's: the interpreter may be among them.
+"""
 
 
 def unprivileged(command: Sequence[str | Path]) -> list[str]:

@@ -1,4 +1,4 @@
-"""Which tests a change selects, on the source tree as it is."""
+"""A change selects the tests that it can affect. The source tree is used as it is."""
 
 from __future__ import annotations
 
