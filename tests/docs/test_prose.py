@@ -13,15 +13,15 @@ import pytest
 
 TREE = Path(__file__).resolve().parents[2]
 ROOT = TREE / "nnvk"
-SCRIPTS = ("benchmarks", "tools")
+FOLDERS = ("benchmarks", "tests", "tools")
 PAGES = ["README.md", "CONTRIBUTING.md", "SECURITY.md", "benchmarks/README.md", "tools/isa/README.md"]
 PAGES += sorted(page.relative_to(TREE).as_posix() for page in TREE.glob("docs/*.md"))
 SHADERS = sorted(path.relative_to(TREE).as_posix() for path in TREE.glob("shaders/**/*") if path.is_file())
 NATIVE = sorted(
     path.relative_to(TREE).as_posix()
-    for folder in ("clib", "native")
+    for folder in ("clib", "native", "tests")
     for path in (TREE / folder).rglob("*")
-    if path.suffix in (".c", ".cpp", ".h", ".hpp")
+    if path.suffix in (".c", ".cpp", ".h", ".hpp", ".comp")
 )
 _BEGINS = re.compile(r"(?:What|Of)\b")
 _FRAGMENT = re.compile(r"(?:That|Which|Whose|By|But for|(?:At|For|From|In|On|To|With) (?:what|which|whom))\b(?!.*\?$)")
@@ -119,7 +119,7 @@ def test_docstrings_begin_with_a_subject(package):
 
 SOURCES = sorted(
     path.relative_to(TREE).as_posix()
-    for path in (*ROOT.rglob("*.py"), *(path for folder in SCRIPTS for path in (TREE / folder).rglob("*.py")))
+    for path in (*ROOT.rglob("*.py"), *(path for folder in FOLDERS for path in (TREE / folder).rglob("*.py")))
 )
 
 
