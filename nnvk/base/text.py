@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from difflib import get_close_matches
 
 
 def printable(text: str, most: int = 200) -> str:
@@ -15,6 +16,13 @@ def printable(text: str, most: int = 200) -> str:
     if cut.isprintable():
         return cut
     return "".join(one if one.isprintable() else one.encode("unicode_escape").decode("ascii") for one in cut)
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """A question that names the known name that is most like a wrong one, ``; did you mean 'image'?``, or nothing."""
+    lowered = {each.lower(): each for each in known}
+    close = get_close_matches(name.lower(), list(lowered), 1)
+    return f"; did you mean {printable(lowered[close[0]])!r}?" if close else ""
 
 
 def plural(count: int, thing: str) -> str:

@@ -16,14 +16,6 @@ NAME_SHOWN = 80
 """The most characters of a name in messages, because converters join names with ``;`` to very long ones."""
 
 
-_LFS_POINTER = b"version https://git-lfs.github.com/spec/"
-
-
-def pointer_of(data: bytes) -> str:
-    """Say of a file that begins as Git LFS's pointers do that it is one; empty for other files."""
-    return "it is a pointer of Git LFS, and `git lfs pull` brings the file" if data.startswith(_LFS_POINTER) else ""
-
-
 class Unmapped(Exception):
     """Raised by the mapper of an operator that NNAPI cannot express. The importer adds the operator to the reason."""
 

@@ -1,7 +1,8 @@
-"""The table of formats and their importers."""
+"""The table of formats and their importers, and the way from a path, bytes or a folder to a model."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib import import_module
@@ -9,12 +10,17 @@ from pathlib import Path
 from typing import Any
 
 from nnvk.base.errors import bad_data
+from nnvk.importers.errors import ModelImportError
+from nnvk.importers.foreign import describe_foreign, is_onnx, is_tflite
 from nnvk.importers.ports import ImportedModel
 from nnvk.importers.shapes import Shapes
 
-_HEAD = 8
+_HEAD = 128
 """The number of bytes at the beginning of a file that identify its format."""
-_SECOND_FIELDS = (b"\x12", b"\x1a", b"\x22", b"\x3a")
+_MOST_SHOWN = 10
+"""Models of a folder that an error lists."""
+ModelSource = str | os.PathLike[str] | bytes
+"""A model as users give it: the path of a file, a folder that has one, or the bytes of a file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,51 +30,103 @@ class Format:
     suffix: str
     package: str
     """The importer. It is imported with the first file, since it may need a package that is not installed."""
+    reader: str
+    """The class of the importer that reads a file once and makes models of it."""
     begins: Callable[[bytes], bool]
     """Whether these are the first bytes of such a file."""
 
 
 FORMATS = (
-    Format(".tflite", "nnvk.importers.tflite", lambda head: head[4:8] == b"TFL3"),
-    # The IR version comes first in files of most writers; FlatBuffers begin with an offset, which is even.
-    Format(
-        ".onnx", "nnvk.importers.onnx", lambda head: head[:1] == b"\x08" and head[2:3] in (b"\x12", b"\x1a", b"\x3a")
-    ),
+    Format(".tflite", "nnvk.importers.tflite", "TfliteFile", is_tflite),
+    Format(".onnx", "nnvk.importers.onnx", "OnnxFile", is_onnx),
 )
 SUFFIXES = tuple(one.suffix for one in FORMATS)
 """The suffixes of files in a folder that are models."""
 
 
-def format_of(path: Path) -> Format:
-    """The format of a file: what its first bytes say, else its name, else the first format, which says what is wrong.
+def format_of(source: ModelSource) -> Format:
+    """The format of a file: its first bytes decide, else its name.
 
-    Raises OSError where the file can't be read.
+    Raises OSError where the file can't be read, and `ModelImportError` that says what it is where neither tells.
     """
-    with path.open("rb") as file:
-        head = file.read(_HEAD)
-    found = [one for one in FORMATS if one.begins(head)] or [
-        one for one in FORMATS if path.suffix.lower() == one.suffix
-    ]
-    return found[0] if found else FORMATS[0]
+    if isinstance(source, bytes):
+        head, suffix, name = source[:_HEAD], "", "the model"
+    else:
+        path, name = Path(source), os.fspath(source)
+        with path.open("rb") as file:
+            head = file.read(_HEAD)
+        suffix = path.suffix.lower()
+    found = [one for one in FORMATS if one.begins(head)] or [one for one in FORMATS if suffix == one.suffix]
+    if found:
+        return found[0]
+    readers = ", nor as ".join(f"a {one.suffix} file, which {one.package} reads" for one in FORMATS)
+    raise ModelImportError("not a model", name, detail=describe_foreign(head) or f"it begins neither as {readers}")
+
+
+def models_in(folder: Path) -> list[Path]:
+    """The models in a folder and below it, in the order of their names. Raises ValueError for a folder without any."""
+    inside = sorted(each for each in folder.rglob("*") if each.suffix.lower() in SUFFIXES and each.is_file())
+    if not inside:
+        hint = ""
+        if (folder / "saved_model.pb").is_file():
+            hint = "; it has a SavedModel, which tf.lite.TFLiteConverter.from_saved_model turns into a .tflite file"
+        raise ValueError(f"there are no {' or '.join(SUFFIXES)} files in {folder}{hint}")
+    return inside
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ModelFile:
+    """A file of a model that is read once, and from which models for different shapes are imported."""
+
+    format: Format
+    name: str
+    """The path of the file; "the model" for bytes."""
+    reader: Any
+    """The importer's reader: a `TfliteFile` or an `OnnxFile`."""
+
+    def load(
+        self,
+        *,
+        shapes: Shapes | None = None,
+        constants: Mapping[str, Any] | None = None,
+        round_hybrid: bool = True,
+        relaxed: bool = False,
+    ) -> ImportedModel:
+        """Import the file, with the arguments that its importer's ``load`` takes.
+
+        Raises the importer's errors, and BAD_DATA for ``constants`` where the format's importer takes none.
+        """
+        if self.format.suffix == ".onnx":
+            return self.reader.load(shapes=shapes, constants=constants, relaxed=relaxed)
+        if constants:
+            raise bad_data(f"{self.name}: inputs of {self.format.suffix} files can't be constants")
+        return self.reader.load(shapes=shapes, round_hybrid=round_hybrid, relaxed=relaxed)
+
+
+def read(source: ModelSource) -> ModelFile:
+    """Read a file of any format, the file's bytes, or the only model in a folder.
+
+    Raises OSError, the importer's error for a file that is no model, ValueError for a folder with no model or several,
+    and ModuleNotFoundError where a package is missing that reads the format.
+    """
+    if not isinstance(source, bytes) and Path(source).is_dir():
+        inside = models_in(Path(source))
+        if len(inside) > 1:
+            names = ", ".join(path.name for path in inside[:_MOST_SHOWN]) + (", ..." if inside[_MOST_SHOWN:] else "")
+            raise ValueError(f"a folder with {len(inside)} models, give one of them: {source} ({names})")
+        source = inside[0]
+    known = format_of(source)
+    name = "the model" if isinstance(source, bytes) else os.fspath(source)
+    return ModelFile(known, name, getattr(import_module(known.package), known.reader)(source))
 
 
 def load(
-    path: Path,
+    source: ModelSource,
     *,
     shapes: Shapes | None = None,
     constants: Mapping[str, Any] | None = None,
     round_hybrid: bool = True,
     relaxed: bool = False,
 ) -> ImportedModel:
-    """Import a file of any format, with what its importer's ``load`` takes of these.
-
-    Raises the importer's errors, BAD_DATA for ``constants`` where the format's importer takes none, and
-    ModuleNotFoundError where a package is missing that reads the format.
-    """
-    known = format_of(path)
-    importer = import_module(known.package)
-    if known.suffix == ".onnx":
-        return importer.load(path, shapes=shapes, constants=constants, relaxed=relaxed)
-    if constants:
-        raise bad_data(f"{path}: inputs of {known.suffix} files can't be constants")
-    return importer.load(path, shapes=shapes, round_hybrid=round_hybrid, relaxed=relaxed)
+    """Import a file once; errors are those of `read` and of `ModelFile.load`."""
+    return read(source).load(shapes=shapes, constants=constants, round_hybrid=round_hybrid, relaxed=relaxed)

@@ -12,10 +12,10 @@ import numpy as np
 from nnvk.api import Compilation, Device, Model, OperandCode, OperandType, run
 from nnvk.base.checks import sequence
 from nnvk.base.errors import bad_data
-from nnvk.base.text import printable
+from nnvk.base.text import did_you_mean, dimensions, printable
 from nnvk.importers.errors import NAME_SHOWN
 from nnvk.importers.graph_builder import Source
-from nnvk.importers.metadata import Metadata
+from nnvk.importers.metadata import Metadata, TensorMetadata
 from nnvk.runtime.inputs import Inputs, as_array, in_order
 from nnvk.types.operand import QUANTISED_CODES, Shape
 
@@ -43,6 +43,9 @@ DTYPES: dict[str, np.dtype] = {
 """NumPy types of the elements of a file's tensors, as a caller sees them."""
 
 
+_NO_METADATA = TensorMetadata()
+
+
 @dataclass(frozen=True, slots=True)
 class Port:
     """An input or output of the model.
@@ -63,6 +66,10 @@ class Port:
     """The shape in the file, with -1 for a size that it leaves open: `load` takes ``shapes``."""
     in_words: bool = False
     """Whether a number is two elements in the operand, along a last dimension more: the low word and the high one."""
+    symbols: tuple[str, ...] = ()
+    """The file's names of the sizes, empty for a size without one; no names at all where the format has none."""
+    metadata: TensorMetadata = _NO_METADATA
+    """The statements of the file's metadata about the tensor; empty where it has none."""
 
     def __str__(self) -> str:
         return f"'{printable(self.name, NAME_SHOWN)}'"
@@ -73,6 +80,25 @@ class Port:
         return DTYPES[self.file_type]
 
     @property
+    def is_open(self) -> bool:
+        """Whether the file leaves a size open."""
+        return -1 in self.signature
+
+    @property
+    def pattern(self) -> str:
+        """The shape in the file, with the names of open sizes: ``batchx3x224x224``, and ``?`` without a name."""
+        if not self.is_open:
+            return dimensions(self.shape)
+        symbols = self.symbols or ("",) * len(self.signature)
+        rows = zip(self.signature, symbols, strict=True)
+        return "x".join(str(size) if size != -1 else printable(symbol, NAME_SHOWN) or "?" for size, symbol in rows)
+
+    @property
+    def open_sizes(self) -> str:
+        """The sizes that the file leaves open and the sizes taken: ``batchxseq, taken as 1x128``; empty without any."""
+        return f"{self.pattern}, taken as {dimensions(self.shape)}" if self.is_open else ""
+
+    @property
     def is_quantised(self) -> bool:
         """Whether elements are levels of ``scale`` from ``zero_point``."""
         return self.type.code in QUANTISED_CODES
@@ -81,6 +107,15 @@ class Port:
     def scale(self) -> float:
         """Real units per level; 0.0 where the tensor is not quantised."""
         return self.type.scale if self.is_quantised else 0.0
+
+    @property
+    def real_number(self) -> str:
+        """The real number that ``q`` represents, such as ``0.0039 * (q + 128)``; empty if it is not quantised."""
+        if not self.is_quantised:
+            return ""
+        sign = "-" if self.zero_point > 0 else "+"
+        level = f"(q {sign} {abs(self.zero_point)})" if self.zero_point else "q"
+        return f"{self.scale:.6g} * {level}"
 
     @property
     def zero_point(self) -> int:
@@ -217,8 +252,10 @@ class Signature:
         """Its inputs by their names in the signature."""
         self.outputs: dict[str, Port] = {name: imported.outputs[place] for name, place in outputs.items()}
         """Its outputs by their names in the signature."""
-        self._order = sorted(inputs, key=inputs.__getitem__)
-        self._places = dict(outputs)
+        self.input_order = sorted(inputs, key=inputs.__getitem__)
+        """The names of the inputs, in the order of the subgraph's."""
+        self.output_places = dict(outputs)
+        """The positions of the outputs among the subgraph's."""
         self._compilation: Compilation | None = None
         self._state: Sequence[np.ndarray] | None = None
         self._lock = Lock()
@@ -245,9 +282,9 @@ class Signature:
             self.compile()
         with self._lock:
             assert self._compilation is not None
-            encoded = self.imported.encode([arrays[name] for name in self._order], self._state)
+            encoded = self.imported.encode([arrays[name] for name in self.input_order], self._state)
             outputs, self._state = self.imported.decode(run(self._compilation, encoded))
-        return {name: outputs[place] for name, place in self._places.items()}
+        return {name: outputs[place] for name, place in self.output_places.items()}
 
     def reset(self) -> None:
         """Begin anew, with the first states."""
@@ -267,9 +304,11 @@ class Signatures(Mapping[str, Signature]):
         self._made: dict[str, Signature] = {}
 
     def __getitem__(self, key: str) -> Signature:
-        """A signature; KeyError where there is none of this name."""
+        """A signature; KeyError that names those there are where there is none of this name."""
         if key not in self._keys:
-            raise KeyError(key)
+            known = ", ".join(repr(printable(each, NAME_SHOWN)) for each in self._keys)
+            hint = did_you_mean(str(key), self._keys)
+            raise KeyError(f"no signature {printable(str(key), NAME_SHOWN)!r}, there are [{known}]{hint}")
         if key not in self._made:
             self._made[key] = self._make(key)
         return self._made[key]

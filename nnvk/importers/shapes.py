@@ -8,12 +8,12 @@ from typing import Protocol
 
 from nnvk.base.checks import sequence, whole
 from nnvk.base.errors import bad_data
-from nnvk.base.text import printable
+from nnvk.base.text import did_you_mean, printable
 from nnvk.importers.errors import NAME_SHOWN
 from nnvk.types.operand import Shape
 
-Shapes = Mapping[str, Sequence[int | None]]
-"""Shapes of inputs by name. A size of None or -1 is the file's."""
+Shapes = Mapping[str, Sequence[int | None] | int]
+"""Shapes of inputs by name, in which None or -1 stands for the file's size, and open sizes by the file's names."""
 _LARGEST_ELEMENT = 8
 _MAX_BYTES = 2**32 - 1
 """The largest tensor that NNAPI can describe."""
@@ -34,35 +34,77 @@ class Input(Protocol):
     def signature(self) -> Shape:
         """Its shape, with -1 for sizes that the file leaves open."""
 
+    @property
+    def symbols(self) -> Sequence[str]:
+        """The names of its sizes, empty for sizes without one; no names at all where the format has none."""
+
 
 def wanted_shapes(inputs: Sequence[Input], shapes: Shapes) -> list[Shape]:
     """The shapes of all inputs where a caller wants some to be others.
 
-    BAD_DATA: a name is none of an input's, or that of several; a rank is not the file's; a size is below 1 or far too
-    large. TypeError: an object is of a wrong kind.
+    A size that has a name in the file is the same in all inputs whose shape the caller does not give. BAD_DATA: a name
+    is none of an input's and of a size's, or that of several inputs; a rank is not the file's; a size is below 1 or far
+    too large; one name has two sizes. TypeError: an object is of a wrong kind.
     """
     if not isinstance(shapes, Mapping):
         raise TypeError(f"the shapes must be by name, {{'input': (4, 224, 224, 3)}}, got {type(shapes).__name__}")
     names = [one.name for one in inputs]
-    for name in shapes:
-        if names.count(name) != 1:
-            known = ", ".join(repr(printable(known, NAME_SHOWN)) for known in names)
-            how_many = "inputs" if name in names else "no input"
-            raise bad_data(
-                f"{how_many} of the model is called {printable(str(name), NAME_SHOWN)!r}, there are [{known}]"
-            )
-    return [_wanted(one, shapes[one.name]) if one.name in shapes else one.shape for one in inputs]
+    symbols = {symbol for one in inputs for symbol in one.symbols if symbol}
+    sizes: dict[str, int] = {}
+    for name, given in shapes.items():
+        if name in names and names.count(name) == 1:
+            continue
+        if name not in symbols or name in names:
+            raise bad_data(_unknown(str(name), names, symbols))
+        sizes[name] = whole(f"the size {printable(name, NAME_SHOWN)!r}", _single(name, given), 1)
+    wanted = {one.name: _wanted(one, shapes[one.name]) for one in inputs if one.name in shapes}
+    for one in inputs:
+        for symbol, size in zip(one.symbols, wanted.get(one.name, ()), strict=False):
+            if symbol in shapes and sizes.get(symbol, size) != size:
+                raise bad_data(f"{printable(symbol, NAME_SHOWN)!r} can't be {sizes[symbol]} and {size}")
+            if symbol:
+                sizes[symbol] = size
+    return [wanted[one.name] if one.name in wanted else _checked(one, _named(one, sizes)) for one in inputs]
 
 
-def _wanted(one: Input, given: Sequence[int | None]) -> Shape:
+def _unknown(name: str, names: Sequence[str], symbols: set[str]) -> str:
+    known = ", ".join(repr(printable(known, NAME_SHOWN)) for known in names)
+    sizes = ", ".join(repr(printable(symbol, NAME_SHOWN)) for symbol in sorted(symbols))
+    how_many = "inputs" if name in names else "no input"
+    and_sizes = f", and the sizes [{sizes}]" if sizes else ""
+    hint = "" if name in names else did_you_mean(name, [*names, *symbols])
+    return f"{how_many} of the model is called {printable(name, NAME_SHOWN)!r}, there are [{known}]{and_sizes}{hint}"
+
+
+def _single(name: str, given: Sequence[int | None] | int) -> int | None:
+    """One size, also in a list."""
+    if isinstance(given, Sequence) and len(given) == 1:
+        return given[0]
+    if isinstance(given, Sequence):
+        raise bad_data(f"{printable(name, NAME_SHOWN)!r} is one size of the model, got {list(given)}")
+    return given
+
+
+def _named(one: Input, sizes: Mapping[str, int]) -> Shape:
+    """The shape of an input that the caller does not give, with the sizes that have a name."""
+    if not one.symbols:
+        return one.shape
+    return tuple(sizes.get(symbol, size) for symbol, size in zip(one.symbols, one.shape, strict=True))
+
+
+def _wanted(one: Input, given: Sequence[int | None] | int) -> Shape:
     what = f"the shape of '{printable(one.name, NAME_SHOWN)}'"
-    sizes = list(sequence(what, given))
+    sizes = [given] if isinstance(given, int) and len(one.shape) == 1 else list(sequence(what, given))
     if len(sizes) != len(one.shape):
         raise bad_data(f"{what} must have {len(one.shape)} sizes, as in {list(one.signature)}, got {len(sizes)}")
     shape = tuple(
         known if size is None or size == -1 else whole(f"a size in {what}", size, 1)
         for size, known in zip(sizes, one.shape, strict=True)
     )
-    if math.prod(shape) * _LARGEST_ELEMENT > _MAX_BYTES:
-        raise bad_data(f"{what}, {list(shape)}, is far too large")
+    return _checked(one, shape)
+
+
+def _checked(one: Input, shape: Shape) -> Shape:
+    if math.prod(shape) * _LARGEST_ELEMENT > _MAX_BYTES and shape != one.shape:
+        raise bad_data(f"the shape of '{printable(one.name, NAME_SHOWN)}', {list(shape)}, is far too large")
     return shape

@@ -8,14 +8,17 @@ import pytest
 import tflite_net
 from tflite_net import Net, T
 
-from nnvk import NnapiError
+from nnvk import Compilation, NnapiError, get_device, run
 from nnvk.importers import formats
+from nnvk.importers import tflite as tflite_importer
 from nnvk.importers.tflite import TfliteImportError
 
 pytest.importorskip("onnx")
 
 import numpy as np
 from onnx_net import model, op
+
+from nnvk.importers import onnx as onnx_importer
 
 
 def tflite() -> bytes:
@@ -38,7 +41,7 @@ def test_content_tells_the_format(tmp_path: Path, name: str) -> None:
 
 
 def test_the_name_tells_it_where_the_content_does_not(tmp_path: Path) -> None:
-    for name, said in (("model.onnx", "not an .onnx file"), ("model.x", "not a .tflite file")):
+    for name, said in (("model.onnx", "not an .onnx file"), ("model.x", "not a model: .* neither as")):
         (tmp_path / name).write_bytes(b"neither")
         with pytest.raises(NnapiError, match=said):
             formats.load(tmp_path / name)
@@ -67,3 +70,69 @@ def test_activations_of_hybrid_operators_are_rounded_by_default(tmp_path: Path) 
     path.write_bytes(tflite_net.write(net))
     rounded, plain = (len(formats.load(path, **options).sources) for options in ({}, {"round_hybrid": False}))
     assert rounded > plain == 1
+
+
+# --- files of other kinds ---------------------------------------------------------------------------------------------
+
+SAFETENSORS = (24).to_bytes(8, "little") + b'{"weight":{"dtype":"F32"'
+ZIPPED = b"PK\x03\x04" + bytes(26)
+FOREIGN = {
+    "model.pt": (ZIPPED + b"archive/data.pkl", "a file of PyTorch, .*torch.onnx.export"),
+    "old.pth": (b"\x80\x02\x8a\nl\xfc\x9cF\xf9 j\xa8P\x19.", "a checkpoint of PyTorch: torch.onnx.export"),
+    "model.gguf": (b"GGUF\3\0\0\0", "a .gguf file of llama.cpp, which has weights and no graph"),
+    "model.safetensors": (SAFETENSORS, "a .safetensors file, which has weights and no graph"),
+    "photo.png": (b"\x89PNG\r\n\x1a\n", "an image, which is an input of a model"),
+    "photo.jpg": (b"\xff\xd8\xff\xe0", "an image"),
+    "photo.webp": (b"RIFF\x10\0\0\0WEBP", "an image"),
+    "photo.bmp": (b"BM" + bytes(20), "an image"),
+    "sound.wav": (b"RIFF\x10\0\0\0WAVE", "a recording"),
+    "array.npy": (b"\x93NUMPY\1\0", "an array of NumPy"),
+    "model.h5": (b"\x89HDF\r\n\x1a\n", "a model of Keras, which tf.lite.TFLiteConverter.from_keras_model turns"),
+    "model.ort": (b"\x18\0\0\0ORTM", "a model in ONNX Runtime's own format"),
+    "model.zip": (ZIPPED + b"readme.txt", "an archive, as .zip"),
+    "pointer": (
+        b"version https://git-lfs.github.com/spec/v1\noid sha256:1",
+        "a pointer of Git LFS, and `git lfs pull`",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", FOREIGN)
+def test_files_of_other_kinds_say_what_they_are(tmp_path: Path, name: str) -> None:
+    content, said = FOREIGN[name]
+    for suffix in ("", ".tflite", ".onnx"):
+        path = tmp_path / f"{name}{suffix}"
+        path.write_bytes(content)
+        with pytest.raises(NnapiError, match=rf"not an?.*: {path} \(it is {said}"):
+            formats.load(path)
+    with pytest.raises(NnapiError, match=rf"it is {said}"):
+        formats.load(content)
+
+
+def test_importers_name_each_other(tmp_path: Path) -> None:
+    with pytest.raises(NnapiError, match=r"it is an .onnx file, which nnvk.load and nnvk.importers.onnx read"):
+        tflite_importer.load(own())
+    with pytest.raises(NnapiError, match=r"it is a .tflite file, which nnvk.load and nnvk.importers.tflite read"):
+        onnx_importer.load(tflite())
+
+
+# --- files that are imported several times ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("rows", ["n", 5])
+def test_a_file_is_imported_as_often_as_one_likes(tmp_path: Path, rows: str | int) -> None:
+    """One with open sizes is read once; another one is read again."""
+    weights = np.random.default_rng(0).random((64, 64), np.float32)
+    net = model([op("MatMul", "x w", "y")], {"x": (np.float32, [rows, 64])}, ["y"], {"w": weights})
+    path = tmp_path / "net.onnx"
+    path.write_bytes(net.SerializeToString())
+    file = formats.read(path)
+    if rows == "n":
+        path.unlink()
+    for count in (2, 3, 2):
+        imported = file.load(shapes={"x": (count, 64)})
+        x = np.random.default_rng(count).random((count, 64), np.float32)
+        compilation = Compilation(imported.model, [get_device("nnapi-reference")])
+        compilation.finish()
+        ((y,), _) = imported.decode(run(compilation, imported.encode([x])))
+        np.testing.assert_allclose(y, x @ weights, rtol=1e-5)

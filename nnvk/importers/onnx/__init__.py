@@ -16,13 +16,14 @@ from nnvk.importers.graph_builder import Source
 from nnvk.importers.metadata import Metadata
 from nnvk.importers.onnx import backend
 from nnvk.importers.onnx.errors import OnnxImportError
-from nnvk.importers.onnx.importer import load
+from nnvk.importers.onnx.importer import OnnxFile, load
 from nnvk.importers.onnx.registry import supported_operators
 from nnvk.importers.ports import ImportedModel, Port
 
 __all__ = [
     "ImportedModel",
     "Metadata",
+    "OnnxFile",
     "OnnxImportError",
     "Port",
     "Problem",

@@ -177,9 +177,10 @@ class Builder:
         owner, tensor = found
         if tensor is None:
             proto = owner.initializers.pop(name)
-            tensor = owner.tensors[name] = constant(self.shared.arrays.read(proto))
-            if owner is self.shared.scope:
-                proto.ClearField("raw_data")  # nobody reads it again
+            arrays = self.shared.arrays
+            # Scopes inside the model's are entered as often as a loop is unrolled.
+            array = arrays.take(proto) if owner is self.shared.scope else arrays.read(proto)
+            tensor = owner.tensors[name] = constant(array)
         return tensor
 
     def edge(self, tensor: Tensor) -> Value:

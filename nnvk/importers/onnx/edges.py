@@ -72,15 +72,8 @@ def edges_of(graph: GraphProto) -> list[Edge]:
 
 def resized(edges: Sequence[Edge], shapes: Shapes) -> list[Edge]:
     """Inputs in other shapes; an open size that has a name is that size wherever the name is."""
-    wanted = wanted_shapes(edges, shapes)
-    sizes: dict[str, int] = {}
-    for edge, shape in zip(edges, wanted, strict=True):
-        if edge.name in shapes:
-            sizes.update({name: size for name, size in zip(edge.symbols, shape, strict=True) if name})
     bound = []
-    for edge, shape in zip(edges, wanted, strict=True):
-        if edge.name not in shapes:
-            shape = tuple(sizes.get(name, size) for name, size in zip(edge.symbols, shape, strict=True))
+    for edge, shape in zip(edges, wanted_shapes(edges, shapes), strict=True):
         if max(shape, default=0) > _LARGEST_SIZE or math.prod(size or 1 for size in shape) > _MOST_ELEMENTS:
             raise Malformed(f"input '{printable(edge.name, NAME_SHOWN)}' can't be of shape {list(shape)}")
         bound.append(replace(edge, shape=shape))

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +27,7 @@ from nnvk.importers.onnx.errors import OnnxImportError
 from nnvk.importers.onnx.functions import Functions
 from nnvk.importers.onnx.inference import inferred
 from nnvk.importers.onnx.node import Node, domain_of
-from nnvk.importers.onnx.reader import Arrays, file_beside, parse, read_file, versions
+from nnvk.importers.onnx.reader import Arrays, Elements, file_beside, parse, read_file, versions
 from nnvk.importers.onnx.tensors import F16, Tensor, carrier, constant
 from nnvk.importers.ports import ImportedModel, Port
 from nnvk.importers.recovery import Recovery
@@ -59,19 +59,55 @@ def load(
     where the path can't be read, BAD_DATA for ``shapes`` and ``constants`` that the inputs can't have, and
     OUT_OF_MEMORY.
     """
-    folder = None if isinstance(source, bytes) else Path(source).parent
-    name = "the model" if isinstance(source, bytes) else os.fspath(source)
-    try:
+    return OnnxFile(source).load(shapes=shapes, constants=constants, relaxed=relaxed)
+
+
+class OnnxFile:
+    """An ``.onnx`` file. `load` makes models of it, each for other shapes.
+
+    A file that leaves sizes of inputs open is read and parsed once, and its models share the elements of its tensors.
+    Another file is read again by the second import, so that its tensors take no memory meanwhile. Raises what the
+    function `load` raises of a file that can't be read.
+    """
+
+    def __init__(self, source: str | os.PathLike[str] | bytes) -> None:
+        self._source = source
+        self._folder = None if isinstance(source, bytes) else Path(source).parent
+        self._name = "the model" if isinstance(source, bytes) else os.fspath(source)
+        self._nbytes = 0
+        with self._guarded():
+            self._model: ModelProto | None = self._parsed()
+            self._elements = Elements() if any(-1 in edge.signature for edge in edges_of(self._model.graph)) else None
+
+    def load(
+        self, *, shapes: Shapes | None = None, constants: Mapping[str, Any] | None = None, relaxed: bool = False
+    ) -> ImportedModel:
+        """A model of the file; arguments and errors are those of the function `load`."""
+        with self._guarded():
+            model = self._parsed() if self._model is None else self._model
+            self._model = None if self._elements is None else model
+            budget = Budget(self._nbytes)
+            arrays = Arrays(self._folder, budget, self._elements)
+            shared = Shared(model, versions(model), Functions(model), arrays, budget, relaxed)
+            return _Import(shared, self._name).run(shapes or {}, constants or {})
+
+    def _parsed(self) -> ModelProto:
+        source = self._source
         data = source if isinstance(source, bytes) else read_file(Path(source))
         model = parse(data)
-        budget = Budget(len(data) + bytes_beside(model, folder))
-        del data  # the model has a copy of all of it
-        shared = Shared(model, versions(model), Functions(model), Arrays(folder, budget), budget, relaxed)
-        return _Import(shared, name).run(shapes or {}, constants or {})
-    except errors.Malformed as error:
-        raise OnnxImportError(error.what, name, detail=str(error)) from error
-    except MemoryError as error:
-        raise NnapiError(ResultCode.OUT_OF_MEMORY, f"{name}: there is too little memory to import it") from error
+        self._nbytes = len(data) + bytes_beside(model, self._folder)
+        return model
+
+    @contextmanager
+    def _guarded(self) -> Iterator[None]:
+        """Name the file in errors."""
+        try:
+            yield
+        except errors.Malformed as error:
+            raise OnnxImportError(error.what, self._name, detail=str(error)) from error
+        except MemoryError as error:
+            text = f"{self._name}: there is too little memory to import it"
+            raise NnapiError(ResultCode.OUT_OF_MEMORY, text) from error
 
 
 def bytes_beside(model: ModelProto, folder: Path | None) -> int:
@@ -227,7 +263,10 @@ class _Import(Recovery[Node, str]):
         )
         return ImportedModel(
             model,
-            tuple(_port(edge.name, value, edge.dtype, edge.shape, edge.signature) for edge, value in self._inputs),
+            tuple(
+                _port(edge.name, value, edge.dtype, edge.shape, edge.signature, edge.symbols)
+                for edge, value in self._inputs
+            ),
             tuple(
                 _result_port(port.name, value, tensor)
                 for port, value, tensor in zip(self._proto.output, values, outputs, strict=True)
@@ -318,6 +357,8 @@ def _result_port(name: str, value: Value, tensor: Tensor) -> Port:
     return Port(name, type_, tensor.dtype.name.upper(), shape, in_words=True)
 
 
-def _port(name: str, value: Value, dtype: np.dtype, shape: Shape, signature: Shape = ()) -> Port:
+def _port(
+    name: str, value: Value, dtype: np.dtype, shape: Shape, signature: Shape = (), symbols: tuple[str, ...] = ()
+) -> Port:
     type_ = value.type if -1 in shape else value.type.with_dimensions(edge_shape(at_least_1d(shape)))
-    return Port(name, type_, dtype.name.upper(), shape, signature)
+    return Port(name, type_, dtype.name.upper(), shape, signature, symbols=symbols)

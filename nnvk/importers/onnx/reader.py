@@ -14,7 +14,8 @@ from onnx.defs import onnx_opset_version
 
 from nnvk.base.text import printable
 from nnvk.importers.budget import Budget
-from nnvk.importers.errors import NAME_SHOWN, Unmapped, pointer_of
+from nnvk.importers.errors import NAME_SHOWN, Unmapped
+from nnvk.importers.foreign import describe_foreign, is_onnx
 from nnvk.importers.onnx.errors import Malformed, NoModel
 from nnvk.importers.onnx.node import domain_of
 
@@ -40,9 +41,9 @@ def read_file(path: Path) -> bytes:
 
 def parse(data: bytes) -> ModelProto:
     """The model in a file's bytes."""
-    pointer = pointer_of(data)
-    if pointer:
-        raise NoModel(pointer)
+    foreign = describe_foreign(data, is_onnx)
+    if foreign:
+        raise NoModel(foreign)
     model = ModelProto()
     try:
         model.ParseFromString(data)
@@ -107,12 +108,44 @@ def file_beside(folder: Path, location: str, what: str) -> Path:
     return path
 
 
-class Arrays:
-    """Reads the elements of tensors, those in files beside the model too."""
+class Elements:
+    """The elements of the tensors of a file that several imports share."""
 
-    def __init__(self, folder: Path | None, budget: Budget) -> None:
+    def __init__(self) -> None:
+        self._known: dict[int, tuple[TensorProto, np.ndarray]] = {}
+
+    def get(self, tensor: TensorProto) -> np.ndarray | None:
+        """The elements that an earlier import has read; None without them."""
+        known = self._known.get(id(tensor))
+        return None if known is None else known[1]
+
+    def put(self, tensor: TensorProto, array: np.ndarray) -> None:
+        """Keep elements. The tensor is kept as well, so that its `id` stays its own."""
+        self._known[id(tensor)] = tensor, array
+
+
+class Arrays:
+    """Reads the elements of tensors, those in files beside the model too.
+
+    ``shared`` keeps the elements for more imports of the same file; without it a file is imported once.
+    """
+
+    def __init__(self, folder: Path | None, budget: Budget, shared: Elements | None = None) -> None:
         self._folder = folder
         self._budget = budget
+        self._shared = shared
+
+    def take(self, tensor: TensorProto) -> np.ndarray:
+        """The elements of a tensor whose bytes are freed, because nothing reads them again. Errors as `read`."""
+        array = None if self._shared is None else self._shared.get(tensor)
+        if array is not None:
+            self._budget.charge(array.nbytes)
+            return array
+        array = self.read(tensor)
+        if self._shared is not None:
+            self._shared.put(tensor, array)
+        tensor.ClearField("raw_data")
+        return array
 
     def read(self, tensor: TensorProto) -> np.ndarray:
         """The elements. `Unmapped` says what is wrong with them."""

@@ -12,7 +12,7 @@ from nnvk.importers.graph_builder import Source
 from nnvk.importers.metadata import Metadata, TensorMetadata
 from nnvk.importers.ports import ImportedModel, Port, Signature, State
 from nnvk.importers.tflite.errors import TfliteImportError
-from nnvk.importers.tflite.importer import load
+from nnvk.importers.tflite.importer import TfliteFile, load
 from nnvk.importers.tflite.registry import supported_operators
 
 __all__ = [
@@ -24,6 +24,7 @@ __all__ = [
     "Source",
     "State",
     "TensorMetadata",
+    "TfliteFile",
     "TfliteImportError",
     "load",
     "supported_operators",

@@ -73,16 +73,36 @@ def load(
     make more of a small file than its size warrants (`nnvk.importers.budget`): it then lists them all. Raises
     OSError where the path can't be read, BAD_DATA for ``shapes`` that the inputs can't have, and OUT_OF_MEMORY.
     """
-    if isinstance(source, bytes):
-        data, name = source, "the model"
-    else:
-        data, name = _read(Path(source)), os.fspath(source)
-    try:
-        return Import(File(data), name, Budget(len(data)), shapes or {}, round_hybrid, relaxed).run()
-    except Malformed as error:
-        raise TfliteImportError(error.what, name, detail=str(error)) from error
-    except MemoryError as error:
-        raise NnapiError(ResultCode.OUT_OF_MEMORY, f"{name}: there is too little memory to import it") from error
+    return TfliteFile(source).load(shapes=shapes, round_hybrid=round_hybrid, relaxed=relaxed)
+
+
+class TfliteFile:
+    """A ``.tflite`` file whose tables are read once. `load` makes models of it, each for other shapes.
+
+    Raises what the function `load` raises of a file that can't be read.
+    """
+
+    def __init__(self, source: str | os.PathLike[str] | bytes) -> None:
+        self._name = "the model" if isinstance(source, bytes) else os.fspath(source)
+        with self._guarded():
+            self._file = File(source if isinstance(source, bytes) else _read(Path(source)))
+
+    def load(self, *, shapes: Shapes | None = None, round_hybrid: bool = True, relaxed: bool = False) -> ImportedModel:
+        """A model of the file; arguments and errors are those of the function `load`."""
+        with self._guarded():
+            budget = Budget(len(self._file.data))
+            return Import(self._file, self._name, budget, shapes or {}, round_hybrid, relaxed).run()
+
+    @contextmanager
+    def _guarded(self) -> Iterator[None]:
+        """Name the file in errors."""
+        try:
+            yield
+        except Malformed as error:
+            raise TfliteImportError(error.what, self._name, detail=str(error)) from error
+        except MemoryError as error:
+            text = f"{self._name}: there is too little memory to import it"
+            raise NnapiError(ResultCode.OUT_OF_MEMORY, text) from error
 
 
 def _read(path: Path) -> bytes:

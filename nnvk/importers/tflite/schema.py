@@ -23,7 +23,8 @@ import tflite
 from flatbuffers.number_types import Int32Flags
 
 from nnvk.base.text import printable
-from nnvk.importers.errors import NAME_SHOWN, Unmapped, pointer_of
+from nnvk.importers.errors import NAME_SHOWN, Unmapped
+from nnvk.importers.foreign import describe_foreign
 from nnvk.importers.tflite.errors import Malformed, NoModel
 from nnvk.importers.tflite.sparse import Level, Sparsity
 from nnvk.types.operand import Shape
@@ -34,7 +35,7 @@ _BUILTIN_CODE = 10
 """Where a table of OperatorCode has the place of its field builtin_code."""
 HEAD = 8
 """Bytes up to the end of the identifier."""
-HEAD_OF_OTHERS = 64
+HEAD_OF_OTHERS = 120
 """Bytes more that say what a file is which is no model."""
 SCHEMA_VERSION = 3
 MAX_RANK = 8
@@ -112,6 +113,11 @@ class Tensor:
     is_variable: bool
     sparsity: Sparsity | None
     """How a constant that is not dense is stored."""
+
+    @property
+    def symbols(self) -> tuple[str, ...]:
+        """The names of sizes, which ``.tflite`` files do not have."""
+        return ()
 
     @property
     def elements(self) -> int:
@@ -204,7 +210,9 @@ class File:
 
     def __init__(self, data: bytes) -> None:
         if not is_model(data):
-            raise NoModel(pointer_of(data) or f"bytes 4 to 8 must be {FILE_IDENTIFIER!r}, got {bytes(data[4:8])!r}")
+            raise NoModel(
+                describe_foreign(data) or f"bytes 4 to 8 must be {FILE_IDENTIFIER!r}, got {bytes(data[4:8])!r}"
+            )
         self.data = data
         self._budget = 2 * len(data) + 4096
         self._subgraphs: dict[int, Subgraph] = {}
