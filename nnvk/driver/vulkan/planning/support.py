@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from copy import copy
+from functools import cache
 
 import numpy as np
 
@@ -16,6 +17,7 @@ from nnvk.driver.vulkan.planning.passes.context import Context
 from nnvk.driver.vulkan.planning.passes.layouts import legalise_layouts
 from nnvk.driver.vulkan.planning.passes.quantisation import legalise_quantisation
 from nnvk.driver.vulkan.shaders.commands import padded
+from nnvk.driver.vulkan.shaders.declaration import Shader
 from nnvk.driver.vulkan.shaders.library import ShaderLibrary
 from nnvk.driver.vulkan.shaders.profile import AvoidedShader, DeviceProfile
 from nnvk.ops import registry
@@ -100,10 +102,15 @@ def _refuse_features(kernel: Kernel, profile: DeviceProfile, library: ShaderLibr
     return None
 
 
+@cache
+def _variant_names(shaders: tuple[Shader, ...]) -> frozenset[str]:
+    """The names of all variants of some shaders, which are asked for with each operation of a model."""
+    return frozenset(variant.name for shader in shaders for variant in shader.variants)
+
+
 def _refuse_avoided(call: Call, kernel: Kernel, profile: DeviceProfile, library: ShaderLibrary) -> str | None:
     """Why a call can't do without the variants to avoid: which one it is depends on the call, so it is lowered."""
-    names = {variant.name for shader in kernel.shaders for variant in shader.variants}
-    if names.isdisjoint(profile.avoided):
+    if profile.avoided.isdisjoint(_variant_names(kernel.shaders)):
         return None
     trial = call.with_tensors(lambda tensor: copy(tensor) if tensor in call.outputs else tensor)
     largest = None if isinstance(call.code, InternalCode) else registry.lookup(call.code).largest
