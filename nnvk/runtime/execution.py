@@ -317,11 +317,7 @@ class Execution:
             self._state = _State.COMPUTATION
 
     def _complete(self, result: ExecutionResult) -> None:
-        broken = [
-            f"output {index} is {list(result.output_shapes[index].dimensions)}, not {list(promised)}"
-            for index, promised in self._promised.items()
-            if promised and not compatible(promised, result.output_shapes[index].dimensions)
-        ]
+        broken = self._broken_promises(result) if self._promised else ()
         self._end(result, result.code is ResultCode.NO_ERROR and not broken)
         if result.code is not ResultCode.NO_ERROR:
             small = [
@@ -332,6 +328,14 @@ class Execution:
             raise NnapiError(result.code, f"a buffer is too small: {', '.join(small)}")
         if broken:
             raise op_failed(f"the outputs don't have the dimensions that were given: {', '.join(broken)}")
+
+    def _broken_promises(self, result: ExecutionResult) -> list[str]:
+        """The outputs whose dimensions are not those that were given for them."""
+        return [
+            f"output {index} is {list(result.output_shapes[index].dimensions)}, not {list(promised)}"
+            for index, promised in self._promised.items()
+            if promised and not compatible(promised, result.output_shapes[index].dimensions)
+        ]
 
     def _failed(self, error: BaseException, turn: object) -> BaseException:
         """The end of a computation by an error, if it was its turn; what to raise."""
@@ -367,14 +371,19 @@ class Execution:
             inputs = [argument for argument in self._inputs if argument is not None]
             outputs = [argument for argument in self._outputs if argument is not None]
             self._bound = BoundPlan(self._plan, Request(inputs, outputs))
+        if self._device_memory:
+            self._begin_writes(fenced=fenced)
+        self._writing = True
+        return self._bound
+
+    def _begin_writes(self, *, fenced: bool) -> None:
+        """Check that device memory can be read, and mark the memory that is about to be written."""
         for (what, index), memory in self._device_memory.items():
             if what == "input" and not (memory.is_expected if fenced else memory.is_initialized):
                 raise op_failed(f"input {index} is device memory that is not initialised")
         for (what, _), memory in self._device_memory.items():
             if what == "output":
                 memory.begin_write()
-        self._writing = True
-        return self._bound
 
     def _execute_options(self) -> ExecuteOptions:
         if not self._timeout_ns:
