@@ -8,6 +8,7 @@ import numpy as np
 from numpy.random import Generator, default_rng  # NumPy imports it late, and Cython loses a Ctrl-C that comes meanwhile
 
 from nnvk.importers.ports import ImportedModel
+from nnvk.inputs.whole_numbers import limits_of_inputs
 from nnvk.types.model import Model
 from nnvk.types.operand import OperandType
 
@@ -15,8 +16,9 @@ from nnvk.types.operand import OperandType
 def random_inputs(model: Model, seed: int = 0) -> list[np.ndarray]:
     """Something for every input of a model, the same for the same seed.
 
-    Floats are from -1 to 1, of quantised numbers any may come, of flags both; what may be an index is 0. Raises
-    ValueError for an input whose dimensions are open, and MemoryError where the machine has too little for it all.
+    Floats are from -1 to 1, of quantised numbers any may come, of flags both. Indices are below the size of their
+    table, and other whole numbers are 0, or 0 and 1 in masks (`limits_of_inputs`). Raises ValueError for an input whose
+    dimensions are open, and MemoryError where the machine has too little for it all.
     """
     types = model.input_types()
     needed = sum(type_.size for type_ in (*types, *model.output_types()))
@@ -24,7 +26,8 @@ def random_inputs(model: Model, seed: int = 0) -> list[np.ndarray]:
     if needed > memory:
         raise MemoryError(f"inputs and outputs take {needed} bytes, the machine has {memory}")
     generator = default_rng(seed)
-    return [random_array(type_, generator) for type_ in types]
+    limits = limits_of_inputs(model)
+    return [random_array(type_, generator, limit) for type_, limit in zip(types, limits, strict=True)]
 
 
 def random_ports(imported: ImportedModel, seed: int = 0) -> list[np.ndarray]:
@@ -33,8 +36,8 @@ def random_ports(imported: ImportedModel, seed: int = 0) -> list[np.ndarray]:
     return [port.decode(array) for port, array in zip(imported.inputs, arrays, strict=False)]
 
 
-def random_array(type: OperandType, generator: Generator) -> np.ndarray:
-    """Random numbers of a type that has all its dimensions; else ValueError."""
+def random_array(type: OperandType, generator: Generator, limit: int = 1) -> np.ndarray:
+    """Random numbers of a type that has all its dimensions, else ValueError; ``limit`` is above all whole numbers."""
     if not type.is_fully_specified:
         raise ValueError(f"the model leaves dimensions of an input open ({type}): it needs inputs, or --shape")
     if type.dtype.kind == "f":
@@ -47,4 +50,4 @@ def random_array(type: OperandType, generator: Generator) -> np.ndarray:
     if type.scale:
         limits = np.iinfo(type.dtype)
         return generator.integers(limits.min, limits.max, type.dimensions, type.dtype, endpoint=True)
-    return np.zeros(type.dimensions, type.dtype)
+    return generator.integers(0, limit, type.dimensions).astype(type.dtype)

@@ -29,6 +29,8 @@ class Tolerance:
     """The largest difference of floats that passes, as a part of the range of the reference's numbers."""
     steps: int = 1
     """The largest difference of quantised numbers that passes, in quantisation steps."""
+    floor: float = 1e-6
+    """The difference of floats that passes whatever their range is: numbers near 0 that larger ones cancel to."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,7 +228,7 @@ def difference(about: About, type: OperandType, got: np.ndarray, want: np.ndarra
         wrong = apart > tolerance.steps
     elif got.dtype.kind == "f":
         least = _HALF if got.dtype == np.float16 else 0.0
-        wrong = apart > max(tolerance.of_range, least) * span
+        wrong = apart > max(max(tolerance.of_range, least) * span, tolerance.floor)
     else:
         wrong = apart > 0
     at = int(np.argmax(apart))

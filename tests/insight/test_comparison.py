@@ -147,6 +147,8 @@ def test_inputs_that_do_not_fit(reference) -> None:
         (F32, [0, 0, 0], [0, np.inf, np.nan], np.inf, np.inf, None, 2),
         (F32, [5, 5, 5], [4, 4, 4], 1, 0.25, None, 3),
         (F32, [1, 0, 0], [0, 0, 0], 1, 1, None, 1),
+        (F32, [1e-8, 3e-8, 9e-7], [1e-8, 2e-8, 0], 9e-7, 45, None, 0),
+        (F32, [1e-8, 3e-8, 2e-6], [1e-8, 2e-8, 0], 2e-6, 100, None, 1),
         (Q8, [10, 12, 14], [10, 11, 14], 0.5, 0.25, 1, 0),
         (Q8, [0, 0, 255], [255, 0, 0], 127.5, 1, 255, 2),
         (OperandType(OperandCode.TENSOR_INT32, (3,)), [1, 2, 3], [1, 2, 4], 1, 1 / 3, None, 1),
@@ -169,6 +171,13 @@ def test_other_sizes_are_off_and_nothing_is_not() -> None:
     assert found.largest == np.inf
     nothing = np.zeros((0, 3), np.float32)
     assert not difference(ABOUT, F32, nothing, nothing, Tolerance()).is_off
+
+
+def test_numbers_near_0_have_a_floor() -> None:
+    got, want = np.array([1e-8, 9e-7], np.float32), np.array([1e-8, 0], np.float32)
+    assert not difference(ABOUT, F32, got, want, Tolerance()).is_off
+    assert difference(ABOUT, F32, got, want, Tolerance(floor=1e-7)).is_off
+    assert difference(ABOUT, F32, got + 1, want, Tolerance()).is_off
 
 
 def test_tolerances() -> None:
