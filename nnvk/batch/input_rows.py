@@ -19,8 +19,8 @@ from PIL import Image
 
 from nnvk.base.text import dimensions
 from nnvk.importers.ports import Port
-from nnvk.inputs.arrays import array_shape, load_array, load_array_rows, load_arrays
-from nnvk.inputs.images import Normalization, load_image
+from nnvk.inputs.arrays import array_shape, fits, load_arrays
+from nnvk.inputs.reader import InputReader
 
 parquet: Any = import_module("pyarrow.parquet") if find_spec("pyarrow") else None
 arrow: Any = import_module("pyarrow") if find_spec("pyarrow") else None
@@ -97,12 +97,7 @@ def _rows_of(path: Path, ports: Sequence[Port]) -> Rows:
 
 def _rows_in(shape: Sequence[int], port: Port) -> int | None:
     """How many rows an array of a shape has; None where it is one input, or none that fits."""
-
-    def long(sizes: Sequence[int]) -> list[int]:
-        return [size for size in sizes if size != 1]
-
-    is_one = long(shape) == long(port.shape)
-    return shape[0] if shape and not is_one and long(shape[1:]) == long(port.shape) else None
+    return shape[0] if shape and not fits(shape, port.shape) and fits(shape[1:], port.shape) else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,9 +113,9 @@ class _Table:
 class Reader:
     """Reads rows as the inputs of a model; threads may share it."""
 
-    def __init__(self, ports: Sequence[Port], normalizations: Sequence[Normalization | None]) -> None:
-        self._ports = ports
-        self._normalizations = normalizations
+    def __init__(self, inputs: InputReader) -> None:
+        self._inputs = inputs
+        self._ports = inputs.ports
         self._groups: OrderedDict[tuple[Path, int], Any] = OrderedDict()
         self._tables: dict[Path, _Table] = {}
         self._lock = Lock()
@@ -134,13 +129,11 @@ class Reader:
             return load_arrays(row.path, self._ports)
         if len(self._ports) != 1:
             raise ValueError(f"the model has {len(self._ports)} inputs, give a .npz or Parquet: {row.path}")
-        (port,), (normalization,) = self._ports, self._normalizations
-        if suffix != ".npy":
-            return [load_image(row.path, port.type, normalization)]
         if row.place >= 0:
-            return [load_array_rows(row.path, port, row.place)]
-        array_shape(row.path)  # one that is cut off may say anything of its shape
-        return [load_array(row.path, port)]
+            return [self._inputs.row(0, row.path, row.place)]
+        if suffix == ".npy":
+            array_shape(row.path)  # one that is cut off may say anything of its shape
+        return [self._inputs.file(0, row.path)]
 
     # --- Parquet -------------------------------------------------------------------------------------------------
 
@@ -149,8 +142,7 @@ class Reader:
             values = self._values(row)
         except arrow.ArrowException as error:
             raise ValueError(f"not a Parquet file that can be read: {row.path} ({error})") from error
-        rows = zip(values.items(), self._ports, self._normalizations, strict=True)
-        return [self._value(row, name, value, port, wanted) for (name, value), port, wanted in rows]
+        return [self._value(row, name, value, place) for place, (name, value) in enumerate(values.items())]
 
     def _values(self, row: Row) -> dict[str, Any]:
         """A row's columns, in the order of the inputs: Python's objects."""
@@ -181,12 +173,13 @@ class Reader:
         counts = (file.metadata.row_group(number).num_rows for number in range(file.metadata.num_row_groups))
         return _Table(tuple(chosen), (0, *accumulate(counts)))
 
-    def _value(self, row: Row, name: str, value: Any, port: Port, normalization: Normalization | None) -> np.ndarray:
+    def _value(self, row: Row, name: str, value: Any, place: int) -> np.ndarray:
         """An input: the bytes of an image, also as a dictionary has them that other packages write, or numbers."""
+        port = self._ports[place]
         if isinstance(value, dict) and isinstance(value.get("bytes"), bytes):
             value = value["bytes"]
         if isinstance(value, bytes):
-            return load_image(Path(row.name), port.type, normalization, io.BytesIO(value))
+            return self._inputs.image(place, Path(row.name), io.BytesIO(value))
         what = f"column {name} of {row.name}"
         try:
             array = np.asarray(value)
@@ -194,9 +187,11 @@ class Reader:
             raise ValueError(f"{what}: rows of unequal lengths are no array") from error
         if array.dtype.kind not in "biuf":
             raise ValueError(f"{what}: expected numbers or the bytes of an image, got {type(value).__name__}")
-        if array.size != int(np.prod(port.shape)):
+        if -1 in port.shape:
+            array = array.reshape(array.shape if fits(array.shape, port.shape) else (1, *array.shape))
+        if not fits(array.shape, port.shape) if -1 in port.shape else array.size != int(np.prod(port.shape)):
             raise ValueError(f"{what}: expected {dimensions(port.shape)}, got {dimensions(array.shape)}")
         converted = array.astype(port.dtype)
         if port.dtype.kind in "iu" and (converted != array).any():
             raise ValueError(f"{what}: expected numbers of {port.dtype}, got {array.min()} to {array.max()}")
-        return converted.reshape(port.shape)
+        return converted if -1 in port.shape else converted.reshape(port.shape)

@@ -14,9 +14,10 @@ from nnvk.api import Device, DeviceTypeCode, get_devices
 from nnvk.base.checks import sequence
 from nnvk.batch import threads
 from nnvk.batch.failures import Failure, Failures
-from nnvk.batch.input_rows import Row, find_rows
+from nnvk.batch.input_rows import Reader, Row, find_rows
 from nnvk.batch.results import Results
 from nnvk.batch.task import Task
+from nnvk.inputs.images import UnfitInputError
 
 ENGINES = ("threads", "ray")
 IN_FLIGHT = 2
@@ -57,7 +58,8 @@ def map_files(
 
     Inputs are images, ``.npy`` (one input, or many in rows), ``.npz`` (all inputs of a row), Parquet files (a column
     for each input), and folders of these. Rows that ``folder`` has results of are not computed again, by their names.
-    A row that fails is a `Failure` and a line in ``errors.csv``, and the others go on; it is tried again next time.
+    A row that fails is a `Failure` and a line in ``errors.csv``, and the others go on; it is tried again next time. If
+    the first row is an image and the model takes no image, that is a ValueError before anything is compiled.
 
     ``devices``: all GPUs without; with ``engine="ray"`` at most one, which each of ``workers`` actors uses. ``begin``
     is called with the number of rows to compute, and what it returns with the number of rows that came since.
@@ -70,11 +72,12 @@ def map_files(
     if engine == "ray" and find_spec("ray") is None:
         raise ModuleNotFoundError("to map on Ray, install it: pip install nnvk[ray]")
     folder, paths = Path(folder), [Path(each) for each in sequence("the inputs", inputs)]
-    ports = task.load().inputs
-    files = list(find_rows(paths, ports, folder))
+    reader = task.load().reader
+    files = list(find_rows(paths, reader.ports, folder))
     with Results(folder, task.about()) as results, Failures(folder) as failures:
         before = sum(map(results.before.count, files))
         left = sum(rows.count for rows in files) - before
+        _try(Reader(reader), next((row for rows in files for row in rows if row.name not in results.before), None))
         advance = begin(left) if begin is not None else lambda count: None
         batches = _batches((row for rows in files for row in rows if row.name not in results.before), task.batch)
         if engine == "ray":
@@ -91,6 +94,17 @@ def map_files(
                         results.add(row.name, answer)
                 advance(len(batch))
     return Outcome(left - failures.count, before, failures.count, tuple(failures.first))
+
+
+def _try(reader: Reader, row: Row | None) -> None:
+    """Read the first row, before devices compile for all. `UnfitInputError`: the model can't take such rows."""
+    if row is not None:
+        try:
+            reader.read(row)
+        except UnfitInputError:
+            raise
+        except (ValueError, OSError):  # the row's own fault, which is told with the others
+            pass
 
 
 def _batches(rows: Iterator[Row], size: int) -> Iterator[Sequence[Row]]:

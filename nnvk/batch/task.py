@@ -10,14 +10,14 @@ from typing import Any
 
 import numpy as np
 
-from nnvk.api import Device, NnapiError, ResultCode, run
+from nnvk.api import Device, NnapiError, ResultCode
 from nnvk.batch.input_rows import Reader, Row
-from nnvk.importers import formats
-from nnvk.importers.ports import ImportedModel
-from nnvk.inputs.images import Normalization, own_normalizations
+from nnvk.importers.shapes import Shapes
+from nnvk.inputs.images import AS_IS, ImageOptions
 from nnvk.inputs.randoms import random_ports
+from nnvk.inputs.reader import Say
 from nnvk.insight.comparison import Tolerance, difference
-from nnvk.insight.placement import prepare
+from nnvk.loading import LoadedModel, open_model
 
 _OF_DATA = frozenset({ResultCode.BAD_DATA, ResultCode.OP_FAILED})
 """Errors that may be a row's own fault."""
@@ -35,31 +35,36 @@ class Task:
     model: Path | str
     batch: int = 1
     """Rows of one execution."""
-    shapes: Mapping[str, Sequence[int | None]] = field(default_factory=dict)
-    """The shapes of inputs for one row, if they differ from the file's."""
+    shapes: Shapes = field(default_factory=dict)
+    """The shapes of inputs for one row, if they differ from the file's, and sizes by their names in the file."""
     constants: Mapping[str, Any] = field(default_factory=dict)
     """Inputs of an ONNX file that have a value for good."""
     round_hybrid: bool = True
     """As in the importer's ``load``."""
     relaxed: bool = False
     """Whether devices may compute FLOAT32 as FLOAT16."""
-    normalization: Normalization | None = None
-    """The normalisation of images; None: as the file says."""
+    images: ImageOptions = AS_IS
+    """How images become inputs."""
+    say: Say | None = None
+    """Takes remarks on images; without it they are warnings. Other processes need a function of a module."""
 
-    def load(self) -> ImportedModel:
-        """The model for one row. Raises what the importer does."""
-        return self._loaded(self.shapes)
+    def load(self, device: Device | None = None) -> LoadedModel:
+        """The model for one row, not compiled yet. Raises what the importer does."""
+        return self._loaded(self.shapes, device)
 
-    def _loaded(self, shapes: Mapping[str, Sequence[int | None]]) -> ImportedModel:
-        return formats.load(
-            Path(self.model),
+    def _loaded(self, shapes: Shapes, device: Device | None) -> LoadedModel:
+        return open_model(
+            self.model,
+            device=device,
             shapes=dict(shapes),
             constants=dict(self.constants),
             round_hybrid=self.round_hybrid,
             relaxed=self.relaxed,
+            images=self.images,
+            say=self.say,
         )
 
-    def load_batched(self, one: ImportedModel) -> ImportedModel:
+    def load_batched(self, one: LoadedModel, device: Device) -> LoadedModel:
         """The model for ``batch`` rows; ``one`` is that for one.
 
         ValueError where it can't have several: an input's first dimension is not 1, or an output does not grow with it.
@@ -70,7 +75,7 @@ class Task:
             if len(port.shape) < 2 or port.shape[0] != 1:
                 raise ValueError(f"batches need inputs whose first dimension is 1, {port} is {list(port.shape)}")
         shapes = {port.name: (self.batch, *port.shape[1:]) for port in one.inputs}
-        batched = self._loaded(shapes)
+        batched = self._loaded(shapes, device)
         for single, several in zip(one.outputs, batched.outputs, strict=True):
             if several.shape != (self.batch, *single.shape[1:]) or single.shape[:1] != (1,):
                 raise ValueError(
@@ -82,14 +87,19 @@ class Task:
     def about(self) -> dict[str, Any]:
         """Everything that results depend on, so that more of the same can be added."""
         digest = hashlib.sha256(Path(self.model).read_bytes()).hexdigest()
-        normal = self.normalization
+        normal = self.images.normalization
         return {
             "model": digest,
-            "shapes": {name: list(shape) for name, shape in sorted(self.shapes.items())},
+            "shapes": {
+                name: shape if isinstance(shape, int) else list(shape) for name, shape in sorted(self.shapes.items())
+            },
             "constants": dict(sorted(self.constants.items())),
             "round_hybrid": self.round_hybrid,
             "relaxed": self.relaxed,
             "normalization": None if normal is None else [list(normal.mean), list(normal.std)],
+            # Folders of results from before have neither.
+            **({} if self.images.layout is None else {"layout": self.images.layout}),
+            **({} if self.images.resize == AS_IS.resize else {"resize": self.images.resize}),
         }
 
 
@@ -97,12 +107,12 @@ class Worker:
     """A task on a device. Several threads may use it at once."""
 
     def __init__(self, task: Task, device: Device) -> None:
-        one = task.load()
+        one = task.load(device)
         self.device = device
         self._batch = task.batch
-        self._imported = task.load_batched(one)
-        self._reader = Reader(one.inputs, [task.normalization or own for own in own_normalizations(one)])
-        self._compilation, _ = prepare(self._imported.model, device)
+        self._model = task.load_batched(one, device)
+        self._reader = Reader(one.reader)
+        self._model.prepare()
         if task.batch > 1:
             self._check_independent(one)
 
@@ -141,19 +151,18 @@ class Worker:
         """Return the results of one execution for each row; the last row fills up the batch."""
         full = [*inputs, *[inputs[-1]] * (self._batch - len(inputs))]
         joined = [np.concatenate(arrays) if self._batch > 1 else arrays[0] for arrays in zip(*full, strict=True)]
-        outputs, _ = self._imported.decode(run(self._compilation, self._imported.encode(joined)))
+        outputs = self._model.compute(joined)
         if self._batch > 1:
             return [[output[place].copy() for output in outputs] for place in range(len(inputs))]
         return [[output[0] if output.ndim > 1 and len(output) == 1 else output for output in outputs]]
 
-    def _check_independent(self, one: ImportedModel) -> None:
+    def _check_independent(self, one: LoadedModel) -> None:
         """Raise ValueError where a row's results in a batch are not its own, for models that mix rows."""
-        alone, _ = prepare(one.model, self.device)
-        rows = [random_ports(one, seed) for seed in range(self._batch)]
+        rows = [random_ports(one.imported, seed) for seed in range(self._batch)]
         for place, together in enumerate(self._executed(rows)):
             if place not in (0, self._batch - 1):
                 continue
-            outputs, _ = one.decode(run(alone, one.encode(rows[place])))
+            outputs = one.compute(rows[place])
             for port, got, want in zip(one.outputs, together, outputs, strict=True):
                 if difference((None, "", None, "", 0), port.type, got, want, _ALIKE).is_off:
                     raise ValueError(f"the model can't take batches: rows depend on each other in output {port}")

@@ -11,20 +11,22 @@ import typer
 
 from nnvk.api import get_devices
 from nnvk.base.text import milliseconds
-from nnvk.cli.importing import DEFAULT, Importing, takes_import_options
+from nnvk.cli.importing import DEFAULT, Importing, note_open_sizes, takes_options
 from nnvk.cli.lines import FAILURE, REPORTED_ERRORS, Failures, print_line
-from nnvk.cli.models import find_device, find_models, title
+from nnvk.cli.models import find_models, title
 from nnvk.cli.output import check_writable, deliver, print_table, progress
 from nnvk.cli.profile import print_profiles
 from nnvk.cli.usage import JsonFile, Runs, Seconds
-from nnvk.inputs.randoms import random_inputs
+from nnvk.inputs.images import AS_IS, ImageOptions
+from nnvk.inputs.randoms import random_ports
 from nnvk.insight.limits import Limits
 from nnvk.insight.measuring import Measurement, measure
 from nnvk.insight.placement import prepare
 from nnvk.insight.profiling import PROFILED_RUNS, Profile, take_profile
+from nnvk.loading.devices import find_device
 
 
-@takes_import_options
+@takes_options
 def command(
     ctx: typer.Context,
     models: Annotated[list[Path], typer.Argument(metavar="MODEL", help="Models, or folders of them.")],
@@ -34,16 +36,26 @@ def command(
     ] = None,
     runs: Runs = None,
     seconds: Seconds = None,
+    inputs: Annotated[
+        list[Path] | None,
+        typer.Option(
+            "--input",
+            metavar="FILE",
+            help="As in run: an image or a .npy for an input, or one .npz. All models get the same.",
+            show_default="random",
+        ),
+    ] = None,
     profile: Annotated[
         bool, typer.Option("--profile", help="Show where the time goes, by operation, in place of the figures.")
     ] = False,
+    images: ImageOptions = AS_IS,
     importing: Importing = DEFAULT,
     json_file: JsonFile = None,
 ) -> None:
     """Measure how long models take on devices, with random inputs.
 
-    Operations that a device doesn't support run on the CPU reference device, as the table shows. Where one of several
-    models can't be measured, the others are; the exit code is 2 then.
+    With --input they get these inputs. Operations that a device doesn't support run on the CPU reference device, as the
+    table shows. Where one of several models can't be measured, the others are; the exit code is 2 then.
     """
     check_writable(json_file)
     chosen = list(dict.fromkeys(map(find_device, devices))) if devices else get_devices()
@@ -56,7 +68,12 @@ def command(
         for path in paths:
             name = title(path, paths)
             try:
-                imported = importing.load(path)
+                model = importing.open(path, images=images)
+                given = model.read(model.reader.files(inputs)) if inputs else random_ports(model.imported)
+                imported = model.shaped(given)
+                encoded = imported.encode(given)
+                if not inputs:
+                    note_open_sizes(name, model)
             except REPORTED_ERRORS as error:
                 failures.add(error)
                 continue
@@ -65,10 +82,9 @@ def command(
                 try:
                     if profile:
                         compilation, _ = prepare(imported.model, device)
-                        inputs = random_inputs(compilation.model)
-                        profiles.append(take_profile(name, device, compilation, inputs, limits, imported.sources))
+                        profiles.append(take_profile(name, device, compilation, encoded, limits, imported.sources))
                     else:
-                        measurements.append(measure(name, imported.model, device, limits))
+                        measurements.append(measure(name, imported.model, device, limits, encoded))
                 except REPORTED_ERRORS as error:
                     failures.add(error, what)
                 advance(what)

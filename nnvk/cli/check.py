@@ -13,9 +13,9 @@ from nnvk.check.checks import Kind, Result, Status, run_checks
 from nnvk.check.device import Checked
 from nnvk.check.report import Report
 from nnvk.cli.lines import CHECK_FAILED, print_line
-from nnvk.cli.models import find_device
 from nnvk.cli.output import check_writable, deliver, print_table, progress
 from nnvk.cli.usage import JsonFile
+from nnvk.loading.devices import find_device
 
 MINUTES = 2.0
 """How long cases are run unless something else is asked for."""

@@ -14,25 +14,25 @@ from PIL import Image
 from nnvk.api import get_devices
 from nnvk.base.files import writing
 from nnvk.base.text import dimensions, plural
-from nnvk.cli.importing import DEFAULT, Importing, takes_import_options
-from nnvk.cli.inputs import read_inputs
+from nnvk.cli.importing import DEFAULT, Importing, takes_options
 from nnvk.cli.lines import CHECK_FAILED, print_line
-from nnvk.cli.models import Seed, find_device
+from nnvk.cli.models import Seed
 from nnvk.cli.output import bar, check_writable, deliver, print_table, working
 from nnvk.cli.profile import layer_name
 from nnvk.cli.usage import JsonFile
 from nnvk.importers.ports import ImportedModel
-from nnvk.inputs.images import own_normalizations
+from nnvk.inputs.images import AS_IS, ImageOptions
 from nnvk.inputs.randoms import random_ports
 from nnvk.insight.comparison import Comparison, Difference, Tolerance, compare
 from nnvk.insight.drawing import Bar, Chart
 from nnvk.insight.engines import PEERS, Engine, LiteRt, OnDevice, OnnxRuntime
+from nnvk.loading.devices import find_device
 
 LEAST = 1e-9
 """The part of the range at which the plot begins."""
 
 
-@takes_import_options
+@takes_options
 def command(
     path: Annotated[Path, typer.Argument(metavar="MODEL", help="A model.")],
     engines: Annotated[
@@ -78,9 +78,19 @@ def command(
             help="Tolerated difference of quantised numbers, in quantisation steps.",
         ),
     ] = Tolerance().steps,
+    floor: Annotated[
+        float,
+        typer.Option(
+            "--floor",
+            metavar="REAL",
+            min=0.0,
+            help="Tolerated difference of floats, whatever their range is.",
+        ),
+    ] = Tolerance().floor,
     plot: Annotated[
         Path | None, typer.Option("--plot", metavar="FILE", help="Draw the differences: a .svg, or a .png.")
     ] = None,
+    images: ImageOptions = AS_IS,
     importing: Importing = DEFAULT,
     json_file: JsonFile = None,
 ) -> None:
@@ -95,14 +105,12 @@ def command(
     check_writable(plot, json_file)
     names = engines or (get_devices()[0].name, get_devices()[-1].name)
     one, other = (_engine(name, path) for name in names)
-    imported = importing.load(path)
-    given = random_ports(imported, seed)
-    if inputs:
-        given = read_inputs(inputs, imported.inputs, None, own_normalizations(imported))
+    model = importing.open(path, images=images)
+    given = model.read(model.reader.files(inputs)) if inputs else random_ports(model.imported, seed)
+    imported = model.shaped(given)
     with working(f"Comparing {path.name}"):
-        comparison = compare(
-            imported, one, other, given, alone=bisect, tolerance=Tolerance(of_range=tolerance, steps=steps)
-        )
+        limits = Tolerance(of_range=tolerance, steps=steps, floor=floor)
+        comparison = compare(imported, one, other, given, alone=bisect, tolerance=limits)
     if plot is not None:
         with writing(plot):
             _chart(path, comparison).save(plot)

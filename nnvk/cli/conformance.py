@@ -15,7 +15,6 @@ import typer
 from nnvk.api import get_devices
 from nnvk.base.text import plural
 from nnvk.cli.lines import CHECK_FAILED, print_line
-from nnvk.cli.models import find_device
 from nnvk.cli.output import check_writable, deliver, print_table, progress
 from nnvk.cli.usage import JsonFile
 from nnvk.conformance.export import export, find_sets
@@ -23,6 +22,7 @@ from nnvk.conformance.paths import EXECUTION_PATHS
 from nnvk.conformance.pool import Result, run_cases
 from nnvk.conformance.runner import Status, connect
 from nnvk.conformance.vectors import find_cases
+from nnvk.loading.devices import find_device
 
 MOST_JOBS = 8
 """Processes that are started unasked: each opens the device and takes some of its memory."""

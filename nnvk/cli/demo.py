@@ -9,10 +9,10 @@ import typer
 
 from nnvk.base.files import writing
 from nnvk.cli.lines import CHECK_FAILED, print_line
-from nnvk.cli.models import find_device
 from nnvk.cli.output import check_writable, deliver, print_table
 from nnvk.cli.usage import JsonFile
 from nnvk.demo import run_demo
+from nnvk.loading.devices import find_device
 
 SHEET = "nnvk-demo.png"
 

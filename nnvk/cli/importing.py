@@ -1,4 +1,4 @@
-"""How model files are read: the options that all commands on models have."""
+"""The options of commands on models: how model files are read, and how images become inputs."""
 
 from __future__ import annotations
 
@@ -12,18 +12,19 @@ from typing import Annotated, Any, get_type_hints
 
 import typer
 
+from nnvk.cli.lines import complain
 from nnvk.importers import formats
 from nnvk.importers.ports import ImportedModel
-
-_PARAMETER = "importing"
+from nnvk.inputs.images import AS_IS, LAYOUTS, RESIZES, ImageOptions, Normalization
+from nnvk.loading import LoadedModel, open_model
 
 
 @dataclass(frozen=True, slots=True)
 class Importing:
-    """The options in the form that `formats.load` takes."""
+    """The options in the form that `formats.load` and `nnvk.load` take."""
 
     shapes: Mapping[str, list[int | None]] = field(default_factory=dict)
-    """The shapes of inputs, if they differ from the file's."""
+    """The shapes of inputs, if they differ from the file's, and sizes that have a name, each in a list."""
     constants: Mapping[str, Any] = field(default_factory=dict)
     """Inputs of an ONNX file that have a value for good."""
     round_hybrid: bool = True
@@ -31,31 +32,58 @@ class Importing:
 
     def load(self, path: Path) -> ImportedModel:
         """Read a model of any format. Raises OSError, or the importer's error that names what can't be mapped."""
-        if path.is_dir():
-            raise IsADirectoryError(f"a folder, not a file of a model: {path}")
-        return formats.load(
-            path,
-            shapes=dict(self.shapes),
-            constants=dict(self.constants),
-            round_hybrid=self.round_hybrid,
-            relaxed=self.relaxed,
-        )
+        return formats.load(_file(path), **self._arguments())
+
+    def open(
+        self, path: Path, device: str | None = None, *, fallback: bool = True, images: ImageOptions = AS_IS
+    ) -> LoadedModel:
+        """A model that is not compiled yet, whose remarks on images are notes on standard error. Errors as `load`."""
+        arguments = self._arguments()
+        return open_model(_file(path), device=device, fallback=fallback, images=images, say=note, **arguments)
+
+    def _arguments(self) -> dict[str, Any]:
+        return {
+            "shapes": dict(self.shapes),
+            "constants": dict(self.constants),
+            "round_hybrid": self.round_hybrid,
+            "relaxed": self.relaxed,
+        }
+
+
+def note_open_sizes(name: str, model: LoadedModel) -> None:
+    """Print the sizes that a model's file leaves open and that are taken, unless ``--shape`` gives all of them."""
+    if model.is_open:
+        sizes = "; ".join(f"input {port} is {port.open_sizes}" for port in model.imported.inputs if port.is_open)
+        note(f"{name} leaves sizes open, --shape gives others: {sizes}")
+
+
+def note(text: str) -> None:
+    """Print a remark that is no error."""
+    complain(f"note: {text}")
+
+
+def _file(path: Path) -> Path:
+    if path.is_dir():
+        raise IsADirectoryError(f"a folder, not a file of a model: {path}")
+    return path
 
 
 DEFAULT = Importing()
 
 
-def takes_import_options(command: Callable[..., None]) -> Callable[..., None]:
-    """The command with the options of `_options` in the place of its parameter ``importing``."""
-    own, given = (_annotated(function) for function in (command, _options))
+def takes_options(command: Callable[..., None]) -> Callable[..., None]:
+    """The command with options in the place of its parameters ``importing`` and ``images``, as far as it has them."""
+    own = _annotated(command)
+    groups = {name: _annotated(make) for name, make in _MAKERS.items() if any(one.name == name for one in own)}
     shown: list[inspect.Parameter] = []
     for parameter in own:
-        shown += given if parameter.name == _PARAMETER else [parameter]
+        shown += groups.get(parameter.name, [parameter])
 
     @functools.wraps(command)
     def with_options(**arguments: Any) -> None:
-        importing = _options(**{parameter.name: arguments.pop(parameter.name) for parameter in given})
-        command(**arguments, importing=importing)
+        for name, parameters in groups.items():
+            arguments[name] = _MAKERS[name](**{one.name: arguments.pop(one.name) for one in parameters})
+        command(**arguments)
 
     # typer reads the signature.
     vars(with_options)["__signature__"] = inspect.Signature(shown)
@@ -69,13 +97,14 @@ def _annotated(function: Callable[..., object]) -> list[inspect.Parameter]:
     return [one.replace(annotation=hints[one.name]) for one in inspect.signature(function).parameters.values()]
 
 
-def _options(
+def _import_options(
     shapes: Annotated[
         list[str] | None,
         typer.Option(
             "--shape",
             metavar="NAME=SHAPE",
-            help="Give an input another shape than the file's, such as image=4x224x224x3; a ? keeps a size.",
+            help="Give an input another shape than the file's, such as image=4x224x224x3 (a ? keeps a size), or sizes "
+            "that the file names a value, such as batch=4,seq=128.",
         ),
     ] = None,
     constants: Annotated[
@@ -120,15 +149,69 @@ def _parse_constants(words: Sequence[str]) -> dict[str, Any]:
     return constants
 
 
+def _image_options(
+    mean: Annotated[
+        str | None,
+        typer.Option(
+            "--mean",
+            metavar="M",
+            help="Subtract this from the pixels of images; a number, or one per channel.",
+            show_default="as the file says, or 0 where --std is given",
+        ),
+    ] = None,
+    std: Annotated[
+        str | None,
+        typer.Option(
+            "--std",
+            metavar="S",
+            help="Then divide them by this. A quantised input rounds the resulting real numbers to its levels.",
+            show_default="255, or 1 with --scale, where --mean is given",
+        ),
+    ] = None,
+    scale: Annotated[
+        str | None,
+        typer.Option("--scale", metavar="F", help="Multiply pixels by this before, such as 1/255.", show_default="1"),
+    ] = None,
+    layout: Annotated[
+        str | None,
+        typer.Option(
+            "--layout",
+            metavar="|".join(LAYOUTS),
+            help="Where an image's channels are in an input.",
+            show_default="as its shape tells",
+        ),
+    ] = None,
+    resize: Annotated[
+        str,
+        typer.Option(
+            "--resize",
+            metavar="|".join(RESIZES),
+            help="Stretch images to the size of the input, cover it and cut the rest off, or fit them into it.",
+        ),
+    ] = RESIZES[0],
+) -> ImageOptions:
+    return ImageOptions(Normalization.parse(mean, std, scale), layout, resize)
+
+
+_MAKERS: dict[str, Callable[..., Any]] = {"importing": _import_options, "images": _image_options}
+"""The functions that make the values of commands' parameters from options, by the parameter."""
+
+
 def _parse_shapes(words: Sequence[str]) -> dict[str, list[int | None]]:
-    """Shapes by the names of inputs, from ``--shape``. Raises ValueError."""
+    """Shapes by the names of inputs, and sizes by their names, from ``--shape``. Raises ValueError."""
     shapes: dict[str, list[int | None]] = {}
-    for word in words:
+    for word in (each for text in words for each in _split(text)):
         name, equals, text = word.rpartition("=")
         sizes = text.lower().split("x")
         if not equals or not all(size == "?" or (size.isascii() and size.isdigit()) for size in sizes):
-            raise ValueError(f"--shape must be NAME=SHAPE, such as image=4x224x224x3, not {word!r}")
+            raise ValueError(f"--shape must be NAME=SHAPE, such as image=4x224x224x3 or batch=4, not {word!r}")
         if name in shapes:
             raise ValueError(f"--shape is given twice for {name!r}")
         shapes[name] = [None if size == "?" else int(size) for size in sizes]
     return shapes
+
+
+def _split(text: str) -> list[str]:
+    """The parts between commas, each of which must have a shape: names may have commas, too."""
+    parts = text.split(",")
+    return parts if all("=" in part for part in parts) else [text]

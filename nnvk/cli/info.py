@@ -4,45 +4,41 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from nnvk.api import Device, Model, OperandType, get_devices
+from nnvk.api import OperandType, get_devices
 from nnvk.base.files import writing
 from nnvk.base.text import dimensions, plural
-from nnvk.cli.importing import DEFAULT, Importing, takes_import_options
+from nnvk.cli.importing import DEFAULT, Importing, takes_options
 from nnvk.cli.lines import CHECK_FAILED, print_line
-from nnvk.cli.models import find_device, find_vulkan_device
 from nnvk.cli.output import check_writable, deliver, print_table, working
 from nnvk.cli.usage import JsonFile
 from nnvk.driver.vulkan import outline
 from nnvk.driver.vulkan.shaders.passes import Pass
 from nnvk.hal import MemoryUse
 from nnvk.importers.ports import ImportedModel, Port
-from nnvk.insight.placement import compile_model, device_of_operations, memory_of_partitions, strategies_of_operations
+from nnvk.insight.placement import (
+    Placed,
+    compile_model,
+    device_of_operations,
+    memory_of_partitions,
+    placed_operations,
+    refusals,
+    strategies_of_operations,
+)
+from nnvk.loading.devices import find_device, find_vulkan_device
 from nnvk.runtime.graphviz import to_dot
-from nnvk.types.operand import QUANTISED_CODES, Shape
+from nnvk.types.operand import Shape
 
 NOWHERE = "none"
 """In the place of a device that runs an operation."""
 
 
-@dataclass(frozen=True, slots=True)
-class Placed:
-    """An operation of the model, the device that runs it, and why it is no better one."""
-
-    operation: str
-    outputs: tuple[OperandType, ...]
-    device: str
-    reason: str
-    strategy: str
-    """How the device computes it, and by what that was chosen, where there are several candidates."""
-
-
-@takes_import_options
+@takes_options
 def command(
     path: Annotated[
         Path | None, typer.Argument(metavar="MODEL", help="A .tflite or .onnx file. --passes needs none.")
@@ -82,7 +78,7 @@ def command(
         raise ValueError("MODEL is missing; only --passes needs none")
     devices = get_devices() if device is None else [find_device(device)]
     imported = importing.load(path)
-    reasons = _reasons(imported.model, devices)
+    reasons = refusals(imported.model, devices)
     first = devices[0].name
     if device is None:
         with working("Compiling"):
@@ -96,7 +92,7 @@ def command(
             use = devices[0].driver.describe_memory(imported.model.frozen)
             memory = [] if use is None else [(first, use)]
         places = [NOWHERE if why else first for why in reasons]
-    placed = _placed(imported.model, places, reasons, ways)
+    placed = placed_operations(imported.model, places, reasons, ways, imported.sources)
     is_whole = all(one.device == first for one in placed)
     if dot is not None:
         graph = to_dot(imported.model.frozen, {number: one.device for number, one in enumerate(placed)}, path.stem)
@@ -115,13 +111,13 @@ def command(
         "operations": [
             {
                 "operation": one.operation,
-                "layer": None if layer is None else asdict(layer),
+                "layer": None if one.layer is None else asdict(one.layer),
                 "outputs": [_type(type_) for type_ in one.outputs],
                 "device": None if one.device == NOWHERE else one.device,
                 "reason": one.reason,
                 "strategy": one.strategy,
             }
-            for one, layer in zip(placed, imported.sources or [None] * len(placed), strict=True)
+            for one in placed
         ],
     }
     deliver(json_file, content, lambda: _print(path, imported, placed, memory), dot)
@@ -147,14 +143,6 @@ def _show_passes(path: Path | None, device: str | None, importing: Importing, js
         {"model": None if path is None else str(path), "passes": content},
         lambda: print_table(["pass", "rewrites", "what it does"], rows, title="Passes", right="rewrites"),
     )
-
-
-def _placed(model: Model, places: Sequence[str], reasons: Sequence[str], ways: Sequence[str]) -> list[Placed]:
-    operands = model.frozen.operands
-    return [
-        Placed(operation.code.name, tuple(operands[index].type for index in operation.outputs), place, why, way)
-        for operation, place, why, way in zip(model.frozen.operations, places, reasons, ways, strict=True)
-    ]
 
 
 def _print(
@@ -194,10 +182,11 @@ def _print_alike(title: str, said: Sequence[tuple[str, str]]) -> None:
 
 def _print_ports(title: str, ports: Sequence[Port]) -> None:
     rows = [
-        [str(index), port.name, f"{port.dtype} {dimensions(_elements(port))}", _quantisation(port.type)]
+        [str(index), port.name, f"{port.dtype} {dimensions(_elements(port))}", port.real_number, port.open_sizes]
         for index, port in enumerate(ports)
     ]
-    print_table(["#", "name", "type", "real number"], rows, title=title, right="#", optional="real_number")
+    columns = ["#", "name", "type", "real number", "open"]
+    print_table(columns, rows, title=title, right="#", optional="real_number open")
 
 
 def _elements(port: Port) -> Shape:
@@ -205,32 +194,11 @@ def _elements(port: Port) -> Shape:
     return port.type.dimensions[:-1] if port.in_words else port.type.dimensions
 
 
-def _quantisation(type: OperandType) -> str:
-    """The real number that ``q`` represents, such as ``0.0039 * (q + 128)``; empty if numbers are not quantised."""
-    if type.code not in QUANTISED_CODES:
-        return ""
-    sign = "-" if type.zero_point > 0 else "+"
-    level = f"(q {sign} {abs(type.zero_point)})" if type.zero_point else "q"
-    return f"{type.scale:.6g} * {level}"
-
-
 def _port(port: Port) -> dict[str, Any]:
-    return {"name": port.name, **_type(port.type.with_dimensions(_elements(port))), "type": str(port.dtype)}
+    open_ = {"open": port.pattern} if port.is_open else {}
+    return {"name": port.name, **_type(port.type.with_dimensions(_elements(port))), "type": str(port.dtype), **open_}
 
 
 def _type(type: OperandType) -> dict[str, Any]:
     quantised = {"scale": type.scale, "zero_point": type.zero_point} if type.scale else {}
     return {"type": type.brief.partition(" ")[0], "dimensions": list(type.dimensions), **quantised}
-
-
-def _reasons(model: Model, devices: Sequence[Device]) -> list[str]:
-    """For each operation, in the order of execution, why the devices before the first that supports it don't."""
-    reasons = []
-    for answers in zip(*(device.driver.get_supported_operations(model.frozen) for device in devices), strict=True):
-        before = []
-        for device, answer in zip(devices, answers, strict=True):
-            if answer.supported:
-                break
-            before.append(f"{device.name}: {answer.reason}")
-        reasons.append("; ".join(before))
-    return reasons

@@ -12,18 +12,18 @@ from nnvk.base.text import plural
 from nnvk.batch.failures import ERRORS
 from nnvk.batch.mapping import ENGINES, IN_FLIGHT, Outcome, map_files
 from nnvk.batch.task import Task
-from nnvk.cli.importing import DEFAULT, Importing, takes_import_options
+from nnvk.cli.importing import DEFAULT, Importing, note, takes_options
 from nnvk.cli.lines import CHECK_FAILED, print_line
-from nnvk.cli.models import find_device
 from nnvk.cli.output import check_writable, counted, deliver, print_table
 from nnvk.cli.usage import JsonFile
-from nnvk.inputs.images import Normalization
+from nnvk.inputs.images import AS_IS, ImageOptions
+from nnvk.loading.devices import find_device
 
 SHOWN = 20
 """Errors that are printed; the file has all."""
 
 
-@takes_import_options
+@takes_options
 def command(
     model: Annotated[Path, typer.Argument(metavar="MODEL", help="A model.")],
     inputs: Annotated[
@@ -45,12 +45,7 @@ def command(
         int | None,
         typer.Option("--workers", metavar="N", min=1, help="Processes with --engine ray.", show_default="one per GPU"),
     ] = None,
-    mean: Annotated[
-        str | None, typer.Option("--mean", metavar="M", help="As in run.", show_default="as the file says")
-    ] = None,
-    std: Annotated[
-        str | None, typer.Option("--std", metavar="S", help="As in run.", show_default="as the file says")
-    ] = None,
+    images: ImageOptions = AS_IS,
     importing: Importing = DEFAULT,
     json_file: JsonFile = None,
 ) -> None:
@@ -71,7 +66,8 @@ def command(
         constants=importing.constants,
         round_hybrid=importing.round_hybrid,
         relaxed=importing.relaxed,
-        normalization=Normalization.parse(mean, std),
+        images=images,
+        say=note,
     )
     started = time.monotonic()
     with counted(f"Mapping {model.name}") as begin:

@@ -12,18 +12,18 @@ import typer
 
 from nnvk.base.errors import NnapiError, bad_data
 from nnvk.base.text import plural, printable
-from nnvk.cli.importing import DEFAULT, Importing, takes_import_options
+from nnvk.cli.importing import DEFAULT, Importing, takes_options
 from nnvk.cli.lines import print_line
-from nnvk.cli.models import find_vulkan_device
 from nnvk.cli.output import check_writable, deliver, print_table
 from nnvk.cli.usage import JsonFile
 from nnvk.driver.vulkan import VulkanDevice, outline
 from nnvk.driver.vulkan.graph.dump import BUILD, LOWER
 from nnvk.driver.vulkan.shaders.library import ShaderLibrary
 from nnvk.driver.vulkan.shaders.profile import DeviceProfile, described, parse_profile
+from nnvk.loading.devices import find_vulkan_device
 
 
-@takes_import_options
+@takes_options
 def command(
     path: Annotated[Path, typer.Argument(metavar="MODEL", help="A .tflite or .onnx file.")],
     profile_file: Annotated[

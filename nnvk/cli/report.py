@@ -13,17 +13,18 @@ from nnvk.api import get_devices
 from nnvk.base.files import writing
 from nnvk.base.text import megabytes, milliseconds
 from nnvk.cli.compare import as_json
-from nnvk.cli.importing import DEFAULT, Importing, takes_import_options
+from nnvk.cli.importing import DEFAULT, Importing, note_open_sizes, takes_options
 from nnvk.cli.lines import FAILURE, REPORTED_ERRORS, Failures, print_line
-from nnvk.cli.models import find_device, find_models, title
+from nnvk.cli.models import find_models, title
 from nnvk.cli.output import check_writable, deliver, print_table, progress
 from nnvk.cli.usage import JsonFile, Runs, Seconds
 from nnvk.insight.limits import Limits
 from nnvk.insight.page import page
 from nnvk.insight.report import ModelReport, OnDevice, examine, model_report
+from nnvk.loading.devices import find_device
 
 
-@takes_import_options
+@takes_options
 def command(
     ctx: typer.Context,
     models: Annotated[list[Path], typer.Argument(metavar="MODEL", help="Models, or folders of them.")],
@@ -53,8 +54,10 @@ def command(
         for path in paths:
             name = title(path, paths)
             try:
-                imported = importing.load(path)
+                model = importing.open(path)
+                imported = model.imported
                 nbytes = path.stat().st_size
+                note_open_sizes(name, model)
             except REPORTED_ERRORS as error:
                 failures.add(error, what=name)
                 continue

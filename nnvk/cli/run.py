@@ -14,27 +14,26 @@ from typing import Annotated
 import numpy as np
 import typer
 
-from nnvk.api import run as run_compilation
 from nnvk.base import tracing
 from nnvk.base.files import writing
 from nnvk.base.text import dimensions, milliseconds, plural
-from nnvk.cli.importing import DEFAULT, Importing, takes_import_options
-from nnvk.cli.inputs import is_image, read_inputs
-from nnvk.cli.lines import FAILURE, Failures, complain, print_line
-from nnvk.cli.models import Seed, choose_devices
+from nnvk.cli.importing import DEFAULT, Importing, takes_options
+from nnvk.cli.lines import FAILURE, Failures, print_line
+from nnvk.cli.models import Seed
 from nnvk.cli.output import check_writable, deliver, print_table, working
 from nnvk.cli.run_folder import run_folder
 from nnvk.cli.usage import JsonFile
 from nnvk.importers.ports import ImportedModel, Port
-from nnvk.inputs.images import Normalization, own_normalizations
+from nnvk.inputs.images import AS_IS, ImageOptions
 from nnvk.inputs.randoms import random_ports
-from nnvk.insight.placement import compile_model, device_of_operations, placement
+from nnvk.insight.placement import device_of_operations, placement
+from nnvk.loading.devices import choose_devices
 
 DEFAULT_TOP = 5
 """Classes that are printed where there are labels and no --top."""
 
 
-@takes_import_options
+@takes_options
 def command(
     ctx: typer.Context,
     path: Annotated[Path, typer.Argument(metavar="MODEL", help="A model, or a folder of them.")],
@@ -72,35 +71,18 @@ def command(
             show_default=f"{DEFAULT_TOP} with labels",
         ),
     ] = None,
-    mean: Annotated[
-        str | None,
-        typer.Option(
-            "--mean",
-            metavar="M",
-            help="Subtract this from pixels; a number, or one per channel.",
-            show_default="0 where --std is given",
-        ),
-    ] = None,
-    std: Annotated[
-        str | None,
-        typer.Option(
-            "--std",
-            metavar="S",
-            help="Then divide them by this. A quantised input rounds the resulting real numbers to its levels.",
-            show_default="255 where --mean is given",
-        ),
-    ] = None,
     trace: Annotated[
         Path | None,
         typer.Option("--trace", metavar="FILE", help="Write what happened when, for chrome://tracing or Perfetto."),
     ] = None,
+    images: ImageOptions = AS_IS,
     importing: Importing = DEFAULT,
     json_file: JsonFile = None,
 ) -> None:
     """Run a model on images or arrays, or on random numbers.
 
-    An image is resized and scaled as the input's type wants it: uint8 gets the pixels as they are, int8 the
-    pixels minus 128, float the pixels divided by 255, unless --mean or --std or else the file's metadata say otherwise.
+    An image is resized and laid out as the input wants it. uint8 gets the pixels as they are, int8 the pixels minus
+    128. float gets what --mean, --std and --scale say, or else the file's metadata, or else a guess that is printed.
     Labels in the file are those of the classes without --labels.
     """
     if path.is_dir():
@@ -108,39 +90,31 @@ def command(
             raise ValueError(f"models of a folder run on random numbers, without what is for one of them: {path}")
         check_writable(json_file)
         failures = Failures(ctx.find_root().params["traceback"])
-        devices = choose_devices(device, not no_fallback)
-        run_folder(path, devices, seed, importing, json_file, failures)
+        choose_devices(device, not no_fallback)  # a wrong name is one error, not one for each model
+        run_folder(path, device, not no_fallback, seed, importing, json_file, failures)
         if failures.count:
             raise typer.Exit(FAILURE)
         return
     if output is not None and output.suffix.lower() != ".npz":
         raise ValueError(f"the name of --output must end in .npz: {output}")
     check_writable(output, trace, json_file)
-    normalization = Normalization.parse(mean, std)
     names = None if labels is None else _read_labels(labels)
-    devices = choose_devices(device, not no_fallback)
-    imported = importing.load(path)
+    model = importing.open(path, device, fallback=not no_fallback, images=images)
+    imported = model.imported
     if names is None:
         names = _own_labels(imported)
     wants_classes = top is not None or names is not None
     if wants_classes:
         _check_classes(imported.outputs, names)
-    own = own_normalizations(imported)
-    given = read_inputs(inputs, imported.inputs, normalization, own) if inputs else random_ports(imported, seed)
-    arrays = imported.encode(given)
-    for file, port in zip(inputs or (), imported.inputs, strict=False):
-        if normalization is not None and is_image(file):
-            cut_off = normalization.cut_off(port.type)
-            if cut_off:
-                complain(f"note: input {port}: {cut_off}")
+    given = model.reader.files(inputs) if inputs else random_ports(imported, seed)
     with nullcontext() if trace is None else tracing.record() as recorded:
         with working(f"Compiling {path.name}"):
-            compilation = compile_model(imported.model, devices)
+            model.prepare(*given)
         with working(f"Running {path.name}"):
             started = time.perf_counter_ns()
-            results = run_compilation(compilation, arrays)
+            outputs = model.compute(given)
             elapsed = time.perf_counter_ns() - started
-    outputs, _ = imported.decode(results)
+    compilation = model.compilation
     if output is not None:  # before anything else that can fail
         _save(output, outputs)
     if trace is not None and recorded is not None:

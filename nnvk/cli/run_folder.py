@@ -8,20 +8,19 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from nnvk.api import Device
-from nnvk.api import run as run_compilation
 from nnvk.base.text import milliseconds, plural
 from nnvk.cli.importing import Importing
 from nnvk.cli.lines import REPORTED_ERRORS, Failures, print_line
 from nnvk.cli.models import find_models, title
 from nnvk.cli.output import deliver, print_table, progress
-from nnvk.inputs.randoms import random_inputs
-from nnvk.insight.placement import compile_model, device_of_operations
+from nnvk.inputs.randoms import random_ports
+from nnvk.insight.placement import device_of_operations
 
 
 def run_folder(
     folder: Path,
-    devices: list[Device] | None,
+    device: str | None,
+    fallback: bool,
     seed: int,
     importing: Importing,
     json_file: Path | None,
@@ -34,12 +33,13 @@ def run_folder(
         for path in paths:
             name = title(path, paths)
             try:
-                model = importing.load(path).model
-                compilation = compile_model(model, devices)
-                arrays = random_inputs(compilation.model, seed)
+                model = importing.open(path, device, fallback=fallback)
+                arrays = random_ports(model.imported, seed)
+                model.prepare(*arrays)
                 started = time.perf_counter_ns()
-                run_compilation(compilation, arrays)
+                model.compute(arrays)
                 elapsed = time.perf_counter_ns() - started
+                compilation = model.compilation
             except REPORTED_ERRORS as error:
                 failures.add(error, what=name)
             else:

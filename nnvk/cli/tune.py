@@ -9,15 +9,15 @@ import typer
 
 from nnvk.api import Compilation, PreferenceCode
 from nnvk.base.text import plural
-from nnvk.cli.importing import DEFAULT, Importing, takes_import_options
+from nnvk.cli.importing import DEFAULT, Importing, takes_options
 from nnvk.cli.lines import print_line
-from nnvk.cli.models import choose_devices
 from nnvk.cli.output import check_writable, deliver, print_table, working
 from nnvk.cli.usage import JsonFile
 from nnvk.insight.placement import strategies_of_operations
+from nnvk.loading.devices import choose_devices
 
 
-@takes_import_options
+@takes_options
 def command(
     models: Annotated[list[Path], typer.Argument(metavar="MODEL", help=".tflite or .onnx files.")],
     device: Annotated[

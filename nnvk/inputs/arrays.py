@@ -97,7 +97,7 @@ def load_array_rows(path: Path, port: Port, place: int) -> np.ndarray:
         _check(header.dtype, header.shape[1:], port, f"{path}#{place}")
         with _reading(path):
             array = np.memmap(file, header.dtype, "r", header.length, header.shape, header.order)
-            return np.array(array[place], port.dtype, order="C").reshape(port.shape)
+            return _shaped(np.array(array[place], port.dtype, order="C"), port)
 
 
 def _begins_with(path: Path, file: BinaryIO, magic: bytes) -> bool:
@@ -131,7 +131,12 @@ def _array(path: Path, member: str, file: IO[bytes], port: Port) -> np.ndarray:
         if len(content) < size:
             raise ValueError(f"{size:,} bytes of an array, of which there are {len(content):,}")
         array = np.frombuffer(content, header.dtype).reshape(header.shape, order=header.order)
-    return np.array(array, port.dtype, order="C").reshape(port.shape)
+    return _shaped(np.array(array, port.dtype, order="C"), port)
+
+
+def _shaped(array: np.ndarray, port: Port) -> np.ndarray:
+    """An array that fits an input, in the input's shape; open sizes are the array's."""
+    return array if -1 in port.shape else array.reshape(port.shape)
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,14 +169,19 @@ def _check(dtype: np.dtype, shape: Sequence[int], port: Port, what: str) -> None
     """Raise ValueError where elements are not an input's."""
     if dtype.newbyteorder("=") != port.dtype:
         raise ValueError(f"expected {describe(port)}, got {dtype}: {what}")
-    if _without_ones(shape) != _without_ones(port.shape):
+    if not fits(shape, port.shape):
         raise ValueError(f"expected {describe(port)}, got {dimensions(shape)}: {what}")
 
 
 def describe(port: Port) -> str:
     """The arrays that an input takes, for errors."""
-    return f"{port.dtype} {dimensions(port.shape)} for {port.name!r}"
+    return f"{port.dtype} {dimensions([max(size, 0) for size in port.shape])} for {port.name!r}"
 
 
-def _without_ones(shape: Sequence[int]) -> list[int]:
-    return [size for size in shape if size != 1]
+def fits(shape: Sequence[int], wanted: Sequence[int]) -> bool:
+    """Whether an array can have a shape: it may differ in sizes of 1, but not where sizes of -1 are open."""
+    if -1 in wanted:
+        return len(shape) == len(wanted) and all(
+            size == known or (known == -1 and size > 0) for size, known in zip(shape, wanted, strict=True)
+        )
+    return [size for size in shape if size != 1] == [size for size in wanted if size != 1]

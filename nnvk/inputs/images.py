@@ -5,6 +5,7 @@ from __future__ import annotations
 import struct
 import warnings
 import zlib
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
@@ -12,13 +13,15 @@ from typing import BinaryIO
 import numpy as np
 from PIL import Image, ImageOps, UnidentifiedImageError
 
-from nnvk.importers.ports import ImportedModel
-from nnvk.types.codes import OperandCode
-from nnvk.types.operand import OperandType
+from nnvk.base.checks import instance, reals, shown, text
+from nnvk.base.errors import bad_data
+from nnvk.base.text import dimensions
+from nnvk.importers.ports import ImportedModel, Port
+from nnvk.types.operand import Shape
 
 _MODES = {1: "L", 3: "RGB", 4: "RGBA"}
-_PIXEL_OFFSETS = {OperandCode.TENSOR_QUANT8_ASYMM: 0, OperandCode.TENSOR_QUANT8_ASYMM_SIGNED: 128}
-_FLOATS = (OperandCode.TENSOR_FLOAT32, OperandCode.TENSOR_FLOAT16)
+_PIXEL_OFFSETS = {"UINT8": 0, "INT8": 128}
+_FLOATS = ("FLOAT32", "FLOAT16", "FLOAT64")
 _ALPHA_MODES = ("LA", "La", "PA", "RGBA", "RGBa")
 _LONG_GREY_FORMATS = ("PNG", "PPM")
 """Formats of 16 bits for which Pillow may have the mode ``I`` of 32."""
@@ -37,65 +40,141 @@ _BROKEN = (
     zlib.error,
 )
 """Exceptions of Pillow for broken files, besides OSError."""
+LAYOUTS = ("nhwc", "nchw")
+"""The orders of an image's dimensions: channels last, or channels before height and width."""
+RESIZES = ("stretch", "cover", "contain")
+"""Ways to resize: to the input's size; to cover it, and cut off the rest; to fit into it, with a black border."""
+_IMAGENET_CLASSES = (1000, 1001)
+_IMAGENET_MEAN, _IMAGENET_STD = (123.675, 116.28, 103.53), (58.395, 57.12, 57.375)
+"""The mean and deviation of ImageNet's pixels, with which models of torchvision and timm are trained."""
 
 
 @dataclass(frozen=True, slots=True)
 class Normalization:
-    """How a pixel of 0 to 255 becomes a real number: ``(pixel - mean) / std``, one or one per channel."""
+    """How a pixel of 0 to 255 becomes a real number: ``(pixel - mean) / std``, one or one per channel.
+
+    BAD_DATA: a number is not finite in float32, or a divisor is 0. TypeError: an object is of a wrong kind.
+    """
 
     mean: tuple[float, ...] = (0.0,)
     std: tuple[float, ...] = (255.0,)
 
-    @classmethod
-    def parse(cls, mean: str | None, std: str | None) -> Normalization | None:
-        """From comma-separated numbers; None where neither is given. Raises ValueError."""
-        if mean is None and std is None:
-            return None
-        default = cls()
-        result = cls(
-            default.mean if mean is None else _numbers("mean", mean),
-            default.std if std is None else _numbers("std", std),
-        )
-        if 0.0 in np.array(result.std, np.float32):
-            raise ValueError(f"std must not be 0 in float32, it is {std}")
-        return result
+    def __post_init__(self) -> None:
+        """Check the numbers."""
+        for name in ("mean", "std"):
+            numbers = reals(name, getattr(self, name))
+            if not numbers or not all(abs(number) <= _LARGEST for number in numbers):
+                raise bad_data(f"{name} must be of finite float32 numbers, not {shown(numbers)}")
+            object.__setattr__(self, name, tuple(numbers))
+        if 0.0 in np.array(self.std, np.float32):
+            raise bad_data(f"std must not be 0 in float32, it is {shown(self.std)}")
 
-    def cut_off(self, type: OperandType) -> str:
+    @classmethod
+    def parse(cls, mean: str | None, std: str | None, scale: str | None = None) -> Normalization | None:
+        """From comma-separated numbers; None where none is given. Raises ValueError, and BAD_DATA as the class does.
+
+        ``scale`` multiplies pixels first, as in ``(pixel * scale - mean) / std``; it may be a fraction, ``1/255``.
+        """
+        if mean is None and std is None and scale is None:
+            return None
+        means = (0.0,) if mean is None else _numbers("mean", mean)
+        stds = ((255.0,) if scale is None else (1.0,)) if std is None else _numbers("std", std)
+        if scale is None:
+            return cls(means, stds)
+        factor = _factor(scale)
+        return cls(tuple(value / factor for value in means), tuple(value / factor for value in stds))
+
+    def cut_off(self, port: Port) -> str:
         """The range of pixels that a quantised input cuts off; empty where it cuts off none."""
-        if type.code not in _PIXEL_OFFSETS:
+        type_ = port.type
+        if not port.is_quantised:
             return ""
-        limits = np.iinfo(type.dtype)
+        limits = np.iinfo(type_.dtype)
         ends = [(pixel - np.array(self.mean)) / np.array(self.std) for pixel in (0, 255)]
         low, high = float(np.min(ends)), float(np.max(ends))
-        least, most = ((level - type.zero_point) * type.scale for level in (limits.min, limits.max))
-        if least - type.scale / 2 <= low and high <= most + type.scale / 2:
+        least, most = ((level - type_.zero_point) * type_.scale for level in (limits.min, limits.max))
+        if least - type_.scale / 2 <= low and high <= most + type_.scale / 2:
             return ""
         return (
             f"--mean and --std make real numbers of pixels, {low:.4g} to {high:.4g}, and it takes {least:.4g} to "
-            f"{most:.4g}: what is beyond is cut off; without them it gets the pixels as {type.dtype}"
+            f"{most:.4g}: what is beyond is cut off; without them it gets the pixels as {type_.dtype}"
         )
 
 
-def load_image(
-    path: Path, type: OperandType, normalization: Normalization | None = None, content: BinaryIO | None = None
-) -> np.ndarray:
-    """Read an image as an input ``[1, height, width, channels]`` (or without the 1) of a model.
+@dataclass(frozen=True, slots=True)
+class ImageOptions:
+    """How images become inputs, where the user decides. BAD_DATA: a layout or a way to resize is unknown."""
 
-    It is turned upright, laid on white where it is transparent (unless there are four channels), made grey for
-    one channel, and resized (bilinear). Without ``normalization`` uint8 gets the pixels as they are, int8 the pixels
-    minus 128, and float the pixels divided by 255; with it, the real numbers that it gives, quantised where the type
-    is. Pixels of 16 bits are first divided by 257. ``content`` has the file's bytes where these are not at ``path``.
-    Raises ValueError for a type that can't take an image, for a broken image and one of more than 89,478,485 pixels,
-    Pillow's limit, and OSError for one that can't be opened.
+    normalization: Normalization | None = None
+    """None: as the file's metadata says, else a guess."""
+    layout: str | None = None
+    """One of `LAYOUTS`; None: as the shape of the input tells."""
+    resize: str = RESIZES[0]
+    """One of `RESIZES`."""
+
+    def __post_init__(self) -> None:
+        """Check the words."""
+        if self.normalization is not None:
+            instance("the normalisation", self.normalization, Normalization)
+        if self.layout is not None and text("the layout", self.layout) not in LAYOUTS:
+            raise bad_data(f"the layout must be {' or '.join(LAYOUTS)}, not {self.layout!r}")
+        if text("the way to resize", self.resize) not in RESIZES:
+            raise bad_data(f"the way to resize must be {', '.join(RESIZES[:-1])} or {RESIZES[-1]}, not {self.resize!r}")
+
+
+class UnfitInputError(ValueError):
+    """The model's input takes no image, whatever image that is."""
+
+
+AS_IS = ImageOptions()
+"""Nothing is decided by the user."""
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """The place of an image in an input."""
+
+    height: int
+    """-1 for any."""
+    width: int
+    """-1 for any."""
+    channels: int
+    layout: str
+
+
+def frame_of(port: Port, layout: str | None, what: str) -> Frame:
+    """Where an input has the height, width and channels of an image. `UnfitInputError`: it takes none, for ``what``."""
+    shape = port.shape
+    inner = shape[1:] if len(shape) == 4 and shape[0] in (1, -1) else shape
+    orders = {"nhwc": (0, 1, 2), "nchw": (1, 2, 0)}
+    found = [
+        Frame(inner[height], inner[width], inner[channels], order)
+        for order, (height, width, channels) in orders.items()
+        if len(inner) == 3 and inner[channels] in _MODES and 0 not in inner and layout in (None, order)
+    ]
+    if not found:
+        wanted = "" if layout is None else f" in the layout {layout}"
+        raise UnfitInputError(
+            f"an image fits an input of 1xHEIGHTxWIDTHxC or 1xCxHEIGHTxWIDTH with 1, 3 or 4 channels{wanted}, "
+            f"the model's is {port.dtype} {_shown(shape)}: {what}"
+        )
+    if port.file_type not in (*_PIXEL_OFFSETS, *_FLOATS):
+        raise UnfitInputError(f"an image can't be an input of type {port.dtype}, give a .npy: {what}")
+    return min(found, key=lambda frame: (frame.channels == 4, LAYOUTS.index(frame.layout)))
+
+
+def load_image(path: Path, port: Port, options: ImageOptions = AS_IS, content: BinaryIO | None = None) -> np.ndarray:
+    """Read an image file as an input of a model; see `image_array`, whose errors it raises, and OSError.
+
+    ``content`` has the file's bytes where these are not at ``path``.
     """
-    height, width, channels = _image_dimensions(path, type)
+    what = str(path)
+    frame = frame_of(port, options.layout, what)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error", Image.DecompressionBombWarning)  # some 90 million pixels
             with Image.open(path if content is None else content) as image:
-                ImageOps.exif_transpose(image, in_place=True)
-                flat = _flatten(_eight_bits(image), _MODES[channels])
-                resized = flat.resize((width, height), Image.Resampling.BILINEAR)
+                pixels = _pixels(image, frame, options.resize)
     except UnidentifiedImageError:
         raise ValueError(f"not an image: {path}") from None
     except OSError as error:
@@ -104,11 +183,26 @@ def load_image(
         raise ValueError(f"not an image that can be read: {path} ({error})") from error
     except _BROKEN as error:
         raise ValueError(f"not an image that can be read: {path} ({error})") from error
-    pixels = np.asarray(resized, np.uint8)
-    array = _scale(pixels.reshape(height, width, channels), type, normalization).reshape(type.dimensions)
-    if not np.isfinite(array).all():
-        raise ValueError(f"mean and std give numbers that {type.dtype} does not have: {path}")
-    return array
+    return _fitted(pixels, frame, port, options.normalization, what)
+
+
+def image_array(image: Image.Image, port: Port, options: ImageOptions = AS_IS) -> np.ndarray:
+    """An image of Pillow as an input of a model, with or without a first dimension of 1.
+
+    The result is turned upright, laid on white where it is transparent (unless there are four channels), made grey for
+    one channel, and resized (bilinear); where the port's height and width are -1 it keeps its size. Without a
+    normalisation uint8 gets the pixels as they are, int8 the pixels minus 128, and float the pixels divided by 255;
+    with it, the real numbers that it gives, quantised where the input is. Pixels of 16 bits are first divided by 257.
+    ValueError: the input can't take an image, the image is broken, or has more than 89,478,485 pixels, Pillow's limit.
+    """
+    name = getattr(image, "filename", "")
+    what = f"the image {name}" if name else f"an image of mode {image.mode}"
+    frame = frame_of(port, options.layout, what)
+    try:
+        pixels = _pixels(image.copy(), frame, options.resize)
+    except _BROKEN as error:
+        raise ValueError(f"not an image that can be read: {what} ({error})") from error
+    return _fitted(pixels, frame, port, options.normalization, what)
 
 
 def own_normalizations(imported: ImportedModel) -> list[Normalization | None]:
@@ -120,6 +214,48 @@ def own_normalizations(imported: ImportedModel) -> list[Normalization | None]:
         Normalization(tensor.mean, tensor.std) if tensor.mean and not port.is_quantised else None
         for tensor, port in zip(known, imported.inputs, strict=True)
     ]
+
+
+def guess_normalization(port: Port, frame: Frame, outputs: Sequence[Port]) -> tuple[Normalization | None, str]:
+    """The normalisation that an input most likely wants, and what is guessed; nothing where there is nothing to guess.
+
+    Classifiers of ImageNet with channels first are mostly torchvision's, which are trained on pixels from which
+    ImageNet's mean is subtracted. Other models of real numbers mostly take 0 to 1.
+    """
+    if port.file_type not in _FLOATS:
+        return None, ""
+    classes = outputs[0].shape[-1] if outputs and outputs[0].shape else 0
+    if frame.layout == "nchw" and frame.channels == 3 and classes in _IMAGENET_CLASSES:
+        return Normalization(_IMAGENET_MEAN, _IMAGENET_STD), "pixels less ImageNet's mean, by its deviation"
+    return Normalization(), "pixels / 255"
+
+
+def _pixels(image: Image.Image, frame: Frame, resize: str) -> np.ndarray:
+    """The pixels, uint8 ``[height, width, channels]``."""
+    ImageOps.exif_transpose(image, in_place=True)
+    flat = _flatten(_eight_bits(image), _MODES[frame.channels])
+    own_width, own_height = flat.size
+    size = (own_width if frame.width == -1 else frame.width, own_height if frame.height == -1 else frame.height)
+    if resize == "cover":
+        resized = ImageOps.fit(flat, size, Image.Resampling.BILINEAR)
+    elif resize == "contain":
+        resized = ImageOps.pad(flat, size, Image.Resampling.BILINEAR)
+    else:
+        resized = flat.resize(size, Image.Resampling.BILINEAR)
+    return np.asarray(resized, np.uint8).reshape(size[1], size[0], frame.channels)
+
+
+def _fitted(pixels: np.ndarray, frame: Frame, port: Port, normalization: Normalization | None, what: str) -> np.ndarray:
+    array = _scale(pixels, port, normalization)
+    if not np.isfinite(array).all():
+        raise ValueError(f"mean and std give numbers that {port.dtype} does not have: {what}")
+    if frame.layout == "nchw":
+        array = array.transpose(2, 0, 1)
+    return np.ascontiguousarray(array[np.newaxis] if len(port.shape) == 4 else array)
+
+
+def _shown(shape: Shape) -> str:
+    return dimensions([max(size, 0) for size in shape])
 
 
 def _eight_bits(image: Image.Image) -> Image.Image:
@@ -146,21 +282,11 @@ def _in_mode(image: Image.Image, mode: str) -> Image.Image:
     return image if image.mode == mode else image.convert(mode)
 
 
-def _image_dimensions(path: Path, type: OperandType) -> tuple[int, int, int]:
-    dimensions = type.dimensions[1:] if len(type.dimensions) == 4 and type.dimensions[0] == 1 else type.dimensions
-    if len(dimensions) != 3 or 0 in dimensions or dimensions[2] not in _MODES:
-        raise ValueError(f"an image fits an input of 1xHEIGHTxWIDTHx1, 3 or 4, the model's is {type.brief}: {path}")
-    if type.code not in _PIXEL_OFFSETS and type.code not in _FLOATS:
-        raise ValueError(f"an image can't be an input of type {type.dtype}, give a .npy: {path}")
-    height, width, channels = dimensions
-    return height, width, channels
-
-
-def _scale(pixels: np.ndarray, type: OperandType, normalization: Normalization | None) -> np.ndarray:
+def _scale(pixels: np.ndarray, port: Port, normalization: Normalization | None) -> np.ndarray:
     result: np.ndarray
-    if normalization is None and type.code in _PIXEL_OFFSETS:
-        result = pixels.astype(np.int16) - _PIXEL_OFFSETS[type.code]
-        return result.astype(type.dtype)
+    if normalization is None and port.file_type in _PIXEL_OFFSETS:
+        result = pixels.astype(np.int16) - _PIXEL_OFFSETS[port.file_type]
+        return result.astype(port.dtype)
     chosen = normalization or Normalization()
     for name, values in (("mean", chosen.mean), ("std", chosen.std)):
         if len(values) not in (1, pixels.shape[2]):
@@ -168,11 +294,11 @@ def _scale(pixels: np.ndarray, type: OperandType, normalization: Normalization |
     mean, std = np.array(chosen.mean, np.float32), np.array(chosen.std, np.float32)
     with np.errstate(over="ignore"):
         real: np.ndarray = (pixels.astype(np.float32) - mean) / std
-        if type.code in _FLOATS:
-            return real.astype(type.dtype)
-        limits = np.iinfo(type.dtype)
-        result = np.clip(np.rint(real / type.scale) + type.zero_point, limits.min, limits.max)
-    return result.astype(type.dtype)
+        if port.file_type in _FLOATS:
+            return real.astype(port.dtype)
+        if not port.is_quantised:
+            raise ValueError(f"--mean, --std and --scale make real numbers of pixels, and {port} takes {port.dtype}")
+        return port.quantize(real)
 
 
 def _numbers(name: str, text: str) -> tuple[float, ...]:
@@ -183,3 +309,12 @@ def _numbers(name: str, text: str) -> tuple[float, ...]:
     if not all(abs(value) <= _LARGEST for value in values):
         raise ValueError(f"{name} must be of finite float32 numbers, not {text!r}")
     return values
+
+
+def _factor(text: str) -> float:
+    """A number or a fraction, other than 0."""
+    over, slash, under = text.partition("/")
+    (top,), (bottom,) = _numbers("scale", over)[:1], _numbers("scale", under if slash else "1")[:1]
+    if not top or not bottom or not np.float32(top / bottom):
+        raise ValueError(f"scale must be a number other than 0, such as 1/255, not {text!r}")
+    return top / bottom

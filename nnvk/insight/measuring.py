@@ -38,18 +38,29 @@ class Measurement:
     """Median that the device itself measured; None where it can't, or isn't alone."""
 
 
-def measure(title: str, model: Model, device: Device, limits: Limits) -> Measurement:
-    """Compile a model for a device, with fallback where it needs one, and time its executions on random inputs."""
+def measure(
+    title: str, model: Model, device: Device, limits: Limits, inputs: Sequence[np.ndarray] | None = None
+) -> Measurement:
+    """Compile a model for a device, with fallback where it needs one, and time its executions.
+
+    ``inputs`` are the model's; they are random without it.
+    """
     started = time.perf_counter_ns()
     compilation, alone = prepare(model, device)
-    return measure_compiled(title, device, compilation, alone, time.perf_counter_ns() - started, limits)
+    return measure_compiled(title, device, compilation, alone, time.perf_counter_ns() - started, limits, inputs)
 
 
 def measure_compiled(
-    title: str, device: Device, compilation: Compilation, alone: bool, compile_ns: int, limits: Limits
+    title: str,
+    device: Device,
+    compilation: Compilation,
+    alone: bool,
+    compile_ns: int,
+    limits: Limits,
+    inputs: Sequence[np.ndarray] | None = None,
 ) -> Measurement:
     """`measure` of what is compiled already, for the device ``alone`` or with fallback."""
-    inputs = random_inputs(compilation.model)
+    inputs = random_inputs(compilation.model) if inputs is None else inputs
     outputs = [np.empty_like(array) for array in run_compilation(compilation, inputs)]
     execution = _execution(compilation, inputs, outputs)
     for _ in range(WARM_UP):

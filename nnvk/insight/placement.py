@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
-from nnvk.api import Compilation, Device, DeviceTypeCode, Model, Partition, get_devices
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from nnvk.api import Compilation, Device, DeviceTypeCode, Model, OperandType, Partition, get_devices
 from nnvk.base.text import plural
 from nnvk.hal import MemoryUse
+from nnvk.importers.graph_builder import Source
 
 
 def with_fallback(device: Device) -> list[Device]:
@@ -67,3 +72,69 @@ def memory_of_partitions(compilation: Compilation) -> list[tuple[str, MemoryUse]
 def placement(compilation: Compilation) -> str:
     """Where the operations run, in a few words."""
     return f"{compilation.plan.summary}, in {plural(len(compilation.partitions), 'partition')}"
+
+
+def memory_of(compilation: Compilation) -> dict[str, int]:
+    """Bytes that the partitions hold on their devices, by what they are for."""
+    total: Counter[str] = Counter()
+    for partition in compilation.partitions:
+        total.update(partition.prepared.memory_bytes())
+    return dict(total)
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """An operation of a model, the device that runs it, and why that is not a preferred device."""
+
+    operation: str
+    outputs: tuple[OperandType, ...]
+    layer: Source | None
+    """The operator of the file that it comes from."""
+    device: str
+    """The name of the device; empty if none runs it."""
+    reason: str
+    """The reasons of the devices that are preferred to this one; empty for the first device."""
+    strategy: str
+    """How the device computes it, and by what that was chosen, where there are several candidates."""
+
+
+def refusals(model: Model, devices: Sequence[Device]) -> list[str]:
+    """For each operation, in the order of execution, why the devices before the first that supports it don't."""
+    reasons = []
+    for answers in zip(*(device.driver.get_supported_operations(model.frozen) for device in devices), strict=True):
+        before = []
+        for device, answer in zip(devices, answers, strict=True):
+            if answer.supported:
+                break
+            before.append(f"{device.name}: {answer.reason}")
+        reasons.append("; ".join(before))
+    return reasons
+
+
+def placed_operations(
+    model: Model,
+    devices: Sequence[str],
+    reasons: Sequence[str],
+    strategies: Sequence[str],
+    layers: Sequence[Source | None] = (),
+) -> list[Placed]:
+    """The operations of a model with what is known of each, in the order of execution."""
+    operands = model.frozen.operands
+    sources = layers or [None] * len(model.frozen.operations)
+    rows = zip(model.frozen.operations, sources, devices, reasons, strategies, strict=True)
+    return [
+        Placed(operation.code.name, tuple(operands[index].type for index in operation.outputs), layer, *found)
+        for operation, layer, *found in rows
+    ]
+
+
+def where(model: Model, compilation: Compilation, layers: Sequence[Source | None] = ()) -> list[Placed]:
+    """The operations of a compiled model and where they run."""
+    devices = compilation.devices or get_devices()
+    return placed_operations(
+        model,
+        device_of_operations(compilation),
+        refusals(model, devices),
+        strategies_of_operations(compilation),
+        layers,
+    )

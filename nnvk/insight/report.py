@@ -7,13 +7,13 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from nnvk.api import Compilation, Device
-from nnvk.importers.ports import ImportedModel
+from nnvk.api import Device
+from nnvk.importers.ports import ImportedModel, Port
 from nnvk.inputs.randoms import random_inputs
 from nnvk.insight.comparison import Comparison, compare
 from nnvk.insight.limits import Limits
 from nnvk.insight.measuring import Measurement, measure_compiled
-from nnvk.insight.placement import device_of_operations, prepare
+from nnvk.insight.placement import device_of_operations, memory_of, prepare
 from nnvk.insight.profiling import PROFILED_RUNS, Profile, take_profile
 
 
@@ -73,15 +73,11 @@ def model_report(title: str, nbytes: int, imported: ImportedModel, devices: Sequ
         title,
         nbytes,
         tuple(operation.code.name for operation in imported.model.frozen.operations),
-        tuple(f"{port.name}: {port.type.brief}" for port in imported.inputs),
+        tuple(f"{port.name}: {port.type.brief}{_open(port)}" for port in imported.inputs),
         tuple(f"{port.name}: {port.type.brief}" for port in imported.outputs),
         tuple(devices),
     )
 
 
-def memory_of(compilation: Compilation) -> dict[str, int]:
-    """Bytes that the partitions hold on their devices, by what they are for."""
-    total: Counter[str] = Counter()
-    for partition in compilation.partitions:
-        total.update(partition.prepared.memory_bytes())
-    return dict(total)
+def _open(port: Port) -> str:
+    return f" (open: {port.open_sizes})" if port.is_open else ""

@@ -29,7 +29,7 @@ def wanted(digits: list[Path]) -> dict[str, np.ndarray]:
     compilation.finish()
     found = {}
     for path in digits:
-        (scores,) = nnvk.run(compilation, [load_image(path, imported.inputs[0].type)])
+        (scores,) = nnvk.run(compilation, [load_image(path, imported.inputs[0])])
         found[str(path)] = scores[0]
     return found
 

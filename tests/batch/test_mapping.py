@@ -16,10 +16,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tflite_net import Net, T, write
 
 import nnvk
 from nnvk import NnapiError, ResultCode
-from nnvk.batch import map_files, mapping, read_results, results
+from nnvk.batch import Task, map_files, mapping, read_results, results
 from nnvk.batch.failures import KEPT
 from nnvk.batch.input_rows import Rows
 from nnvk.batch.results import Results
@@ -155,6 +156,8 @@ def test_a_device_that_dies_is_no_rows_fault(task, digits, wanted, tmp_path, mon
 SLOW = """
 import sys, time
 from pathlib import Path
+from tflite_net import Net, T, write
+
 import nnvk
 from nnvk.batch import Task, map_files, results
 from nnvk.batch.task import Worker
@@ -340,3 +343,13 @@ def test_names_that_are_no_unicode(task, digits, tmp_path) -> None:
         assert len(outcome.failures) == 1
     assert outcome.before == 1
     assert [name for name, _ in read_results(tmp_path / "out")] == [str(path)]
+
+
+def test_photos_for_a_model_that_takes_none_end_it_at_once(digits, tmp_path, monkeypatch) -> None:
+    x, y = T("FLOAT32", (1, 640), name="x"), T("FLOAT32", (1, 640))
+    net = Net([x], [y])
+    net.op("NEG", [x], y)
+    (tmp_path / "vector.tflite").write_bytes(write(net))
+    monkeypatch.setattr(nnvk.Compilation, "finish", lambda _: pytest.fail("it compiles"))
+    with pytest.raises(ValueError, match=r"an image fits an input of .*, the model's is float32 1x640: .*\.png"):
+        map_files(Task(tmp_path / "vector.tflite"), digits, tmp_path / "out", devices=CPU)

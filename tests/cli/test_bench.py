@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from PIL import Image
 
@@ -125,10 +127,10 @@ def test_limits(runs: int | None, seconds: float | None, made: int) -> None:
 def test_a_device_that_fails_leaves_the_others(nnvk_command: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Memory is short, say."""
 
-    def fail(title: str, model: Model, device: Device, runs: Limits) -> Measurement:
+    def fail(title: str, model: Model, device: Device, runs: Limits, inputs: Sequence[np.ndarray]) -> Measurement:
         if title == INT8.name:
             raise MemoryError("3 GiB")
-        return measure(title, model, device, runs)
+        return measure(title, model, device, runs, inputs)
 
     monkeypatch.setattr(bench, "measure", fail)
     result = nnvk_command("bench", INT8, FLOAT, "--runs", 1, "--device", CPU)
@@ -139,7 +141,7 @@ def test_a_device_that_fails_leaves_the_others(nnvk_command: Any, monkeypatch: p
 def test_targets_are_checked_before_the_work(
     nnvk_command: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Importing, "load", lambda *_: pytest.fail("it loads"))
+    monkeypatch.setattr(Importing, "open", lambda *_: pytest.fail("it loads"))
     result = nnvk_command("bench", FLOAT, "--json", tmp_path / "absent" / "x.json")
     assert (result.exit_code, result.stderr) == (2, f"nnvk: not a folder: {tmp_path}/absent\n")
     result = nnvk_command("bench", FLOAT, "--json", tmp_path / "x.json", "--device", "abacus")

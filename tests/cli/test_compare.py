@@ -34,7 +34,7 @@ def test_equal(nnvk_command: Any) -> None:
 
 def test_what_is_off(nnvk_command: Any, tmp_path: Path) -> None:
     """No difference at all is tolerated, so that two devices that agree do not."""
-    limits = ["--tolerance", 0, "--devices", nnvk.get_devices()[0].name, CPU]
+    limits = ["--tolerance", 0, "--floor", 0, "--devices", nnvk.get_devices()[0].name, CPU]
     if nnvk.get_devices()[0].name == CPU:
         pytest.skip("there is one device")
     result = nnvk_command("compare", FLOAT, *limits, "--plot", tmp_path / "x.svg", f"--json={tmp_path / 'x.json'}")

@@ -14,9 +14,9 @@ from nnvk import DeviceTypeCode, NnapiError, get_devices, unavailable
 from nnvk.api import survey_vulkan
 from nnvk.base.settings import override
 from nnvk.cli.main import app
-from nnvk.cli.models import find_device
 from nnvk.demo.assets import DATA
 from nnvk.driver.cpu import CpuDevice
+from nnvk.loading.devices import find_device
 from nnvk.runtime.devices import manager
 
 

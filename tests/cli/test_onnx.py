@@ -11,8 +11,10 @@ import pytest
 pytest.importorskip("onnx")
 
 from onnx_net import model, op
+from PIL import Image
 from typer.testing import CliRunner
 
+from nnvk.batch import read_results
 from nnvk.cli.main import app
 
 runner = CliRunner()
@@ -89,3 +91,75 @@ def test_a_constant_twice(path: Path) -> None:
 
 def test_a_constant_that_is_none(path: Path) -> None:
     assert "--constant must be NAME=VALUE" in said("info", path, "--constant", "axes", code=2)
+
+
+# --- open sizes and images --------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def rows(tmp_path: Path) -> Path:
+    net = model([op("Mul", "x y", "z")], {"x": (np.float32, ["rows", 4]), "y": (np.float32, ["rows", 4])}, ["z"])
+    (tmp_path / "rows.onnx").write_bytes(net.SerializeToString())
+    return tmp_path / "rows.onnx"
+
+
+OPEN = "rows.onnx leaves sizes open, --shape gives others: input 'x' is rowsx4, taken as 1x4; input 'y' is rowsx4, "
+
+
+def test_open_sizes_are_said(rows: Path, tmp_path: Path) -> None:
+    assert "x     float32 1x4  rowsx4, taken as 1x4" in said("info", rows)
+    shown = json.loads(said("info", rows, "--json", "-"))
+    assert [port["open"] for port in shown["inputs"]] == ["rowsx4"] * 2
+    assert OPEN in said("bench", rows, "--runs", 1, "--device", "cpu")
+    assert OPEN in said("report", rows, "--runs", 1, "--device", "cpu", "--out", tmp_path / "report.html")
+    assert "x: float32 1x4 (open: rowsx4, taken as 1x4)" in (tmp_path / "report.html").read_text()
+
+
+def test_sizes_are_given_by_their_names(rows: Path, tmp_path: Path) -> None:
+    shown = json.loads(said("info", rows, "--shape", "rows=7", "--json", "-"))
+    assert [port["dimensions"] for port in (*shown["inputs"], *shown["outputs"])] == [[7, 4]] * 3
+    assert "leaves sizes open" not in said("bench", rows, "--shape", "rows=7", "--runs", 1, "--device", "cpu")
+    two = model([op("Identity", "x", "y")], {"x": (np.float32, ["a", "b"])}, ["y"])
+    (tmp_path / "two.onnx").write_bytes(two.SerializeToString())
+    shown = json.loads(said("info", tmp_path / "two.onnx", "--shape", "a=2,b=3", "--json", "-"))
+    assert shown["outputs"][0]["dimensions"] == [2, 3]
+    assert "did you mean 'rows'?" in said("info", rows, "--shape", "row=7", code=2)
+
+
+def test_arrays_give_open_sizes(rows: Path, tmp_path: Path) -> None:
+    x, y = (np.full((3, 4), value, np.float32) for value in (2, 5))
+    np.savez(tmp_path / "in.npz", **{"0": x, "1": y})
+    for command in ("run", "compare", "bench"):
+        printed = said(command, rows, "--input", tmp_path / "in.npz", *(("--runs", 1) if command == "bench" else ()))
+        assert "leaves sizes open" not in printed
+    said("run", rows, "--input", tmp_path / "in.npz", "--output", tmp_path / "out.npz")
+    np.testing.assert_array_equal(np.load(tmp_path / "out.npz")["0"], x * y)
+
+
+def test_a_photo_goes_where_channels_come_first(tmp_path: Path) -> None:
+    path, photo, out = tmp_path / "net.onnx", tmp_path / "photo.png", tmp_path / "out.npz"
+    path.write_bytes(model([op("Identity", "x", "y")], {"x": (np.float32, [1, 3, 4, 6])}, ["y"]).SerializeToString())
+    Image.new("RGB", (6, 4), (255, 0, 51)).save(photo)
+    printed = said("run", path, "--input", photo, "--output", out)
+    assert "note: input 'x': pixels / 255, which is a guess; --mean, --std or --scale say otherwise" in printed
+    assert np.load(out)["0"][0, :, 2, 3].tolist() == [1, 0, np.float32(0.2)]
+    printed = said("run", path, "--input", photo, "--output", out, "--mean", "0.5", "--std", "0.5", "--scale", "1/255")
+    assert "guess" not in printed
+    np.testing.assert_allclose(np.load(out)["0"][0, :, 2, 3], [1, -1, -0.6], atol=1e-6)
+    for command in ("compare", "bench"):
+        words = ["--runs", 1] if command == "bench" else []
+        assert "which is a guess" in said(command, path, "--input", photo, *words)
+    assert "which is a guess" in said("map", path, photo, "--out", tmp_path / "results")
+    assert "in the layout nhwc" in said("run", path, "--input", photo, "--layout", "nhwc", code=2)
+
+
+def test_rows_may_have_their_own_sizes(tmp_path: Path) -> None:
+    path = tmp_path / "net.onnx"
+    path.write_bytes(
+        model([op("Neg", "x", "y")], {"x": (np.float32, [1, 3, "height", "width"])}, ["y"]).SerializeToString()
+    )
+    for side in (3, 5):
+        Image.new("RGB", (side, 2 * side), (255, 255, 255)).save(tmp_path / f"{side}.png")
+    said("map", path, tmp_path / "3.png", tmp_path / "5.png", "--out", tmp_path / "out", "--device", "cpu")
+    shapes = {Path(name).name: outputs[0].shape for name, outputs in read_results(tmp_path / "out")}
+    assert shapes == {"3.png": (3, 6, 3), "5.png": (3, 10, 5)}

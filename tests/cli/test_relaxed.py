@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 import nnvk
-from nnvk.cli import importing
 from nnvk.demo.assets import DATA
+from nnvk.importers import formats
 
 MODEL = DATA / "digits_float.tflite"
 COMMANDS = {
@@ -24,13 +24,13 @@ def test_the_model_is_relaxed_where_that_is_asked_for(
     nnvk_command: Any, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     loaded: list[Any] = []
-    load = importing.formats.load
+    load = formats.ModelFile.load
 
     def recording(*arguments: Any, **named: Any) -> Any:
         loaded.append(load(*arguments, **named))
         return loaded[-1]
 
-    monkeypatch.setattr(importing.formats, "load", recording)
+    monkeypatch.setattr(formats.ModelFile, "load", recording)
     for options in ([], ["--relaxed"]):
         result = nnvk_command(*COMMANDS[name], *options)
         assert result.exit_code == 0, result.output

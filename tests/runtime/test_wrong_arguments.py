@@ -375,7 +375,52 @@ def _added_operand(**parts: Any) -> int:
     return nnvk.Model().add_operand(OperandType(**parts))
 
 
+CALLS |= {
+    "load": Call(
+        lambda: nnvk.load,
+        {
+            "source": Given(MODELS[0].path, [None, object(), int, 5, 1.5, [], {}]),
+            "device": Given(CPU, [object(), int, 5, 1.5, [], {}, b"cpu", "abacus"]),
+            "fallback": Given(True, FLAG),
+            "shapes": Given({}, [object(), 5, 1.5, "text", [1], {"x": (1,)}, {"image": 5}, {"image": "text"}]),
+            "relaxed": Given(False, FLAG),
+            "cache": Given(False, [None, object(), int, 5, 1.5, [], {}, b"bytes", "absent"]),
+            "constants": Given({}, [object(), 5, 1.5, "text", [1], {"x": 1}]),
+            "round_hybrid": Given(True, FLAG),
+            "images": Given(nnvk.ImageOptions(), OBJECT),
+            "plan_bytes": Given(1, [*_NO_NUMBERS, *_FLOATS, -1]),
+        },
+    ),
+    "ImageOptions": Call(
+        lambda: nnvk.ImageOptions,
+        {
+            "normalization": Given(nnvk.Normalization(), OPTIONAL_OBJECT),
+            "layout": Given("nchw", [object(), 5, 1.5, b"nchw", "hwc"]),
+            "resize": Given("cover", [None, object(), 5, 1.5, b"cover", "crop"]),
+        },
+    ),
+    "Normalization": Call(
+        lambda: nnvk.Normalization,
+        {
+            "mean": Given((0.0,), [None, object(), 5, 1.5, "ab", {}, [None], ["0.5"], [math.nan], [math.inf], [1e300]]),
+            "std": Given((1.0,), [None, object(), 5, 1.5, "ab", {}, [None], ["0.5"], [math.nan], [0.0], [1e-300]]),
+        },
+    ),
+}
+
 INTERNAL = {
+    "LoadedModel",
+    "Normalization.cut_off",
+    "Normalization.parse",
+    # Those that take any number of inputs, which tests/loading feeds with wrong ones.
+    "LoadedModel.compute",
+    "LoadedModel.prepare",
+    "LoadedModel.profile",
+    "LoadedModel.read",
+    "LoadedModel.run_async",
+    "LoadedModel.shaped",
+    "LoadedModel.start",
+    "LoadedModel.stream",
     "Compilation.check_one_device",
     "DeviceMemory.check_role",
     "DeviceMemory.end_write",

@@ -6,19 +6,29 @@ import re
 import tracemalloc
 import zipfile
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from PIL import Image
 
-from nnvk import OperandCode, OperandType
-from nnvk.cli.inputs import read_inputs
-from nnvk.importers.ports import Port
-from nnvk.inputs.images import Normalization
+from nnvk import Model, NnapiError, OperandCode, OperandType
+from nnvk.importers.metadata import Metadata, TensorMetadata
+from nnvk.importers.ports import ImportedModel, Port
+from nnvk.inputs.images import ImageOptions, Normalization
+from nnvk.inputs.reader import InputReader
 
 VECTOR = Port("vector", OperandType(OperandCode.TENSOR_FLOAT32, (1, 4)), "FLOAT32", (1, 4))
 INDEX = Port("index", OperandType(OperandCode.TENSOR_INT32, (2,)), "INT64", (2,))
 PICTURE = Port("picture", OperandType(OperandCode.TENSOR_QUANT8_ASYMM, (1, 2, 2, 3), 1.0, 0), "UINT8", (1, 2, 2, 3))
+
+
+def reader(ports: list[Port], normalization: Normalization | None = None, **more: Any) -> InputReader:
+    return InputReader(ImportedModel(Model(), tuple(ports), ()), ImageOptions(normalization), **more)
+
+
+def read_inputs(files: list[Path], ports: list[Port], normalization: Normalization | None) -> list[np.ndarray]:
+    return reader(ports, normalization).files(files)
 
 
 def _saved(path: Path, array: np.ndarray) -> Path:
@@ -203,3 +213,103 @@ def test_archives_with_other_names(tmp_path: Path) -> None:
         read_inputs([tmp_path / "other.npz"], [VECTOR], None)
     with pytest.raises(ValueError, match="must be the only --input"):
         read_inputs([tmp_path / "other.npz", tmp_path / "other.npz"], [VECTOR, INDEX], None)
+
+
+# --- objects ----------------------------------------------------------------------------------------------------------
+
+
+def test_arrays_numbers_images_and_names_of_files(tmp_path: Path) -> None:
+    image = Image.new("RGB", (2, 2), (1, 2, 3))
+    image.save(tmp_path / "picture.png")
+    index = _saved(tmp_path / "index.npy", np.array([5, 6], np.int64))
+    for picture in (image, tmp_path / "picture.png", str(tmp_path / "picture.png"), np.asarray(image)[None]):
+        arrays = reader([PICTURE, INDEX]).arrays([picture, [5, 6]])
+        assert arrays[0][0, 1, 1].tolist() == [1, 2, 3]
+        assert (arrays[1].dtype, arrays[1].tolist()) == (np.int64, [5, 6])
+    by_name = reader([PICTURE, INDEX]).arrays([{"index": index, "picture": image}])
+    assert [array.shape for array in by_name] == [(1, 2, 2, 3), (2,)]
+    together = reader([PICTURE, INDEX]).arrays([(image, index)])
+    assert all((one == other).all() for one, other in zip(by_name, together, strict=True))
+    np.savez(tmp_path / "all.npz", **{"0": by_name[0], "1": by_name[1]})
+    assert (reader([PICTURE, INDEX]).arrays([tmp_path / "all.npz"])[1] == [5, 6]).all()
+
+
+def test_numbers_become_the_inputs_type_where_they_can() -> None:
+    (vector,) = reader([VECTOR]).arrays([np.array([[1, 2, 3, 0.1]])])
+    assert (vector.dtype, vector[0, 3]) == (np.float32, np.float32(0.1))
+    (index,) = reader([INDEX]).arrays([np.array([1, 2], np.int8)])
+    assert index.dtype == np.int64
+    for value, reason in (
+        (np.array([1.0, 2.0]), "'index' must be an array of int64, got float64"),
+        ([[1, 2], [3]], "rows of unequal lengths"),
+    ):
+        with pytest.raises(NnapiError, match=re.escape(reason)):
+            reader([INDEX]).arrays([value])
+    with pytest.raises(NnapiError, match=r"must have numbers of uint8, got -1 to 256"):
+        reader([PICTURE]).arrays([np.array([-1, 256])])
+    with pytest.raises(NnapiError, match=r"array of uint8, got float32; .*quantize\(array\) makes levels"):
+        reader([PICTURE]).arrays([np.zeros((1, 2, 2, 3), np.float32)])
+    with pytest.raises(TypeError, match="'vector' takes an array, numbers, an image of Pillow or the name of a file"):
+        reader([VECTOR]).arrays([object()])
+
+
+@pytest.mark.parametrize(
+    ("inputs", "reason"),
+    [
+        ([1], "the model has 2 inputs, got 1: 0: float32 1x4 for 'vector'; 1: int64 2 for 'index'"),
+        (
+            [{"vector": 1, "indexes": 2}],
+            "no input is called 'indexes', there are ['vector', 'index']; did you mean 'index'?",
+        ),
+        ([{"vector": 1}], "input 'index' is missing"),
+    ],
+)
+def test_inputs_that_are_missing_or_unknown(inputs: list[Any], reason: str) -> None:
+    with pytest.raises(NnapiError, match=re.escape(reason)):
+        reader([VECTOR, INDEX]).arrays(inputs)
+
+
+def test_open_sizes_are_those_of_the_arrays(tmp_path: Path) -> None:
+    file = _saved(tmp_path / "a.npy", np.ones((3, 4), np.float32))
+    assert reader([VECTOR], shapes=[(-1, 4)]).arrays([file])[0].shape == (3, 4)
+    with pytest.raises(ValueError, match=r"expected float32 \?x4 for 'vector', got 3x4x1"):
+        reader([VECTOR], shapes=[(-1, 4)]).files([_saved(tmp_path / "b.npy", np.ones((3, 4, 1), np.float32))])
+
+
+# --- normalisation ----------------------------------------------------------------------------------------------------
+
+PHOTO = Port("photo", OperandType(OperandCode.TENSOR_FLOAT32, (1, 3, 2, 2)), "FLOAT32", (1, 3, 2, 2))
+CLASSES = Port("classes", OperandType(OperandCode.TENSOR_FLOAT32, (1, 1000)), "FLOAT32", (1, 1000))
+
+
+@pytest.mark.parametrize(
+    ("outputs", "said", "red"),
+    [
+        ((), "input 'photo': pixels / 255, which is a guess", 200 / 255),
+        (
+            (CLASSES,),
+            "input 'photo': pixels less ImageNet's mean, by its deviation, which is a guess",
+            (200 - 123.675) / 58.395,
+        ),
+    ],
+)
+def test_a_guess_is_told_once(outputs: tuple[Port, ...], said: str, red: float) -> None:
+    told: list[str] = []
+    guessing = InputReader(ImportedModel(Model(), (PHOTO,), outputs), say=told.append)
+    for _ in range(2):
+        (array,) = guessing.arrays([Image.new("RGB", (2, 2), (200, 0, 0))])
+        assert array[0, 0, 0, 0] == pytest.approx(red, rel=1e-5)
+    assert len(told) == 1
+    assert told[0].startswith(said)
+
+
+def test_nothing_is_guessed_where_users_or_metadata_decide() -> None:
+    told: list[str] = []
+    image = Image.new("RGB", (2, 2), (200, 0, 0))
+    known = Metadata(inputs=(TensorMetadata(mean=(100.0,), std=(50.0,)),))
+    imported = ImportedModel(Model(), (PHOTO,), (CLASSES,), metadata=known)
+    assert InputReader(imported, say=told.append).arrays([image])[0].max() == 2
+    chosen = ImageOptions(Normalization((0.0,), (1.0,)))
+    assert InputReader(imported, chosen, say=told.append).arrays([image])[0].max() == 200
+    assert reader([PICTURE], say=told.append).arrays([image])[0].max() == 200
+    assert told == []

@@ -1,0 +1,203 @@
+"""The inputs of a model from the things that users give: arrays, numbers, images, and names of files with these."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+from PIL import Image
+
+from nnvk.base.errors import bad_data
+from nnvk.base.text import did_you_mean, printable
+from nnvk.importers.errors import NAME_SHOWN
+from nnvk.importers.ports import ImportedModel, Port
+from nnvk.inputs.arrays import describe, load_array, load_array_rows, load_arrays
+from nnvk.inputs.images import (
+    AS_IS,
+    ImageOptions,
+    frame_of,
+    guess_normalization,
+    image_array,
+    load_image,
+    own_normalizations,
+)
+from nnvk.runtime.inputs import as_array, is_array
+from nnvk.types.operand import Shape
+
+ARRAY_SUFFIXES = (".npy", ".npz")
+Say = Callable[[str], None]
+"""Takes a remark for the user."""
+
+
+class InputReader:
+    """Makes the inputs of one model. Several threads may use it.
+
+    ``options`` say how images become inputs. ``shapes`` are those that inputs must have, -1 for any size; they are the
+    model's without it. ``say`` is told once how an image was normalised where that is a guess, and which pixels a
+    quantised input cuts off.
+    """
+
+    def __init__(
+        self,
+        imported: ImportedModel,
+        options: ImageOptions = AS_IS,
+        shapes: Sequence[Shape] | None = None,
+        say: Say | None = None,
+    ) -> None:
+        wanted = [port.shape for port in imported.inputs] if shapes is None else shapes
+        self.ports: tuple[Port, ...] = tuple(
+            replace(port, shape=shape) for port, shape in zip(imported.inputs, wanted, strict=True)
+        )
+        """The inputs, with -1 for each size that any number may be."""
+        self._outputs = imported.outputs
+        self._options = options
+        self._own = own_normalizations(imported)
+        self._say = say
+        self._told: set[int] = set()
+
+    # --- all inputs ----------------------------------------------------------------------------------------------
+
+    def arrays(self, inputs: Sequence[Any]) -> list[Any]:
+        """The inputs in the form of the file: one object for each, or a dictionary by name, or one ``.npz`` file.
+
+        Raises BAD_DATA, ValueError and OSError that say what does not fit.
+        """
+        if len(inputs) == 1 and isinstance(inputs[0], Mapping):
+            return self._by_name(inputs[0])
+        if len(inputs) == 1 and _is_path(inputs[0]) and Path(inputs[0]).suffix.lower() == ".npz":
+            return load_arrays(Path(inputs[0]), self.ports)
+        several = inputs[0] if len(inputs) == 1 < len(self.ports) and isinstance(inputs[0], (list, tuple)) else inputs
+        if len(several) != len(self.ports):
+            wanted = "; ".join(f"{index}: {describe(port)}" for index, port in enumerate(self.ports))
+            raise bad_data(f"the model has {len(self.ports)} inputs, got {len(several)}: {wanted}")
+        return [self.array(place, value) for place, value in enumerate(several)]
+
+    def _by_name(self, inputs: Mapping[str, Any]) -> list[Any]:
+        names = [port.name for port in self.ports]
+        for name in inputs:
+            if names.count(name) != 1:
+                shown = ", ".join(repr(printable(known, NAME_SHOWN)) for known in names)
+                hint = "; some have one name: give them by position" if name in names else did_you_mean(name, names)
+                raise bad_data(f"no input is called {printable(str(name), NAME_SHOWN)!r}, there are [{shown}]{hint}")
+        for name in names:
+            if name not in inputs:
+                raise bad_data(f"input {printable(name, NAME_SHOWN)!r} is missing")
+        return [self.array(place, inputs[name]) for place, name in enumerate(names)]
+
+    def files(self, paths: Sequence[Path]) -> list[np.ndarray]:
+        """The inputs from one file for each, an image or a ``.npy``, or from one ``.npz`` for all.
+
+        Raises ValueError that names what is wanted and what came, and OSError.
+        """
+        if self._options.normalization is not None and not any(is_image(path) for path in paths):
+            raise ValueError("--mean and --std are for images, and no --input is one")
+        if len(paths) == 1 and paths[0].suffix.lower() == ".npz":
+            return load_arrays(paths[0], self.ports)
+        if len(paths) != len(self.ports):
+            wanted = "; ".join(f"{index}: {describe(port)}" for index, port in enumerate(self.ports))
+            came = f"got {len(paths)}" if paths else "none was given"
+            raise ValueError(
+                f"the model wants {len(self.ports)} --input FILE (image, .npy, or one .npz), {came}: {wanted}"
+            )
+        return [self.file(place, path) for place, path in enumerate(paths)]
+
+    # --- one input -----------------------------------------------------------------------------------------------
+
+    def array(self, place: int, value: Any) -> Any:
+        """One input: an array, numbers, an image of Pillow, or the name of a file."""
+        if isinstance(value, Image.Image):
+            options, remark = self._image_options(place, "an image")
+            array = image_array(value, self.ports[place], options)
+            self._tell(place, remark)
+            return array
+        if _is_path(value):
+            return self.file(place, Path(value))
+        port = self.ports[place]
+        if is_array(value):
+            return _as_numbers(port, as_array(value, str(port)))
+        if isinstance(value, (bool, int, float, complex, np.generic, list, tuple)):
+            return _as_numbers(port, _of_python(port, value))
+        kind = type(value).__name__
+        raise TypeError(f"{port} takes an array, numbers, an image of Pillow or the name of a file, got {kind}")
+
+    def file(self, place: int, path: Path) -> np.ndarray:
+        """One input from an image or a ``.npy``. Raises ValueError and OSError."""
+        suffix = path.suffix.lower()
+        if suffix == ".npz":
+            raise ValueError(f"a .npz has all inputs, it must be the only --input: {path}")
+        if suffix == ".npy":
+            return load_array(path, self.ports[place])
+        return self.image(place, path)
+
+    def row(self, place: int, path: Path, row: int) -> np.ndarray:
+        """One input from one row of the array in a ``.npy``. Raises ValueError and OSError."""
+        return load_array_rows(path, self.ports[place], row)
+
+    def image(self, place: int, path: Path, content: BinaryIO | None = None) -> np.ndarray:
+        """One input from an image, whose bytes ``content`` has where they are not at ``path``."""
+        options, remark = self._image_options(place, path)
+        array = load_image(path, self.ports[place], options, content)
+        self._tell(place, remark)
+        return array
+
+    def _image_options(self, place: int, what: object) -> tuple[ImageOptions, str]:
+        """How an image becomes an input: as the user says, else as the metadata say, else by a guess; and a remark."""
+        chosen, port = self._options, self.ports[place]
+        if chosen.normalization is not None:
+            return chosen, chosen.normalization.cut_off(port)
+        if self._own[place] is not None:
+            return replace(chosen, normalization=self._own[place]), ""
+        guess, said = guess_normalization(port, frame_of(port, chosen.layout, str(what)), self._outputs)
+        hint = f"{said}, which is a guess; --mean, --std or --scale say otherwise" if said else ""
+        return replace(chosen, normalization=guess), hint
+
+    def _tell(self, place: int, remark: str) -> None:
+        if remark and self._say is not None and place not in self._told:
+            self._told.add(place)
+            self._say(f"input {self.ports[place]}: {remark}")
+
+
+def is_image(path: Path) -> bool:
+    """Whether a file of inputs is taken for an image."""
+    return path.suffix.lower() not in ARRAY_SUFFIXES
+
+
+def _is_path(value: Any) -> bool:
+    return isinstance(value, (str, os.PathLike))
+
+
+def _of_python(port: Port, value: Any) -> np.ndarray:
+    """Numbers of Python, in lists perhaps, as an array."""
+    try:
+        return np.asarray(value)
+    except ValueError as error:
+        raise bad_data(f"{port}: rows of unequal lengths are no array") from error
+
+
+def _as_numbers(port: Port, array: np.ndarray) -> np.ndarray:
+    """An array in the input's type: real numbers are rounded to it, whole ones must be numbers that it has.
+
+    Quantised inputs take their levels, because nothing tells levels from real numbers. BAD_DATA: the type does not fit.
+    """
+    if array.dtype == port.dtype:
+        return array
+    real = (
+        port.dtype.kind in "fc"
+        and array.dtype.kind in "fciub"
+        and not (port.dtype.kind == "f" and array.dtype.kind == "c")
+    )
+    if real:
+        return array.astype(port.dtype)
+    if port.dtype.kind in "iub" and array.dtype.kind in "iub":
+        converted = array.astype(port.dtype)
+        if np.array_equal(converted, array):
+            return converted
+        raise bad_data(f"{port} must have numbers of {port.dtype}, got {array.min()} to {array.max()}")
+    hint = ""
+    if port.is_quantised and array.dtype.kind == "f":
+        hint = "; model.inputs[...].quantize(array) makes levels of real numbers"
+    raise bad_data(f"{port} must be an array of {port.dtype}, got {array.dtype}{hint}")

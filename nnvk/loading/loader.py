@@ -1,0 +1,178 @@
+"""`load`: from a file to a model that can be called."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import warnings
+from collections.abc import Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from nnvk.api import Device
+from nnvk.base.checks import flag, instance, whole
+from nnvk.base.errors import bad_data
+from nnvk.base.files import cache_folder
+from nnvk.importers import formats
+from nnvk.importers.ports import Port
+from nnvk.importers.shapes import Shapes
+from nnvk.inputs.images import AS_IS, ImageOptions
+from nnvk.inputs.reader import Say
+from nnvk.loading.devices import choose_devices
+from nnvk.loading.model import PLAN_BYTES, LoadedModel, Settings
+from nnvk.loading.shaped_model import PlanFolder
+from nnvk.types.operand import Shape
+
+
+class ImageNormalizationWarning(UserWarning):
+    """How pixels became an input is a guess, or cuts some of them off."""
+
+
+def load(
+    source: formats.ModelSource,
+    *,
+    device: str | Device | None = None,
+    fallback: bool = True,
+    shapes: Shapes | None = None,
+    relaxed: bool = False,
+    cache: bool | str | os.PathLike[str] = False,
+    constants: Mapping[str, Any] | None = None,
+    round_hybrid: bool = True,
+    images: ImageOptions = AS_IS,
+    plan_bytes: int = PLAN_BYTES,
+) -> LoadedModel:
+    """Load a ``.tflite`` or ``.onnx`` model from a path, a folder that has one, or the bytes of a file.
+
+    Args:
+        source: the path, or the bytes.
+        device: the name of a device (``vulkan-0``), a type (``gpu``, ``cpu``), or a `Device`; by default nnvk chooses.
+        fallback: whether the CPU may run operations that the device does not support.
+        shapes: shapes of inputs by name, and sizes that have a name in the file: ``{"batch": 4, "seq": 128}``. Sizes
+            that the file leaves open may differ from call to call where they are not given here.
+        relaxed: whether devices may compute FLOAT32 with the range and precision of FLOAT16.
+        cache: keep compiled plans in the user's cache folder, or in this folder, for other processes.
+        constants: inputs of an ``.onnx`` file that have a value for good, by name.
+        round_hybrid: round activations as TFLite does where weights have 8 bits and activations are real.
+        images: how images become inputs: normalisation, layout, resizing. A normalisation that is a guess is a warning
+            of the class `ImageNormalizationWarning`.
+        plan_bytes: the bytes on devices that plans for different sizes may take; the latest plan is always kept.
+
+    A model without open sizes is compiled at once, another one with its first call. Raises OSError, ValueError, the
+    importer's errors, BAD_DATA for a device or an input that is not there, and what compiling raises.
+    """
+    model = open_model(
+        source,
+        device=device,
+        fallback=fallback,
+        shapes=shapes,
+        relaxed=relaxed,
+        cache=cache,
+        constants=constants,
+        round_hybrid=round_hybrid,
+        images=images,
+        plan_bytes=plan_bytes,
+    )
+    if not model.is_open:
+        model.prepare()
+    return model
+
+
+def open_model(
+    source: formats.ModelSource,
+    *,
+    device: str | Device | None = None,
+    fallback: bool = True,
+    shapes: Shapes | None = None,
+    relaxed: bool = False,
+    cache: bool | str | os.PathLike[str] = False,
+    constants: Mapping[str, Any] | None = None,
+    round_hybrid: bool = True,
+    images: ImageOptions = AS_IS,
+    plan_bytes: int = PLAN_BYTES,
+    say: Say | None = None,
+) -> LoadedModel:
+    """A model that is not compiled before it is needed; arguments and errors are those of `load`.
+
+    ``say`` takes remarks on images; without it they are warnings.
+    """
+    devices = choose_devices(device, flag("fallback", fallback))  # before any file is read
+    options: dict[str, Any] = {
+        "constants": _by_name("the constants", constants),
+        "round_hybrid": flag("round_hybrid", round_hybrid),
+        "relaxed": flag("relaxed", relaxed),
+    }
+    given = _by_name("the shapes", shapes)
+    instance("the options for images", images, ImageOptions)
+    plan_bytes = whole("plan_bytes", plan_bytes, 0)
+    if not isinstance(cache, (bool, str, os.PathLike)):
+        raise TypeError(f"cache must be True, False or a path, got {type(cache).__name__}")
+    file = formats.read(source)
+    imported = file.load(shapes=given, **options)
+    free = free_shapes(imported.inputs, given)
+    folder = _plan_folder(cache, source, options) if cache is not False else None
+    settings = Settings(devices, folder, images, plan_bytes, _warn if say is None else say)
+    again = partial(_import_again, file, options) if any(-1 in shape for shape in free) else None
+    return LoadedModel(Path(file.name).name, imported, free, settings, again)
+
+
+def _by_name(what: str, given: Mapping[str, Any] | None) -> dict[str, Any]:
+    """A dictionary of what a user gives by name. TypeError: it is none."""
+    if not isinstance(given, Mapping | None):
+        raise TypeError(f"{what} must be by name, in a dictionary, got {type(given).__name__}")
+    return dict(given or {})
+
+
+def free_shapes(ports: Sequence[Port], given: Shapes) -> list[Shape]:
+    """The shapes of inputs, with -1 for each size that the file leaves open and that nobody has given."""
+    wanted = {port.name: _sizes(port, given.get(port.name)) for port in ports}
+    named = {*given}
+    for port in ports:
+        pairs = zip(port.symbols, wanted[port.name], strict=False)
+        named.update(symbol for symbol, size in pairs if symbol and size not in (None, -1))
+    free = []
+    for port in ports:
+        symbols = port.symbols or ("",) * len(port.shape)
+        rows = zip(port.shape, port.signature or port.shape, wanted[port.name], symbols, strict=True)
+        free.append(
+            tuple(
+                -1 if in_file == -1 and size in (None, -1) and symbol not in named else known
+                for known, in_file, size, symbol in rows
+            )
+        )
+    return free
+
+
+def _sizes(port: Port, given: Sequence[int | None] | int | None) -> Sequence[int | None]:
+    """The sizes that a user gives an input, None for those of the file."""
+    if given is None:
+        return [None] * len(port.shape)
+    return [given] if isinstance(given, int) else given
+
+
+def _import_again(file: formats.ModelFile, options: dict[str, Any], shapes: Shapes) -> Any:
+    return file.load(shapes=shapes, **options)
+
+
+def _warn(text: str) -> None:
+    warnings.warn(text, ImageNormalizationWarning, stacklevel=2)
+
+
+def _plan_folder(
+    cache: bool | str | os.PathLike[str], source: formats.ModelSource, options: Mapping[str, Any]
+) -> PlanFolder | None:
+    """The folder of plans and the token of a model; None where nothing may be kept."""
+    if isinstance(cache, bool):
+        root = cache_folder()
+        if root is None:
+            return None
+        folder = root / "plans"
+        folder.mkdir(parents=True, exist_ok=True)
+    else:
+        folder = Path(cache)
+        if not folder.is_dir():
+            raise bad_data(f"the folder for plans does not exist: {folder}")
+    # The token only finds files: drivers check that what is in one was made of the same model.
+    digest = hashlib.sha256(repr(sorted(options.items(), key=lambda item: item[0])).encode())
+    digest.update(source if isinstance(source, bytes) else os.fsencode(Path(source).resolve()))
+    return PlanFolder(folder, digest.digest())

@@ -1,0 +1,390 @@
+"""The object that `nnvk.load` returns: a model that is called with inputs and returns outputs."""
+
+from __future__ import annotations
+
+import asyncio
+import html
+from collections import OrderedDict, deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from nnvk.api import Compilation, Device, get_devices
+from nnvk.base import forks
+from nnvk.base.checks import whole
+from nnvk.base.errors import bad_data, bad_state
+from nnvk.base.text import did_you_mean, dimensions, plural, printable
+from nnvk.importers.errors import NAME_SHOWN
+from nnvk.importers.metadata import Metadata
+from nnvk.importers.ports import ImportedModel, Port
+from nnvk.importers.shapes import Shapes
+from nnvk.inputs.images import AS_IS, ImageOptions
+from nnvk.inputs.randoms import random_inputs
+from nnvk.inputs.reader import InputReader, Say
+from nnvk.insight.limits import Limits
+from nnvk.insight.placement import Placed, placement, where
+from nnvk.insight.profiling import PROFILED_RUNS, Profile, take_profile
+from nnvk.loading.events import ModelEvent
+from nnvk.loading.shaped_model import PlanFolder, ShapedModel
+from nnvk.loading.signature import LoadedSignature
+from nnvk.types.operand import Shape
+
+PLAN_BYTES = 1 << 30
+"""The bytes on devices that the plans of a model may take together, by default."""
+_LIMITS = Limits(PROFILED_RUNS, 10.0)
+Importer = Callable[[Shapes], ImportedModel]
+"""Imports the model again, for inputs of other shapes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """The choices of the user that hold for all shapes of a model."""
+
+    devices: Sequence[Device] | None = None
+    """None leaves the choice to nnvk."""
+    folder: PlanFolder | None = None
+    """Keeps plans for other processes; None: they are not kept."""
+    images: ImageOptions = AS_IS
+    plan_bytes: int = PLAN_BYTES
+    say: Say | None = None
+    """Takes remarks for the user."""
+
+
+class LoadedModel:
+    """A model that is ready to be called; `nnvk.load` makes it.
+
+    Call it with its inputs: ``model(x)``, ``model(x, y)`` or ``model({"x": x, "y": y})``. An input is an array, numbers
+    in lists, an image of Pillow, or the name of a file with an image or an array. Threads may share the object. Use it
+    in a ``with`` block, or call `close`, to free the device's memory before the object is gone.
+
+    Sizes that the file leaves open may differ from call to call. Each set of sizes has its plan, which is made by the
+    first call with these sizes; the plans that were used last are kept.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        imported: ImportedModel,
+        free_shapes: Sequence[Shape],
+        settings: Settings,
+        importer: Importer | None = None,
+    ) -> None:
+        """``free_shapes`` are the inputs' shapes, with -1 for each size that may differ from call to call."""
+        self.name = name
+        """The name of the file."""
+        self.imported = imported
+        """The model as its importer returns it, for the sizes that were given when it was loaded."""
+        self._settings = settings
+        self._importer = importer
+        self._reader = InputReader(imported, settings.images, free_shapes, settings.say)
+        self._plans: OrderedDict[tuple[Shape, ...], ShapedModel] = OrderedDict()
+        self._current: ShapedModel | None = None
+        self._inner: dict[Any, LoadedModel] = {}
+        self._is_closed = False
+        self._lock = forks.rlock()
+
+    # --- calls ---------------------------------------------------------------------------------------------------
+
+    def __call__(self, *inputs: Any, outputs: str | Sequence[str] | type[dict] | None = None) -> Any:
+        """Compute once: returns the array of the only output, or a tuple of several.
+
+        ``outputs`` asks for one output by name, for a tuple of some by a list of names, or with ``dict`` for a
+        dictionary of all. Inputs are as the file has them: quantised inputs take levels, see `Port.quantize`. Real
+        numbers are rounded to the input's type; whole numbers must be numbers of that type. A model with states gets
+        those that the call before has left, until `reset`.
+
+        BAD_DATA says which input does not fit, and ValueError and OSError which file. Raises what compiling and
+        computing raise.
+        """
+        shaped = self._current
+        if shaped is None or not _are_expected(inputs, shaped.expected):
+            shaped, arrays = self._prepare(inputs)
+            return self._returned(shaped.run(arrays), outputs)
+        return self._returned(shaped.run(inputs), outputs)
+
+    def prepare(self, *inputs: Any) -> None:
+        """Make the plan for the sizes of these inputs, or for those of `imported`, before the first call needs it."""
+        if inputs:
+            self._prepare(inputs)
+        else:
+            self._plan(self._default_shapes())
+
+    def compute(self, inputs: Sequence[Any]) -> list[np.ndarray]:
+        """Compute once on a list of all inputs, and return a list of all outputs. Errors are those of a call."""
+        shaped, arrays = self._prepare(inputs)
+        return shaped.run(arrays)
+
+    def start(self, *inputs: Any, outputs: str | Sequence[str] | type[dict] | None = None) -> ModelEvent:
+        """Begin a call and return an `nnvk.Event` at once, whose ``result()`` waits and returns what the call returns.
+
+        Inputs may be changed as soon as this method returns. Errors are those of a call; errors of the computation
+        come with the event.
+        """
+        shaped, arrays = self._prepare(inputs)
+        event, results = shaped.start(arrays)
+        return ModelEvent(event, lambda: self._returned(results(), outputs))
+
+    async def run_async(self, *inputs: Any, outputs: str | Sequence[str] | type[dict] | None = None) -> Any:
+        """A call that an event loop can await; a thread of the loop's executor makes it."""
+        return await asyncio.get_running_loop().run_in_executor(None, partial(self, *inputs, outputs=outputs))
+
+    def stream(
+        self, inputs: Iterable[Any], *, in_flight: int = 2, outputs: str | Sequence[str] | type[dict] | None = None
+    ) -> Iterator[Any]:
+        """The results for each item of ``inputs``, in their order.
+
+        An item is the only input, or a tuple or dictionary of all inputs. ``in_flight`` calls are under way at once:
+        while the device computes one, the next item is taken and read.
+        """
+        return self._streamed(iter(inputs), whole("in_flight", in_flight, 1), outputs)
+
+    def _streamed(self, inputs: Iterator[Any], in_flight: int, outputs: Any) -> Iterator[Any]:
+        pending: deque[ModelEvent] = deque()
+        for item in inputs:
+            pending.append(self.start(*(item if isinstance(item, tuple) else (item,)), outputs=outputs))
+            if len(pending) >= in_flight:
+                yield pending.popleft().result()
+        while pending:
+            yield pending.popleft().result()
+
+    def reset(self) -> None:
+        """Begin anew, with the first states of a model that has some."""
+        with self._lock:
+            for shaped in self._plans.values():
+                shaped.reset()
+
+    def read(self, inputs: Sequence[Any]) -> list[np.ndarray]:
+        """The inputs as arrays of the file's types, without computing. Errors are those of a call."""
+        return [np.asarray(array) for array in self._checked(self._reader.arrays(inputs))]
+
+    @property
+    def reader(self) -> InputReader:
+        """Reads inputs from arrays, images and files."""
+        return self._reader
+
+    # --- descriptions --------------------------------------------------------------------------------------------
+
+    @property
+    def inputs(self) -> tuple[Port, ...]:
+        """The inputs: names, shapes, types, quantisation, and the statements of the file's metadata."""
+        return _described(self.imported.inputs, self.metadata, "inputs")
+
+    @property
+    def outputs(self) -> tuple[Port, ...]:
+        """The outputs, for the sizes of `imported`."""
+        return _described(self.imported.outputs, self.metadata, "outputs")
+
+    @property
+    def metadata(self) -> Metadata:
+        """The metadata of the file; empty if it has none."""
+        return self.imported.metadata
+
+    @property
+    def is_open(self) -> bool:
+        """Whether sizes of inputs may differ from call to call."""
+        return any(-1 in port.shape for port in self._reader.ports)
+
+    @property
+    def signatures(self) -> Mapping[str, LoadedSignature]:
+        """The functions of the file by name; ``model["serving_default"]`` is one of them."""
+        return {key: self[key] for key in self.imported.signatures}
+
+    def __getitem__(self, key: str) -> LoadedSignature:
+        """A function of the file. Raises KeyError that names those there are, and what importing it raises."""
+        signature = self.imported.signatures[key]
+        found = signature.imported.model
+        if found is self.imported.model:
+            return LoadedSignature(self, signature)
+        with self._lock:
+            if found not in self._inner:
+                again = None if self._importer is None else partial(_import_signature, self._importer, key)
+                shapes = [_free_or_known(port, self._importer) for port in signature.imported.inputs]
+                self._inner[found] = LoadedModel(
+                    f"{self.name}:{key}", signature.imported, shapes, self._settings, again
+                )
+            return LoadedSignature(self._inner[found], signature)
+
+    @property
+    def compilation(self) -> Compilation:
+        """The compilation of the last call's sizes, or of those that the model was loaded with."""
+        return self._latest().compilation
+
+    def shaped(self, arrays: Sequence[np.ndarray]) -> ImportedModel:
+        """The imported model for the shapes of these inputs, as `read` returns them."""
+        shapes = tuple(array.shape for array in arrays)
+        return self.imported if shapes == self._default_shapes() else self._imported(shapes)
+
+    def where(self) -> list[Placed]:
+        """Each operation in the order of execution, with the device that runs it, and why no preferred device does."""
+        latest = self._latest()
+        return where(latest.imported.model, latest.compilation, latest.imported.sources)
+
+    def profile(self, *inputs: Any) -> Profile:
+        """Where the time goes, by operation, by layer and by partition, on these inputs or on random ones."""
+        if inputs:
+            shaped, arrays = self._prepare(inputs)
+            encoded = shaped.imported.encode(arrays)
+        else:
+            shaped = self._latest()
+            encoded = random_inputs(shaped.imported.model.frozen)
+        device = (shaped.compilation.devices or get_devices())[0]
+        return take_profile(self.name, device, shaped.compilation, encoded, _LIMITS, shaped.imported.sources)
+
+    def __repr__(self) -> str:
+        """``<nnvk.LoadedModel digits.tflite: image float32 1x16x16x1 -> scores float32 1x10; 6 operations on ...>``."""
+        inputs, outputs = (", ".join(map(_brief, ports)) for ports in (self.inputs, self.outputs))
+        return f"<nnvk.LoadedModel {printable(self.name)}: {inputs} -> {outputs}; {self._state}>"
+
+    def _repr_html_(self) -> str:
+        """A table of inputs and outputs, for notebooks."""
+        rows = [("input", port) for port in self.inputs] + [("output", port) for port in self.outputs]
+        lines = "".join(_html_row(kind, port) for kind, port in rows)
+        head = "".join(f"<th>{name}</th>" for name in ("", "name", "type", "shape", "real number", "description"))
+        title = f"<b>{html.escape(printable(self.name))}</b>: {html.escape(self._state)}"
+        return f"<div>{title}<table><thead><tr>{head}</tr></thead><tbody>{lines}</tbody></table></div>"
+
+    @property
+    def _state(self) -> str:
+        if self._is_closed:
+            return "closed"
+        current = self._current
+        return "not compiled yet" if current is None else placement(current.compilation)
+
+    # --- the end -------------------------------------------------------------------------------------------------
+
+    def close(self) -> None:
+        """Free the plans and the memory on devices as soon as no call is under way; later calls raise BAD_STATE."""
+        with self._lock:
+            self._is_closed = True
+            self._current = None
+            self._plans.clear()
+            for inner in self._inner.values():
+                inner.close()
+
+    def __enter__(self) -> LoadedModel:
+        """The model itself."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """`close`."""
+        self.close()
+
+    # --- plans ---------------------------------------------------------------------------------------------------
+
+    def _prepare(self, inputs: Sequence[Any]) -> tuple[ShapedModel, list[np.ndarray]]:
+        """The plan for some inputs, and these as arrays of the file's types."""
+        arrays = self._checked(self._reader.arrays(inputs))
+        return self._plan(tuple(array.shape for array in arrays)), arrays
+
+    def _checked(self, arrays: list[np.ndarray]) -> list[np.ndarray]:
+        """Arrays in the inputs' shapes. BAD_DATA: one does not fit, or a size with a name is two sizes."""
+        sizes: dict[str, int] = {}
+        for place, (port, array) in enumerate(zip(self._reader.ports, arrays, strict=True)):
+            if port.shape == array.shape:
+                continue
+            if array.shape == port.type.dimensions and -1 not in port.shape:
+                arrays[place] = array.reshape(port.shape)  # a single element of rank 0
+                continue
+            fits = len(array.shape) == len(port.shape) and all(
+                size == wanted or (wanted == -1 and size > 0)
+                for size, wanted in zip(array.shape, port.shape, strict=True)
+            )
+            if not fits:
+                hint = "; nnvk.load(..., shapes=...) takes others" if port.is_open and -1 not in port.shape else ""
+                raise bad_data(f"{port} must have shape {port.pattern}, got {dimensions(array.shape)}{hint}")
+            for symbol, size in zip(port.symbols, array.shape, strict=False):
+                if symbol and sizes.setdefault(symbol, size) != size:
+                    named = printable(symbol, NAME_SHOWN)
+                    raise bad_data(f"size {named!r} is {size} in {port}, and {sizes[symbol]} in an input before it")
+        return arrays
+
+    def _default_shapes(self) -> tuple[Shape, ...]:
+        return tuple(port.shape for port in self.imported.inputs)
+
+    def _latest(self) -> ShapedModel:
+        return self._current or self._plan(self._default_shapes())
+
+    def _plan(self, shapes: tuple[Shape, ...]) -> ShapedModel:
+        """The plan for shapes of all inputs, which becomes the latest one."""
+        with self._lock:
+            if self._is_closed:
+                raise bad_state(f"{self.name}: the model is closed")
+            shaped = self._plans.get(shapes)
+            if shaped is None:
+                imported = self.imported if shapes == self._default_shapes() else self._imported(shapes)
+                shaped = self._plans[shapes] = ShapedModel(imported, self._settings.devices, self._settings.folder)
+            self._plans.move_to_end(shapes)
+            self._current = shaped
+            self._forget_oldest()
+        return shaped
+
+    def _imported(self, shapes: tuple[Shape, ...]) -> ImportedModel:
+        assert self._importer is not None
+        return self._importer({port.name: shape for port, shape in zip(self.imported.inputs, shapes, strict=True)})
+
+    def _forget_oldest(self) -> None:
+        """Drop the plans that were not used for the longest time, until the others take few enough bytes."""
+        total = sum(shaped.nbytes for shaped in self._plans.values()) if len(self._plans) > 1 else 0
+        while len(self._plans) > 1 and total > self._settings.plan_bytes:
+            _, oldest = self._plans.popitem(last=False)
+            total -= oldest.nbytes
+
+    def _returned(self, results: list[np.ndarray], wanted: str | Sequence[str] | type[dict] | None) -> Any:
+        if wanted is None:
+            return results[0] if len(results) == 1 else tuple(results)
+        named = {port.name: result for port, result in zip(self.imported.outputs, results, strict=True)}
+        if wanted is dict:
+            return named
+        names = [wanted] if isinstance(wanted, str) else list(wanted)  # type: ignore[arg-type]
+        for name in names:
+            if name not in named:
+                known = ", ".join(repr(printable(each, NAME_SHOWN)) for each in named)
+                hint = did_you_mean(str(name), named)
+                raise bad_data(f"no output is called {printable(str(name), NAME_SHOWN)!r}, there are [{known}]{hint}")
+        return named[names[0]] if isinstance(wanted, str) else tuple(named[name] for name in names)
+
+
+def _free_or_known(port: Port, importer: Importer | None) -> Shape:
+    """The shape of an input, with -1 for open sizes of a model that can be imported again."""
+    return port.signature if importer is not None and port.is_open else port.shape
+
+
+def _import_signature(importer: Importer, key: str, shapes: Shapes) -> ImportedModel:
+    """The subgraph of a signature, for inputs of other shapes."""
+    return importer(shapes).signatures[key].imported
+
+
+def _are_expected(inputs: Sequence[Any], expected: Sequence[tuple[np.dtype, Shape]]) -> bool:
+    """Whether inputs are arrays of NumPy in the types and shapes of a plan."""
+    if len(inputs) != len(expected):
+        return False
+    for array, (dtype, shape) in zip(inputs, expected, strict=True):
+        if type(array) is not np.ndarray or array.dtype != dtype or array.shape != shape:
+            return False
+    return True
+
+
+def _described(ports: Sequence[Port], metadata: Metadata, which: str) -> tuple[Port, ...]:
+    """Ports with what the metadata say of each."""
+    known = metadata.inputs if which == "inputs" else metadata.outputs
+    if len(known) != len(ports):
+        return tuple(ports)
+    return tuple(replace(port, metadata=said) for port, said in zip(ports, known, strict=True))
+
+
+def _brief(port: Port) -> str:
+    return f"{printable(port.name, NAME_SHOWN)} {port.dtype} {_shape(port)}"
+
+
+def _shape(port: Port) -> str:
+    return port.pattern if port.is_open else dimensions([max(size, 0) for size in port.shape])
+
+
+def _html_row(kind: str, port: Port) -> str:
+    labels = plural(len(port.metadata.labels), "label") if port.metadata.labels else ""
+    said = "; ".join(text for text in (port.metadata.description, labels) if text)
+    cells = (kind, port.name, str(port.dtype), _shape(port), port.real_number, said)
+    return "<tr>" + "".join(f"<td>{html.escape(printable(cell))}</td>" for cell in cells) + "</tr>"

@@ -1,0 +1,188 @@
+"""Sizes that files leave open: any at each call, plans that are kept, names of sizes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+pytest.importorskip("onnx")
+
+from onnx_net import model, op
+from PIL import Image
+
+import nnvk
+from nnvk import Model, NnapiError
+from nnvk.importers import formats
+from nnvk.loading import LoadedModel
+from nnvk.loading.loader import free_shapes
+
+WEIGHTS = np.arange(12, dtype=np.float32).reshape(3, 4)
+
+
+def rows(*, fixed: bool = False) -> bytes:
+    """x W + y, for any number of rows."""
+    count = 2 if fixed else "rows"
+    net = model(
+        [op("MatMul", "x w", "m"), op("Add", "m y", "z")],
+        {"x": (np.float32, [count, 3]), "y": (np.float32, [count, 4])},
+        ["z"],
+        {"w": WEIGHTS},
+    )
+    return net.SerializeToString()
+
+
+def inputs(count: int) -> list[np.ndarray]:
+    generator = np.random.default_rng(count)
+    return [generator.random((count, size), np.float32) for size in (3, 4)]
+
+
+@pytest.fixture
+def imports(monkeypatch: pytest.MonkeyPatch) -> list[object]:
+    """The shapes of each import."""
+    seen: list[object] = []
+    load = formats.ModelFile.load
+
+    def spy(file: formats.ModelFile, **arguments: object) -> object:
+        seen.append(arguments["shapes"])
+        return load(file, **arguments)
+
+    monkeypatch.setattr(formats.ModelFile, "load", spy)
+    return seen
+
+
+@pytest.mark.parametrize("device", ["cpu", None])
+def test_any_size_at_each_call(device: str | None, imports: list[object], monkeypatch: pytest.MonkeyPatch) -> None:
+    loaded = nnvk.load(rows(), device=device)
+    assert loaded.is_open
+    monkeypatch.setattr("nnvk.importers.onnx.importer.parse", lambda _: pytest.fail("it is parsed again"))
+    for count in (5, 1, 7, 5, 7):
+        x, y = inputs(count)
+        np.testing.assert_allclose(loaded(x, y), x @ WEIGHTS + y, rtol=1e-5)
+    assert imports == [{}, {"x": (5, 3), "y": (5, 4)}, {"x": (7, 3), "y": (7, 4)}]
+    assert "x float32 rowsx3, y float32 rowsx4 -> z float32" in repr(loaded)
+
+
+@pytest.mark.parametrize(
+    ("shapes", "reason"),
+    [
+        (((2, 3), (3, 4)), "size 'rows' is 3 in 'y', and 2 in an input before it"),
+        (((2, 5), (2, 4)), "'x' must have shape rowsx3, got 2x5"),
+        (((0, 3), (0, 4)), "'x' must have shape rowsx3, got ?x3"),
+    ],
+)
+def test_sizes_that_do_not_fit(shapes: tuple[tuple[int, int], ...], reason: str) -> None:
+    loaded = nnvk.load(rows(), device="cpu")
+    with pytest.raises(NnapiError) as caught:
+        loaded(*(np.zeros(shape, np.float32) for shape in shapes))
+    assert caught.value.reason == reason
+
+
+@pytest.mark.parametrize("shapes", [{"rows": 4}, {"x": (4, 3)}, {"y": (4, None)}, {"rows": [4]}])
+def test_a_size_by_its_name_or_by_an_inputs_shape(shapes: dict[str, object], imports: list[object]) -> None:
+    loaded = nnvk.load(rows(), device="cpu", shapes=shapes)
+    assert not loaded.is_open
+    x, y = inputs(4)
+    assert loaded(x, y).shape == (4, 4)
+    assert imports == [shapes]
+    with pytest.raises(
+        NnapiError, match=r"'x' must have shape rowsx3, got 5x3; nnvk.load\(..., shapes=...\) takes others"
+    ):
+        loaded(*inputs(5))
+
+
+@pytest.mark.parametrize(
+    ("shapes", "reason"),
+    [
+        (
+            {"row": 4},
+            r"no input .* is called 'row', there are \['x', 'y'\], and the sizes \['rows'\]; did you mean 'rows'",
+        ),
+        ({"rows": (4, 3)}, r"'rows' is one size of the model, got \[4, 3\]"),
+        ({"rows": 0}, "the size 'rows' must be at least 1|'rows'.* 1"),
+        ({"rows": 4, "x": (5, 3)}, "'rows' can't be 4 and 5"),
+    ],
+)
+def test_names_of_sizes_that_are_none(shapes: dict[str, object], reason: str) -> None:
+    with pytest.raises(NnapiError, match=reason):
+        nnvk.load(rows(), device="cpu", shapes=shapes)
+
+
+def test_which_sizes_are_free() -> None:
+    ports = formats.load(rows()).inputs
+    assert free_shapes(ports, {}) == [(-1, 3), (-1, 4)]
+    assert free_shapes(ports, {"x": (-1, 3)}) == [(-1, 3), (-1, 4)]
+    assert free_shapes(ports, {"rows": 1}) == free_shapes(ports, {"x": (1, 3)}) == [(1, 3), (1, 4)]
+
+
+def test_a_fixed_size_is_no_other_at_a_call() -> None:
+    loaded = nnvk.load(rows(fixed=True), device="cpu")
+    assert not loaded.is_open
+    with pytest.raises(NnapiError, match="'x' must have shape 2x3, got 3x3"):
+        loaded(*inputs(3))
+    assert nnvk.load(rows(fixed=True), device="cpu", shapes={"x": (3, 3), "y": (3, 4)})(*inputs(3)).shape == (3, 4)
+
+
+def plans(loaded: LoadedModel) -> list[int]:
+    """The numbers of rows that plans are kept for, the one that was used last at the end."""
+    return [shapes[0][0] for shapes in loaded._plans]
+
+
+def test_the_plans_that_were_used_last_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("nnvk.loading.shaped_model.ShapedModel.nbytes", property(lambda self: 100))
+    loaded = nnvk.load(rows(), device="cpu", plan_bytes=300)
+    for count in (1, 2, 3, 1, 4):
+        loaded(*inputs(count))
+    assert plans(loaded) == [3, 1, 4]
+    tight = nnvk.load(rows(), device="cpu", plan_bytes=0)
+    for count in (1, 2):
+        tight(*inputs(count))
+    assert plans(tight) == [2], "the latest one is kept"
+
+
+def test_a_plan_says_how_much_it_holds() -> None:
+    loaded = nnvk.load(rows())
+    loaded.prepare(*inputs(3))
+    partitions = loaded.compilation.partitions
+    assert sum(shaped.nbytes for shaped in loaded._plans.values()) == sum(
+        sum(partition.prepared.memory_bytes().values()) for partition in partitions
+    )
+
+
+def test_models_of_one_file_share_its_constants() -> None:
+    """The elements of the file are in memory once, whatever the number of plans."""
+    large = np.random.default_rng(0).random((256, 256), np.float32)
+    data = model([op("Add", "x w", "y")], {"x": (np.float32, ["n", 256])}, ["y"], {"w": large[:1]}).SerializeToString()
+    loaded = nnvk.load(data, device="cpu")
+    constants = []
+    for count in (2, 3):
+        zeros = np.zeros((count, 256), np.float32)
+        assert (loaded(zeros) == large[:1]).all()
+        frozen = loaded.shaped([zeros]).model.frozen
+        constants += [
+            operand.value for operand in frozen.operands if operand.value is not None and operand.value.size == 256
+        ]
+    assert len(constants) == 2
+    assert np.shares_memory(constants[0], constants[1])
+
+
+def test_a_photo_keeps_its_size_where_the_model_takes_any() -> None:
+    net = model([op("Neg", "photo", "y")], {"photo": (np.float32, ["n", 3, "height", "width"])}, ["y"])
+    loaded = nnvk.load(net.SerializeToString(), device="cpu")
+    with pytest.warns(UserWarning, match="input 'photo': pixels / 255, which is a guess"):
+        assert loaded(Image.new("RGB", (7, 5))).shape == (1, 3, 5, 7)
+    assert nnvk.load(net.SerializeToString(), device="cpu", shapes={"height": 4})(Image.new("RGB", (7, 5))).shape == (
+        1,
+        3,
+        4,
+        7,
+    )
+
+
+def test_an_imported_model_is_no_loaded_one(tmp_path: Path) -> None:
+    (tmp_path / "rows.onnx").write_bytes(rows())
+    loaded = nnvk.load(tmp_path / "rows.onnx", device="cpu")
+    assert isinstance(loaded.imported.model, Model)
+    assert loaded.name == "rows.onnx"
+    assert loaded.shaped(inputs(6)).outputs[0].shape == (6, 4)
