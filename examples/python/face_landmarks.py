@@ -16,7 +16,6 @@ import numpy as np
 from PIL import Image, ImageDraw, ImageOps
 
 import nnvk
-from nnvk.importers import tflite
 
 DETECTOR = "face_detection/face_detection_short_range.tflite"
 LANDMARKS = "face_landmark/face_landmark.tflite"
@@ -26,21 +25,10 @@ MARGIN = 0.25
 """Of a face's size, on each of its sides."""
 
 
-class Runner:
-    """A model of one picture."""
-
-    def __init__(self, path: Path) -> None:
-        self.imported = tflite.load(path)
-        self.size: int = self.imported.inputs[0].shape[1]
-        self.compilation = nnvk.Compilation(self.imported.model)
-        self.compilation.finish()
-
-    def __call__(self, picture: Image.Image, low: float) -> list[np.ndarray]:
-        """The outputs for a square picture, whose values go from ``low`` to 1."""
-        pixels = np.asarray(picture.resize((self.size, self.size), Image.Resampling.BILINEAR), np.float32)
-        array = pixels[None] / 255 * (1 - low) + low
-        outputs, _ = self.imported.decode(nnvk.run(self.compilation, self.imported.encode([array])))
-        return outputs
+FROM_MINUS_1, FROM_0 = (
+    nnvk.ImageOptions(nnvk.Normalization((mean,), (std,))) for mean, std in ((127.5, 127.5), (0.0, 255.0))
+)
+"""Pixels from -1 to 1, as the detector takes them, and from 0 to 1."""
 
 
 def main() -> None:
@@ -53,15 +41,15 @@ def main() -> None:
     folder = arguments.models or packaged()
     picture = ImageOps.exif_transpose(Image.open(arguments.picture)).convert("RGB")
 
-    found = detect(Runner(folder / DETECTOR), picture)
+    found = detect(nnvk.load(folder / DETECTOR, images=FROM_MINUS_1), picture)
     if found is None:
         raise SystemExit(f"no face in {arguments.picture}")
     score, (left, top, right, bottom) = found
     half = (0.5 + MARGIN) * max(right - left, bottom - top)
     x, y = (left + right) / 2, (top + bottom) / 2
     face = picture.crop((round(x - half), round(y - half), round(x + half), round(y + half)))
-    runner = Runner(folder / LANDMARKS)
-    points = runner(face, 0.0)[0].reshape(-1, 3)[:, :2] / runner.size * 2 * half + (x - half, y - half)
+    model = nnvk.load(folder / LANDMARKS, images=FROM_0)
+    points = model(face)[0].reshape(-1, 3)[:, :2] / model.inputs[0].shape[1] * 2 * half + (x - half, y - half)
 
     draw = ImageDraw.Draw(picture)
     draw.rectangle((left, top, right, bottom), outline="yellow", width=2)
@@ -69,21 +57,22 @@ def main() -> None:
     for px, py in points:
         draw.ellipse((px - size, py - size, px + size, py + size), "red")
     picture.save(arguments.out)
-    print(f"a face ({score:.0%}) with {len(points)} landmarks, {runner.compilation.plan.summary}: {arguments.out}")
+    print(f"a face ({score:.0%}) with {len(points)} landmarks, {model.compilation.plan.summary}: {arguments.out}")
 
 
-def detect(runner: Runner, picture: Image.Image) -> tuple[float, tuple[float, float, float, float]] | None:
+def detect(model: nnvk.LoadedModel, picture: Image.Image) -> tuple[float, tuple[float, float, float, float]] | None:
     """The best face's score and its box in pixels; None where there is none."""
     side = max(picture.size)
     square = Image.new("RGB", (side, side))
     square.paste(picture)
-    boxes, logits = (each.reshape(896, -1) for each in runner(square, -1.0))
+    boxes, logits = (each.reshape(896, -1) for each in model(square))
     scores = 1 / (1 + np.exp(-np.clip(logits[:, 0], -80, 80)))
     best = int(scores.argmax())
     if scores[best] < 0.5:
         return None
-    x, y = anchors(runner.size)[best] + boxes[best, :2] / runner.size
-    width, height = boxes[best, 2:4] / runner.size
+    size = model.inputs[0].shape[1]
+    x, y = anchors(size)[best] + boxes[best, :2] / size
+    width, height = boxes[best, 2:4] / size
     box = np.array([x - width / 2, y - height / 2, x + width / 2, y + height / 2]) * side
     return float(scores[best]), tuple(box.tolist())
 

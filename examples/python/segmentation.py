@@ -16,7 +16,6 @@ import numpy as np
 from PIL import Image, ImageOps
 
 import nnvk
-from nnvk.importers import tflite
 
 COLOUR = (40, 200, 120)
 
@@ -28,20 +27,17 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=Path("overlay.png"))
     parser.add_argument("--model", type=Path, help="default: the one in the package mediapipe")
     arguments = parser.parse_args()
-    imported = tflite.load(arguments.model or packaged())
-    compilation = nnvk.Compilation(imported.model)
-    compilation.finish()
+    pixels_by_255 = nnvk.ImageOptions(nnvk.Normalization())
+    model = nnvk.load(arguments.model or packaged(), images=pixels_by_255)
 
     picture = ImageOps.exif_transpose(Image.open(arguments.picture)).convert("RGB")
-    _, height, width, _ = imported.inputs[0].shape
-    small = np.asarray(picture.resize((width, height), Image.Resampling.BILINEAR), np.float32)[None] / 255
-    outputs, _ = imported.decode(nnvk.run(compilation, imported.encode([small])))
-    person = np.clip(outputs[0].reshape(height, width), 0, 1)
+    _, height, width, _ = model.inputs[0].shape
+    person = np.clip(model(picture).reshape(height, width), 0, 1)
 
     mask = Image.fromarray((person * 255).astype(np.uint8)).resize(picture.size, Image.Resampling.BILINEAR)
     tinted = Image.blend(picture, Image.new("RGB", picture.size, COLOUR), 0.6)
     Image.composite(picture, tinted, mask).save(arguments.out)
-    print(f"{compilation.plan.summary}; {person.mean():.0%} of the picture is a person: {arguments.out}")
+    print(f"{model.compilation.plan.summary}; {person.mean():.0%} of the picture is a person: {arguments.out}")
 
 
 def packaged() -> Path:

@@ -17,7 +17,6 @@ from pathlib import Path
 import numpy as np
 
 import nnvk
-from nnvk.importers import tflite
 
 RATE = 16000
 FRAME = 160
@@ -39,10 +38,10 @@ def main() -> None:
     folder = arguments.models or packaged()
 
     samples = read(arguments.recording)
-    spectrogram = Runner(folder / "melspectrogram.tflite", input=(1, len(samples)))(samples[None])
+    spectrogram = load(folder / "melspectrogram.tflite", input=(1, len(samples)))(samples[None])
     windows = slices(spectrogram.reshape(-1, 32) / 10 + 2, WINDOW, STEP)[..., None]
-    features = Runner(folder / "embedding_model.tflite", input_1=windows.shape)(windows)
-    recognise = Runner(folder / f"{arguments.word}.tflite")
+    features = load(folder / "embedding_model.tflite", input_1=windows.shape)(windows)
+    recognise = nnvk.load(folder / f"{arguments.word}.tflite")
     parts = slices(features.reshape(len(windows), -1), FEATURES, 1)
     scores = np.array([recognise(part[None]).item() for part in parts])
 
@@ -54,18 +53,9 @@ def main() -> None:
     print(f"{arguments.word}: best score {scores.max():.3f} at {seconds[scores.argmax()]:.2f} s")
 
 
-class Runner:
-    """A model of one input, for arrays of one shape."""
-
-    def __init__(self, path: Path, **shapes: tuple[int, ...]) -> None:
-        self.imported = tflite.load(path, shapes={f"serving_default_{name}:0": shape for name, shape in shapes.items()})
-        self.compilation = nnvk.Compilation(self.imported.model)
-        self.compilation.finish()
-
-    def __call__(self, array: np.ndarray) -> np.ndarray:
-        """The model's first output."""
-        outputs, _ = self.imported.decode(nnvk.run(self.compilation, self.imported.encode([array.astype(np.float32)])))
-        return outputs[0]
+def load(path: Path, **shapes: tuple[int, ...]) -> nnvk.LoadedModel:
+    """A model for inputs of these shapes."""
+    return nnvk.load(path, shapes={f"serving_default_{name}:0": shape for name, shape in shapes.items()})
 
 
 def slices(array: np.ndarray, length: int, step: int) -> np.ndarray:

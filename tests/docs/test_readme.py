@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 from nnvk.base.settings import Settings
 from nnvk.cli.main import COMMANDS, app
-from nnvk.demo.assets import MODELS
+from nnvk.demo.assets import DATA, MODELS
 from nnvk.serve.installed import DELEGATE
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -22,6 +22,7 @@ EXAMPLES = re.findall(r"^```python\n(.*?)^```", README, re.MULTILINE | re.DOTALL
 @pytest.mark.parametrize("model", MODELS, ids=lambda model: model.title)
 def test_example_runs(number, model, tmp_path, monkeypatch, capsys):
     shutil.copy(model.path, tmp_path / "model.tflite")
+    shutil.copy(DATA / "0007_label7.png", tmp_path / "photo.png")
     monkeypatch.chdir(tmp_path)
     if "ai_edge_litert" in EXAMPLES[number]:
         pytest.importorskip("ai_edge_litert")
@@ -34,7 +35,15 @@ def test_example_runs(number, model, tmp_path, monkeypatch, capsys):
 
 
 def test_examples_are_there():
-    assert len(EXAMPLES) == 3
+    assert len(EXAMPLES) == 4
+
+
+def test_three_lines_come_first():
+    """The title, and the shortest program."""
+    title, first = README.split("\n\n```python\n")[0], EXAMPLES[0]
+    assert title == "# nnvk"
+    statements = [line for line in first.splitlines() if line]
+    assert [line.partition("(")[0].split(" ")[0] for line in statements] == ["import", "model", "outputs", "print"]
 
 
 SHOWN = [
