@@ -76,7 +76,7 @@ Algorithm::Algorithm(std::shared_ptr<Device> device_, std::vector<std::shared_pt
         tensors.push_back(buffer->tensor());
     }
     const PipelineSpec spec{static_cast<uint32_t>(tensors.size()), spirv, specialization, push_constant_size};
-    pipeline_ = device->pipelines().get(spec);
+    pipeline_ = device->pipelines().get(spec, has_new_pipeline_);
     PipelineScope scope(VK_NULL_HANDLE, pipeline_->handle);
     TexelScope texels;
     kompute_ = build_kompute(*device, tensors, spec);

@@ -29,6 +29,8 @@ class Algorithm : public ProcessBound, public std::enable_shared_from_this<Algor
     const std::vector<std::shared_ptr<Buffer>> buffers;
     const uint32_t push_constant_size;
 
+    // Whether its pipeline was compiled for it, and not for an earlier algorithm.
+    bool has_new_pipeline() const { return has_new_pipeline_; }
     const std::shared_ptr<kp::Algorithm>& kompute() const { return kompute_; }
     // A kp::Algorithm carries the workgroups and push constants of the dispatch that is being recorded, so recording
     // one excludes any other.
@@ -36,6 +38,7 @@ class Algorithm : public ProcessBound, public std::enable_shared_from_this<Algor
 
   private:
     std::shared_ptr<Pipeline> pipeline_;
+    bool has_new_pipeline_ = false;
     std::shared_ptr<kp::Algorithm> kompute_;
     std::mutex recording_;
 };

@@ -19,6 +19,16 @@ constexpr uint64_t kGranularity = 256;
 // kp::Tensor counts its bytes in 32 bits.
 constexpr uint64_t kMaxSize = UINT32_MAX - (kGranularity - 1);
 
+// Lavapipe compiles a shader once for texel buffers of a size that is a power of two, and once for all others. So no
+// buffer has such a size, except one that is as large as `range`, the most that can be bound.
+uint64_t padded(uint64_t size, uint64_t range) {
+    uint64_t bytes = (size + kGranularity - 1) / kGranularity * kGranularity;
+    while ((bytes & (bytes - 1)) == 0 && bytes + kGranularity <= range) {
+        bytes += kGranularity;
+    }
+    return bytes;
+}
+
 std::string describe(uint64_t size, bool host_visible) {
     return std::string(host_visible ? "host-visible" : "device-local") + " buffer of " + std::to_string(size) + " bytes";
 }
@@ -75,7 +85,7 @@ class ZeroPages {
 
 Buffer::Buffer(std::shared_ptr<Device> device_, uint64_t size_, bool host_visible_)
   : device(std::move(device_)), size(checked_size(size_, host_visible_)), host_visible(host_visible_),
-    padded_size((size + kGranularity - 1) / kGranularity * kGranularity) {
+    padded_size(padded(size, device->physical->properties.limits.maxStorageBufferRange)) {
     DriverCall call(*device);
     const std::string what = describe(size, host_visible);
     VkBufferCreateInfo info{VK_STRUCTURE_TYPE_BUFFER_CREATE_INFO};

@@ -15,6 +15,7 @@ void load_vulkan();
     X(vkAllocateDescriptorSets)                                                                                       \
     X(vkAllocateMemory)                                                                                               \
     X(vkCmdCopyBuffer)                                                                                                \
+    X(vkCmdDispatch)                                                                                                  \
     X(vkCmdFillBuffer)                                                                                                \
     X(vkCmdPipelineBarrier)                                                                                           \
     X(vkCmdResetQueryPool)                                                                                            \

@@ -289,7 +289,9 @@ void bind_programs(nb::module_& m) {
             return nb::ndarray<nb::numpy, uint8_t, nb::ndim<1>>(buffer.data(), {buffer.size}, self);
         });
 
-    nb::class_<Algorithm>(m, "Algorithm").def_ro("push_constant_size", &Algorithm::push_constant_size);
+    nb::class_<Algorithm>(m, "Algorithm")
+        .def_ro("push_constant_size", &Algorithm::push_constant_size)
+        .def_prop_ro("has_new_pipeline", &Algorithm::has_new_pipeline);
 
     nb::class_<Fence>(m, "Fence")
         .def(
@@ -308,6 +310,7 @@ void bind_programs(nb::module_& m) {
                 self.dispatch(std::move(algorithm), groups, bytes_of(push_constants));
             },
             "algorithm"_a, "groups"_a, "push_constants"_a)
+        .def("warm_up", &Program::warm_up, "algorithm"_a)
         .def("barrier", &Program::barrier)
         .def("timestamp", &Program::timestamp)
         .def(

@@ -87,6 +87,26 @@ class OpDispatch final : public Operation {
     bool bind_;
 };
 
+// A dispatch of no workgroups, which makes drivers compile what they leave until a pipeline is first used.
+class OpWarmUp final : public Operation {
+  public:
+    explicit OpWarmUp(std::shared_ptr<Algorithm> algorithm) : algorithm_(std::move(algorithm)) {}
+    void record(const vk::CommandBuffer& commands) override {
+        std::lock_guard lock(algorithm_->recording());
+        kp::Algorithm& kompute = *algorithm_->kompute();
+        kompute.recordBindCore(commands);
+        if (algorithm_->push_constant_size != 0) {
+            std::vector<uint32_t> zeros(algorithm_->push_constant_size / sizeof(uint32_t));
+            kompute.setPushConstants(zeros.data(), static_cast<uint32_t>(zeros.size()), sizeof(uint32_t));
+            kompute.recordBindPush(commands);
+        }
+        vkCmdDispatch(commands, 0, 0, 0); // kp::Algorithm would make it one workgroup
+    }
+
+  private:
+    std::shared_ptr<Algorithm> algorithm_;
+};
+
 // A global memory barrier: one of these is cheaper than one for every buffer, and no driver gains from the latter.
 class OpBarrier final : public Operation {
   public:

@@ -70,7 +70,7 @@ void PipelineStore::evict() {
     }
 }
 
-std::shared_ptr<Pipeline> PipelineStore::get(const PipelineSpec& spec) {
+std::shared_ptr<Pipeline> PipelineStore::get(const PipelineSpec& spec, bool& is_new) {
     std::shared_ptr<Pipeline> pipeline;
     std::vector<std::shared_ptr<kp::Tensor>> tensors;
     {
@@ -86,7 +86,8 @@ std::shared_ptr<Pipeline> PipelineStore::get(const PipelineSpec& spec) {
     }
     // Different shaders compile at the same time, the same one once. One that fails is tried again by the next caller.
     std::lock_guard lock(pipeline->building_);
-    if (!pipeline->owner_) {
+    is_new = !pipeline->owner_;
+    if (is_new) {
         PipelineScope scope(device_.pipeline_cache(), VK_NULL_HANDLE);
         TexelScope texels;
         pipeline->owner_ = build_kompute(device_, tensors, spec);

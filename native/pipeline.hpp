@@ -57,8 +57,8 @@ class PipelineStore {
     PipelineStore(const PipelineStore&) = delete;
     PipelineStore& operator=(const PipelineStore&) = delete;
 
-    // The pipeline of a shader, compiled on its first use.
-    std::shared_ptr<Pipeline> get(const PipelineSpec& spec);
+    // The pipeline of a shader, compiled on its first use; `is_new` is then true.
+    std::shared_ptr<Pipeline> get(const PipelineSpec& spec, bool& is_new);
     // How many it has compiled, those that are gone again too.
     uint64_t compiled() const { return compiled_; }
 

@@ -130,6 +130,15 @@ void Program::dispatch(std::shared_ptr<Algorithm> algorithm, std::array<uint32_t
     add(std::make_shared<OpDispatch>(std::move(algorithm), groups, std::move(push_constants), bind));
 }
 
+void Program::warm_up(std::shared_ptr<Algorithm> algorithm) {
+    DriverCall call(*this);
+    std::lock_guard lock(mutex_);
+    require_recording();
+    require_same_device("warm_up: the algorithm", *algorithm->device);
+    bound_ = algorithm.get();
+    add(std::make_shared<OpWarmUp>(std::move(algorithm)));
+}
+
 void Program::barrier() {
     DriverCall call(*this);
     std::lock_guard lock(mutex_);

@@ -45,6 +45,7 @@ class Program : public ProcessBound, public std::enable_shared_from_this<Program
     void fill(std::shared_ptr<Buffer> dst, uint64_t offset, uint64_t size, uint32_t value);
     void dispatch(std::shared_ptr<Algorithm> algorithm, std::array<uint32_t, 3> groups,
                   std::vector<uint8_t> push_constants);
+    void warm_up(std::shared_ptr<Algorithm> algorithm);
     void barrier();
     uint32_t timestamp();
     void finish(std::vector<Port> inputs, std::vector<Port> outputs);

@@ -186,11 +186,14 @@ class Algorithm:
 
     @property
     def push_constant_size(self) -> int: ...
+    @property
+    def has_new_pipeline(self) -> bool:
+        """Whether the pipeline was compiled for this Algorithm, and not for an earlier one with the same shader."""
 
 class Program:
     """Commands recorded once and submitted any number of times, a kp::Sequence.
 
-    Record with `copy`, `fill`, `dispatch`, `barrier` and `timestamp`, close with `finish`, then `run`, or `submit`
+    Record with `copy`, `fill`, `dispatch`, `warm_up`, `barrier` and `timestamp`, close with `finish`, then `run`, or `submit`
     and `fetch`. Commands between two barriers may overlap. A submission begins behind everything that was submitted
     to the device before and behind the host's writes, and ends with its own writes visible to the host.
     One submission is in flight at a time; a program that goes away waits for it.
@@ -202,6 +205,8 @@ class Program:
         """Records a fill with a 32-bit word; offset and size are multiples of 4."""
     def dispatch(self, algorithm: Algorithm, groups: tuple[int, int, int], push_constants: bytes) -> None:
         """Records a dispatch of workgroups, each dimension from 1 to maxComputeWorkGroupCount."""
+    def warm_up(self, algorithm: Algorithm) -> None:
+        """Records a dispatch of no workgroups, at which drivers compile what they leave until the first dispatch."""
     def barrier(self) -> None:
         """Records a barrier: copies, fills and dispatches after it see the writes of all before it."""
     def timestamp(self) -> int:

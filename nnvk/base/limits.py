@@ -7,6 +7,11 @@ import os
 import select
 
 
+def cores() -> int:
+    """The number of processor cores that this process may use."""
+    return len(os.sched_getaffinity(0))
+
+
 def can_open(count: int) -> bool:
     """Whether this number of descriptors can still be opened."""
     opened: list[int] = []

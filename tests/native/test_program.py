@@ -109,6 +109,44 @@ def test_pipelines_are_shared_and_outlive_their_first_user(
             np.testing.assert_array_equal(out, scale * ramp(10))
 
 
+def test_warming_up_writes_nothing(validated: _native.Device, make_adder: Callable[..., Any]) -> None:
+    adder = make_adder(validated, 10)
+    program = validated.create_program()
+    program.copy(adder.staging, 0, adder.arena, 0, adder.nbytes)
+    program.barrier()
+    program.warm_up(adder.algorithm)
+    program.barrier()
+    program.copy(adder.arena, 0, adder.staging, adder.nbytes, adder.nbytes)
+    program.finish([(adder.staging, 0, adder.nbytes)], [(adder.staging, adder.nbytes, adder.nbytes)])
+    out = np.empty(10, np.float32)
+    program.run([ramp(10)], [out])
+    np.testing.assert_array_equal(out, ramp(10))
+
+
+def test_a_dispatch_after_warming_up_has_its_own_push_constants(
+    validated: _native.Device, make_adder: Callable[..., Any]
+) -> None:
+    adder = make_adder(validated, 10)
+    program = validated.create_program()
+    program.fill(adder.arena, 0, 2 * adder.nbytes, 0x3F800000)  # 1.0
+    program.barrier()
+    program.warm_up(adder.algorithm)
+    program.barrier()
+    adder.dispatch(program)
+    program.barrier()
+    program.copy(adder.arena, adder.nbytes, adder.staging, adder.nbytes, adder.nbytes)
+    program.finish([], [(adder.staging, adder.nbytes, adder.nbytes)])
+    out = np.empty(10, np.float32)
+    program.run([], [out])
+    np.testing.assert_array_equal(out, np.full(10, 2, np.float32))
+
+
+def test_which_algorithm_has_a_new_pipeline(physical: _native.PhysicalDevice, make_adder: Callable[..., Any]) -> None:
+    device = physical.create_device()
+    new = [make_adder(device, 10, scale).algorithm.has_new_pipeline for scale in (1, 1, 2, 2, 1)]
+    assert new == [True, False, True, False, False]
+
+
 def test_validation_reports_a_missing_barrier(make_adder: Callable[..., Any]) -> None:
     instance = _native.Instance(validation=True)
     device = instance.physical_devices()[0].create_device()
@@ -148,6 +186,8 @@ def test_objects_of_another_device_are_refused(physical: _native.PhysicalDevice,
     program = other.create_program()
     with pytest.raises(ValueError, match="another device"):
         adder.dispatch(program)
+    with pytest.raises(ValueError, match="another device"):
+        program.warm_up(adder.algorithm)
     with pytest.raises(ValueError, match="another device"):
         program.fill(adder.arena, 0, 4, 0)
     with pytest.raises(ValueError, match="binding 0: the buffer belongs to another device"):

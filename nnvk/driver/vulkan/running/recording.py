@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -10,7 +9,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from nnvk.base.limits import cores
 from nnvk.driver.vulkan.planning.plan import Address, Plan
+from nnvk.driver.vulkan.running.compiler import Compiler, Watch
 from nnvk.driver.vulkan.shaders.commands import Clear, Copy, Dispatch, Storage, TensorRef
 from nnvk.types.constant import Constant, bytes_of
 
@@ -18,8 +19,8 @@ if TYPE_CHECKING:
     import nnvk._native as _native
 
 
-_THREADS = min(4, os.cpu_count() or 1)
-"""Threads that make constants or compile shaders."""
+_MOST_THREADS = 4
+"""The most threads that make constants."""
 _MUCH = 1 << 20
 """The bytes of constants from which on several threads make them."""
 _STAGED = 32 << 20
@@ -37,7 +38,7 @@ class Upload:
         if sum(sizes) < _MUCH:
             _fill(device, plan, self.buffers, map)
             return
-        threads = ThreadPoolExecutor(_THREADS + 1, "nnvk-constants")
+        threads = ThreadPoolExecutor(min(_MOST_THREADS, cores()) + 1, "nnvk-constants")
         self._filled = threads.submit(_fill, device, plan, self.buffers, threads.map)
         self._filled.add_done_callback(lambda _: threads.shutdown(wait=False))
 
@@ -101,16 +102,17 @@ class Recording:
         external: Mapping[Address, _native.Buffer] | None = None,
         timestamps: str = "none",
         unroll_loops: bool = False,
+        watch: Watch | None = None,
     ) -> None:
         """``external`` binds device memory instead of staging memory to inputs or outputs of the model.
 
         ``timestamps``: ``none``, ``ends`` (begin and end of the whole), or ``each`` (after every command too).
-        ``unroll_loops``: the driver gets modules with unrolled loops.
+        ``unroll_loops``: the driver gets modules with unrolled loops. ``watch`` observes the compilation.
         """
         self.plan = plan
         self._device = device
         self._external = external or {}
-        self._unroll_loops = unroll_loops
+        self._compiler = Compiler(device, unroll_loops, watch or Watch())
         self._algorithms: dict[tuple[object, ...], _native.Algorithm] = {}
         self._buffers: dict[Storage, list[_native.Buffer]] = {
             Storage.CONSTANTS: list(constants),
@@ -133,12 +135,10 @@ class Recording:
         program.run([], [])
 
     def _compile(self) -> None:
-        """Compile the shaders that are not compiled yet, several concurrently."""
+        """Compile the shaders that are not compiled yet."""
         dispatches = (command for command in self.plan.commands if isinstance(command, Dispatch))
         distinct = {(dispatch.shader.name, dispatch.specialization): dispatch for dispatch in dispatches}
-        if len(distinct) > 1:
-            with ThreadPoolExecutor(min(_THREADS, len(distinct)), "nnvk-shaders") as threads:
-                deque(threads.map(self._algorithm, distinct.values()), maxlen=0)
+        self._compiler.compile(list(distinct.values()), self._algorithm)
 
     def _record(self, timestamps: str) -> None:
         program, plan = self.program, self.plan
@@ -184,7 +184,7 @@ class Recording:
         buffers = [self._locate(command.tensors[name])[0] for name in shader.bindings]
         key = (shader.name, command.specialization, *map(id, buffers))
         if key not in self._algorithms:
-            module = shader.frozen(command.specialization, self._device.features, unroll_loops=self._unroll_loops)
+            module = self._compiler.module(command)
             self._algorithms[key] = self._device.create_algorithm(module, buffers, (), shader.push_constant_size)
         return self._algorithms[key]
 

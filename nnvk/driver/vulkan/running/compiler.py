@@ -1,0 +1,265 @@
+"""The compilation of pipelines on all cores, so that nothing is left to compile at the first execution.
+
+Most drivers compile a shader when its pipeline is created, and pipelines are created on several threads. Lavapipe
+compiles it at the first dispatch, on the one thread of the device's queue. A dispatch of no workgroups triggers this.
+If it takes long, helpers compile the same shaders on other VkDevices, whose queues have threads of their own. The
+driver keeps compiled shaders on disk, where the first device finds them. If it does not find them there, the helpers
+stop.
+"""
+
+from __future__ import annotations
+
+import queue
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from nnvk.base.limits import cores
+from nnvk.base.log import logger
+from nnvk.driver.vulkan.shaders.commands import Dispatch
+
+if TYPE_CHECKING:
+    import nnvk._native as _native
+
+_log = logger("driver")
+
+MOST_THREADS = 16
+"""The most threads that compile at a time. A compiler takes tens of megabytes for each."""
+LAZY_S = 0.02
+"""A dispatch of no workgroups that takes longer has compiled a shader."""
+NOTABLE_S = 1.0
+"""The time from which a pipeline's compilation is logged."""
+
+
+class Watch:
+    """Observes the compilation of pipelines: progress, and those that take long."""
+
+    def __init__(
+        self,
+        device: str = "the device",
+        limit_s: float = 0,
+        progress: Callable[[int, int], None] | None = None,
+        too_slow: Callable[[Dispatch], str] | None = None,
+    ) -> None:
+        """``progress`` gets the number of finished steps and of all steps, on the thread that compiles a model.
+
+        ``too_slow`` gets the dispatch of a pipeline that compiles for more than ``limit_s`` seconds, once, and returns
+        what follows from that, for the log. 0: there is no limit.
+        """
+        self.limit_s = limit_s
+        self._device = device
+        self._progress = progress
+        self._too_slow = too_slow
+        self._lock = threading.Lock()
+        self._running: dict[int, tuple[Dispatch, float]] = {}
+        self._named: set[int] = set()
+
+    @contextmanager
+    def compiling(self, dispatch: Dispatch) -> Iterator[None]:
+        """The block compiles the pipeline of a dispatch."""
+        begin, thread = time.monotonic(), threading.get_ident()
+        with self._lock:
+            self._running[thread] = dispatch, begin
+        try:
+            yield
+        finally:
+            with self._lock:
+                del self._running[thread]
+            seconds = time.monotonic() - begin
+            self._look_at(dispatch, seconds)
+            if seconds >= NOTABLE_S:
+                _log.info("%s: a pipeline of shader %s took %.1f s", self._device, dispatch.shader.name, seconds)
+
+    def look(self) -> None:
+        """Name the pipelines that have been compiling for too long."""
+        with self._lock:
+            running = list(self._running.values())
+        for dispatch, begin in running:
+            self._look_at(dispatch, time.monotonic() - begin)
+
+    def progressed(self, done: int, total: int) -> None:
+        """Report that ``done`` of ``total`` steps are finished."""
+        if self._progress is not None:
+            self._progress(done, total)
+
+    def _look_at(self, dispatch: Dispatch, seconds: float) -> None:
+        if not 0 < self.limit_s <= seconds:
+            return
+        with self._lock:
+            if id(dispatch) in self._named:
+                return
+            self._named.add(id(dispatch))
+        follows = "" if self._too_slow is None else self._too_slow(dispatch)
+        message = "%s: the driver takes more than %g s to compile a pipeline of shader %s%s"
+        _log.warning(message, self._device, self.limit_s, dispatch.shader.name, follows and f"; {follows}")
+
+
+@dataclass(frozen=True, slots=True)
+class _Job:
+    """A new pipeline, which the driver may not have compiled yet."""
+
+    dispatch: Dispatch
+    algorithm: _native.Algorithm
+
+
+@dataclass(frozen=True, slots=True)
+class _Helped:
+    """A job that a helper has done on its own device."""
+
+    job: _Job
+    seconds: float
+
+
+class Compiler:
+    """Compiles the pipelines of one recording."""
+
+    def __init__(self, device: _native.Device, unroll_loops: bool, watch: Watch) -> None:
+        self._device = device
+        self._unroll_loops = unroll_loops
+        self._watch = watch
+        self._left: deque[_Job] = deque()
+        self._helped: queue.SimpleQueue[_Helped | None] = queue.SimpleQueue()
+        self._helpers = 0
+        self._stop = threading.Event()
+        self._steps = 0
+        self._all_steps = 0
+
+    def module(self, dispatch: Dispatch) -> bytes:
+        """The SPIR-V module of a dispatch for the device."""
+        return dispatch.shader.frozen(dispatch.specialization, self._device.features, unroll_loops=self._unroll_loops)
+
+    def compile(self, dispatches: Sequence[Dispatch], create: Callable[[Dispatch], _native.Algorithm]) -> None:
+        """Create an Algorithm for each dispatch, several concurrently, and have the driver compile all of them.
+
+        ``create`` makes an Algorithm on the device, on any thread. Raises its errors, and those of the device.
+        """
+        self._all_steps = 2 * len(dispatches)
+        jobs = [job for job in self._created(dispatches, create) if job.algorithm.has_new_pipeline]
+        self._step(len(dispatches) - len(jobs))
+        self._warm_up(jobs)
+
+    def _created(self, dispatches: Sequence[Dispatch], create: Callable[[Dispatch], _native.Algorithm]) -> list[_Job]:
+        def created(dispatch: Dispatch) -> _Job:
+            with self._watch.compiling(dispatch):
+                return _Job(dispatch, create(dispatch))
+
+        if len(dispatches) <= 1:
+            return [created(dispatch) for dispatch in dispatches]
+        jobs: list[_Job] = []
+        with ThreadPoolExecutor(min(cores(), MOST_THREADS, len(dispatches)), "nnvk-shaders") as threads:
+            pending = {threads.submit(created, dispatch) for dispatch in dispatches}
+            try:
+                while pending:
+                    done, pending = wait(pending, self._watch.limit_s or None, FIRST_COMPLETED)
+                    self._watch.look()
+                    jobs += [future.result() for future in done]
+                    self._step(len(done))
+            finally:
+                threads.shutdown(wait=False, cancel_futures=True)
+        return jobs
+
+    def _step(self, count: int = 1) -> None:
+        if count:
+            self._steps += count
+            self._watch.progressed(self._steps, self._all_steps)
+
+    def _warm_up(self, jobs: Sequence[_Job]) -> None:
+        """Dispatch no workgroups of each new pipeline, with helpers if the driver is lazy."""
+        self._left.extend(jobs)
+        try:
+            while self._left:
+                job = _next(self._left.popleft)
+                if job is None:
+                    break
+                if self._dispatch(job) > LAZY_S and not self._stop.is_set():
+                    self._start_helpers()
+                self._take_over(wait_for_all=False)
+            self._take_over(wait_for_all=True)
+        finally:
+            self._stop.set()
+
+    def _start_helpers(self) -> None:
+        """Start helpers, unless they run already. One thread stays for this device's own queue."""
+        wanted = min(cores() - 1, MOST_THREADS - 1, len(self._left) - 1)
+        while self._helpers < wanted:
+            thread = threading.Thread(target=self._help, name="nnvk-helper", daemon=True)
+            try:
+                thread.start()
+            except RuntimeError as error:
+                _log.debug("no helper compiles shaders: %s", error)
+                return
+            self._helpers += 1
+
+    def _help(self) -> None:
+        """Compile shaders on a VkDevice of this thread, the last ones first."""
+        try:
+            device = self._device.physical.create_device(self._device.features)
+            buffer = device.create_buffer(4, host_visible=False)
+            while not self._stop.is_set() and (job := _next(self._left.pop)) is not None:
+                shader = job.dispatch.shader
+                try:
+                    with self._watch.compiling(job.dispatch):
+                        buffers = [buffer] * len(shader.bindings)
+                        size = shader.push_constant_size
+                        algorithm = device.create_algorithm(self.module(job.dispatch), buffers, (), size)
+                        seconds = _dispatch_nothing(device, algorithm)
+                except BaseException:
+                    self._left.append(job)
+                    raise
+                self._helped.put(_Helped(job, seconds))
+        except (RuntimeError, MemoryError) as error:
+            _log.debug("a helper compiles no more shaders: %s", error)
+        finally:
+            self._helped.put(None)
+
+    def _take_over(self, *, wait_for_all: bool) -> None:
+        """Have the device find the shaders that helpers have compiled; then compile what they have left."""
+        while self._helpers:
+            try:
+                helped = self._helped.get(block=wait_for_all, timeout=self._watch.limit_s or None)
+            except queue.Empty:
+                self._watch.look()
+                if wait_for_all:
+                    continue
+                return
+            if helped is None:
+                self._helpers -= 1
+            elif self._dispatch(helped.job) > max(LAZY_S, helped.seconds / 2) and not self._stop.is_set():
+                _log.debug("the driver does not share compiled shaders between devices: helpers stop")
+                self._stop.set()
+        while wait_for_all and self._left:
+            self._dispatch(self._left.popleft())
+
+    def _dispatch(self, job: _Job) -> float:
+        """Dispatch no workgroups on the device. Returns the seconds that the driver has taken."""
+        with self._watch.compiling(job.dispatch):
+            seconds = _dispatch_nothing(self._device, job.algorithm, self._watch)
+        self._step()
+        return seconds
+
+
+def _next(take: Callable[[], _Job]) -> _Job | None:
+    """The next job; None if another thread has taken the last one."""
+    try:
+        return take()
+    except IndexError:
+        return None
+
+
+def _dispatch_nothing(device: _native.Device, algorithm: _native.Algorithm, watch: Watch | None = None) -> float:
+    """Dispatch no workgroups of an algorithm, and wait. Returns the seconds that it takes."""
+    begin = time.monotonic()
+    program = device.create_program()
+    program.warm_up(algorithm)
+    program.finish([], [])
+    limit_ns = -1 if watch is None or not watch.limit_s else int(watch.limit_s * 1e9)
+    if not program.run([], [], limit_ns):
+        assert watch is not None
+        watch.look()
+        program.wait()
+    return time.monotonic() - begin
