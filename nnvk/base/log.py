@@ -6,6 +6,9 @@
 from __future__ import annotations
 
 import logging
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from nnvk.base.settings import TAGS, settings, tags
 
@@ -15,6 +18,20 @@ def logger(tag: str) -> logging.Logger:
     if tag not in TAGS:
         raise ValueError(f"no log tag {tag!r}; there are {', '.join(TAGS)}")
     return logging.getLogger(f"nnvk.{tag}")
+
+
+NOTABLE_S = 1.0
+"""Whatever takes this many seconds or longer is logged."""
+
+
+@contextmanager
+def timed(log: logging.Logger, what: str, *arguments: object) -> Iterator[None]:
+    """Log how long a ``with`` block takes, if that is at least `NOTABLE_S`. ``what`` is a format of ``arguments``."""
+    begin = time.monotonic()
+    yield
+    seconds = time.monotonic() - begin
+    if seconds >= NOTABLE_S:
+        log.info(f"{what} took %.1f s", *arguments, seconds)
 
 
 def configure() -> None:

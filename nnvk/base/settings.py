@@ -41,6 +41,9 @@ class Settings:
     """Run the Vulkan driver in a process of its own."""
     patience: int = field(default=10, metadata={"least": 0})
     """Seconds without a sign of life after which another process of nnvk's is ended; 0: never."""
+    compile_limit: int = field(default=10, metadata={"least": 0})
+    """Seconds that a driver may take to compile one pipeline before the log names it, and another candidate is planned
+    next time; 0: there is no limit."""
 
     avoid_shaders: str = ""
     """Names of shader variants, between commas, that the Vulkan driver plans without."""

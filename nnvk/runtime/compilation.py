@@ -10,7 +10,7 @@ from pathlib import Path
 from nnvk.base.checks import instance, member, whole, wholes
 from nnvk.base.errors import NnapiError, ResultCode, bad_data, bad_state
 from nnvk.base.files import is_folder
-from nnvk.base.log import logger
+from nnvk.base.log import logger, timed
 from nnvk.base.settings import settings
 from nnvk.base.text import plural
 from nnvk.runtime.arguments import duration
@@ -22,6 +22,22 @@ from nnvk.types.codes import BYTE_SIZE_OF_CACHE_TOKEN, DeviceTypeCode, Preferenc
 from nnvk.types.request import PrepareOptions, deadline_after
 
 _log = logger("compilation")
+
+
+class _Progress:
+    """Calls an application's callback until that raises an exception."""
+
+    def __init__(self, callback: Callable[[int, int], None]) -> None:
+        self._callback = callback
+        self.error: Exception | None = None
+        """The exception that the callback has raised."""
+
+    def __call__(self, done: int, total: int) -> None:
+        if self.error is None:
+            try:
+                self._callback(done, total)
+            except Exception as error:  # raised again by `Compilation.finish`
+                self.error = error
 
 
 class Compilation:
@@ -43,6 +59,7 @@ class Compilation:
         self._priority = PriorityCode.MEDIUM
         self._timeout_ns = 0
         self._cache: Cache | None = None
+        self._progress: _Progress | None = None
         self._plan: ExecutionPlan | None = None
         self._finish_called = False
 
@@ -98,6 +115,18 @@ class Compilation:
             raise bad_data(f"the cache directory {folder} does not exist")
         self._cache = Cache(folder, content)
 
+    def set_progress(self, callback: Callable[[int, int], None]) -> None:
+        """Have `finish` call ``callback(done, total)`` as devices prepare the model.
+
+        The numbers are the finished steps and all steps of the partition that is being prepared. The calls come on the
+        thread of `finish`. The first exception of ``callback`` ends the calls; `finish` raises it. Drivers in another
+        process (``NNVK_DRIVER_PROCESS=1``) report no progress.
+        """
+        self._check_unfinished("set_progress")
+        if not callable(callback):
+            raise TypeError(f"the callback must be callable, got {type(callback).__name__}")
+        self._progress = _Progress(callback)
+
     def finish(self) -> None:
         """Partition the model and have the devices prepare their parts (``ANeuralNetworksCompilation_finish``).
 
@@ -107,11 +136,14 @@ class Compilation:
         self._check_unfinished("finish")
         self._finish_called = True
         deadline = deadline_after(time.monotonic_ns(), self._timeout_ns) if self._timeout_ns else None
-        options = PrepareOptions(self._preference, self._priority, deadline)
-        if self._devices is not None:
-            plan = ExecutionPlanner(self._in_order(self._devices), options, cache=self._cache).plan(self._model)
-        else:
-            plan = self._planned_by_choice(options)
+        options = PrepareOptions(self._preference, self._priority, deadline, progress=self._progress)
+        with timed(_log, "compiling a model of %s", plural(len(self._model.operations), "operation")):
+            if self._devices is not None:
+                plan = ExecutionPlanner(self._in_order(self._devices), options, cache=self._cache).plan(self._model)
+            else:
+                plan = self._planned_by_choice(options)
+        if self._progress is not None and self._progress.error is not None:
+            raise self._progress.error
         if deadline is not None and time.monotonic_ns() > deadline:
             raise NnapiError(ResultCode.MISSED_DEADLINE_PERSISTENT, "the compilation's deadline has passed")
         self._plan = plan

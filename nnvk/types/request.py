@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -124,6 +124,8 @@ class PrepareOptions:
     deadline_ns: int | None = None
     cache: Path | None = None
     """File in which the driver may keep the prepared model, and find one that it kept."""
+    progress: Callable[[int, int], None] | None = None
+    """Called on the preparing thread with the number of finished steps and of all steps."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from dataclasses import fields
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -50,6 +51,7 @@ def test_settings(environment: dict[str, str], expected: Settings) -> None:
         ("NNVK_PATIENCE", "-1"),
         ("NNVK_PATIENCE", "1.5"),
         ("NNVK_PATIENCE", "9" * 5000),
+        ("NNVK_COMPILE_LIMIT", "0.5"),
     ],
     ids=lambda value: value[:20],
 )
@@ -59,12 +61,15 @@ def test_values_that_are_not_allowed(name: str, text: str) -> None:
         "NNVK_DEVICE_PROFILE": "mobile-min or gpu",
         "NNVK_VLOG": "model, compilation",
         "NNVK_PATIENCE": "a whole number from 0 on",
+        "NNVK_COMPILE_LIMIT": "a whole number from 0 on",
     }
     with pytest.raises(ValueError, match=rf"{name} .*{allowed.get(name, '0 or 1')}.*{text.split(',')[-1]}'"):
         Settings.from_environment({name: text})
 
 
-@pytest.mark.parametrize("given", [Settings(), Settings("all", "mobile-min", True, False, 2, "/x", True, True, 3)])
+@pytest.mark.parametrize(
+    "given", [Settings(), Settings("all", "mobile-min", True, False, 2, "/x", True, True, 3, 0)]
+)
 def test_another_process_has_the_same(given: Settings) -> None:
     assert Settings.from_environment(given.environment()) == given
 
@@ -139,3 +144,14 @@ def test_only_the_tags_that_are_wanted_are_printed(vlog: str, printed: tuple[str
     )
     assert sorted(done.stderr.splitlines()) == sorted(f"nnvk.{tag}: x" for tag in printed)
     assert logging.getLogger("nnvk.model").handlers == []
+
+
+@pytest.mark.parametrize(("seconds", "logged"), [(0.9, []), (1.2, ["opening file 7 took 1.2 s"])])
+def test_what_takes_long_is_logged(
+    seconds: float, logged: list[str], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    clock = iter([5.0, 5.0 + seconds])
+    monkeypatch.setattr(log, "time", SimpleNamespace(monotonic=lambda: next(clock)))
+    with caplog.at_level(logging.INFO, "nnvk.model"), log.timed(log.logger("model"), "opening file %d", 7):
+        pass
+    assert caplog.messages == logged

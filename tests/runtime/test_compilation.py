@@ -23,6 +23,7 @@ CALLS: dict[str, Callable[[nnvk.Compilation], object]] = {
     "set_priority": lambda compilation: compilation.set_priority(PriorityCode.HIGH),
     "set_timeout": lambda compilation: compilation.set_timeout(10**9),
     "set_caching": lambda compilation: compilation.set_caching("/tmp", b"\0" * 32),
+    "set_progress": lambda compilation: compilation.set_progress(lambda done, total: None),
     "finish": lambda compilation: compilation.finish(),
 }
 
@@ -194,6 +195,52 @@ def test_a_compilation_in_time(device: nnvk.Device, duration: int) -> None:
 def test_a_cache_token_has_32_bytes(token: bytes, tmp_path: Path) -> None:
     with raises(ResultCode.BAD_DATA, "32 bytes"):
         nnvk.Compilation(add_model()).set_caching(tmp_path, token)
+
+
+class Reporting(Decorated):
+    """Reports the progress of three steps."""
+
+    def prepare_model(self, model: Model, options: PrepareOptions) -> IPreparedModel:
+        assert options.progress is not None
+        for done in range(3):
+            options.progress(done + 1, 3)
+        return super().prepare_model(model, options)
+
+
+def test_progress(cpu: nnvk.Device) -> None:
+    reported: list[tuple[int, int]] = []
+    compilation = nnvk.Compilation(add_model(), [nnvk.Device(Reporting(cpu.driver))])
+    compilation.set_progress(lambda done, total: reported.append((done, total)))
+    compilation.finish()
+    assert reported == [(1, 3), (2, 3), (3, 3)]
+
+
+def test_progress_on_a_device(device: nnvk.Device) -> None:
+    reported: list[tuple[int, int]] = []
+    compilation = nnvk.Compilation(chain_model([OperationCode.RELU, OperationCode.TANH]), [device])
+    compilation.set_progress(lambda done, total: reported.append((done, total)))
+    compilation.finish()
+    assert not reported or reported[-1][0] == reported[-1][1]
+
+
+def test_an_exception_of_the_progress_callback(cpu: nnvk.Device) -> None:
+    calls: list[int] = []
+
+    def callback(done: int, total: int) -> None:
+        calls.append(done)
+        raise KeyError("the window is closed")
+
+    compilation = nnvk.Compilation(add_model(), [nnvk.Device(Reporting(cpu.driver))])
+    compilation.set_progress(callback)
+    with pytest.raises(KeyError, match="the window is closed"):
+        compilation.finish()
+    assert calls == [1]
+    assert not compilation.is_finished
+
+
+def test_a_progress_callback_is_callable() -> None:
+    with pytest.raises(TypeError, match="must be callable, got int"):
+        nnvk.Compilation(add_model()).set_progress(7)  # type: ignore[arg-type]
 
 
 def test_a_cache_directory_exists(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ import numpy as np
 from onnx import ModelProto
 
 from nnvk.base.errors import NnapiError, ResultCode, bad_data
+from nnvk.base.log import logger, timed
 from nnvk.base.text import printable
 from nnvk.importers import errors
 from nnvk.importers.bounds import INT32, Bounds, of_dtype
@@ -34,6 +35,8 @@ from nnvk.importers.recovery import Recovery
 from nnvk.importers.shapes import Shapes
 from nnvk.runtime.inputs import as_array, is_array
 from nnvk.types.operand import OperandType, Shape
+
+_log = logger("model")
 
 
 def load(
@@ -102,7 +105,8 @@ class OnnxFile:
     def _guarded(self) -> Iterator[None]:
         """Name the file in errors."""
         try:
-            yield
+            with timed(_log, "importing %s", self._name):
+                yield
         except errors.Malformed as error:
             raise OnnxImportError(error.what, self._name, detail=str(error)) from error
         except MemoryError as error:

@@ -14,6 +14,7 @@ import numpy as np
 
 from nnvk.api import Model
 from nnvk.base.errors import NnapiError, ResultCode
+from nnvk.base.log import logger, timed
 from nnvk.base.text import printable
 from nnvk.importers.budget import Budget
 from nnvk.importers.decompositions.int64 import Number, Words, low, narrowed, together
@@ -38,6 +39,8 @@ from nnvk.importers.tflite.schema import HEAD, HEAD_OF_OTHERS, File, Operator, S
 from nnvk.importers.tflite.variables import Kept, Variables
 from nnvk.types.codes import OperandCode
 from nnvk.types.operand import QUANTISED_CODES, Shape
+
+_log = logger("model")
 
 _MAX_DEPTH = 16
 """How deep subgraphs may be nested."""
@@ -97,7 +100,8 @@ class TfliteFile:
     def _guarded(self) -> Iterator[None]:
         """Name the file in errors."""
         try:
-            yield
+            with timed(_log, "importing %s", self._name):
+                yield
         except Malformed as error:
             raise TfliteImportError(error.what, self._name, detail=str(error)) from error
         except MemoryError as error:
@@ -231,7 +235,8 @@ class Import:
             raise Malformed(f"subgraphs are nested more than {_MAX_DEPTH} deep")
         self.under_way.append(index)
         try:
-            yield
+            with timed(_log, "importing %s", self._name):
+                yield
         finally:
             self.under_way.pop()
 

@@ -19,7 +19,7 @@ from nnvk.driver.vulkan.planning.autotune_results import KIND
 from nnvk.driver.vulkan.planning.plan import Plan
 from nnvk.driver.vulkan.running import segment, tuning
 from nnvk.driver.vulkan.running.gpu import Gpu
-from nnvk.driver.vulkan.shaders.commands import Choice
+from nnvk.driver.vulkan.shaders.commands import Choice, Dispatch
 from nnvk.types.codes import PreferenceCode
 from nnvk.types.request import PrepareOptions
 
@@ -245,6 +245,35 @@ def test_a_kept_plan_whose_choice_has_changed_is_made_again(
     tune(device, row)
     for planner in (device.planner, device_again().planner):
         assert planner.plan(row.model, shapes, options).choices[0].chosen == winner
+
+
+def test_a_candidate_that_compiles_slowly_is_replaced(device_again: Callable[[], VulkanDevice]) -> None:
+    row, device = parse(ROW), device_again()
+    shapes = [type_.dimensions for type_ in row.model.input_types()]
+    plan = device.planner.plan(row.model, shapes, PrepareOptions())
+    seen: list[str] = []
+    while True:
+        (choice,) = plan.choices
+        assert choice.chosen not in seen
+        seen.append(choice.chosen)
+        slow = next(each for each in (plan.commands[at] for at in choice.commands) if isinstance(each, Dispatch))
+        follows = device.planner.avoid_candidate(plan, slow)
+        plan = device_again().planner.plan(row.model, shapes, PrepareOptions())
+        if follows == "there is no other candidate for it":
+            break
+        assert follows == f"next time it is replaced by {plan.choices[0].chosen}"
+    assert plan.choices[0].chosen == seen[-1] == choice.candidates[-1]
+    assert seen[1] == next(each for each in choice.candidates if each.split()[0] != seen[0].split()[0])
+    expected, outputs = reference(row), empty_like(reference(row))
+    execute(device_again(), row, outputs)
+    np.testing.assert_array_equal(outputs[0], expected[0])
+
+
+def test_what_has_no_candidates_stays(own: VulkanDevice) -> None:
+    row = parse("MAX_POOL_2D f32[1,7,9,13] VALID 2 2 3 3 NONE -> f32")
+    plan = own.planner.plan(row.model, [type_.dimensions for type_ in row.model.input_types()], PrepareOptions())
+    (pool,) = [command for command in plan.commands if isinstance(command, Dispatch)]
+    assert own.planner.avoid_candidate(plan, pool) == "there is no other candidate for it"
 
 
 @pytest.mark.parametrize("content", [b"[]", b'{"a question": 1}', b'"text"', b"{", b"\xff"])

@@ -26,7 +26,7 @@ from nnvk.driver.vulkan.planning.concurrent_lifetimes import prolonged
 from nnvk.driver.vulkan.planning.memory_plan import Block, most_alive, place
 from nnvk.driver.vulkan.planning.plan import Address, Flag, Plan, addresses_of
 from nnvk.driver.vulkan.planning.support import refuse, support
-from nnvk.driver.vulkan.shaders.commands import Choice, Storage, TensorRef
+from nnvk.driver.vulkan.shaders.commands import Choice, Dispatch, Storage, TensorRef
 from nnvk.driver.vulkan.shaders.library import ShaderLibrary
 from nnvk.driver.vulkan.shaders.passes import FUSIONS, Pass
 from nnvk.driver.vulkan.shaders.profile import AvoidedShader, DeviceProfile
@@ -85,6 +85,34 @@ class Planner:
     def _stands(self, choice: Choice) -> bool:
         """Whether what was chosen for a plan would be chosen again."""
         return choice.chosen == self.autotune_results.known.get(choice.tuning_key, choice.candidates[0])
+
+    def avoid_candidate(self, plan: Plan, dispatch: Dispatch) -> str:
+        """Choose another candidate from now on for what a dispatch of a plan computes. Returns what is done, for logs.
+
+        That is the candidate with the lowest estimated time among those of another kind behind the present one, or
+        else the one behind it. Nothing is done if the computation has no more candidates, or the plan is from a file.
+        """
+        same = {
+            position
+            for position, command in enumerate(plan.commands)
+            if isinstance(command, Dispatch)
+            and (command.shader, command.specialization) == (dispatch.shader, dispatch.specialization)
+        }
+        concerned = [choice for choice in plan.choices if not same.isdisjoint(choice.commands)]
+        fewest = min((len(choice.commands) for choice in concerned), default=0)  # others decide on larger parts
+        instead: dict[str, str] = {}
+        for choice in concerned:
+            if len(choice.commands) > fewest:
+                continue
+            behind = choice.candidates[choice.candidates.index(choice.chosen) + 1 :]
+            kind = choice.chosen.split()[0]
+            other = next((candidate for candidate in behind if candidate.split()[0] != kind), *behind[:1] or (None,))
+            if other is not None:
+                instead[choice.tuning_key] = other
+        if not instead:
+            return "there is no other candidate for it"
+        self.autotune_results.add(instead)
+        return f"next time it is replaced by {', '.join(sorted(set(instead.values())))}"
 
     def describe(self, model: Model) -> list[str]:
         """For each operation what was chosen, and by what, where there are several candidates.

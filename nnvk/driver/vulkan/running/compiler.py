@@ -13,14 +13,14 @@ import queue
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from nnvk.base.limits import cores
-from nnvk.base.log import logger
+from nnvk.base.log import logger, timed
+from nnvk.driver.vulkan.running.watch import Watch
 from nnvk.driver.vulkan.shaders.commands import Dispatch
 
 if TYPE_CHECKING:
@@ -32,71 +32,6 @@ MOST_THREADS = 16
 """The most threads that compile at a time. A compiler takes tens of megabytes for each."""
 LAZY_S = 0.02
 """A dispatch of no workgroups that takes longer has compiled a shader."""
-NOTABLE_S = 1.0
-"""The time from which a pipeline's compilation is logged."""
-
-
-class Watch:
-    """Observes the compilation of pipelines: progress, and those that take long."""
-
-    def __init__(
-        self,
-        device: str = "the device",
-        limit_s: float = 0,
-        progress: Callable[[int, int], None] | None = None,
-        too_slow: Callable[[Dispatch], str] | None = None,
-    ) -> None:
-        """``progress`` gets the number of finished steps and of all steps, on the thread that compiles a model.
-
-        ``too_slow`` gets the dispatch of a pipeline that compiles for more than ``limit_s`` seconds, once, and returns
-        what follows from that, for the log. 0: there is no limit.
-        """
-        self.limit_s = limit_s
-        self._device = device
-        self._progress = progress
-        self._too_slow = too_slow
-        self._lock = threading.Lock()
-        self._running: dict[int, tuple[Dispatch, float]] = {}
-        self._named: set[int] = set()
-
-    @contextmanager
-    def compiling(self, dispatch: Dispatch) -> Iterator[None]:
-        """The block compiles the pipeline of a dispatch."""
-        begin, thread = time.monotonic(), threading.get_ident()
-        with self._lock:
-            self._running[thread] = dispatch, begin
-        try:
-            yield
-        finally:
-            with self._lock:
-                del self._running[thread]
-            seconds = time.monotonic() - begin
-            self._look_at(dispatch, seconds)
-            if seconds >= NOTABLE_S:
-                _log.info("%s: a pipeline of shader %s took %.1f s", self._device, dispatch.shader.name, seconds)
-
-    def look(self) -> None:
-        """Name the pipelines that have been compiling for too long."""
-        with self._lock:
-            running = list(self._running.values())
-        for dispatch, begin in running:
-            self._look_at(dispatch, time.monotonic() - begin)
-
-    def progressed(self, done: int, total: int) -> None:
-        """Report that ``done`` of ``total`` steps are finished."""
-        if self._progress is not None:
-            self._progress(done, total)
-
-    def _look_at(self, dispatch: Dispatch, seconds: float) -> None:
-        if not 0 < self.limit_s <= seconds:
-            return
-        with self._lock:
-            if id(dispatch) in self._named:
-                return
-            self._named.add(id(dispatch))
-        follows = "" if self._too_slow is None else self._too_slow(dispatch)
-        message = "%s: the driver takes more than %g s to compile a pipeline of shader %s%s"
-        _log.warning(message, self._device, self.limit_s, dispatch.shader.name, follows and f"; {follows}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,9 +74,10 @@ class Compiler:
         ``create`` makes an Algorithm on the device, on any thread. Raises its errors, and those of the device.
         """
         self._all_steps = 2 * len(dispatches)
-        jobs = [job for job in self._created(dispatches, create) if job.algorithm.has_new_pipeline]
-        self._step(len(dispatches) - len(jobs))
-        self._warm_up(jobs)
+        with timed(_log, "%s: compiling the shaders", self._watch.device):
+            jobs = [job for job in self._created(dispatches, create) if job.algorithm.has_new_pipeline]
+            self._step(len(dispatches) - len(jobs))
+            self._warm_up(jobs)
 
     def _created(self, dispatches: Sequence[Dispatch], create: Callable[[Dispatch], _native.Algorithm]) -> list[_Job]:
         def created(dispatch: Dispatch) -> _Job:
@@ -149,13 +85,15 @@ class Compiler:
                 return _Job(dispatch, create(dispatch))
 
         if len(dispatches) <= 1:
-            return [created(dispatch) for dispatch in dispatches]
-        jobs: list[_Job] = []
+            jobs = [created(dispatch) for dispatch in dispatches]
+            self._step(len(jobs))
+            return jobs
+        jobs = []
         with ThreadPoolExecutor(min(cores(), MOST_THREADS, len(dispatches)), "nnvk-shaders") as threads:
             pending = {threads.submit(created, dispatch) for dispatch in dispatches}
             try:
                 while pending:
-                    done, pending = wait(pending, self._watch.limit_s or None, FIRST_COMPLETED)
+                    done, pending = wait(pending, self._watch.patience_s, FIRST_COMPLETED)
                     self._watch.look()
                     jobs += [future.result() for future in done]
                     self._step(len(done))
@@ -221,7 +159,7 @@ class Compiler:
         """Have the device find the shaders that helpers have compiled; then compile what they have left."""
         while self._helpers:
             try:
-                helped = self._helped.get(block=wait_for_all, timeout=self._watch.limit_s or None)
+                helped = self._helped.get(block=wait_for_all, timeout=self._watch.patience_s)
             except queue.Empty:
                 self._watch.look()
                 if wait_for_all:
@@ -257,9 +195,10 @@ def _dispatch_nothing(device: _native.Device, algorithm: _native.Algorithm, watc
     program = device.create_program()
     program.warm_up(algorithm)
     program.finish([], [])
-    limit_ns = -1 if watch is None or not watch.limit_s else int(watch.limit_s * 1e9)
-    if not program.run([], [], limit_ns):
-        assert watch is not None
-        watch.look()
-        program.wait()
+    patience_s = None if watch is None else watch.patience_s
+    if watch is None or patience_s is None:
+        program.run([], [])
+    elif not program.run([], [], int(patience_s * 1e9)):
+        while not program.wait(int(patience_s * 1e9)):
+            watch.look()
     return time.monotonic() - begin

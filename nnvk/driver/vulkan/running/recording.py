@@ -11,7 +11,8 @@ import numpy as np
 
 from nnvk.base.limits import cores
 from nnvk.driver.vulkan.planning.plan import Address, Plan
-from nnvk.driver.vulkan.running.compiler import Compiler, Watch
+from nnvk.driver.vulkan.running.compiler import Compiler
+from nnvk.driver.vulkan.running.watch import Watch
 from nnvk.driver.vulkan.shaders.commands import Clear, Copy, Dispatch, Storage, TensorRef
 from nnvk.types.constant import Constant, bytes_of
 

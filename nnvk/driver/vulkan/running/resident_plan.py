@@ -19,6 +19,7 @@ from nnvk.driver.vulkan.running.buffer import Buffers, VulkanBuffer
 from nnvk.driver.vulkan.running.gpu import Gpu
 from nnvk.driver.vulkan.running.recording import Recording, Upload
 from nnvk.driver.vulkan.running.scheduler import IN_FLIGHT
+from nnvk.driver.vulkan.running.watch import Watch
 from nnvk.driver.vulkan.shaders.commands import Storage
 from nnvk.types.model import Model
 from nnvk.types.request import ExecutionResult, OutputShape, Request
@@ -63,11 +64,13 @@ _HOST_ONLY = BoundRequest((), (), {}, None, 0, 0)
 class ResidentPlan:
     """A plan on the device."""
 
-    def __init__(self, gpu: Gpu, buffers: Buffers, model: Model, plan: Plan) -> None:
+    def __init__(self, gpu: Gpu, buffers: Buffers, model: Model, plan: Plan, watch: Watch | None = None) -> None:
+        """``watch`` observes the compilation of the plan's pipelines."""
         self._gpu = gpu
         self._buffers = buffers
         self._native = gpu.native()
         self._upload = Upload(self._native, plan)
+        self._watch = watch
         self.model = model
         self.plan = replace(plan, constants=())  # the device gets them
         self._idle: dict[Key, list[Recording]] = {}
@@ -107,10 +110,12 @@ class ResidentPlan:
                 external={address: memory.buffer for address, memory in bound.external.items()},
                 timestamps=timestamps,
                 unroll_loops=self._gpu.unroll_loops,
+                watch=self._watch,
             )
             self._upload.wait()  # shaders were compiled meanwhile
         except (RuntimeError, MemoryError) as error:
             raise self._gpu.failure(error) from error
+        self._watch = None  # later recordings find the pipelines compiled
         self._gpu.keep_pipelines()
         return recording
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
 from nnvk.base import forks
+from nnvk.base.log import logger, timed
 from nnvk.base.settings import settings
 from nnvk.driver.vulkan.graph.builder import NeedsValue
 from nnvk.driver.vulkan.planning.planner import Planner
@@ -15,10 +17,13 @@ from nnvk.driver.vulkan.running.buffer import Buffers
 from nnvk.driver.vulkan.running.gpu import Gpu
 from nnvk.driver.vulkan.running.resident_plan import ResidentPlan
 from nnvk.driver.vulkan.running.tuning import tune
+from nnvk.driver.vulkan.running.watch import Watch
 from nnvk.types.codes import PreferenceCode
 from nnvk.types.model import Model
 from nnvk.types.operand import Shape
 from nnvk.types.request import PrepareOptions
+
+_log = logger("driver")
 
 MAX_PLANS = 16
 """The most plans that are kept of a model whose input dimensions or late values change between executions."""
@@ -101,9 +106,17 @@ class Segment:
         known = {model.inputs[position]: value for position, value in values.items()}
         sizes = [shape or () for shape in shapes]
         if settings().tune or self._options.preference is PreferenceCode.SUSTAINED_SPEED:
-            tune(self._gpu, self._planner, model, sizes, known)
-        plan = self._planner.plan(model, sizes, self._options, known)
-        return ResidentPlan(self._gpu, self._buffers, model, plan)
+            with timed(_log, "%s: measuring candidates", self._gpu.name):
+                tune(self._gpu, self._planner, model, sizes, known)
+        with timed(_log, "%s: planning", self._gpu.name):
+            plan = self._planner.plan(model, sizes, self._options, known)
+        watch = Watch(
+            self._gpu.name,
+            settings().compile_limit,
+            self._options.progress,
+            partial(self._planner.avoid_candidate, plan),
+        )
+        return ResidentPlan(self._gpu, self._buffers, model, plan, watch)
 
 
 def segment_options(options: PrepareOptions, name: str) -> PrepareOptions:
