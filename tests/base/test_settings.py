@@ -51,6 +51,7 @@ def test_settings(environment: dict[str, str], expected: Settings) -> None:
         ("NNVK_PATIENCE", "-1"),
         ("NNVK_PATIENCE", "1.5"),
         ("NNVK_PATIENCE", "9" * 5000),
+        ("NNVK_KEEP_PLANS", "no"),
         ("NNVK_COMPILE_LIMIT", "0.5"),
     ],
     ids=lambda value: value[:20],
@@ -68,7 +69,7 @@ def test_values_that_are_not_allowed(name: str, text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "given", [Settings(), Settings("all", "mobile-min", True, False, 2, "/x", True, True, 3, 0)]
+    "given", [Settings(), Settings("all", "mobile-min", True, False, 2, "/x", True, True, 3, False, 0)]
 )
 def test_another_process_has_the_same(given: Settings) -> None:
     assert Settings.from_environment(given.environment()) == given

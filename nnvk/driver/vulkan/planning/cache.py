@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -33,7 +34,7 @@ from nnvk.types.operand import Shape
 _log = logger("driver")
 
 KIND = FileKind(b"nnvkplan", 9)
-_WRONG = (OSError, ValueError, LookupError, TypeError, ArithmeticError, AttributeError, RecursionError, MemoryError)
+_WRONG = (ValueError, LookupError, TypeError, ArithmeticError, AttributeError, RecursionError, MemoryError)
 """Exceptions of reading a file that holds something else."""
 
 
@@ -44,6 +45,8 @@ class PlanCache:
     path: Path
     key: Mapping[str, str]
     """Everything that the plan must have been made for; see `key_of`."""
+    failure_level: int = logging.WARNING
+    """The level at which the log says that the file can't be read or written."""
 
     def load(
         self, model: Model, shapes: Sequence[Shape], profile: DeviceProfile, library: ShaderLibrary
@@ -59,6 +62,9 @@ class PlanCache:
             plan = _plan(header, constants, library)
             validation.check(plan, model, shapes, profile)
         except FileNotFoundError:
+            return None
+        except OSError as error:
+            _log.log(self.failure_level, "cache file %s can't be read: %s", self.path, error)
             return None
         except UnusableFileError as reason:
             _log.info("cache file %s is not used: %s", self.path, reason)
@@ -76,7 +82,7 @@ class PlanCache:
             body = (bytes_of(data).data for _, data in plan.constants)  # in turn: those that are deferred are large
             KIND.write(self.path, _header(plan, self.key), body, nbytes)
         except OSError as error:
-            _log.warning("cache file %s can't be written: %s", self.path, error)
+            _log.log(self.failure_level, "cache file %s can't be written: %s", self.path, error)
 
 
 def key_of(version: str, profile: DeviceProfile, library: ShaderLibrary, model: Model) -> dict[str, str]:

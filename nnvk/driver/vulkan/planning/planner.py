@@ -25,6 +25,7 @@ from nnvk.driver.vulkan.planning.command_passes import Rewritten
 from nnvk.driver.vulkan.planning.concurrent_lifetimes import prolonged
 from nnvk.driver.vulkan.planning.memory_plan import Block, most_alive, place
 from nnvk.driver.vulkan.planning.plan import Address, Flag, Plan, addresses_of
+from nnvk.driver.vulkan.planning.plan_folder import plan_folder
 from nnvk.driver.vulkan.planning.support import refuse, support
 from nnvk.driver.vulkan.shaders.commands import Choice, Dispatch, Storage, TensorRef
 from nnvk.driver.vulkan.shaders.library import ShaderLibrary
@@ -57,13 +58,14 @@ class Planner:
         options: PrepareOptions,
         values: Mapping[int, np.ndarray] | None = None,
     ) -> Plan:
-        """The plan for these input shapes, from the options' cache where they follow from the model.
+        """The plan for these input shapes, from a cache where they follow from the model.
 
         ``values`` are those of inputs that are looked at. Raises `NeedsValue` where others are.
         """
         kept = None
-        if options.cache is not None and all(type_.is_fully_specified for type_ in model.input_types()) and not values:
-            kept = PlanCache(options.cache, key_of(self._version, self.profile, self.library, model))
+        if all(type_.is_fully_specified for type_ in model.input_types()) and not values:
+            kept = self._cache(model, options)
+        if kept is not None:
             plan = kept.load(model, shapes, self.profile, self.library)
             if plan is not None and all(self._stands(choice) for choice in plan.choices):
                 return plan
@@ -71,6 +73,15 @@ class Planner:
         if kept is not None:
             kept.store(plan)
         return plan
+
+    def _cache(self, model: Model, options: PrepareOptions) -> PlanCache | None:
+        """The cache of a model: the application's, or else the user's, if the user's keeps such plans."""
+        if options.cache is not None:
+            return PlanCache(options.cache, key_of(self._version, self.profile, self.library, model))
+        folder = plan_folder(model)
+        if folder is None:
+            return None
+        return folder.cache(key_of(self._version, self.profile, self.library, model))
 
     def lower(
         self,
