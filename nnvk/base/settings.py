@@ -43,6 +43,9 @@ class Settings:
     """Seconds without a sign of life after which another process of nnvk's is ended; 0: never."""
     keep_plans: bool = field(default=True, metadata={"allowed": ("0", "1")})
     """Keep the plans of larger models in the folder of `cache_dir`, and begin with them in the next process."""
+    compile: str = field(default="", metadata={"allowed": ("best", "fast")})
+    """``fast``: begin with candidates that drivers compile quickly, and replace them when the best ones are compiled.
+    Empty is ``best``."""
     compile_limit: int = field(default=10, metadata={"least": 0})
     """Seconds that a driver may take to compile one pipeline before the log names it, and another candidate is planned
     next time; 0: there is no limit."""

@@ -52,6 +52,7 @@ def test_settings(environment: dict[str, str], expected: Settings) -> None:
         ("NNVK_PATIENCE", "1.5"),
         ("NNVK_PATIENCE", "9" * 5000),
         ("NNVK_KEEP_PLANS", "no"),
+        ("NNVK_COMPILE", "quick"),
         ("NNVK_COMPILE_LIMIT", "0.5"),
     ],
     ids=lambda value: value[:20],
@@ -62,6 +63,7 @@ def test_values_that_are_not_allowed(name: str, text: str) -> None:
         "NNVK_DEVICE_PROFILE": "mobile-min or gpu",
         "NNVK_VLOG": "model, compilation",
         "NNVK_PATIENCE": "a whole number from 0 on",
+        "NNVK_COMPILE": "best or fast",
         "NNVK_COMPILE_LIMIT": "a whole number from 0 on",
     }
     with pytest.raises(ValueError, match=rf"{name} .*{allowed.get(name, '0 or 1')}.*{text.split(',')[-1]}'"):
@@ -69,7 +71,7 @@ def test_values_that_are_not_allowed(name: str, text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "given", [Settings(), Settings("all", "mobile-min", True, False, 2, "/x", True, True, 3, False, 0)]
+    "given", [Settings(), Settings("all", "mobile-min", True, False, 2, "/x", True, True, 3, False, "fast", 0)]
 )
 def test_another_process_has_the_same(given: Settings) -> None:
     assert Settings.from_environment(given.environment()) == given

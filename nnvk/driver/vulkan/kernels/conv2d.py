@@ -56,7 +56,9 @@ def lower(call: Call, g: Lowering) -> None:
     candidate: Strategy | Winograd
     if downs:
         every = g.once(("candidates", work, gemm, downs), lambda: winograd.candidates(work, gemm, downs, g.device))
-        candidate = g.choose(f"{work} {gemm} by tiles of {downs}", every)
+        candidate = g.choose(
+            f"{work} {gemm} by tiles of {downs}", every, is_quick=lambda one: isinstance(one, Strategy) and one.is_quick
+        )
     else:
         candidate = best_strategy(g, gemm, work)
     if isinstance(candidate, Winograd):

@@ -252,7 +252,8 @@ def work_of(g: Lowering, operands: Operands, gemm: Gemm) -> Work:
 
 def best_strategy(g: Lowering, gemm: Gemm, work: Work) -> Strategy:
     """The strategy for a GEMM that is thought or was measured to be the fastest."""
-    return g.choose(f"{work} {gemm}", g.once(("ranked", work), lambda: ranked(work, g.device)))
+    every = g.once(("ranked", work), lambda: ranked(work, g.device))
+    return g.choose(f"{work} {gemm}", every, is_quick=lambda strategy: strategy.is_quick)
 
 
 def multiply_by(g: Lowering, strategy: Strategy, operands: Operands, gemm: Gemm, work: Work) -> None:

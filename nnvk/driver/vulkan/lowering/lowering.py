@@ -67,7 +67,9 @@ class Lowering:
         autotune_results: Mapping[str, str] | None = None,
         *,
         relaxed: bool = False,
+        quick: bool = False,
     ) -> None:
+        """``quick``: candidates that drivers compile quickly are preferred to those with the lowest estimated times."""
         self.device = device
         """Limits and kind of the device that the commands are for."""
         self.relaxed = relaxed
@@ -102,14 +104,23 @@ class Lowering:
         self._of_all: set[int] = set()
         self._chosen_for: list[int | None] = []  # of each command the number of the choice that it came of
         self._autotune_results = autotune_results or {}
+        self._quick = quick
 
     # --- choices ---------------------------------------------------------------------------------------------
 
-    def choose(self, tuning_key: str, ranked: Sequence[T], *, of_all: bool = False) -> T:
+    def choose(
+        self,
+        tuning_key: str,
+        ranked: Sequence[T],
+        *,
+        of_all: bool = False,
+        is_quick: Callable[[T], bool] = lambda _: True,
+    ) -> T:
         """The candidate that was measured to be the fastest for a tuning key, or else the first one.
 
         ``tuning_key`` has all that the times depend on, and the candidates; these are told apart by what ``str`` gives.
-        ``of_all``: all commands of the model come of it, not those that follow for the same operation.
+        ``of_all``: all commands of the model come of it, not those that follow for the same operation. ``is_quick``
+        says whether drivers compile a candidate quickly, for plans that need that.
         Where there is one candidate alone, nothing is chosen.
         """
         if len(ranked) == 1:
@@ -117,6 +128,8 @@ class Lowering:
         names = self.once(("names", tuning_key), lambda: tuple(map(str, ranked)))
         measured = self._autotune_results.get(tuning_key)
         chosen = names.index(measured) if measured in names else 0
+        if self._quick and not is_quick(ranked[chosen]):
+            chosen = next((place for place, candidate in enumerate(ranked) if is_quick(candidate)), chosen)
         self._choices.append(Choice(self.operation, tuning_key, names, names[chosen]))
         if of_all:
             self._of_all.add(len(self._choices) - 1)

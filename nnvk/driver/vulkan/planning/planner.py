@@ -93,6 +93,12 @@ class Planner:
         """A new plan, with these autotune results where there are several candidates."""
         return lower(model, shapes, self.profile, self.library, self.refuse, values, autotune_results)
 
+    def quick_plan(self, model: Model, shapes: Sequence[Shape], values: Mapping[int, np.ndarray] | None) -> Plan | None:
+        """A plan that drivers compile more quickly than the one of `plan`; None if that one has the same candidates."""
+        known = self.autotune_results.known
+        plan = lower(model, shapes, self.profile, self.library, self.refuse, values, known, quick=True)
+        return None if all(self._stands(choice) for choice in plan.choices) else plan
+
     def _stands(self, choice: Choice) -> bool:
         """Whether what was chosen for a plan would be chosen again."""
         return choice.chosen == self.autotune_results.known.get(choice.tuning_key, choice.candidates[0])
@@ -174,22 +180,24 @@ def lower(
     values: Mapping[int, np.ndarray] | None = None,
     autotune_results: Mapping[str, str] | None = None,
     observe: passes.Observe | None = None,
+    *,
+    quick: bool = False,
 ) -> Plan:
     """Lower every operation and plan memory. OP_FAILED: shapes contradict each other (`registry.at_execution`).
 
     ``refuse`` is asked of every call, now that all shapes are known: OP_FAILED with its reason where it gives one,
     because another device may do better. ``values`` are those of inputs that are looked at. Raises `NeedsValue` where
     others are. ``autotune_results`` are preferred where there are several candidates. ``observe`` gets the text
-    of the model after each pass.
+    of the model after each pass. ``quick``: candidates that drivers compile quickly are preferred.
     """
     try:
-        return _lowered(model, input_shapes, profile, library, refuse, values, autotune_results, observe)
+        return _lowered(model, input_shapes, profile, library, refuse, values, autotune_results, observe, quick)
     except AvoidedShader:
         # Each operation has a shader by itself, or it would have been refused: it is float16, or operations that are
         # computed together, that need the one to avoid.
         model = replace(model, relaxed=False)
         profile = replace(profile, disabled_passes=profile.disabled_passes | FUSIONS)
-        return _lowered(model, input_shapes, profile, library, refuse, values, autotune_results, observe)
+        return _lowered(model, input_shapes, profile, library, refuse, values, autotune_results, observe, quick)
 
 
 def _lowered(
@@ -201,9 +209,10 @@ def _lowered(
     values: Mapping[int, np.ndarray] | None,
     autotune_results: Mapping[str, str] | None,
     observe: passes.Observe | None,
+    quick: bool,
 ) -> Plan:
     """`lower`, which raises AvoidedShader where this way needs a shader variant that plans have to do without."""
-    g = Lowering(profile, library, autotune_results, relaxed=model.relaxed)
+    g = Lowering(profile, library, autotune_results, relaxed=model.relaxed, quick=quick)
     inputs = [
         None
         if model.operands[index].lifetime is Lifetime.NO_VALUE

@@ -120,6 +120,8 @@ class Compiler:
             self._take_over(wait_for_all=True)
         finally:
             self._stop.set()
+            while self._helpers:  # after an error: a driver must not compile while the process ends
+                self._helpers -= self._helped.get() is None
 
     def _start_helpers(self) -> None:
         """Start helpers, unless they run already. One thread stays for this device's own queue."""

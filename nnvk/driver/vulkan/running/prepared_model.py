@@ -4,21 +4,23 @@ from __future__ import annotations
 
 import contextlib
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 from nnvk.base.errors import NnapiError, UnfitData
+from nnvk.base.settings import settings
 from nnvk.driver.vulkan.planning.planner import Planner
 from nnvk.driver.vulkan.running.buffer import Buffers
 from nnvk.driver.vulkan.running.execution import VulkanExecution
 from nnvk.driver.vulkan.running.gpu import Gpu
 from nnvk.driver.vulkan.running.program import Factory, Straight
+from nnvk.driver.vulkan.running.resident_plan import ResidentPlan
 from nnvk.driver.vulkan.running.segment import Segment
 from nnvk.driver.vulkan.running.staged import StagedExecution
 from nnvk.driver.vulkan.running.values import BufferPool
-from nnvk.hal import IExecution, IPreparedModel
+from nnvk.hal import IExecution, IFencedExecution, IPreparedModel
 from nnvk.ops.check import validate_request
 from nnvk.types.model import Model
-from nnvk.types.request import PrepareOptions, Request
+from nnvk.types.request import ExecuteOptions, ExecutionResult, PrepareOptions, Request
 
 
 class VulkanPreparedModel(IPreparedModel):
@@ -47,7 +49,9 @@ class VulkanPreparedModel(IPreparedModel):
         for segment in self._segments():
             if segment.known_shapes is not None:
                 with contextlib.suppress(NnapiError):  # a branch that is never taken may be impossible
-                    segment.plan_by_shapes(segment.known_shapes)
+                    plan = segment.plan_by_shapes(segment.known_shapes)
+                    if plan is not None:
+                        plan.warm_up()
 
     def _segments(self) -> Iterator[Segment]:
         """All segments, including those of control flow's models."""
@@ -73,7 +77,40 @@ class VulkanPreparedModel(IPreparedModel):
         """Bind a request to the plan for its shapes. If plans depend on more, the execution selects them."""
         validate_request(self._model, request)
         single = self._program.single
-        plan = None if single is None else single.plan_by_shapes(tuple(argument.shape for argument in request.inputs))
+        shapes = tuple(argument.shape for argument in request.inputs)
+        plan = None if single is None else single.plan_by_shapes(shapes)
         if plan is not None and not plan.plan.counts:
-            return VulkanExecution(self._gpu, plan, plan.bind(request), self._options.priority)
+            is_final = settings().compile != "fast"
+            return self._bound(plan, request) if is_final else ReboundExecution(plan, self._bound, request)
         return StagedExecution(self._gpu, self._buffers, self._pool, self._program, request, self._options.priority)
+
+    def _bound(self, plan: ResidentPlan, request: Request) -> VulkanExecution:
+        return VulkanExecution(self._gpu, plan, plan.bind(request), self._options.priority)
+
+
+class ReboundExecution(IExecution):
+    """An execution whose plan may get a successor: it binds its request again then."""
+
+    def __init__(
+        self, plan: ResidentPlan, bind: Callable[[ResidentPlan, Request], VulkanExecution], request: Request
+    ) -> None:
+        """``bind`` returns an execution of a request by a plan."""
+        self._bind = bind
+        self._request = request
+        self._bound = plan, bind(plan, request)
+
+    def execute(self, options: ExecuteOptions) -> ExecutionResult:
+        """Execute by the plan in force."""
+        return self._execution().execute(options)
+
+    def execute_fenced(self, wait_for: Sequence[IFencedExecution], options: ExecuteOptions) -> IFencedExecution:
+        """Execute by the plan in force."""
+        return self._execution().execute_fenced(wait_for, options)
+
+    def _execution(self) -> VulkanExecution:
+        plan, execution = self._bound
+        if plan.successor is not None:
+            plan = plan.successor
+            execution = self._bind(plan, self._request)
+            self._bound = plan, execution
+        return execution

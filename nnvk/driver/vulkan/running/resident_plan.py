@@ -71,6 +71,8 @@ class ResidentPlan:
         self._native = gpu.native()
         self._upload = Upload(self._native, plan)
         self._watch = watch
+        self.successor: ResidentPlan | None = None
+        """The plan that replaces this one: its results are the same, and it is faster."""
         self.model = model
         self.plan = replace(plan, constants=())  # the device gets them
         self._idle: dict[Key, list[Recording]] = {}

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import weakref
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -12,9 +13,11 @@ from nnvk.base import forks
 from nnvk.base.log import logger, timed
 from nnvk.base.settings import settings
 from nnvk.driver.vulkan.graph.builder import NeedsValue
+from nnvk.driver.vulkan.planning.plan import Plan
 from nnvk.driver.vulkan.planning.planner import Planner
 from nnvk.driver.vulkan.running.buffer import Buffers
 from nnvk.driver.vulkan.running.gpu import Gpu
+from nnvk.driver.vulkan.running.improvement import improve, is_time_left
 from nnvk.driver.vulkan.running.resident_plan import ResidentPlan
 from nnvk.driver.vulkan.running.tuning import tune
 from nnvk.driver.vulkan.running.watch import Watch
@@ -109,14 +112,54 @@ class Segment:
             with timed(_log, "%s: measuring candidates", self._gpu.name):
                 tune(self._gpu, self._planner, model, sizes, known)
         with timed(_log, "%s: planning", self._gpu.name):
-            plan = self._planner.plan(model, sizes, self._options, known)
-        watch = Watch(
-            self._gpu.name,
-            settings().compile_limit,
-            self._options.progress,
-            partial(self._planner.avoid_candidate, plan),
-        )
+            quick = self._planner.quick_plan(model, sizes, known) if settings().compile == "fast" else None
+            plan = quick or self._planner.plan(model, sizes, self._options, known)
+        resident = self._resident(model, plan, self._options.progress)
+        if quick is not None:
+            improve(self._gpu.name, partial(_improve, weakref.ref(self), resident, model, sizes, known))
+        return resident
+
+    def _resident(
+        self,
+        model: Model,
+        plan: Plan,
+        progress: Callable[[int, int], None] | None = None,
+        is_wanted: Callable[[], bool] = lambda: True,
+    ) -> ResidentPlan:
+        limit_s, avoid = settings().compile_limit, partial(self._planner.avoid_candidate, plan)
+        watch = Watch(self._gpu.name, limit_s, progress, avoid, is_wanted)
         return ResidentPlan(self._gpu, self._buffers, model, plan, watch)
+
+    def _replace(self, old: ResidentPlan, new: ResidentPlan) -> None:
+        """Have all later executions use another plan."""
+        with self._lock:
+            old.successor = new
+            for key, plan in self._plans.items():
+                if plan is old:
+                    self._plans[key] = new
+
+
+def _improve(
+    reference: weakref.ref[Segment],
+    quick: ResidentPlan,
+    model: Model,
+    sizes: Sequence[Shape],
+    known: dict[int, np.ndarray],
+) -> None:
+    """Make and compile the best plan of a segment, and replace the one that was compiled quickly."""
+
+    def is_wanted() -> bool:
+        return is_time_left() and reference() is not None
+
+    segment = reference()
+    if segment is None:
+        return
+    better = segment._resident(model, segment._planner.plan(model, sizes, segment._options, known), None, is_wanted)
+    del segment  # so that nobody compiles for a model that is gone
+    better.warm_up()
+    segment = reference()
+    if segment is not None:
+        segment._replace(quick, better)
 
 
 def segment_options(options: PrepareOptions, name: str) -> PrepareOptions:

@@ -38,17 +38,19 @@ class Watch:
         limit_s: float = 0,
         progress: Callable[[int, int], None] | None = None,
         too_slow: Callable[[Dispatch], str] | None = None,
+        is_wanted: Callable[[], bool] = lambda: True,
     ) -> None:
         """``progress`` gets the number of finished steps and of all steps, on the thread that compiles a model.
 
         ``too_slow`` gets the dispatch of a pipeline that takes more than ``limit_s`` seconds, once, and returns what
-        follows from that, for the log. 0: there is no limit.
+        follows from that, for the log. 0: there is no limit. Compilations that are not wanted any more do not begin.
         """
         self.device = device
         """The name of the device, for the log."""
         self._limit_s = limit_s
         self._progress = progress
         self._too_slow = too_slow
+        self._is_wanted = is_wanted
         self._lock = threading.Lock()
         self._running: list[_Running] = []
         self._last = 0.0, 0.0
@@ -61,7 +63,9 @@ class Watch:
 
     @contextmanager
     def compiling(self, dispatch: Dispatch) -> Iterator[None]:
-        """The block compiles the pipeline of a dispatch."""
+        """The block compiles the pipeline of a dispatch. RuntimeError: that is not wanted any more."""
+        if not self._is_wanted():
+            raise RuntimeError("nobody needs the pipelines any more")
         begin, running = time.monotonic(), _Running(dispatch)
         with self._lock:
             self._share()

@@ -1,0 +1,78 @@
+"""Plans that are made and compiled in the background, to replace others that were compiled quickly.
+
+A thread compiles. When the interpreter ends, it stops at the next pipeline, and the process waits for that: a driver
+must not compile while its library is being unloaded.
+"""
+
+from __future__ import annotations
+
+import atexit
+import threading
+from collections.abc import Callable
+
+from nnvk.base import forks
+from nnvk.base.background import in_background
+from nnvk.base.errors import NnapiError
+from nnvk.base.log import logger
+
+_log = logger("driver")
+
+
+class _Running:
+    """The improvements that are under way."""
+
+    def __init__(self) -> None:
+        self._condition = threading.Condition()
+        self.renew()
+        forks.renew_in_child(self)
+        atexit.register(self.wait)
+
+    def renew(self) -> None:
+        """Begin without improvements; a forked child has none."""
+        self._condition = threading.Condition()
+        self._count = 0
+
+    def wait(self) -> None:
+        """Wait until no improvement is under way."""
+        with self._condition:
+            self._condition.wait_for(lambda: not self._count)
+
+    def change(self, by: int) -> None:
+        with self._condition:
+            self._count += by
+            self._condition.notify_all()
+
+
+_running = _Running()
+
+
+def improve(what: str, work: Callable[[], None]) -> None:
+    """Call ``work`` in the background. If it fails, this is logged for ``what``, and nothing is replaced.
+
+    ``work`` must compile with a `Watch` whose compilations are wanted as long as `is_time_left`.
+    """
+
+    def run() -> None:
+        try:
+            work()
+        except (NnapiError, RuntimeError, MemoryError) as error:
+            _log.info("%s: the plan that was compiled quickly stays: %s", what, error)
+        finally:
+            _running.change(-1)
+
+    _running.change(1)
+    try:
+        in_background(run)
+    except NnapiError as error:
+        _running.change(-1)
+        _log.info("%s: the plan that was compiled quickly stays: %s", what, error)
+
+
+def is_time_left() -> bool:
+    """Whether the interpreter goes on, as far as is known."""
+    return threading.main_thread().is_alive()
+
+
+def wait_for_improvements() -> None:
+    """Wait until no plan is being made or compiled in the background."""
+    _running.wait()
