@@ -67,6 +67,8 @@ class LazyDevice:
     def __init__(self, driver: LazyDriver) -> None:
         self.physical = driver
         self.known: set[bytes] = set()
+        self.compiled_s = 0.0
+        """The seconds that the device's own queue has compiled."""
 
     def create_buffer(self, size: int, *, host_visible: bool) -> object:
         return object()
@@ -83,6 +85,7 @@ class LazyDevice:
             found = module in self.known or (driver.shared and module in driver.disk)
         if not found:
             time.sleep(COMPILE_S)
+            self.compiled_s += COMPILE_S
             begin = time.thread_time()
             while time.thread_time() - begin < driver.busy_s.get(module, 0.0):
                 hashlib.pbkdf2_hmac("sha256", b"shader", b"", 1000)  # without the interpreter's lock
@@ -184,6 +187,26 @@ def test_the_device_compiles_what_a_helper_leaves(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(compiler, "cores", lambda: 2)
     driver = FailingDriver(shared=True)
     assert compile_on(driver).known == set(MODULES)
+
+
+@pytest.mark.parametrize("cores", [1, 2], indirect=True)
+def test_the_queue_is_left_to_executions_in_the_background(cores: int) -> None:
+    driver = LazyDriver(shared=True)
+    device = compile_on(driver, Watch(is_wanted=lambda: True))
+    assert device.known == set(MODULES)
+    assert driver.compiled == Counter(MODULES)
+    assert device.compiled_s == pytest.approx(COMPILE_S), "helpers compile all shaders but the first one"
+
+
+@pytest.mark.parametrize("wanted", [0, 5, 12])
+def test_compilation_stops_if_nobody_wants_it(cores: int, wanted: int) -> None:
+    asked = iter(range(100))
+    driver = LazyDriver(shared=True)
+    with pytest.raises(RuntimeError, match="nobody needs the pipelines"):
+        compile_on(driver, Watch(is_wanted=lambda: next(asked) < wanted))
+    threads = [thread.name for thread in threading.enumerate()]
+    assert "nnvk-helper" not in threads
+    assert driver.compiled.total() <= wanted
 
 
 def _fail(*_: object) -> Any:

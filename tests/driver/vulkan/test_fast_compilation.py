@@ -25,6 +25,8 @@ from nnvk.hal import IPreparedModel
 from nnvk.types.request import ExecuteOptions, PrepareOptions
 
 ROW = parse("CONV_2D u8[1,27,29,13]*0.05+120 #u8[67,3,3,13]*0.02+131 #i32[67] SAME 1 1 RELU nhwc -> u8*0.08+100")
+BEGAN = threading.Event()
+"""The best plan is about to be made, while `held` holds it."""
 PROCESS = """
 import os
 import numpy as np
@@ -59,8 +61,11 @@ def held(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
     plan = Planner.plan
 
     def later(*arguments: Any) -> Any:
+        BEGAN.set()
         event.wait(60)
         return plan(*arguments)
+
+    BEGAN.clear()
 
     monkeypatch.setattr(Planner, "plan", later)
     return event
@@ -144,6 +149,7 @@ def test_nothing_is_compiled_for_a_model_that_is_gone(
     prepared = own.prepare_model(ROW.model, PrepareOptions())
     compiled = own.gpu.native().pipelines_compiled
     with caplog.at_level(logging.INFO, "nnvk.driver"):
+        assert BEGAN.wait(60)
         del prepared
         gc.collect()
         held.set()

@@ -89,7 +89,7 @@ class Compiler:
             self._step(len(jobs))
             return jobs
         jobs = []
-        with ThreadPoolExecutor(min(cores(), MOST_THREADS, len(dispatches)), "nnvk-shaders") as threads:
+        with ThreadPoolExecutor(min(self._threads(), len(dispatches)), "nnvk-shaders") as threads:
             pending = {threads.submit(created, dispatch) for dispatch in dispatches}
             try:
                 while pending:
@@ -100,6 +100,10 @@ class Compiler:
             finally:
                 threads.shutdown(wait=False, cancel_futures=True)
         return jobs
+
+    def _threads(self) -> int:
+        """The threads that compile at a time. In the background, one core is left to executions."""
+        return max(1, min(cores(), MOST_THREADS) - self._watch.in_background)
 
     def _step(self, count: int = 1) -> None:
         if count:
@@ -116,6 +120,8 @@ class Compiler:
                     break
                 if self._dispatch(job) > LAZY_S and not self._stop.is_set():
                     self._start_helpers()
+                    if self._watch.in_background and self._helpers:
+                        break  # executions need the device's queue
                 self._take_over(wait_for_all=False)
             self._take_over(wait_for_all=True)
         finally:
@@ -125,7 +131,8 @@ class Compiler:
 
     def _start_helpers(self) -> None:
         """Start helpers, unless they run already. One thread stays for this device's own queue."""
-        wanted = min(cores() - 1, MOST_THREADS - 1, len(self._left) - 1)
+        threads = self._threads() if self._watch.in_background else self._threads() - 1
+        wanted = min(threads, len(self._left) - 1)
         while self._helpers < wanted:
             thread = threading.Thread(target=self._help, name="nnvk-helper", daemon=True)
             try:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import secrets
 from collections import OrderedDict, deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -64,13 +64,22 @@ _HOST_ONLY = BoundRequest((), (), {}, None, 0, 0)
 class ResidentPlan:
     """A plan on the device."""
 
-    def __init__(self, gpu: Gpu, buffers: Buffers, model: Model, plan: Plan, watch: Watch | None = None) -> None:
-        """``watch`` observes the compilation of the plan's pipelines."""
+    def __init__(
+        self,
+        gpu: Gpu,
+        buffers: Buffers,
+        model: Model,
+        plan: Plan,
+        watch: Watch | None = None,
+        when_compiled: Callable[[ResidentPlan], None] = lambda _: None,
+    ) -> None:
+        """``watch`` observes the compilation of the plan's pipelines. ``when_compiled`` is called after it, once."""
         self._gpu = gpu
         self._buffers = buffers
         self._native = gpu.native()
         self._upload = Upload(self._native, plan)
         self._watch = watch
+        self._when_compiled = when_compiled
         self.successor: ResidentPlan | None = None
         """The plan that replaces this one: its results are the same, and it is faster."""
         self.model = model
@@ -117,8 +126,11 @@ class ResidentPlan:
             self._upload.wait()  # shaders were compiled meanwhile
         except (RuntimeError, MemoryError) as error:
             raise self._gpu.failure(error) from error
-        self._watch = None  # later recordings find the pipelines compiled
         self._gpu.keep_pipelines()
+        with self._lock:
+            when_compiled, self._when_compiled = self._when_compiled, lambda _: None
+            self._watch = None  # later recordings find the pipelines compiled
+        when_compiled(self)
         return recording
 
     def put(self, recording: Recording, bound: BoundRequest, timestamps: str) -> None:

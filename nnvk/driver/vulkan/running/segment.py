@@ -114,21 +114,25 @@ class Segment:
         with timed(_log, "%s: planning", self._gpu.name):
             quick = self._planner.quick_plan(model, sizes, known) if settings().compile == "fast" else None
             plan = quick or self._planner.plan(model, sizes, self._options, known)
-        resident = self._resident(model, plan, self._options.progress)
-        if quick is not None:
-            improve(self._gpu.name, partial(_improve, weakref.ref(self), resident, model, sizes, known))
-        return resident
+        watch = self._watch(plan, progress=self._options.progress)
+        if quick is None:
+            return ResidentPlan(self._gpu, self._buffers, model, plan, watch)
+        reference, name = weakref.ref(self), self._gpu.name
 
-    def _resident(
+        def when_compiled(quick: ResidentPlan) -> None:
+            improve(name, partial(_improve, reference, quick, model, sizes, known))
+
+        return ResidentPlan(self._gpu, self._buffers, model, plan, watch, when_compiled)
+
+    def _watch(
         self,
-        model: Model,
         plan: Plan,
+        *,
         progress: Callable[[int, int], None] | None = None,
-        is_wanted: Callable[[], bool] = lambda: True,
-    ) -> ResidentPlan:
-        limit_s, avoid = settings().compile_limit, partial(self._planner.avoid_candidate, plan)
-        watch = Watch(self._gpu.name, limit_s, progress, avoid, is_wanted)
-        return ResidentPlan(self._gpu, self._buffers, model, plan, watch)
+        is_wanted: Callable[[], bool] | None = None,
+    ) -> Watch:
+        too_slow = partial(self._planner.avoid_candidate, plan)
+        return Watch(self._gpu.name, settings().compile_limit, progress, too_slow, is_wanted)
 
     def _replace(self, old: ResidentPlan, new: ResidentPlan) -> None:
         """Have all later executions use another plan."""
@@ -154,7 +158,9 @@ def _improve(
     segment = reference()
     if segment is None:
         return
-    better = segment._resident(model, segment._planner.plan(model, sizes, segment._options, known), None, is_wanted)
+    plan = segment._planner.plan(model, sizes, segment._options, known)
+    watch = segment._watch(plan, is_wanted=is_wanted)
+    better = ResidentPlan(segment._gpu, segment._buffers, model, plan, watch)
     del segment  # so that nobody compiles for a model that is gone
     better.warm_up()
     segment = reference()

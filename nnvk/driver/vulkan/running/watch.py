@@ -38,12 +38,13 @@ class Watch:
         limit_s: float = 0,
         progress: Callable[[int, int], None] | None = None,
         too_slow: Callable[[Dispatch], str] | None = None,
-        is_wanted: Callable[[], bool] = lambda: True,
+        is_wanted: Callable[[], bool] | None = None,
     ) -> None:
         """``progress`` gets the number of finished steps and of all steps, on the thread that compiles a model.
 
         ``too_slow`` gets the dispatch of a pipeline that takes more than ``limit_s`` seconds, once, and returns what
-        follows from that, for the log. 0: there is no limit. Compilations that are not wanted any more do not begin.
+        follows from that, for the log. 0: there is no limit. If ``is_wanted`` is given, the plan is compiled in the
+        background, and compilations that are not wanted any more do not begin.
         """
         self.device = device
         """The name of the device, for the log."""
@@ -57,6 +58,11 @@ class Watch:
         self._named: set[int] = set()
 
     @property
+    def in_background(self) -> bool:
+        """Whether the plan is compiled while another one is executed."""
+        return self._is_wanted is not None
+
+    @property
     def patience_s(self) -> float | None:
         """The seconds that a thread waits at most before it calls `look`; None if there is no limit."""
         return self._limit_s / _LOOKS or None
@@ -64,7 +70,7 @@ class Watch:
     @contextmanager
     def compiling(self, dispatch: Dispatch) -> Iterator[None]:
         """The block compiles the pipeline of a dispatch. RuntimeError: that is not wanted any more."""
-        if not self._is_wanted():
+        if self._is_wanted is not None and not self._is_wanted():
             raise RuntimeError("nobody needs the pipelines any more")
         begin, running = time.monotonic(), _Running(dispatch)
         with self._lock:
