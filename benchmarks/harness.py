@@ -29,7 +29,7 @@ from nnvk.driver.vulkan import VulkanDevice
 from nnvk.insight.limits import Limits
 
 PACKAGES = ("nnvk", "numpy", "ai-edge-litert", "ncnn")
-SECTIONS = ("hot_path", "layers", "models", "delegate", "operations", "types", "kernels", "tuned")
+SECTIONS = ("hot_path", "layers", "models", "delegate", "operations", "types", "kernels", "tuned", "first_result")
 """The order of a report."""
 
 Run = Callable[[], object]

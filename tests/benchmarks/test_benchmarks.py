@@ -74,6 +74,17 @@ def test_models(benchmark: Benchmark, tmp_path: Path) -> None:
     assert {record.nnvk for record in kept} == {history.version()}
 
 
+@needs_vulkan
+def test_first_result(benchmark: Benchmark) -> None:
+    cases = benchmark("first_result.py", DATA / "digits_int8.tflite")["digits_int8"]
+    assert cases.keys() == {"nothing kept", "second process", "driver's cache off", "fast, nothing kept"}
+    for times in cases.values():
+        parts = sum(times[f"{part}_s"] for part in ("package", "model", "compilation", "first"))
+        assert times["median_ms"] == pytest.approx(1e3 * parts, rel=0.01)
+        assert times["second_s"] > 0
+        assert times["processor_s"] > 0
+
+
 def _medians(nnvk_version: str, measured: str, **medians: float) -> list[history.Record]:
     """Records of two contenders for one case."""
     figures = {"conv": {name: {"median_ms": value, "runs": 3} for name, value in medians.items()}, "counts": [1, 2]}
