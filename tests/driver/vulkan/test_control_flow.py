@@ -26,7 +26,7 @@ from samples import (
 import nnvk
 from nnvk import OperandCode, OperandType, OperationCode, ResultCode
 from nnvk.check.model_rows import empty_like, request
-from nnvk.driver.vulkan import VulkanDevice
+from nnvk.driver.vulkan import VulkanDevice, find_devices
 from nnvk.driver.vulkan.running import resident_plan
 from nnvk.types.codes import OperationCode as Op
 from nnvk.types.request import ExecuteOptions, PrepareOptions
@@ -148,6 +148,17 @@ def test_only_conditions_pass_the_host(device: nnvk.Device, vulkan: VulkanDevice
     execution(compilation, [np.array([5], np.int32), source], [result]).compute()
     assert (counters.bytes_from_host - before[0], counters.bytes_to_host - before[1]) == (0, 6)  # six conditions
     assert (content(result) == 3 * 2**5).all()
+
+
+def test_the_first_execution_of_a_loop_compiles_nothing() -> None:
+    driver = find_devices()[0][0]  # one that nothing was compiled on
+    device = nnvk.Device(driver)
+    compilation, output = compiled(while_model(), device), np.empty(4, np.float32)
+    pipelines = driver.gpu.native().pipelines_compiled
+    assert pipelines >= 2, "condition and body"
+    execution(compilation, [np.array([5], np.int32), np.ones(4, np.float32)], [output]).compute()
+    np.testing.assert_array_equal(output, np.full(4, 32, np.float32))
+    assert driver.gpu.native().pipelines_compiled == pipelines
 
 
 def test_a_loop_records_each_state_once(

@@ -13,7 +13,7 @@ import queue
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 from nnvk.base.limits import cores
 from nnvk.base.log import logger, timed
 from nnvk.driver.vulkan.running.watch import Watch
-from nnvk.driver.vulkan.shaders.commands import Dispatch
+from nnvk.driver.vulkan.shaders.commands import Command, Dispatch
 
 if TYPE_CHECKING:
     import nnvk._native as _native
@@ -30,6 +30,8 @@ _log = logger("driver")
 
 MOST_THREADS = 16
 """The most threads that compile at a time. A compiler takes tens of megabytes for each."""
+_SCRATCH_BYTES = 4
+"""The size of a buffer that is bound but not used."""
 LAZY_S = 0.02
 """A dispatch of no workgroups that takes longer has compiled a shader."""
 
@@ -78,6 +80,17 @@ class Compiler:
             jobs = [job for job in self._created(dispatches, create) if job.algorithm.has_new_pipeline]
             self._step(len(dispatches) - len(jobs))
             self._warm_up(jobs)
+
+    def compile_alone(self, dispatches: Sequence[Dispatch]) -> None:
+        """Compile for algorithms that are created later. Raises the errors of the device."""
+        buffer = self._device.create_buffer(_SCRATCH_BYTES, host_visible=False)
+        self.compile(dispatches, lambda dispatch: self._algorithm_on(self._device, buffer, dispatch))
+
+    def _algorithm_on(self, device: _native.Device, buffer: _native.Buffer, dispatch: Dispatch) -> _native.Algorithm:
+        """An Algorithm that is never dispatched with workgroups, with the same buffer at all bindings."""
+        shader = dispatch.shader
+        buffers = [buffer] * len(shader.bindings)
+        return device.create_algorithm(self.module(dispatch), buffers, (), shader.push_constant_size)
 
     def _created(self, dispatches: Sequence[Dispatch], create: Callable[[Dispatch], _native.Algorithm]) -> list[_Job]:
         def created(dispatch: Dispatch) -> _Job:
@@ -146,15 +159,11 @@ class Compiler:
         """Compile shaders on a VkDevice of this thread, the last ones first."""
         try:
             device = self._device.physical.create_device(self._device.features)
-            buffer = device.create_buffer(4, host_visible=False)
+            buffer = device.create_buffer(_SCRATCH_BYTES, host_visible=False)
             while not self._stop.is_set() and (job := _next(self._left.pop)) is not None:
-                shader = job.dispatch.shader
                 try:
                     with self._watch.compiling(job.dispatch):
-                        buffers = [buffer] * len(shader.bindings)
-                        size = shader.push_constant_size
-                        algorithm = device.create_algorithm(self.module(job.dispatch), buffers, (), size)
-                        seconds = _dispatch_nothing(device, algorithm)
+                        seconds = _dispatch_nothing(device, self._algorithm_on(device, buffer, job.dispatch))
                 except BaseException:
                     self._left.append(job)
                     raise
@@ -188,6 +197,12 @@ class Compiler:
             seconds = _dispatch_nothing(self._device, job.algorithm, self._watch)
         self._step()
         return seconds
+
+
+def distinct(commands: Iterable[Command]) -> list[Dispatch]:
+    """One dispatch of each pipeline that commands need."""
+    dispatches = (command for command in commands if isinstance(command, Dispatch))
+    return list({(dispatch.shader.name, dispatch.specialization): dispatch for dispatch in dispatches}.values())
 
 
 def _next(take: Callable[[], _Job]) -> _Job | None:

@@ -51,7 +51,7 @@ class VulkanPreparedModel(IPreparedModel):
                 with contextlib.suppress(NnapiError):  # a branch that is never taken may be impossible
                     plan = segment.plan_by_shapes(segment.known_shapes)
                     if plan is not None:
-                        plan.warm_up()
+                        plan.compile()
 
     def _segments(self) -> Iterator[Segment]:
         """All segments, including those of control flow's models."""

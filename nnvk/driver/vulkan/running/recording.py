@@ -11,7 +11,7 @@ import numpy as np
 
 from nnvk.base.limits import cores
 from nnvk.driver.vulkan.planning.plan import Address, Plan
-from nnvk.driver.vulkan.running.compiler import Compiler
+from nnvk.driver.vulkan.running.compiler import Compiler, distinct
 from nnvk.driver.vulkan.running.watch import Watch
 from nnvk.driver.vulkan.shaders.commands import Clear, Copy, Dispatch, Storage, TensorRef
 from nnvk.types.constant import Constant, bytes_of
@@ -137,9 +137,7 @@ class Recording:
 
     def _compile(self) -> None:
         """Compile the shaders that are not compiled yet."""
-        dispatches = (command for command in self.plan.commands if isinstance(command, Dispatch))
-        distinct = {(dispatch.shader.name, dispatch.specialization): dispatch for dispatch in dispatches}
-        self._compiler.compile(list(distinct.values()), self._algorithm)
+        self._compiler.compile(distinct(self.plan.commands), self._algorithm)
 
     def _record(self, timestamps: str) -> None:
         program, plan = self.program, self.plan

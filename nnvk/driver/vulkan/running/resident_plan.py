@@ -16,6 +16,7 @@ from nnvk.base.log import logger
 from nnvk.driver.vulkan.lowering.device_assertion import worded
 from nnvk.driver.vulkan.planning.plan import Address, Plan
 from nnvk.driver.vulkan.running.buffer import Buffers, VulkanBuffer
+from nnvk.driver.vulkan.running.compiler import Compiler, distinct
 from nnvk.driver.vulkan.running.gpu import Gpu
 from nnvk.driver.vulkan.running.recording import Recording, Upload
 from nnvk.driver.vulkan.running.scheduler import IN_FLIGHT
@@ -103,6 +104,22 @@ class ResidentPlan:
         """Make a recording for plain executions."""
         self.put(self.take(_HOST_ONLY, "none"), _HOST_ONLY, "none")
 
+    def compile(self) -> None:
+        """Compile the pipelines, without a recording: executions will use device memory."""
+        compiler = Compiler(self._native, self._gpu.unroll_loops, self._watch or Watch())
+        try:
+            compiler.compile_alone(distinct(self.plan.commands))
+        except (RuntimeError, MemoryError) as error:
+            raise self._gpu.failure(error) from error
+        self._compiled()
+
+    def _compiled(self) -> None:
+        self._gpu.keep_pipelines()
+        with self._lock:
+            when_compiled, self._when_compiled = self._when_compiled, lambda _: None
+            self._watch = None  # later recordings find the pipelines compiled
+        when_compiled(self)
+
     def take(self, bound: BoundRequest, timestamps: str) -> Recording:
         """A recording for exclusive use; `put` it back."""
         key = bound.key(timestamps)
@@ -126,11 +143,7 @@ class ResidentPlan:
             self._upload.wait()  # shaders were compiled meanwhile
         except (RuntimeError, MemoryError) as error:
             raise self._gpu.failure(error) from error
-        self._gpu.keep_pipelines()
-        with self._lock:
-            when_compiled, self._when_compiled = self._when_compiled, lambda _: None
-            self._watch = None  # later recordings find the pipelines compiled
-        when_compiled(self)
+        self._compiled()
         return recording
 
     def put(self, recording: Recording, bound: BoundRequest, timestamps: str) -> None:
