@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numbers
 import operator
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from enum import IntEnum
 from typing import Any, TypeVar
 
@@ -36,6 +36,13 @@ def instance(what: str, value: Any, kind: type[T]) -> T:
     """An object of a class."""
     if not isinstance(value, kind):
         raise TypeError(f"{what} must be a {kind.__module__.partition('.')[0]}.{kind.__name__}, got {shown(value)}")
+    return value
+
+
+def function(what: str, value: Any) -> Callable[..., Any]:
+    """Anything that can be called."""
+    if not callable(value):
+        raise TypeError(f"{what} must be callable, got {shown(value)}")
     return value
 
 

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from nnvk.base.checks import instance, member, whole, wholes
+from nnvk.base.checks import function, instance, member, whole, wholes
 from nnvk.base.errors import NnapiError, ResultCode, bad_data, bad_state
 from nnvk.base.files import is_folder
 from nnvk.base.log import logger, timed
@@ -123,9 +123,7 @@ class Compilation:
         process (``NNVK_DRIVER_PROCESS=1``) report no progress.
         """
         self._check_unfinished("set_progress")
-        if not callable(callback):
-            raise TypeError(f"the callback must be callable, got {type(callback).__name__}")
-        self._progress = _Progress(callback)
+        self._progress = _Progress(function("the callback", callback))
 
     def finish(self) -> None:
         """Partition the model and have the devices prepare their parts (``ANeuralNetworksCompilation_finish``).

@@ -229,6 +229,9 @@ CALLS: dict[str, Call] = {
     ),
     "Compilation.set_preference": Call(lambda: compiling().set_preference, {"preference": Given(1, [*NUMBER, 3])}),
     "Compilation.set_priority": Call(lambda: compiling().set_priority, {"priority": Given(90, [*NUMBER, 3])}),
+    "Compilation.set_progress": Call(
+        lambda: compiling().set_progress, {"callback": Given(lambda: lambda done, total: None, OBJECTS)}
+    ),
     "Compilation.set_timeout": Call(lambda: compiling().set_timeout, {"duration_ns": DURATION}),
     "Device.get_extension_support": Call(
         lambda: CPU.get_extension_support, {"extension": Given("com.example.filters", TEXT)}
