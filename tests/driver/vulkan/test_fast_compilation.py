@@ -169,5 +169,7 @@ def test_processes_end_while_a_plan_is_compiled(forks: bool) -> None:
         timeout=120,
         check=False,
     )
+    if forks and "the driver does not work in a forked child" in ran.stderr:
+        pytest.skip("the driver does not work in a forked child")  # SwiftShader
     assert (ran.returncode, ran.stderr) == (0, "")
     assert ran.stdout == "right\n" * (1 + forks)
