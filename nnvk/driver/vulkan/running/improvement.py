@@ -22,7 +22,6 @@ class _Running:
     """The improvements that are under way."""
 
     def __init__(self) -> None:
-        self._condition = threading.Condition()
         self.renew()
         forks.renew_in_child(self)
         atexit.register(self.wait)
