@@ -235,8 +235,7 @@ class Import:
             raise Malformed(f"subgraphs are nested more than {_MAX_DEPTH} deep")
         self.under_way.append(index)
         try:
-            with timed(_log, "importing %s", self._name):
-                yield
+            yield
         finally:
             self.under_way.pop()
 
