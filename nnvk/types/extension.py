@@ -74,6 +74,7 @@ class ExtendedOperationCode(Enum):
     INT64_TO_FLOAT = 270
     INT64_TO_INT32 = 271
     ROI_ALIGN_V2 = 272
+    TREE_ENSEMBLE = 273
 
 
 KnownCode = OperationCode | ExtendedOperationCode
