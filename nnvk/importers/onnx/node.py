@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from onnx import AttributeProto, GraphProto, NodeProto, TensorProto
+import numpy as np
+from onnx import AttributeProto, GraphProto, NodeProto, TensorProto, numpy_helper
 
 from nnvk.importers.errors import Unmapped
 
@@ -114,6 +115,16 @@ class Node:
         """A TENSOR, None where it is not given."""
         found: TensorProto | None = self._attribute(name, _Kind.TENSOR, "t", None)
         return found
+
+    def array(self, name: str) -> np.ndarray | None:
+        """The elements of a TENSOR of numbers, None where it is not given. They must be in the file itself."""
+        found = self.tensor(name)
+        if found is None:
+            return None
+        if found.data_location == TensorProto.EXTERNAL or found.data_type == TensorProto.STRING:
+            raise Unmapped(f"attribute '{name}' must have numbers in the file itself")
+        array: np.ndarray = numpy_helper.to_array(found)
+        return array
 
     def graph(self, name: str) -> GraphProto:
         """A GRAPH, which must be given."""

@@ -75,6 +75,8 @@ def _check_texts(message: Message) -> None:
 def versions(model: ModelProto) -> dict[str, int]:
     """The version of each domain's operators."""
     found = {domain_of(one.domain): int(one.version) for one in model.opset_import}
+    if "" not in found and not any(domain_of(node.domain) == "" for node in model.graph.node):
+        found[""] = onnx_opset_version()  # other domains' operators need no version of ONNX's own
     version = found.setdefault("", 1)
     if not OLDEST <= version <= onnx_opset_version():
         raise Malformed(
