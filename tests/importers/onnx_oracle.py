@@ -18,9 +18,15 @@ TOLERANCE = 1e-5
 """Real numbers may differ by this share of their range, unless a test says otherwise."""
 
 
-def expected(model: onnx.ModelProto | str, feeds: Mapping[str, np.ndarray], *, exact: bool = True) -> list[np.ndarray]:
-    """Return onnxruntime's outputs. If not ``exact``, its sums of byte products may saturate on some processors."""
+def expected(
+    model: onnx.ModelProto | str, feeds: Mapping[str, np.ndarray], *, exact: bool = True, threads: int = 0
+) -> list[np.ndarray]:
+    """Return onnxruntime's outputs. If not ``exact``, its sums of byte products may saturate on some processors.
+
+    ``threads`` of 0 are as many as onnxruntime likes.
+    """
     options = ort.SessionOptions()
+    options.intra_op_num_threads = threads
     options.log_severity_level = 4
     # Without VNNI it adds pairs of products up in 16 bits, unless all bytes are to be unsigned.
     options.add_session_config_entry("session.x64quantprecision", str(int(exact)))
@@ -44,11 +50,12 @@ def check(
     steps: int = 0,
     devices: Sequence[str] = DEVICES,
     exact: bool = True,
+    threads: int = 0,
     **options: Any,
 ) -> ImportedModel:
     """Both must agree: real numbers within ``tolerance`` of the range, whole ones within so many ``steps``."""
     imported = load(model if isinstance(model, str) else model.SerializeToString(), **options)
-    wanted = expected(model, feeds, exact=exact)
+    wanted = expected(model, feeds, exact=exact, threads=threads)
     for device in devices:
         for port, one, other in zip(imported.outputs, actual(imported, feeds, device), wanted, strict=True):
             assert (one.dtype, one.shape) == (other.dtype, other.shape), port

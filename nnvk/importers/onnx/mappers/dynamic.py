@@ -50,11 +50,11 @@ def matmul_integer_to_float(c: Context) -> Tensor:
 def dynamic_quantize_matmul(c: Context) -> Tensor:
     """Map DynamicQuantizeMatMul. The first matrix is converted to UINT8 levels, as by DynamicQuantizeLinear."""
     second = centred(c, 1, 3, c.tensor(1).rank - 1)
-    levels, scale = _quantised(c, c.real_number(0))
+    levels, scale = dynamically_quantised(c, c.real_number(0))
     return _scaled(c, levels, second, (scale, _scale(c, 2, -1)), 4)
 
 
-def _quantised(c: Context, x: Value) -> tuple[Value, Value]:
+def dynamically_quantised(c: Context, x: Value) -> tuple[Value, Value]:
     """Levels from the zero point, as real numbers, and their scale: from the smallest to the largest number, or 0."""
     flat = c.reshape(x, (x.size,))
     low = with_number(c, Op.MINIMUM, folded(c, Op.REDUCE_MIN, flat, [0]), 0.0)

@@ -248,7 +248,8 @@ def exact_product(c: Context, first: Value, second: Value) -> Value:
 def _turned(c: Context, matrix: Value) -> Value:
     """A constant matrix with rows and columns exchanged."""
     assert matrix.constant is not None
-    return c.graph.kept(F32.with_dimensions(matrix.shape[::-1]), transposed_constant(matrix.constant, (1, 0)))
+    turned = transposed_constant(matrix.constant, (1, 0))
+    return matrix.once("turned", lambda: c.graph.kept(F32.with_dimensions(matrix.shape[::-1]), turned))
 
 
 def exact_count(factors: Constant | None, axis: int, first: int, size: int) -> int:
@@ -276,7 +277,8 @@ def _cut(c: Context, value: Value, axis: int, begin: int, count: int) -> Value:
     if value.is_constant:
         shape = *value.shape[:axis], count, *value.shape[axis + 1 :]
         assert value.constant is not None
-        return c.graph.kept(F32.with_dimensions(shape), portion(value.constant, axis, begin, count))
+        part = portion(value.constant, axis, begin, count)
+        return value.once((axis, begin, count), lambda: c.graph.kept(F32.with_dimensions(shape), part))
     begins, sizes = [0] * len(value.shape), list(value.shape)
     begins[axis], sizes[axis] = begin, count
     flat = c.around(value, axis)

@@ -23,7 +23,7 @@ Sequenced = tuple[Value, list[Value]]
 """The results of one direction: all time steps [time, batch, units], and the last states [batch, units]."""
 
 
-class _Gates:
+class Gates:
     """The arithmetic of one direction."""
 
     def __init__(self, cell: Cell, direction: int) -> None:
@@ -33,22 +33,34 @@ class _Gates:
         self.functions = cell.activations[direction]
 
     def combined(self, code: OperationCode, first: Value, second: Value) -> Value:
+        """ADD, SUB or MUL of two tensors."""
         return self.c.emit(code, first, second, NONE, out=self.cell.type)
 
     def product(self, rows: Value, weights: Value, bias: Value) -> Value:
+        """A FULLY_CONNECTED."""
         return self.c.emit(Op.FULLY_CONNECTED, rows, weights, bias, NONE, out=self.cell.type)
 
     def inputs(self, bias: Value) -> Callable[[int], Value]:
         """The contribution of a time step's input to its gates [batch, gates * units], with a bias."""
         cell, width = self.cell, self.cell.gates * self.cell.units
         rows = self.c.reshape(cell.x, (cell.time * cell.batch, cell.inputs))
-        whole = self.c.reshape(self.product(rows, cell.row(1, self.direction), bias), (cell.time, cell.batch, width))
+        whole = self.c.reshape(self.of_inputs(rows, bias), (cell.time, cell.batch, width))
 
         def of(place: int) -> Value:
             taken = (range(place, place + 1), range(cell.batch), range(width))
             return self.c.reshape(sliced(self.c, whole, taken), (cell.batch, width))
 
         return of
+
+    def of_inputs(self, rows: Value, bias: Value) -> Value:
+        """The product of all time steps' inputs and their weights, plus a bias: [time * batch, gates * units]."""
+        return self.product(rows, self.cell.row(1, self.direction), bias)
+
+    def of_states(self) -> Callable[[Value], Value]:
+        """The product of a hidden state and the recurrent weights: [batch, gates * units]."""
+        weights = self.cell.row(2, self.direction)
+        none = self.c.filled(0.0, self.cell.type, (weights.shape[0],))
+        return lambda h: self.product(h, weights, none)
 
     def columns(self, value: Value, first: int, end: int) -> Value:
         """The gates from one to another."""
@@ -82,12 +94,12 @@ class _Gates:
         return rows[0] if len(rows) == 1 else joined(c, rows, 0), ends
 
 
-def lstm(cell: Cell, direction: int, *, is_coupled: bool) -> Sequenced:
+def lstm(cell: Cell, direction: int, *, is_coupled: bool, gates: type[Gates] = Gates) -> Sequenced:
     """Gates input, output, forget, cell. ``is_coupled``: the forget gate is what the input gate leaves."""
-    at = _Gates(cell, direction)
+    at = gates(cell, direction)
     c, both = cell.c, cell.biases(direction)
     inputs = at.inputs(joined(c, [at.combined(Op.ADD, both[gate], both[gate + 4]) for gate in range(4)], 0))
-    recurrent, none = cell.row(2, direction), c.filled(0.0, cell.type, (4 * cell.units,))
+    recurrent = at.of_states()
     peepholes = cell.cut(cell.row(7, direction), 3) if c.has(7) else None
     gate, block, out = at.functions
 
@@ -99,7 +111,7 @@ def lstm(cell: Cell, direction: int, *, is_coupled: bool) -> Sequenced:
 
     def time_step(place: int, states: Sequence[Value]) -> list[Value]:
         h, memory = states
-        total = at.combined(Op.ADD, inputs(place), at.product(h, recurrent, none))
+        total = at.combined(Op.ADD, inputs(place), recurrent(h))
         let_in = opened(total, 0, 0, memory)
         if is_coupled:
             kept = with_number(c, Op.ADD, with_number(c, Op.MUL, let_in, -1.0, NONE), 1.0, NONE)
@@ -114,13 +126,13 @@ def lstm(cell: Cell, direction: int, *, is_coupled: bool) -> Sequenced:
 
 def rnn(cell: Cell, direction: int) -> Sequenced:
     """One gate."""
-    at = _Gates(cell, direction)
+    at = Gates(cell, direction)
     first, second = cell.biases(direction)
     inputs = at.inputs(at.combined(Op.ADD, first, second))
-    recurrent, none = cell.row(2, direction), cell.c.filled(0.0, cell.type, (cell.units,))
+    recurrent = at.of_states()
 
     def time_step(place: int, states: Sequence[Value]) -> list[Value]:
-        total = at.combined(Op.ADD, inputs(place), at.product(states[0], recurrent, none))
+        total = at.combined(Op.ADD, inputs(place), recurrent(states[0]))
         return [at.activated(at.functions[0], total)]
 
     return at.sequence([cell.state(5, direction)], time_step)
@@ -128,7 +140,7 @@ def rnn(cell: Cell, direction: int) -> Sequenced:
 
 def gru(cell: Cell, direction: int) -> Sequenced:
     """Gates update, reset, hidden."""
-    at = _Gates(cell, direction)
+    at = Gates(cell, direction)
     c, both = cell.c, cell.biases(direction)
     inputs, recurrent = at.inputs(joined(c, both[:3], 0)), joined(c, both[3:], 0)
     weights = cell.row(2, direction)
