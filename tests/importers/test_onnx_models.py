@@ -281,21 +281,44 @@ def test_products_of_bytes_are_exact(size: int, most: int, is_constant: bool) ->
 
 
 # Products in each window, whether the weights are constants, and their largest number: 2^24 / 255 is 65,793.
-WINDOWS = [(258, True, 255), (259, True, 255), (1300, True, 50), (1316, True, 50), (258, False, 255), (259, False, 1)]
+WINDOWS = [
+    (258, True, 255),
+    (259, True, 255),
+    (1300, True, 50),
+    (1316, True, 50),
+    (258, False, 255),
+    (2560, False, 255),
+]
 
 
 @pytest.mark.parametrize("products, is_constant, most", WINDOWS)
-def test_convolutions_of_bytes_are_exact_or_refused(products: int, is_constant: bool, most: int) -> None:
+def test_convolutions_of_bytes_are_exact(products: int, is_constant: bool, most: int) -> None:
     feeds = {"x": np.full((1, products, 1, 1), 255, np.uint8), "w": np.full((2, products, 1, 1), most, np.uint8)}
     feeds["x"][0, 0], feeds["w"][1] = 254, 1
     constants = {"w": feeds.pop("w")} if is_constant else {}
     inputs = {name: (np.uint8, array.shape) for name, array in feeds.items()}
-    made = model([op("ConvInteger", "x w", "y")], inputs, ["y"], constants)
-    if products * (most if is_constant else 255) <= 65_793:
-        check(made, feeds)
-    else:
-        with pytest.raises(OnnxImportError, match=f"windows of {products} products are too many to be exact"):
-            load(made.SerializeToString())
+    check(model([op("ConvInteger", "x w", "y")], inputs, ["y"], constants), feeds)
+
+
+# Channels, groups, height and width of the windows, and the convolutions that constant and other weights become.
+LARGE_WINDOWS = [(64, 1, 3, 3, (2, 3)), (3, 1, 19, 17, (3, 4)), (2, 1, 19, 20, (3, 3)), (8, 2, 11, 9, (2, 2))]
+
+
+@pytest.mark.parametrize("is_constant", [True, False])
+@pytest.mark.parametrize("channels, groups, height, width, count", LARGE_WINDOWS)
+def test_large_windows_of_bytes_are_exact(
+    channels: int, groups: int, height: int, width: int, count: tuple[int, int], is_constant: bool
+) -> None:
+    rng = np.random.default_rng(height)
+    feeds = {
+        "x": rng.integers(128, 256, (1, channels, 20, 21)).astype(np.uint8),
+        "w": rng.integers(128, 256, (4, channels // groups, height, width)).astype(np.uint8),
+    }
+    constants = {"w": feeds.pop("w")} if is_constant else {}
+    inputs = {name: (np.uint8, array.shape) for name, array in feeds.items()}
+    node = op("ConvInteger", "x w", "y", group=groups, pads=[1, 0, 0, 1])
+    imported = check(model([node], inputs, ["y"], constants), feeds)
+    assert sum("CONV_2D" in name for name in operations(imported)) == count[not is_constant]
 
 
 @pytest.mark.parametrize("dtype", [np.uint8, np.int8])

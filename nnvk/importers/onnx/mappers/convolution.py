@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 
 import numpy as np
 
@@ -20,7 +21,7 @@ from nnvk.importers.onnx.mappers.windows import Window, as_image, image_shape, n
 from nnvk.importers.onnx.registry import operator
 from nnvk.importers.onnx.tensors import Tensor
 from nnvk.types.codes import OperationCode
-from nnvk.types.constant import Constant, DeferredConstant, elements, reshaped
+from nnvk.types.constant import Constant, DeferredConstant, elements, portion, reshaped
 from nnvk.types.operand import OperandType
 
 Op = OperationCode
@@ -376,12 +377,58 @@ def _laid_transposed(
 
 @operator("ConvInteger")
 def conv_integer(c: Context) -> Tensor:
-    """Map ConvInteger to FLOAT32, which is exact as long as sums are not too large."""
+    """Map ConvInteger to convolutions of FLOAT32 whose sums are exact, and add these up as INT32."""
     weights = c.tensor(1)
     _check(c, c.tensor(0).shape, weights.shape)
-    filters, products = centred(c, 1, 3, 0), math.prod(weights.shape[1:])
-    known = None if filters.constant is None else reshaped(filters.constant, (filters.shape[0], products))
-    if exact_count(known, 1, 0, products) < products:
-        raise Unmapped(f"windows of {products} products are too many to be exact")
-    result = convolved(c, centred(c, 0, 2, 1), filters if filters.constant is None else filters.constant, None)
-    return c.give(c.cast(result, np.dtype(np.int32)), None, np.int32)
+    source, filters = centred(c, 0, 2, 1), centred(c, 1, 3, 0)
+    total: Value | None = None
+    for part, own in _exact_parts(c, source, filters):
+        whole = c.cast(convolved(c, part, own if own.constant is None else own.constant, None), np.dtype(np.int32))
+        total = whole if total is None else c.emit(Op.ADD, total, whole, NONE, out=whole.type)
+    assert total is not None
+    return c.give(total, None, np.int32)
+
+
+def _exact_parts(c: Context, source: Value, filters: Value) -> Iterator[tuple[Value, Value]]:
+    """The channels of an image and their weights, in parts whose windows have few enough products.
+
+    Where channels are in groups, or one has too many products, the other products' weights are zeros.
+    """
+    units, per_group, *kernel = filters.shape
+    taps = math.prod(kernel)
+    products, channels = per_group * taps, source.shape[1]
+    known = None if filters.constant is None else reshaped(filters.constant, (units, products))
+    begin = 0
+    while begin < products:
+        count = exact_count(known, 1, begin, products - begin)
+        if count == products:
+            yield source, filters
+            return
+        if channels == per_group and begin % taps == 0 and count >= taps:
+            first, last = begin // taps, (begin + count) // taps
+            count = (last - first) * taps
+            yield _channels(c, source, first, last), _channels(c, filters, first, last)
+        else:
+            yield source, _masked(c, filters, begin, count)
+        begin += count
+
+
+def _channels(c: Context, value: Value, first: int, last: int) -> Value:
+    """Some of the indices along axis 1."""
+    if value.constant is not None:
+        shape = value.shape[0], last - first, *value.shape[2:]
+        return c.graph.kept(value.type.with_dimensions(shape), portion(value.constant, 1, first, last - first))
+    around = c.around(value, 1)
+    taken = sliced(c, around, (range(around.shape[0]), range(first, last), range(around.shape[2])))
+    return c.reshape(taken, (value.shape[0], last - first, *value.shape[2:]))
+
+
+def _masked(c: Context, filters: Value, begin: int, count: int) -> Value:
+    """Weights with zeros in place of all products but some."""
+    products = math.prod(filters.shape[1:])
+    mask = ((np.arange(products) >= begin) & (np.arange(products) < begin + count)).astype(np.float32)
+    laid = mask.reshape(1, *filters.shape[1:])
+    if filters.constant is not None:
+        constant = filters.constant
+        return c.deferred(filters.shape, filters.type, lambda: elements(constant) * laid)
+    return c.emit(Op.MUL, filters, c.constant(laid, filters.type), NONE, out=filters.type)
