@@ -75,6 +75,7 @@ class ExtendedOperationCode(Enum):
     INT64_TO_INT32 = 271
     ROI_ALIGN_V2 = 272
     TREE_ENSEMBLE = 273
+    ROUND_FLOAT = 274
 
 
 KnownCode = OperationCode | ExtendedOperationCode

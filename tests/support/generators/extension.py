@@ -90,6 +90,16 @@ def _tree_ensemble(d: Draw, code: KnownCode, t: OperandCode) -> Case:
     )
 
 
+@generator(Op.ROUND_FLOAT)
+def _round_float(d: Draw, code: KnownCode, t: OperandCode) -> Case:
+    """Numbers of all sizes, around those of a format."""
+    bits, least = d.integer(1, 22), d.pick((-126, d.integer(-20, 10)))
+    shape = d.sizes(d.integer(1, 4))
+    numbers = given(OperandType(t), np.ldexp(d.rng.normal(size=shape), d.rng.integers(-30, 30, shape)))
+    largest = d.pick((448.0, 2.0**15, 3e38))
+    return Case(code, (numbers, i32(bits), i32(least), real(t, largest), i32(d.integer(0, 2))), (OperandType(t),))
+
+
 @generator(Op.SCATTER_ND)
 def _scatter_nd(d: Draw, code: KnownCode, t: OperandCode) -> Case:
     source = d.any(t)
