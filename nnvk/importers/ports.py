@@ -70,6 +70,8 @@ class Port:
     """The file's names of the sizes, empty for a size without one; no names at all where the format has none."""
     metadata: TensorMetadata = _NO_METADATA
     """The statements of the file's metadata about the tensor; empty where it has none."""
+    array_type: np.dtype | None = None
+    """The NumPy type of the elements, if it is not the one that ``file_type`` has here."""
 
     def __str__(self) -> str:
         return f"'{printable(self.name, NAME_SHOWN)}'"
@@ -77,7 +79,7 @@ class Port:
     @property
     def dtype(self) -> np.dtype:
         """The NumPy type of the elements of the file's tensor."""
-        return DTYPES[self.file_type]
+        return DTYPES[self.file_type] if self.array_type is None else self.array_type
 
     @property
     def is_open(self) -> bool:
@@ -135,7 +137,8 @@ class Port:
         if array.shape not in (self.shape, self.type.dimensions):
             other = "; load(..., shapes=...) takes others" if -1 in self.signature else ""
             raise bad_data(f"{self} must have shape {list(self.shape)}, got {list(array.shape)}{other}")
-        if self.type.code is OperandCode.TENSOR_INT32 and np.any(array != array.astype(np.int32)):
+        is_whole = self.array_type is None and self.type.code is OperandCode.TENSOR_INT32
+        if is_whole and np.any(array != array.astype(np.int32)):
             raise bad_data(f"{self} must have values of 32 bits, got {array.min()} to {array.max()}")
         return np.ascontiguousarray(array.reshape(self.type.dimensions), self.type.dtype)
 

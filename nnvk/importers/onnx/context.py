@@ -15,7 +15,9 @@ from nnvk.importers.decompositions.int64 import constant as int64_constant
 from nnvk.importers.emitter import BOOL8, F32, I32, NONE, Emitter, is_quantised
 from nnvk.importers.errors import Unmapped
 from nnvk.importers.graph_builder import Graph, Value, at_least_1d
+from nnvk.importers.onnx.narrow import Narrow
 from nnvk.importers.onnx.node import Node
+from nnvk.importers.onnx.reader import types_of
 from nnvk.importers.onnx.tensors import F16, Tensor, carrier
 from nnvk.types.codes import OperationCode
 from nnvk.types.constant import elements
@@ -179,6 +181,14 @@ class Context(Emitter):
             return given
         return self.ints(position, name)
 
+    def target(self) -> tuple[np.dtype, Narrow | None]:
+        """The type that a Cast or CastLike converts to, by the type that carries its numbers, and its format."""
+        if self.node.op_type != "Cast":
+            like = self.tensor(1)
+            return like.dtype, like.narrow
+        dtype, narrow = types_of(self.node.integer("to", 0), "its output")
+        return dtype if narrow is None else narrow.carrier, narrow
+
     def needs_words(self, tensor: Tensor) -> bool:
         """Whether it may have whole numbers beyond 32 bits."""
         if tensor.words is None and tensor.is_constant and tensor.dtype.kind in "iu" and tensor.dtype.itemsize > 2:
@@ -228,9 +238,12 @@ class Context(Emitter):
             return first
         return np.dtype({F32.code: np.float32, I32.code: np.int64, BOOL8.code: np.bool_}[value.code])
 
-    def wrapped(self, value: Value, dtype: np.dtype) -> Value:
-        """Whole numbers that may have left the range of a type of fewer than 32 bits, as that type has them."""
-        bits = dtype.itemsize * 8
+    def wrapped(self, value: Value, dtype: np.dtype, bits: int = 0) -> Value:
+        """Whole numbers that may have left the range of a type of fewer than 32 bits, as that type has them.
+
+        ``bits`` are those of the type, if it has fewer than ``dtype``.
+        """
+        bits = bits or dtype.itemsize * 8
         if value.code is not I32.code or dtype.kind not in "iu" or bits >= 32:
             return value
         span, low = 1 << bits, 0 if dtype.kind == "u" else -(1 << (bits - 1))

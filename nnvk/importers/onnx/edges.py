@@ -12,8 +12,9 @@ from onnx import GraphProto
 from nnvk.base.text import printable
 from nnvk.importers.errors import NAME_SHOWN, Unmapped
 from nnvk.importers.onnx.errors import Malformed
+from nnvk.importers.onnx.narrow import Narrow
 from nnvk.importers.onnx.quantisation import quantised_type
-from nnvk.importers.onnx.reader import MAX_RANK, dtype_of
+from nnvk.importers.onnx.reader import MAX_RANK, types_of
 from nnvk.importers.onnx.scope import Scope
 from nnvk.importers.shapes import Shapes, wanted_shapes
 from nnvk.types.operand import OperandType, Shape
@@ -37,11 +38,19 @@ class Edge:
 
     name: str
     dtype: np.dtype
+    """The NumPy type that carries the elements."""
     shape: Shape
     signature: Shape
     """The shape in the file, with -1 for a size that it leaves open."""
     symbols: tuple[str, ...]
     """Names of open sizes, empty where they have none."""
+    narrow: Narrow | None = None
+    """The file's type if NumPy itself has none."""
+
+    @property
+    def stored(self) -> np.dtype:
+        """The NumPy type of the elements as a caller has them."""
+        return self.dtype if self.narrow is None else self.narrow.dtype
 
 
 def edges_of(graph: GraphProto) -> list[Edge]:
@@ -63,10 +72,11 @@ def edges_of(graph: GraphProto) -> list[Edge]:
         signature = tuple(int(dim.dim_value) if dim.HasField("dim_value") else -1 for dim in dims)
         shape = tuple(_OPEN if size == -1 else size for size in signature)
         try:
-            dtype = dtype_of(type_.elem_type, what)
+            dtype, narrow = types_of(type_.elem_type, what)
         except Unmapped as error:
             raise Malformed(str(error)) from error
-        edges.append(Edge(port.name, dtype, shape, signature, tuple(dim.dim_param for dim in dims)))
+        carrier = dtype if narrow is None else narrow.carrier
+        edges.append(Edge(port.name, carrier, shape, signature, tuple(dim.dim_param for dim in dims), narrow))
     return edges
 
 
@@ -84,7 +94,7 @@ def input_types(edges: Sequence[Edge], scope: Scope, constants: Mapping[str, np.
     """The quantisation of 8-bit inputs, if an operator that reads them says it with ``constants``."""
     types = {}
     for edge in edges:
-        if edge.dtype.kind not in "iu" or edge.dtype.itemsize != 1:
+        if edge.dtype.kind not in "iu" or edge.dtype.itemsize != 1 or edge.narrow is not None:
             continue
         pending, seen = [edge.name], {edge.name}
         while pending and edge.name not in types:

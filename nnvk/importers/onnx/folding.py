@@ -237,6 +237,8 @@ def _deferred(node: Node, tensor: Tensor, source: Constant) -> Tensor | None:
             return None
         levels = tensor.levels
         return constant(transposed(source, order), None if levels is None else levels.transposed(order))
+    if node.op_type == "Cast" and node.integer("to", 0) == TensorProto.FLOAT and tensor.narrow is not None:
+        return constant(source) if tensor.dtype == np.float32 else None
     if node.op_type == "Cast" and node.integer("to", 0) == TensorProto.FLOAT and tensor.dtype == np.float16:
         return constant(DeferredConstant(tensor.shape, np.dtype(np.float32), lambda: elements(source)))
     return None
@@ -274,7 +276,7 @@ def folded(node: Node, inputs: Sequence[Tensor | None], budget: Budget) -> list[
         proto.attribute.add().CopyFrom(attribute)
         proto.attribute[-1].name = name
     graph = GraphProto(node=[proto], name="constant")
-    feeds = {name: tensor.array for name, tensor in zip(node.inputs, inputs, strict=True) if tensor is not None}
+    feeds = {name: tensor.stored for name, tensor in zip(node.inputs, inputs, strict=True) if tensor is not None}
     for name in feeds:
         graph.input.add().name = name
     for name in node.outputs:

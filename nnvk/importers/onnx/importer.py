@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from onnx import ModelProto
+from onnx import ModelProto, ValueInfoProto
 
 from nnvk.base.errors import NnapiError, ResultCode, bad_data
 from nnvk.base.log import logger, timed
@@ -24,11 +24,12 @@ from nnvk.importers.metadata import Metadata
 from nnvk.importers.onnx.builder import DAMAGE, NO_COUNTERPART, Builder, Shared, made_of
 from nnvk.importers.onnx.context import NotConstant
 from nnvk.importers.onnx.edges import Edge, edges_of, input_types, resized
-from nnvk.importers.onnx.errors import OnnxImportError
+from nnvk.importers.onnx.errors import Malformed, OnnxImportError
 from nnvk.importers.onnx.functions import Functions
 from nnvk.importers.onnx.inference import inferred
+from nnvk.importers.onnx.narrow import Narrow, narrow_of
 from nnvk.importers.onnx.node import Node, domain_of
-from nnvk.importers.onnx.reader import Arrays, Elements, file_beside, parse, read_file, versions
+from nnvk.importers.onnx.reader import Arrays, Elements, file_beside, parse, read_file, types_of, versions
 from nnvk.importers.onnx.tensors import F16, Tensor, carrier, constant
 from nnvk.importers.ports import ImportedModel, Port
 from nnvk.importers.recovery import Recovery
@@ -145,7 +146,7 @@ class _Import(Recovery[Node, str]):
         fixed = _fixed(edges, constants)
         edges = [edge for edge in edges if edge.name not in fixed]
         edges = resized(edges, shapes)
-        fixed.update({edge.name: np.zeros(edge.shape, edge.dtype) for edge in edges if 0 in edge.shape})
+        fixed.update({edge.name: np.zeros(edge.shape, edge.stored) for edge in edges if 0 in edge.shape})
         edges = [edge for edge in edges if edge.name not in fixed]
         for name, array in fixed.items():
             self._scope.tensors[name] = constant(array)
@@ -196,7 +197,9 @@ class _Import(Recovery[Node, str]):
         carried = F16 if edge.dtype == np.float16 else carrier(edge.dtype)
         type_ = (type or carried).with_dimensions(at_least_1d(edge.shape))
         value = self._builder.graph.input(type_, _bounds(edge.dtype))
-        self._scope.tensors[edge.name] = Tensor(edge.dtype, edge.shape, self._builder.widened(value))
+        self._scope.tensors[edge.name] = Tensor(
+            edge.dtype, edge.shape, self._builder.widened(value), narrow=edge.narrow
+        )
         self._inputs.append((edge, value))
 
     def describe(self, operator: Node) -> tuple[str, int, str]:
@@ -268,11 +271,11 @@ class _Import(Recovery[Node, str]):
         return ImportedModel(
             model,
             tuple(
-                _port(edge.name, value, edge.dtype, edge.shape, edge.signature, edge.symbols)
+                _port(edge.name, value, edge.stored, edge.shape, edge.signature, edge.symbols)
                 for edge, value in self._inputs
             ),
             tuple(
-                _result_port(port.name, value, tensor)
+                _result_port(port, value, tensor)
                 for port, value, tensor in zip(self._proto.output, values, outputs, strict=True)
             ),
             description=proto.doc_string,
@@ -322,9 +325,9 @@ def _fixed(edges: list[Edge], constants: Mapping[str, Any]) -> dict[str, np.ndar
         fits = len(array.shape) == len(edge.signature) and all(
             size in (-1, own) for size, own in zip(edge.signature, array.shape, strict=True)
         )
-        if array.dtype != edge.dtype or not fits:
+        if array.dtype != edge.stored or not fits:
             raise bad_data(
-                f"'{printable(name, NAME_SHOWN)}' must be {edge.dtype} {list(edge.signature)}, "
+                f"'{printable(name, NAME_SHOWN)}' must be {edge.stored} {list(edge.signature)}, "
                 f"got {array.dtype} {list(array.shape)}"
             )
         fixed[name] = array
@@ -334,7 +337,7 @@ def _fixed(edges: list[Edge], constants: Mapping[str, Any]) -> dict[str, np.ndar
 def _fitting(array: np.ndarray, edge: Edge) -> np.ndarray:
     """Python's numbers in the type of an input, as far as that has them."""
     with np.errstate(all="ignore"):
-        cast = array.astype(edge.dtype)
+        cast = array.astype(edge.stored)
     return cast if np.array_equal(cast, array) or edge.dtype.kind == "f" else array
 
 
@@ -352,17 +355,30 @@ def _known(tensor: Tensor) -> Shape:
     return tuple(-1 if extent and axis == extent.axis else size for axis, size in enumerate(tensor.shape))
 
 
-def _result_port(name: str, value: Value, tensor: Tensor) -> Port:
-    """The edge of an output: of numbers of 64 bits, the operand has a last dimension more, of two words."""
+def _result_port(port: ValueInfoProto, value: Value, tensor: Tensor) -> Port:
+    """The edge of an output: of numbers of 64 bits, the operand has a last dimension more, of two words.
+
+    Numbers whose type NumPy itself has not are rounded to it by the caller's side, if the file says that they are.
+    """
     shape = _known(tensor)
     if tensor.words is None or tensor.extent is not None:
-        return _port(name, value, tensor.dtype, shape)
+        narrow = tensor.narrow or _declared(port)
+        is_narrow = narrow is not None and narrow.carrier == tensor.dtype
+        return _port(port.name, value, narrow.dtype if narrow and is_narrow else tensor.dtype, shape)
     type_ = value.type.with_dimensions(edge_shape((*at_least_1d(shape), 2)))
-    return Port(name, type_, tensor.dtype.name.upper(), shape, in_words=True)
+    return Port(port.name, type_, tensor.dtype.name.upper(), shape, in_words=True)
+
+
+def _declared(port: ValueInfoProto) -> Narrow | None:
+    """The type that a file declares for an output, if NumPy itself has none."""
+    with suppress(Unmapped, Malformed):
+        return types_of(port.type.tensor_type.elem_type, "")[1]
+    return None
 
 
 def _port(
     name: str, value: Value, dtype: np.dtype, shape: Shape, signature: Shape = (), symbols: tuple[str, ...] = ()
 ) -> Port:
     type_ = value.type if -1 in shape else value.type.with_dimensions(edge_shape(at_least_1d(shape)))
-    return Port(name, type_, dtype.name.upper(), shape, signature, symbols=symbols)
+    array_type = None if narrow_of(dtype) is None else dtype
+    return Port(name, type_, dtype.name.upper(), shape, signature, symbols=symbols, array_type=array_type)

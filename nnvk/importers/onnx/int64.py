@@ -20,7 +20,6 @@ from nnvk.importers.graph_builder import Value, at_least_1d
 from nnvk.importers.onnx.context import Context
 from nnvk.importers.onnx.mappers.elementwise import COMPARISONS
 from nnvk.importers.onnx.mappers.reduction import axes_of
-from nnvk.importers.onnx.reader import dtype_of
 from nnvk.importers.onnx.registry import Mapper, Result, find
 from nnvk.importers.onnx.tensors import Tensor
 from nnvk.importers.registry import Mappers
@@ -247,8 +246,8 @@ def _sign(c: Context) -> Tensor | None:
 @_rule("Cast", "CastLike")
 def _cast(c: Context) -> Tensor | None:
     source = c.tensor(0)
-    target = dtype_of(c.node.integer("to", 0), "its output") if c.node.op_type == "Cast" else c.tensor(1).dtype
-    if source.dtype == target or source.dtype == np.bool_:
+    target, narrow = c.target()
+    if narrow is not None or source.dtype == target or source.dtype == np.bool_:
         return None
     if source.dtype.kind == "f":
         if target not in _WIDE:

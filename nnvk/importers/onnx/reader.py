@@ -17,6 +17,7 @@ from nnvk.importers.budget import Budget
 from nnvk.importers.errors import NAME_SHOWN, Unmapped
 from nnvk.importers.foreign import describe_foreign, is_onnx
 from nnvk.importers.onnx.errors import Malformed, NoModel
+from nnvk.importers.onnx.narrow import Narrow, narrow_of
 from nnvk.importers.onnx.node import domain_of
 
 MAX_BYTES = 2**31 - 1
@@ -87,15 +88,22 @@ def versions(model: ModelProto) -> dict[str, int]:
 
 
 def dtype_of(element_type: int, what: str) -> np.dtype:
-    """The NumPy type of an element type. `Unmapped` where it is none of numbers."""
+    """The NumPy type that carries an element type. `Unmapped` where it is none of numbers."""
+    dtype, narrow = types_of(element_type, what)
+    return dtype if narrow is None else narrow.carrier
+
+
+def types_of(element_type: int, what: str) -> tuple[np.dtype, Narrow | None]:
+    """The NumPy type of an element type, and its format if NumPy itself has none. `Unmapped`: it is none of numbers."""
     try:
         dtype = np.dtype(helper.tensor_dtype_to_np_dtype(element_type))
     except (KeyError, ValueError, TypeError):
         raise Malformed(f"{what} has the unknown element type {element_type}") from None
-    name = TensorProto.DataType.Name(element_type)
-    if dtype.kind not in _NUMBERS or dtype.isbuiltin != 1:
+    narrow = narrow_of(dtype)
+    if narrow is None and (dtype.kind not in _NUMBERS or dtype.isbuiltin != 1):
+        name = TensorProto.DataType.Name(element_type)
         raise Unmapped(f"{what} is of type {name}, which NNAPI has nothing for")
-    return dtype
+    return dtype, narrow
 
 
 def file_beside(folder: Path, location: str, what: str) -> Path:
@@ -152,18 +160,19 @@ class Arrays:
     def read(self, tensor: TensorProto) -> np.ndarray:
         """The elements. `Unmapped` says what is wrong with them."""
         what = f"tensor '{printable(tensor.name, NAME_SHOWN)}'"
-        dtype = dtype_of(tensor.data_type, what)
+        dtype, narrow = types_of(tensor.data_type, what)
         shape = tuple(tensor.dims)
         if len(shape) > MAX_RANK or any(size < 0 for size in shape):
             raise Unmapped(f"{what} must have at most {MAX_RANK} dimensions from 0 up, got {list(shape)}")
         size = math.prod(shape)
+        nbytes = size * dtype.itemsize if narrow is None else -(-size * narrow.bits // 8)
+        if narrow is not None:
+            self._budget.charge(size * narrow.carrier.itemsize)
         if tensor.data_location == TensorProto.EXTERNAL:
             self._budget.charge(size * dtype.itemsize)
-            return self._external(tensor, what, dtype, shape)
-        if tensor.HasField("raw_data") and len(tensor.raw_data) != size * dtype.itemsize:
-            raise Unmapped(
-                f"{what} of {dtype} {list(shape)} needs {size * dtype.itemsize} bytes, it has {len(tensor.raw_data)}"
-            )
+            return self._external(tensor, what, dtype, shape, nbytes)
+        if tensor.HasField("raw_data") and len(tensor.raw_data) != nbytes:
+            raise Unmapped(f"{what} of {dtype} {list(shape)} needs {nbytes} bytes, it has {len(tensor.raw_data)}")
         self._budget.charge(size * dtype.itemsize)
         try:
             array: np.ndarray = numpy_helper.to_array(tensor)
@@ -171,7 +180,9 @@ class Arrays:
             raise Unmapped(f"{what} of {dtype} {list(shape)} has no such elements ({error})") from error
         return array
 
-    def _external(self, tensor: TensorProto, what: str, dtype: np.dtype, shape: tuple[int, ...]) -> np.ndarray:
+    def _external(
+        self, tensor: TensorProto, what: str, dtype: np.dtype, shape: tuple[int, ...], nbytes: int
+    ) -> np.ndarray:
         where = {entry.key: entry.value for entry in tensor.external_data}
         location = where.get("location", "")
         if self._folder is None:
@@ -180,17 +191,19 @@ class Arrays:
             )
         try:
             path = file_beside(self._folder, location, what)
-            offset, length = int(where.get("offset", 0)), int(where.get("length", math.prod(shape) * dtype.itemsize))
-            if length != math.prod(shape) * dtype.itemsize:
-                raise Unmapped(
-                    f"{what} of {dtype} {list(shape)} needs {math.prod(shape) * dtype.itemsize} bytes, "
-                    f"length says {length}"
-                )
+            offset, length = int(where.get("offset", 0)), int(where.get("length", nbytes))
+            if length != nbytes:
+                raise Unmapped(f"{what} of {dtype} {list(shape)} needs {nbytes} bytes, length says {length}")
             if offset < 0 or offset + length > path.stat().st_size:
                 raise Unmapped(
                     f"{what} ends at byte {offset + length} of '{printable(location, NAME_SHOWN)}', "
                     f"which has {path.stat().st_size}"
                 )
+            if narrow_of(dtype) is not None:
+                whole = np.fromfile(path, np.uint8, nbytes, offset=offset).tobytes()
+                inside = TensorProto(data_type=tensor.data_type, dims=shape, raw_data=whole)
+                unpacked: np.ndarray = numpy_helper.to_array(inside)
+                return unpacked
             array = np.fromfile(path, dtype.newbyteorder("<"), math.prod(shape), offset=offset)
         except (OSError, ValueError, RuntimeError) as error:
             raise Unmapped(f"{what} can't be read from '{printable(location, NAME_SHOWN)}': {error}") from error

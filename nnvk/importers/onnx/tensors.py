@@ -12,8 +12,9 @@ from nnvk.importers.dynamic_extents import DynamicExtent
 from nnvk.importers.emitter import BOOL8, F32, I32
 from nnvk.importers.errors import Unmapped
 from nnvk.importers.graph_builder import MaybeConstant, Value
+from nnvk.importers.onnx.narrow import Narrow, narrow_of
 from nnvk.types.codes import OperandCode
-from nnvk.types.constant import Constant
+from nnvk.types.constant import Constant, elements
 from nnvk.types.operand import OperandType, Shape
 
 F16 = OperandType(OperandCode.TENSOR_FLOAT16)
@@ -69,6 +70,8 @@ class Tensor(MaybeConstant):
     """Whether FLOAT16 has another type's numbers, which are rounded to FLOAT16 if they are cast once more."""
     words: Words | None = None
     """The NNAPI tensors, instead of ``value``, of whole numbers that may need 64 bits."""
+    narrow: Narrow | None = None
+    """The file's type, of a constant, an input or a cast, if ``dtype`` only carries its numbers."""
     extent: DynamicExtent | None = None
     """The dynamic extent if data decide the number of elements. ``shape`` then has the most that there can be."""
     laid: dict[Hashable, Value] = field(default_factory=dict)
@@ -79,6 +82,11 @@ class Tensor(MaybeConstant):
         if key not in self.laid:
             self.laid[key] = make()
         return self.laid[key]
+
+    @property
+    def stored(self) -> np.ndarray:
+        """The elements of a constant in the file's type."""
+        return self.array if self.narrow is None else self.array.astype(self.narrow.dtype)
 
     @property
     def size(self) -> int:
@@ -92,5 +100,9 @@ class Tensor(MaybeConstant):
 
 
 def constant(array: Constant, levels: Levels | None = None) -> Tensor:
-    """A tensor of these elements."""
+    """A tensor of these elements, which are carried by another type if NumPy has none of theirs."""
+    narrow = narrow_of(array.dtype)
+    if narrow is not None:
+        carried = elements(array).astype(narrow.carrier)
+        return Tensor(narrow.carrier, array.shape, None, carried, narrow=narrow)
     return Tensor(array.dtype, array.shape, None, array, levels)

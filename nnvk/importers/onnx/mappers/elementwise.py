@@ -14,7 +14,6 @@ from nnvk.importers.errors import Unmapped
 from nnvk.importers.graph_builder import Value
 from nnvk.importers.onnx.context import Context
 from nnvk.importers.onnx.mappers.quantised_operands import quantised_pair
-from nnvk.importers.onnx.reader import dtype_of
 from nnvk.importers.onnx.registry import operator
 from nnvk.importers.onnx.tensors import Tensor
 from nnvk.ops.binary import allows_product
@@ -439,24 +438,3 @@ def _limit(c: Context, position: int, name: str) -> Value | np.ndarray | None:
     if tensor.size != 1:
         raise Unmapped(f"{name} (input {position}) must be one number, got shape {list(tensor.shape)}")
     return c.plain(tensor) if not tensor.is_constant else tensor.array
-
-
-# --- types ---------------------------------------------------------------------------------------------------
-
-
-@operator("Cast", "CastLike")
-def cast(c: Context) -> Tensor:
-    """Map Cast. Real numbers are truncated, and integers of 8 and 16 bits wrap.
-
-    A cast to FLOAT16 rounds where another cast or an output of the model follows, as in onnxruntime.
-    """
-    source = c.tensor(0)
-    target = dtype_of(c.node.integer("to", 0), "its output") if c.node.op_type == "Cast" else c.tensor(1).dtype
-    if source.dtype == target:
-        return source
-    value = c.number(0)
-    if source.is_cast:
-        value = c.rounded(value)
-    result = c.give(c.cast(value, target), source.shape, target)
-    result.is_cast = target == np.float16
-    return result

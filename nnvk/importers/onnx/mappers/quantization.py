@@ -14,13 +14,15 @@ from nnvk.importers.emitter import BOOL8, F32, I32, NONE, is_quantised, same_qua
 from nnvk.importers.errors import Unmapped
 from nnvk.importers.graph_builder import Value
 from nnvk.importers.onnx.context import Context
+from nnvk.importers.onnx.mappers.casts import narrowed
 from nnvk.importers.onnx.mappers.convolution import convolved, quantised_convolution
 from nnvk.importers.onnx.mappers.matmul import multiplied, quantised_dense
 from nnvk.importers.onnx.mappers.pooling import averaged
 from nnvk.importers.onnx.mappers.quantised_operands import as_levels, quantised_operands
 from nnvk.importers.onnx.mappers.shape import joined
+from nnvk.importers.onnx.narrow import Narrow
 from nnvk.importers.onnx.quantisation import quantised_type
-from nnvk.importers.onnx.reader import dtype_of
+from nnvk.importers.onnx.reader import types_of
 from nnvk.importers.onnx.registry import operator
 from nnvk.importers.onnx.tensors import Levels, Tensor, constant
 from nnvk.ops.binary import allows_product
@@ -111,7 +113,7 @@ def dequantised(c: Context, source: Tensor, scale: Tensor, point: Tensor | None,
     if source.is_constant and scales is not None and (point is None or points is not None):
         zeros = np.zeros(scales.size, np.int32) if points is None else points
         levels = Levels(source.array, scales.reshape(-1), zeros.reshape(-1).astype(np.int32), axis)
-        return constant(_real_constant(levels, scales.dtype), levels)
+        return constant(_real_constant(levels, scales.dtype), levels if source.dtype.kind in "iu" else None)
     type_ = None
     if scales is not None and (point is None or points is not None):
         type_ = quantised_type(source.dtype, scales, points)
@@ -131,11 +133,23 @@ def dequantize_linear(c: Context) -> Tensor:
     return dequantised(c, c.tensor(0), c.tensor(1), c.optional(2), c.node.integer("axis", 1))
 
 
-def quantised(c: Context, source: Tensor, scale: Tensor, point: Tensor | None, axis: int, dtype: np.dtype) -> Tensor:
-    """Quantise: by QUANTIZE_TIES_TO_EVEN if one scale is known at import, otherwise to integers in INT32."""
-    if dtype.itemsize > 2:
+def quantised(
+    c: Context,
+    source: Tensor,
+    scale: Tensor,
+    point: Tensor | None,
+    axis: int,
+    dtype: np.dtype,
+    narrow: Narrow | None = None,
+) -> Tensor:
+    """Quantise: by QUANTIZE_TIES_TO_EVEN if one scale is known at import, otherwise to integers in INT32.
+
+    ``narrow`` is the type if ``dtype`` only carries it. Types of real numbers have no zero point but 0.
+    """
+    if narrow is None and dtype.itemsize > 2:
         raise Unmapped(f"NNAPI quantises to 8 bits, got {dtype}")
-    if scale.is_constant and (point is None or point.is_constant) and not c.node.integer("block_size", 0):
+    is_known = scale.is_constant and (point is None or point.is_constant)
+    if narrow is None and is_known and not c.node.integer("block_size", 0):
         type_ = quantised_type(dtype, scale.array, None if point is None else point.array)
         if type_ is not None:
             value = c.carried(source)
@@ -151,25 +165,31 @@ def quantised(c: Context, source: Tensor, scale: Tensor, point: Tensor | None, a
         axis = axis_of(axis, source.rank) if scale.size > 1 else 0
         laid = _laid_value(c, scale, source.rank, axis)
         shift = None if point is None else _laid_value(c, point, source.rank, axis)
-    levels = decompositions.round_half_even(c, c.emit(Op.DIV, real, laid, NONE, out=F32))
+    levels = c.emit(Op.DIV, real, laid, NONE, out=F32)
+    if narrow is not None and dtype == np.float32:
+        return narrowed(c, levels, source.shape, narrow, saturates=bool(c.node.integer("saturate", 1)))
+    levels = decompositions.round_half_even(c, levels)
     if shift is not None:
         levels = c.emit(Op.ADD, levels, shift, NONE, out=F32)
-    limits = np.iinfo(dtype)
-    lowest = scalar(c, limits.min, levels)  # NaN too
+    least, most = (np.iinfo(dtype).min, np.iinfo(dtype).max) if narrow is None else narrow.limits
+    lowest = scalar(c, least, levels)  # NaN too
     levels = chosen(c, c.emit(Op.GREATER, levels, lowest, out=BOOL8), levels, lowest)
-    levels = with_number(c, Op.MINIMUM, levels, limits.max)
-    return c.give(c.emit(Op.CAST, levels, out=I32), source.shape, dtype)
+    levels = with_number(c, Op.MINIMUM, levels, most)
+    result = c.give(c.emit(Op.CAST, levels, out=I32), source.shape, dtype)
+    result.narrow = narrow
+    return result
 
 
 @operator("QuantizeLinear")
 def quantize_linear(c: Context) -> Tensor:
     """Map QuantizeLinear to the type of the zero point, otherwise to an attribute's type or to UINT8."""
-    dtype = np.dtype(np.uint8)
+    dtype, narrow = np.dtype(np.uint8), None
     if c.has(2):
-        dtype = c.tensor(2).dtype
+        dtype, narrow = c.tensor(2).dtype, c.tensor(2).narrow
     elif c.node.integer("output_dtype", 0):
-        dtype = dtype_of(c.node.integer("output_dtype", 0), "its output")
-    return quantised(c, c.tensor(0), c.tensor(1), c.optional(2), c.node.integer("axis", 1), dtype)
+        dtype, narrow = types_of(c.node.integer("output_dtype", 0), "its output")
+        dtype = dtype if narrow is None else narrow.carrier
+    return quantised(c, c.tensor(0), c.tensor(1), c.optional(2), c.node.integer("axis", 1), dtype, narrow)
 
 
 # --- operators on levels --------------------------------------------------------------------------------------

@@ -1,0 +1,146 @@
+"""Types of few bits: BFLOAT16, real numbers of 8 and 4 bits, integers of 4 and 2 bits."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("onnx")
+pytest.importorskip("onnxruntime")
+pytest.importorskip("ml_dtypes")
+
+import ml_dtypes
+import onnx
+from onnx import TensorProto, helper, numpy_helper
+from onnx_net import element, model, op
+from onnx_oracle import DEVICES, actual, check, expected, operations
+
+from nnvk.importers.onnx import OnnxImportError, load
+
+F = np.float32
+REALS = {
+    "BFLOAT16": "bfloat16",
+    "FLOAT8E4M3FN": "float8_e4m3fn",
+    "FLOAT8E4M3FNUZ": "float8_e4m3fnuz",
+    "FLOAT8E5M2": "float8_e5m2",
+    "FLOAT8E5M2FNUZ": "float8_e5m2fnuz",
+}
+
+CASTS = [(1, name) for name in REALS] + [(0, name) for name in REALS if name != "BFLOAT16"]
+
+
+def drawn(*shape: int, seed: int = 0) -> np.ndarray:
+    return np.random.default_rng(seed).standard_normal(shape).astype(F)
+
+
+def net(nodes: list[onnx.NodeProto], inputs: dict[str, Any], outputs: dict[str, int], constants: Any = ()) -> Any:
+    graph = helper.make_graph(
+        nodes,
+        "narrow",
+        [helper.make_tensor_value_info(name, element(one.dtype), one.shape) for name, one in inputs.items()],
+        [helper.make_tensor_value_info(name, type_, None) for name, type_ in outputs.items()],
+        list(constants),
+    )
+    made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)])
+    made.ir_version = 10
+    return made
+
+
+@pytest.mark.parametrize("saturate, name", CASTS)
+def test_casts_there_and_back(saturate: int, name: str) -> None:
+    """They round as onnxruntime does, beyond the largest number too."""
+    x = np.ldexp(drawn(2000), np.random.default_rng(1).integers(-20, 20, 2000)).astype(F)
+    if name == "FLOAT8E5M2" and not saturate:
+        x = x[(np.abs(x) < 61440) | (np.abs(x) >= 65536)]  # onnxruntime gives NaN between, infinity beyond
+    nodes = [op("Cast", "x", "n", to=TensorProto.DataType.Value(name), saturate=saturate), op("Cast", "n", "y", to=1)]
+    found = net(nodes, {"x": x}, {"y": TensorProto.FLOAT})
+    imported = load(found.SerializeToString())
+    for device in DEVICES:
+        np.testing.assert_array_equal(actual(imported, {"x": x}, device)[0], expected(found, {"x": x})[0])
+    assert operations(imported) == ["ROUND_FLOAT"]
+
+
+@pytest.mark.parametrize("name", REALS)
+def test_inputs_and_outputs(name: str) -> None:
+    dtype = np.dtype(REALS[name])
+    x = drawn(3, 5).astype(dtype)
+    imported = load(net([op("Relu", "x", "y")], {"x": x}, {"y": element(dtype)}).SerializeToString())
+    assert imported.inputs[0].dtype == imported.outputs[0].dtype == dtype
+    for device in DEVICES:
+        (y,) = actual(imported, {"x": x}, device)
+        assert y.dtype == dtype
+        assert np.array_equal(y.astype(F), np.maximum(x.astype(F), 0))
+
+
+def weights(dtype: str, *shape: int) -> np.ndarray:
+    info = ml_dtypes.iinfo(dtype)
+    return np.random.default_rng(3).integers(int(info.min), int(info.max) + 1, shape).astype(dtype)
+
+
+@pytest.mark.parametrize("dtype", ["int4", "uint4"])
+@pytest.mark.parametrize("has_points", [False, True])
+def test_weights_in_blocks(has_points: bool, dtype: str) -> None:
+    w, scales = weights(dtype, 64, 24), np.abs(drawn(4, 24, seed=1))
+    points = weights(dtype, 4, 24)
+    constants = [numpy_helper.from_array(one, name) for name, one in (("w", w), ("s", scales), ("z", points))]
+    names = "w s z" if has_points else "w s"
+    # Abs lies between, because onnxruntime rounds the rows of a product of 4-bit weights to 8 bits.
+    nodes = [op("DequantizeLinear", names, "r", axis=0, block_size=16), op("Abs", "r", "a"), op("MatMul", "x a", "y")]
+    x = drawn(3, 64, seed=2)
+    check(net(nodes, {"x": x}, {"y": TensorProto.FLOAT}, constants), {"x": x}, tolerance=2e-6)
+
+
+@pytest.mark.parametrize("dtype", ["int4", "uint4"])
+def test_levels_are_rounded_and_saturate(dtype: str) -> None:
+    x = 8 * drawn(40)
+    constants = [numpy_helper.from_array(np.array(0.5, F), "s"), numpy_helper.from_array(np.array(3, dtype), "z")]
+    nodes = [op("QuantizeLinear", "x s z", "q"), op("DequantizeLinear", "q s z", "y")]
+    check(net(nodes, {"x": x}, {"y": TensorProto.FLOAT}, constants), {"x": x}, tolerance=0)
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float8_e5m2", "int4", "uint2"])
+def test_constants_beside_the_model(tmp_path: Path, dtype: str) -> None:
+    w = weights(dtype, 3, 7) if "int" in dtype else drawn(3, 7).astype(dtype)
+    tensor = numpy_helper.from_array(w, "w")
+    nbytes = len(tensor.raw_data)
+    (tmp_path / "weights").write_bytes(b"\0" * 16 + tensor.raw_data)
+    tensor.ClearField("raw_data")
+    tensor.data_location = TensorProto.EXTERNAL
+    for key, value in {"location": "weights", "offset": "16", "length": str(nbytes)}.items():
+        tensor.external_data.add(key=key, value=value)
+    x = drawn(3, 7)
+    made = net([op("Cast", "w", "r", to=1), op("Add", "x r", "y")], {"x": x}, {"y": TensorProto.FLOAT}, [tensor])
+    path = tmp_path / "model.onnx"
+    path.write_bytes(made.SerializeToString())
+    for device in DEVICES:
+        assert np.array_equal(actual(load(path), {"x": x}, device)[0], x + w.astype(F))
+
+
+def test_too_few_bytes() -> None:
+    tensor = numpy_helper.from_array(weights("int4", 5), "w")
+    tensor.raw_data = tensor.raw_data[:-1]
+    made = net([op("Cast", "w", "r", to=1), op("Add", "x r", "y")], {"x": drawn(5)}, {"y": TensorProto.FLOAT}, [tensor])
+    with pytest.raises(OnnxImportError, match="needs 3 bytes, it has 2"):
+        load(made.SerializeToString())
+
+
+def test_a_model_of_bfloat16_is_computed_in_float32() -> None:
+    """Only outputs are rounded, as those of FLOAT16 are."""
+    x, w = drawn(4, 6).astype("bfloat16"), drawn(6, 5, seed=1).astype("bfloat16")
+    nodes = [op("MatMul", "x w", "m"), op("Softmax", "m", "y")]
+    made = net(nodes, {"x": x}, {"y": TensorProto.BFLOAT16}, [numpy_helper.from_array(w, "w")])
+    product = x.astype(F) @ w.astype(F)
+    power = np.exp(product - product.max(-1, keepdims=True))
+    wanted = power / power.sum(-1, keepdims=True)
+    for device in DEVICES:
+        (y,) = actual(load(made.SerializeToString()), {"x": x}, device)
+        assert y.dtype == np.dtype("bfloat16")
+        np.testing.assert_allclose(y.astype(F), wanted, rtol=2**-8)
+
+
+def test_plain_models_have_no_such_types() -> None:
+    imported = load(model([op("Relu", "x", "y")], {"x": (F, [2])}, ["y"]).SerializeToString())
+    assert imported.inputs[0].array_type is None
