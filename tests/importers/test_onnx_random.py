@@ -1,0 +1,100 @@
+"""Random numbers: their distribution, their types, and their seeds."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import stats
+
+pytest.importorskip("onnx")
+
+from onnx import TensorProto
+from onnx_net import model, op
+from onnx_oracle import DEVICES, actual
+
+from nnvk.importers.onnx import ImportedModel, OnnxImportError, load
+
+F = np.float32
+SHAPE = (40, 50)
+
+
+def imported(kind: str, inputs: dict[str, np.ndarray] | None = None, **attributes: Any) -> ImportedModel:
+    feeds = inputs or {"x": np.zeros(SHAPE, F)}
+    made = model(
+        [op(kind, "x", "y", **attributes)], {name: (one.dtype, one.shape) for name, one in feeds.items()}, ["y"]
+    )
+    return load(made.SerializeToString())
+
+
+def drawn(kind: str, device: str, **attributes: Any) -> np.ndarray:
+    (y,) = actual(imported(kind, **attributes), {"x": np.zeros(SHAPE, F)}, device)
+    return y
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_uniform(device: str) -> None:
+    y = drawn("RandomUniformLike", device, seed=3.0, low=-2.0, high=5.0)
+    assert y.shape == SHAPE
+    assert y.dtype == F
+    assert -2 < y.min() < -1.9 < 4.9 < y.max() < 5
+    assert np.unique(y).size > 1900
+    assert stats.kstest(y.reshape(-1), stats.uniform(-2, 7).cdf).pvalue > 0.01
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_normal(device: str) -> None:
+    y = drawn("RandomNormalLike", device, seed=3.0, mean=10.0, scale=2.0)
+    assert np.isfinite(y).all()
+    assert stats.kstest(y.reshape(-1), stats.norm(10, 2).cdf).pvalue > 0.01
+
+
+@pytest.mark.parametrize("kind", ["RandomUniformLike", "RandomNormalLike"])
+def test_seeds(kind: str) -> None:
+    """The same seed gives the same numbers on both devices, another seed others, and no seed ever new ones."""
+    one, other = (drawn(kind, device, seed=7.0) for device in DEVICES)
+    np.testing.assert_allclose(one, other, atol=2e-6)
+    assert not np.allclose(one, drawn(kind, DEVICES[0], seed=8.0))
+    net = imported(kind)
+    feeds = {"x": np.zeros(SHAPE, F)}
+    assert not np.allclose(actual(net, feeds, DEVICES[0])[0], actual(net, feeds, DEVICES[0])[0])
+
+
+def test_shapes_and_types_that_attributes_say() -> None:
+    nodes = [op("RandomNormal", "", "r", shape=[2, 3], dtype=TensorProto.FLOAT16, seed=1.0)]
+    nodes += [op("RandomUniform", "", "u", shape=[2, 3], seed=1.0), op("Cast", "r", "s", to=1), op("Add", "s x", "t")]
+    nodes += [op("Add", "t u", "y")]
+    for node in nodes[:2]:
+        del node.input[:]
+    made = model(nodes, {"x": (F, [3])}, ["y", "r"])
+    for device in DEVICES:
+        y, r = actual(load(made.SerializeToString()), {"x": np.zeros(3, F)}, device)
+        assert r.dtype == np.float16
+        assert y.shape == r.shape == (2, 3)
+        assert ((y - r > 0) & (y - r < 1.01)).all()
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("dtype", [np.int32, np.int64])
+def test_multinomial(dtype: Any, device: str) -> None:
+    shares = np.array([[0.1, 0.2, 0.7], [0.5, 0.5, 1e-30]], F)
+    feeds = {"x": np.log(shares)}
+    to = TensorProto.INT32 if dtype is np.int32 else TensorProto.INT64
+    (y,) = actual(imported("Multinomial", feeds, sample_size=4000, seed=2.0, dtype=to), feeds, device)
+    assert y.dtype == dtype
+    counts = np.stack([np.bincount(row, minlength=3) for row in y]) / 4000
+    np.testing.assert_allclose(counts, shares, atol=0.03)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_bernoulli(device: str) -> None:
+    feeds = {"x": np.repeat(np.array([[0.2], [0.9]], F), 3000, axis=1)}
+    (y,) = actual(imported("Bernoulli", feeds, seed=5.0), feeds, device)
+    assert set(np.unique(y)) == {0, 1}
+    np.testing.assert_allclose(y.mean(axis=1), [0.2, 0.9], atol=0.03)
+
+
+def test_too_many_numbers() -> None:
+    with pytest.raises(OnnxImportError, match="too many at once"):
+        imported("RandomNormalLike", {"x": np.zeros((4096, 4096), F)})
