@@ -278,3 +278,75 @@ def test_product_of_what_becomes_bytes(names: str, dtype: Any, x: np.ndarray) ->
     constants = {name: array for name, array in used.items() if name != "x"}
     compared("DynamicQuantizeMatMul", {"x": x}, constants, names)
     compared("DynamicQuantizeMatMul", used, {}, names)
+
+
+# --- rotary embeddings and shared heads ----------------------------------------------------------------------
+
+
+def caches(count: int, pairs: int) -> dict[str, np.ndarray]:
+    angles = np.arange(count)[:, np.newaxis] / 10 ** (np.arange(pairs) / pairs)
+    return {"cos": np.cos(angles).astype(F), "sin": np.sin(angles).astype(F)}
+
+
+@pytest.mark.parametrize("interleaved", [0, 1])
+@pytest.mark.parametrize("is_split", [False, True])
+@pytest.mark.parametrize("is_first", [False, True])
+def test_rotary_embedding(is_first: bool, is_split: bool, interleaved: int) -> None:
+    places = np.array([3]) if is_first else np.array([[4, 1, 0, 9, 7], [0, 1, 2, 3, 11]])
+    feeds = {"x": drawn(2, 3, 5, 8) if is_split else drawn(2, 5, 24), "at": places}
+    compared("RotaryEmbedding", feeds, caches(12, 4), "x at cos sin", tolerance=2e-6, interleaved=interleaved)
+
+
+@pytest.mark.parametrize("interleaved", [0, 1])
+def test_rotary_embedding_of_a_part(interleaved: int) -> None:
+    feeds = {"x": drawn(1, 5, 24), "at": np.array([0])}
+    attributes = {"interleaved": interleaved, "num_heads": 3, "rotary_embedding_dim": 4}
+    compared("RotaryEmbedding", feeds, caches(12, 2), "x at cos sin", tolerance=2e-6, **attributes)
+
+
+@pytest.mark.parametrize("before", [0, 6])
+@pytest.mark.parametrize(
+    "attributes", [{}, {"scale": 0.3}, {"do_rotary": 1}, {"do_rotary": 1, "rotary_interleaved": 1}]
+)
+@pytest.mark.parametrize("is_packed", [False, True])
+def test_group_query_attention(is_packed: bool, attributes: dict[str, Any], before: int) -> None:
+    compare_shared_heads(before, is_packed=is_packed, **attributes)
+
+
+@pytest.mark.parametrize("attributes", [{"local_window_size": 3}, {"softcap": 0.7}])
+def test_windows_and_caps(attributes: dict[str, Any]) -> None:
+    compare_shared_heads(4, is_packed=False, **attributes)
+
+
+def compare_shared_heads(before: int, *, is_packed: bool, **attributes: Any) -> None:
+    length, batches = (1 if before else 5), 2
+    feeds = {"q": drawn(batches, length, 128 if is_packed else 64)}
+    if not is_packed:
+        feeds |= {"k": drawn(batches, length, 32, seed=1), "v": drawn(batches, length, 32, seed=2)}
+    if before:
+        feeds |= {"pk": drawn(batches, 2, before, 16, seed=3), "pv": drawn(batches, 2, before, 16, seed=4)}
+    constants = {
+        "last": np.full(batches, before + length - 1, np.int32),
+        "all": np.array([before + length], np.int32),
+        **(caches(16, 8) if "do_rotary" in attributes else {}),
+    }
+    names = [name if name in {**feeds, **constants} else "-" for name in ("q", "k", "v", "pk", "pv", "last", "all")]
+    names += ["cos", "sin"] if "do_rotary" in attributes else []
+    attributes |= {"num_heads": 4, "kv_num_heads": 2}
+    compared("GroupQueryAttention", feeds, constants, " ".join(names), "y pk2 pv2", tolerance=1e-5, **attributes)
+
+
+def test_lengths_of_shared_heads_must_be_known() -> None:
+    inputs = {name: (F, (1, 3, size)) for name, size in (("q", 32), ("k", 16), ("v", 16))}
+    inputs |= {"last": (np.int32, (1,)), "all": (np.int32, (1,))}
+    node = op(
+        "GroupQueryAttention", "q k v - - last all", "y pk pv", domain="com.microsoft", num_heads=4, kv_num_heads=2
+    )
+    net = model([node], inputs, ["y"])
+    net.opset_import.add(domain="com.microsoft", version=1)
+    with pytest.raises(OnnxImportError) as error:
+        load(net.SerializeToString())
+    assert error.value.unknown == ("all",)
+    load(net.SerializeToString(), constants={"all": np.array([3], np.int32)})
+    with pytest.raises(OnnxImportError, match="must be 3 long"):
+        load(net.SerializeToString(), constants={"all": np.array([2], np.int32)})
