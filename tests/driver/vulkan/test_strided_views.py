@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from against_reference import check_like_the_reference
 from fused import F32, TYPES, Net, Op, byte_conv, families, joined, maximum, net_of, plans, run_both, split, typed
 
 from nnvk.driver.vulkan import VulkanDevice
@@ -380,3 +381,17 @@ class _Drawn:
 def test_random_networks(vulkan: VulkanDevice, kind: str, seed: int) -> None:
     drawn = _Drawn(seed, kind)
     run_both(vulkan, drawn.finish(), drawn.net.arrays)
+
+
+NESTED = [
+    "SLICE f32[10,4,16] (0,0,0) (10,2,16) | SLICE $ (0,0,0) (10,2,8) | SLICE $0 (0,0,8) (10,2,8) | SUB $1 $2 NONE",
+    "SLICE f32[10,4,16] (0,2,0) (10,2,16) | SLICE $ (0,0,8) (10,2,8) | ABS $ | NEG $0",
+    "ABS f32[10,2,8] | CONCATENATION $ f32[10,2,8] 2 -> f32 | CONCATENATION $ f32[10,3,16] 1 -> f32",
+    "ABS f32[10,2,8] | NEG f32[10,2,8] | CONCATENATION $0 $1 2 -> f32 | CONCATENATION f32[10,3,16] $ 1 -> f32",
+]
+"""Columns of rows that are columns of larger rows, several to each of them."""
+
+
+@pytest.mark.parametrize("text", NESTED)
+def test_rows_of_rows(vulkan: VulkanDevice, text: str) -> None:
+    check_like_the_reference(vulkan, text)

@@ -104,6 +104,10 @@ class CommandGraph:
             place = Part(part.whole, place.offset + part.offset, view)
         return place
 
+    def views_of(self, tensor: TensorRef) -> list[StridedView]:
+        """The views by which other tensors lie in a tensor."""
+        return [part.view for part in self._parts.values() if part.whole == tensor and part.view is not None]
+
     def dispatch_that_writes(self, tensor: TensorRef, family: str) -> tuple[int, Dispatch] | None:
         """The one command that writes a tensor, if that is a dispatch of this shader."""
         position = self.writer(tensor)

@@ -201,11 +201,20 @@ class _Layout:
         own = graph.place_of(laying.whole)
         if part.storage is not Storage.ARENA or own.whole == part or graph.place_of(part).whole != part:
             return False
-        if part.nbytes % laying.view.width:
+        if part.nbytes % laying.view.width or not self._have_equal_rows(laying, own.view):
             return False
         view = {each.part: each.view.within(own.view) for each in (*others.values(), laying)}
         users = {*graph.writers(part), *graph.readers(part)}.difference(laying.copies)
         return all(self._altered(user, view) is not None and not self._is_run(user) for user in users)
+
+    def _have_equal_rows(self, laying: _Laying, outer: StridedView | None) -> bool:
+        """Whether tensors that lie in each other have one division into rows, so that a column range stays one.
+
+        ``outer`` is the view of the tensor that the part is to lie in.
+        """
+        return (outer is None or outer.width == laying.view.pitch) and all(
+            view.pitch == laying.view.width for view in self._graph.views_of(laying.part)
+        )
 
     def _is_run(self, position: int) -> bool:
         """Whether a command is a copy that `in_place` makes needless."""
