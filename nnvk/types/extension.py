@@ -76,6 +76,8 @@ class ExtendedOperationCode(Enum):
     ROI_ALIGN_V2 = 272
     TREE_ENSEMBLE = 273
     ROUND_FLOAT = 274
+    BITS = 275
+    BITCAST = 276
 
 
 KnownCode = OperationCode | ExtendedOperationCode

@@ -90,6 +90,23 @@ def _tree_ensemble(d: Draw, code: KnownCode, t: OperandCode) -> Case:
     )
 
 
+@generator(Op.BITS)
+def _bits(d: Draw, code: KnownCode, t: OperandCode) -> Case:
+    """Bits of all kinds, and shifts by less than 0 and by more bits than there are."""
+    shape, kind = d.sizes(d.integer(1, 4)), d.integer(0, 4)
+    source = given(OperandType(t), d.rng.integers(-(2**31), 2**31, shape))
+    most = 2**31 if kind < 3 else 40
+    return Case(code, (source, given(OperandType(t), d.rng.integers(-most, most, shape)), i32(kind)), (like(source),))
+
+
+@generator(Op.BITCAST)
+def _bitcast(d: Draw, code: KnownCode, t: OperandCode) -> Case:
+    """Numbers whose bits are no NaN, and not too small to be normal numbers."""
+    numbers = np.float32(1.5) * d.rng.integers(1, 1 << 20, d.sizes(d.integer(1, 4)))
+    bits = numbers.astype(np.float32).view(np.int32) if t is I32 else numbers
+    return Case(code, (given(OperandType(t), bits),), (OperandType(F32 if t is I32 else I32),))
+
+
 @generator(Op.ROUND_FLOAT)
 def _round_float(d: Draw, code: KnownCode, t: OperandCode) -> Case:
     """Numbers of all sizes, around those of a format."""

@@ -366,24 +366,6 @@ def truth(c: Context) -> Tensor:
     return c.give(result, np.broadcast_shapes(c.tensor(0).shape, c.tensor(1).shape), np.bool_)
 
 
-@operator("BitShift")
-def bit_shift(c: Context) -> Value:
-    """Map BitShift: multiply or divide by powers of 2 from a table. Bits that are shifted out at the left are lost."""
-    value, by, dtype = c.number(0), c.number(1), c.tensor().dtype
-    direction = c.node.text("direction", "")
-    if direction not in ("LEFT", "RIGHT"):
-        raise Unmapped(f"attribute 'direction' must be LEFT or RIGHT, got '{direction}'")
-    bits = dtype.itemsize * 8
-    if direction == "LEFT" and bits > 16:
-        raise Unmapped(f"NNAPI has no {dtype}, of which bits could be shifted out")
-    table = c.constant(2 ** np.arange(min(bits, 31)), I32)
-    flat = c.reshape(by, (by.size,))
-    powers = c.reshape(c.emit(Op.GATHER, table, 0, flat, out=I32), by.shape)
-    if direction == "RIGHT":
-        return c.emit(Op.DIV, value, powers, NONE, out=I32)
-    return c.wrapped(c.emit(Op.MUL, value, powers, NONE, out=I32), dtype)
-
-
 # --- choices -------------------------------------------------------------------------------------------------
 
 
