@@ -10,7 +10,7 @@ import onnx
 import onnx_nodes as nodes
 
 PARTS = 8
-LEAST = 950
+LEAST = 1300
 """How many pass, at least."""
 
 

@@ -15,10 +15,12 @@ from onnx.backend.base import Backend, BackendRep
 
 from nnvk.api import Compilation, Device, get_devices, run
 from nnvk.importers.onnx.errors import OnnxImportError
-from nnvk.importers.onnx.importer import load
+from nnvk.importers.onnx.importer import known_outputs, load
 from nnvk.importers.ports import ImportedModel
 from nnvk.runtime.inputs import as_array
 
+_Compiled = tuple[ImportedModel, Compilation] | list[np.ndarray]
+"""A model that is compiled, or the outputs of one that needs no execution."""
 _KEPT = 8
 """The most sets of values that compiled models are kept for."""
 
@@ -31,19 +33,22 @@ class PreparedModel(BackendRep):
         self._names = names
         self._devices = devices
         self._known: tuple[str, ...] = ()
-        self._compiled: dict[tuple[object, ...], tuple[ImportedModel, Compilation]] = {}
+        self._compiled: dict[tuple[object, ...], _Compiled] = {}
 
     def run(self, inputs: Any, **kwargs: Any) -> tuple[Any, ...]:
         """The outputs, for all inputs by position or by name. Raises `OnnxImportError`."""
         by_position = dict(zip(self._names, inputs, strict=False))
         given = dict(inputs) if isinstance(inputs, Mapping) else by_position
         arrays = {name: as_array(value, f"'{name}'") for name, value in given.items()}
-        imported, compilation = self._for(arrays)
+        compiled = self._for(arrays)
+        if not isinstance(compiled, tuple):
+            return tuple(compiled)
+        imported, compilation = compiled
         encoded = imported.encode([arrays[port.name] for port in imported.inputs])
         outputs, _ = imported.decode(run(compilation, encoded))
         return tuple(outputs)
 
-    def _for(self, arrays: Mapping[str, np.ndarray]) -> tuple[ImportedModel, Compilation]:
+    def _for(self, arrays: Mapping[str, np.ndarray]) -> _Compiled:
         while True:
             key = (
                 *(array.shape for array in arrays.values()),
@@ -58,7 +63,10 @@ class PreparedModel(BackendRep):
             except OnnxImportError as error:
                 more = [name for name in error.unknown if name in arrays and name not in known]
                 if not more:
-                    raise
+                    outputs = known_outputs(self._data, shapes=shapes, constants=known)
+                    if outputs is None:
+                        raise
+                    return outputs
                 self._known = (*self._known, *more)
                 continue
             compilation = Compilation(imported.model, self._devices)

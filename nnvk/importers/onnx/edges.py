@@ -61,9 +61,12 @@ def edges_of(graph: GraphProto) -> list[Edge]:
         if port.name in constants:  # a default value, which is as good as any
             continue
         what = f"input '{printable(port.name, NAME_SHOWN)}'"
-        if port.type.WhichOneof("value") != "tensor_type":
-            raise Malformed(f"{what} must be a tensor, got {port.type.WhichOneof('value') or 'no type'}")
-        type_ = port.type.tensor_type
+        declared = port.type
+        if declared.WhichOneof("value") == "optional_type":  # a caller always gives it
+            declared = declared.optional_type.elem_type
+        if declared.WhichOneof("value") != "tensor_type":
+            raise Malformed(f"{what} must be a tensor, got {declared.WhichOneof('value') or 'no type'}")
+        type_ = declared.tensor_type
         if not type_.HasField("shape"):
             raise Malformed(f"{what} must have a shape, of which single sizes may be open")
         dims = type_.shape.dim

@@ -18,6 +18,7 @@ from nnvk.base.text import printable
 from nnvk.importers import errors
 from nnvk.importers.bounds import INT32, Bounds, of_dtype
 from nnvk.importers.budget import Budget
+from nnvk.importers.emitter import is_quantised
 from nnvk.importers.errors import NAME_SHOWN, OverBudget, Unmapped
 from nnvk.importers.graph_builder import Graph, Source, Value, at_least_1d, edge_shape
 from nnvk.importers.metadata import Metadata
@@ -66,6 +67,16 @@ def load(
     return OnnxFile(source).load(shapes=shapes, constants=constants, relaxed=relaxed)
 
 
+def known_outputs(
+    source: str | os.PathLike[str] | bytes, *, shapes: Shapes, constants: Mapping[str, Any]
+) -> list[np.ndarray] | None:
+    """The outputs of a model that need no execution, by position: all are known at import, or without elements.
+
+    None: the model has other outputs. Takes and raises what `load` does.
+    """
+    return OnnxFile(source).known_outputs(shapes, constants)
+
+
 class OnnxFile:
     """An ``.onnx`` file. `load` makes models of it, each for other shapes.
 
@@ -88,12 +99,19 @@ class OnnxFile:
     ) -> ImportedModel:
         """A model of the file; arguments and errors are those of the function `load`."""
         with self._guarded():
-            model = self._parsed() if self._model is None else self._model
-            self._model = None if self._elements is None else model
-            budget = Budget(self._nbytes)
-            arrays = Arrays(self._folder, budget, self._elements)
-            shared = Shared(model, versions(model), Functions(model), arrays, budget, relaxed)
-            return _Import(shared, self._name).run(shapes or {}, constants or {})
+            return self._import(relaxed).run(shapes or {}, constants or {})
+
+    def known_outputs(self, shapes: Shapes, constants: Mapping[str, Any]) -> list[np.ndarray] | None:
+        """The outputs that need no execution; see the function `known_outputs`."""
+        with self._guarded():
+            return self._import(relaxed=False).known_outputs(shapes, constants)
+
+    def _import(self, relaxed: bool) -> _Import:
+        model = self._parsed() if self._model is None else self._model
+        self._model = None if self._elements is None else model
+        budget = Budget(self._nbytes)
+        arrays = Arrays(self._folder, budget, self._elements)
+        return _Import(Shared(model, versions(model), Functions(model), arrays, budget, relaxed), self._name)
 
     def _parsed(self) -> ModelProto:
         source = self._source
@@ -141,7 +159,8 @@ class _Import(Recovery[Node, str]):
         self._inferred: dict[str, Tensor] | None = None
         self._unknown: set[str] = set()
 
-    def run(self, shapes: Shapes, constants: Mapping[str, Any]) -> ImportedModel:
+    def _edges(self, shapes: Shapes, constants: Mapping[str, Any]) -> list[Edge]:
+        """The inputs, without those that are known, which become constants."""
         edges = edges_of(self._proto)
         fixed = _fixed(edges, constants)
         edges = [edge for edge in edges if edge.name not in fixed]
@@ -150,8 +169,24 @@ class _Import(Recovery[Node, str]):
         edges = [edge for edge in edges if edge.name not in fixed]
         for name, array in fixed.items():
             self._scope.tensors[name] = constant(array)
+        return edges
+
+    def known_outputs(self, shapes: Shapes, constants: Mapping[str, Any]) -> list[np.ndarray] | None:
+        """See the function of this name."""
+        edges = self._edges(shapes, constants)
+        with suppress(OverBudget):
+            self._map_nodes(edges)
+        if self.problems:
+            return None
+        found = [_known_elements(self._builder.read(self._scope, port.name)) for port in self._proto.output]
+        return None if any(one is None for one in found) else [one for one in found if one is not None]
+
+    def run(self, shapes: Shapes, constants: Mapping[str, Any]) -> ImportedModel:
+        edges = self._edges(shapes, constants)
         try:
-            self._map(edges)
+            self.require("input", edges)
+            self.require("output", self._proto.output)
+            self._map_nodes(edges)
             outputs = self._outputs()
             if not self.problems:
                 return self._finished(outputs)
@@ -161,9 +196,7 @@ class _Import(Recovery[Node, str]):
         hint = _hint(edges, unknown)
         raise OnnxImportError("NNAPI can't express this model", self._name, self.problems, hint, unknown)
 
-    def _map(self, edges: list[Edge]) -> None:
-        self.require("input", edges)
-        self.require("output", self._proto.output)
+    def _map_nodes(self, edges: list[Edge]) -> None:
         types = input_types(edges, self._scope, self._constants())
         for position, edge in enumerate(edges):
             with self.guarded("input", position, edge.name):
@@ -347,6 +380,19 @@ def _bounds(dtype: np.dtype) -> Bounds | None:
         return None
     low, high = of_dtype(dtype)
     return max(low, INT32[0]), min(high, INT32[1])
+
+
+def _known_elements(tensor: Tensor) -> np.ndarray | None:
+    """The elements of an output that needs no execution, otherwise None."""
+    dtype = tensor.dtype if tensor.narrow is None else tensor.narrow.dtype
+    if not tensor.size:
+        return np.zeros(tensor.shape, dtype)
+    if tensor.is_constant:
+        return tensor.stored
+    value = tensor.value
+    if value is None or not value.is_constant or is_quantised(value) or tensor.extent is not None:
+        return None
+    return value.array.reshape(tensor.shape).astype(dtype)
 
 
 def _known(tensor: Tensor) -> Shape:

@@ -108,3 +108,18 @@ def _stacked(c: Context, rows: list[Tensor], axis: int) -> Tensor:
     values = [c.reshape(c.plain(row), (*shape[:axis], 1, *shape[axis:])) for row in rows]
     whole = joined(c, values, axis) if len(values) > 1 else values[0]
     return c.give(whole, (*shape[:axis], len(rows), *shape[axis:]), rows[0].dtype)
+
+
+# --- optional values -----------------------------------------------------------------------------------------
+
+
+@operator("OptionalHasElement")
+def optional_has_element(c: Context) -> Tensor:
+    """Map OptionalHasElement of a tensor, or of nothing: a constant."""
+    return constant(np.array(c.has(0)))
+
+
+@operator("OptionalGetElement")
+def optional_get_element(c: Context) -> Tensor:
+    """Map OptionalGetElement of a tensor, which is the tensor itself."""
+    return c.tensor()

@@ -1,0 +1,61 @@
+"""Models whose outputs are all known at import, and operators that need to know their inputs."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+pytest.importorskip("onnx")
+
+from onnx_net import model, op
+from onnx_oracle import DEVICES, actual
+
+from nnvk import get_device
+from nnvk.importers.onnx import OnnxImportError, load
+from nnvk.importers.onnx.backend import NnvkBackend
+from nnvk.importers.onnx.importer import known_outputs
+
+F = np.float32
+
+
+class Backend(NnvkBackend):
+    devices = [get_device("nnapi-reference")]  # noqa: RUF012
+
+
+def test_outputs_that_inputs_decide_alone() -> None:
+    made = model([op("Unique", "x", "y i j n"), op("Neg", "y", "z")], {"x": (F, ["n"])}, ["z", "n"])
+    z, n = Backend.prepare(made).run([np.array([3, 1, 3, 2, 1], F)])
+    assert z.tolist() == [-1, -2, -3]
+    assert n.tolist() == [2, 1, 2]
+    assert n.dtype == np.int64
+    with pytest.raises(OnnxImportError) as error:
+        load(made.SerializeToString())
+    assert error.value.unknown == ("x",)
+
+
+def test_outputs_without_elements() -> None:
+    parts = {"s": np.array([5]), "e": np.array([9])}
+    made = model([op("Slice", "x s e", "y")], {"x": (F, [3, 2])}, ["y"], parts)
+    (y,) = Backend.prepare(made).run([np.zeros((3, 2), F)])
+    assert (y.shape, y.dtype) == ((0, 2), F)
+
+
+def test_models_that_have_to_run() -> None:
+    made = model([op("Relu", "x", "y")], {"x": (F, [2])}, ["y"]).SerializeToString()
+    assert known_outputs(made, shapes={}, constants={}) is None
+    (y,) = known_outputs(made, shapes={}, constants={"x": np.array([-1, 2], F)}) or []
+    assert y.tolist() == [0, 2]
+
+
+@pytest.mark.parametrize("size", [1, 2, 3])
+def test_determinants(size: int) -> None:
+    x = np.random.default_rng(size).standard_normal((2, 5, size, size)).astype(F)
+    made = model([op("Det", "x", "y")], {"x": (F, x.shape)}, ["y"])
+    for device in DEVICES:
+        (y,) = actual(load(made.SerializeToString()), {"x": x}, device)
+        np.testing.assert_allclose(y, np.linalg.det(x.astype(np.float64)), atol=1e-5)
+
+
+def test_large_determinants_are_refused() -> None:
+    with pytest.raises(OnnxImportError, match="of 3 rows at most"):
+        load(model([op("Det", "x", "y")], {"x": (F, (4, 4))}, ["y"]).SerializeToString())
