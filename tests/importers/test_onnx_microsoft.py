@@ -130,6 +130,34 @@ def test_matmul_n_bits(has_points: bool) -> None:
     compared("MatMulNBits", {"x": drawn(2, 3, size)}, constants, names, tolerance=1e-4, **attributes)
 
 
+def test_products_of_four_bits_with_a_bias() -> None:
+    constants = {"w": steps(6, 2, 8), "s": np.abs(drawn(12, seed=1)), "b": drawn(6, seed=2)}
+    attributes = {"K": 32, "N": 6, "bits": 4, "block_size": 16}
+    compared("MatMulNBits", {"x": drawn(3, 32)}, constants, "x w s - - b", tolerance=1e-4, **attributes)
+
+
+@pytest.mark.parametrize("has_points", [False, True])
+@pytest.mark.parametrize("shape", [(2, 3), (1,)])
+def test_rows_of_four_bits(shape: tuple[int, ...], has_points: bool) -> None:
+    constants = {"w": steps(11, 24), "s": np.abs(drawn(11, 3, seed=1)), "z": steps(11, 2, seed=4)}
+    names = "w i s z" if has_points else "w i s"
+    attributes = {"gather_axis": 0, "quantize_axis": 1, "block_size": 16, "bits": 4}
+    feeds = {"i": whole(*shape, most=11)}
+    compared("GatherBlockQuantized", feeds, constants, names, tolerance=1e-6, **attributes)
+
+
+@pytest.mark.parametrize("dtype", ["int4", "uint4"])
+def test_rows_of_types_of_four_bits(dtype: str) -> None:
+    pytest.importorskip("ml_dtypes")
+    levels = (steps(11, 48) % 16).astype(np.int8) - (8 if dtype == "int4" else 0)
+    points = levels[:, :3].copy()
+    constants = {"w": levels.astype(dtype), "s": np.abs(drawn(11, 3, seed=1)), "z": points.astype(dtype)}
+    attributes = {"gather_axis": 0, "quantize_axis": 1, "block_size": 16, "bits": 4}
+    feeds = {"i": whole(2, 3, most=11)}
+    for names in ("w i s", "w i s z"):
+        compared("GatherBlockQuantized", feeds, constants, names, tolerance=1e-6, **attributes)
+
+
 def test_what_was_before_is_refused() -> None:
     node = op("Attention", "x w b - past", "y", domain="com.microsoft", num_heads=1)
     inputs = {"x": (F, [1, 2, 4]), "past": (F, [2, 1, 1, 3, 4])}

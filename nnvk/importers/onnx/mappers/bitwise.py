@@ -19,7 +19,8 @@ from nnvk.ops.extension.bits import WIDTH, Kind
 from nnvk.types.codes import OperationCode
 from nnvk.types.extension import ExtendedOperationCode
 
-Op, Extended = OperationCode, ExtendedOperationCode
+Op = OperationCode
+Extended = ExtendedOperationCode
 _KINDS = {"BitwiseAnd": Kind.AND, "BitwiseOr": Kind.OR, "BitwiseXor": Kind.XOR}
 
 

@@ -204,7 +204,9 @@ def quick_gelu(c: Context) -> Value:
 @operator("com.microsoft.MatMulNBits")
 def matmul_n_bits(c: Context) -> Tensor:
     """Map MatMulNBits: weights of 4 or 8 bits in blocks with a scale each, which are unpacked at import."""
-    _refuse(c, 4, "an order of groups, or a bias,")
+    if c.has(4):
+        raise Unmapped("an order of groups (input 4) is unknown here")
+    _refuse(c, 6, "what follows the bias")
     size, units, bits = (c.node.integer(name, 0) for name in ("K", "N", "bits"))
     block, packed = c.node.integer("block_size", 0), c.array(1, "the weights")
     scales = c.array(2, "the scales").astype(np.float32)
@@ -223,7 +225,43 @@ def matmul_n_bits(c: Context) -> Tensor:
     x = c.real_number()
     shape = (*c.tensor().shape[:-1], units)
     rows_of_x = c.reshape(x, (x.size // size, size))
-    return c.give(dense(c, rows_of_x, weights), shape, c.tensor().dtype)
+    bias = c.array(5, "the bias") if c.has(5) else None
+    return c.give(dense(c, rows_of_x, weights, bias), shape, c.tensor().dtype)
+
+
+@operator("com.microsoft.GatherBlockQuantized")
+def gather_block_quantized(c: Context) -> Tensor:
+    """Map GatherBlockQuantized: rows of 4-bit weights in blocks along the last axis, which are unpacked at import."""
+    packed, scales = c.tensor(0), c.array(2, "the scales")
+    levels = c.array(0, "the weights")
+    rank = levels.ndim
+    gathers, blocks = c.node.integer("gather_axis", 0) % rank, c.node.integer("quantize_axis", 1) % rank
+    bits, size = c.node.integer("bits", 4), c.node.integer("block_size", 128)
+    is_packed = packed.narrow is None
+    if gathers or blocks != rank - 1 or bits not in (4, 8) or size < 16:
+        raise Unmapped(f"rows of axis 0 in blocks of the last axis are gathered, got axes {gathers} and {blocks}")
+    c.graph.budget.charge(levels.size * 8)
+    rows = _unpacked(levels.reshape(-1, levels.shape[-1]), bits) if is_packed else levels.reshape(-1, levels.shape[-1])
+    width = rows.shape[1]
+    laid = scales.reshape(len(rows), -1).astype(np.float32)
+    if laid.shape[1] != -(-width // size):
+        raise Unmapped(f"{width} columns in blocks of {size} do not fit scales of shape {list(scales.shape)}")
+    points: np.ndarray = np.full(laid.shape, 1 << (bits - 1) if is_packed else 0, np.float32)
+    if c.has(3):
+        given = c.array(3, "the zero points")
+        flat = given.reshape(len(rows), -1)
+        points = (_unpacked(flat, bits)[:, : laid.shape[1]] if is_packed else flat).astype(np.float32)
+    places = np.arange(width) // size
+    shape = (*levels.shape[:-1], width)
+
+    def real() -> np.ndarray:
+        found: np.ndarray = (rows.astype(np.float32) - points[:, places]) * laid[:, places]
+        return found.reshape(shape)
+
+    table = c.deferred(shape, F32, real)
+    indices = c.number(1)
+    taken = gathered(c, table, 0, indices)
+    return c.give(taken, (*c.tensor(1).shape, *shape[1:]), scales.dtype)
 
 
 def _unpacked(rows: np.ndarray, bits: int) -> np.ndarray:
