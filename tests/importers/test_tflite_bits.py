@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy import stats
 from tflite_net import Net, T, write
-from tflite_oracle import actual, check, f32, i32, i32c, out, scalar
+from tflite_oracle import actual, boolean, check, f32, i32, i32c, out, scalar
 
 from nnvk.importers.tflite import TfliteImportError, load
 
@@ -69,4 +69,25 @@ def test_bits_of_other_types() -> None:
     net = Net([source, other := T("INT16", (3,), scale=1.0)], [result])
     net.op("BITWISE_XOR", [source, other], result, "BitwiseXorOptions")
     with pytest.raises(TfliteImportError, match="must be INT32"):
+        load(write(net))
+
+
+ELEMENTWISE = [(name, make) for name in ("ADD", "MULTIPLY", "MAXIMUM", "MINIMUM") for make in (f32, i32)]
+
+
+@pytest.mark.parametrize(("name", "make"), [*ELEMENTWISE, ("AND", i32), ("AND", boolean)])
+def test_stablehlo(name: str, make: Any) -> None:
+    kind = {f32: "FLOAT32", i32: "INT32", boolean: "BOOL"}[make]
+    check(f"STABLEHLO_{name}", [make(3, 5), make(3, 5)], out(kind), atol=0)
+
+
+def test_stablehlo_shift_left() -> None:
+    feed = [NUMBERS, np.array([0, 1, 5, 30, 31, 16, 7], np.int32)]
+    check("STABLEHLO_SHIFT_LEFT", [i32(7), i32(7)], out("INT32"), atol=0, feed=feed)
+
+
+def test_stablehlo_of_other_types() -> None:
+    net = Net([one := boolean(3), other := boolean(3)], [result := out("BOOL")])
+    net.op("STABLEHLO_ADD", [one, other], result)
+    with pytest.raises(TfliteImportError, match="must be TENSOR_FLOAT32 or TENSOR_INT32 of one shape"):
         load(write(net))
