@@ -251,28 +251,30 @@ def test_external_data_of_a_model_in_memory() -> None:
 
 def test_problems_behind_others_are_listed_and_alike_ones_share_a_line() -> None:
     nodes = [
-        op("Bernoulli", "x", "a"),
+        op("Dropout", "x r t", "a"),
         op("Conv", "a w", "b"),
-        op("Det", "b", "c"),
+        op("DeformConv", "b w b", "c"),
         op("Unheard", "c", "d"),
-        op("Det", "b", "e"),
+        op("DeformConv", "b w b", "e"),
         op("Conv", "x v", "f"),
     ]
     inputs = {"x": (F, [1, 3, 4, 4])}
-    made = model(nodes, inputs, ["d", "e", "f"], {"w": np.ones((2, 3, 1, 1), F), "v": np.ones((2, 5, 1, 1), F)})
+    constants = {"w": np.ones((2, 3, 1, 1), F), "v": np.ones((2, 5, 1, 1), F)}
+    constants |= {"r": np.array(0.5, F), "t": np.array(True)}
+    made = model(nodes, inputs, ["d", "e", "f"], constants)
     made.graph.node[3].domain = "own"
     error = refused(made)
     kinds = [(problem.operation, problem.index) for problem in error.problems]
-    assert kinds == [("Bernoulli", 0), ("Det", 2), ("own.Unheard", 3), ("Det", 4), ("Conv", 5)]
-    assert "operators 2, 4 (Det): NNAPI has no counterpart of this operator" in error.reason
+    assert kinds == [("Dropout", 0), ("DeformConv", 2), ("own.Unheard", 3), ("DeformConv", 4), ("Conv", 5)]
+    assert "operators 2, 4 (DeformConv): NNAPI has no counterpart of this operator" in error.reason
 
 
 def test_a_reason_within_a_function_names_the_operator_inside() -> None:
     function = helper.make_function(
         "own", "Own", ["a"], ["y"], [op("Det", "a", "y", name="inner")], [helper.make_opsetid("", 17)]
     )
-    made = model([op("Own", "x", "y", domain="own")], {"x": (F, [2, 2])}, ["y"], functions=[function])
-    assert "operator 0 (own.Own): in it, Det 'inner': NNAPI has no counterpart" in refused(made).reason
+    made = model([op("Own", "x", "y", domain="own")], {"x": (F, [4, 4])}, ["y"], functions=[function])
+    assert "operator 0 (own.Own): in it, Det 'inner': matrices must be square" in refused(made).reason
 
 
 # --- anything ------------------------------------------------------------------------------------------------
