@@ -59,13 +59,17 @@ void write_texels(const Device& device, VkDescriptorSet set, const std::vector<s
 
 Algorithm::Algorithm(std::shared_ptr<Device> device_, std::vector<std::shared_ptr<Buffer>> buffers_,
                      const std::vector<uint32_t>& spirv, const std::vector<uint32_t>& specialization,
-                     uint32_t push_constant_size_)
+                     uint32_t push_constant_size_, uint32_t subgroup_size)
   : device(std::move(device_)), buffers(checked_buffers(*device, std::move(buffers_))),
     push_constant_size(push_constant_size_) {
     const uint32_t limit = device->physical->properties.limits.maxPushConstantsSize;
     if (push_constant_size % 4 || push_constant_size > limit) {
         throw std::invalid_argument("push constants of " + std::to_string(push_constant_size) +
                                     " bytes: expected a multiple of 4, at most " + std::to_string(limit));
+    }
+    if (subgroup_size && !device->may_require_subgroup(subgroup_size)) {
+        throw std::invalid_argument("no subgroups of " + std::to_string(subgroup_size) +
+                                    " invocations can be required of the device");
     }
     if (spirv.size() < 5 || spirv[0] != kSpirvMagic) {
         throw std::invalid_argument("the shader is not SPIR-V");
@@ -75,7 +79,8 @@ Algorithm::Algorithm(std::shared_ptr<Device> device_, std::vector<std::shared_pt
     for (const auto& buffer : buffers) {
         tensors.push_back(buffer->tensor());
     }
-    const PipelineSpec spec{static_cast<uint32_t>(tensors.size()), spirv, specialization, push_constant_size};
+    const PipelineSpec spec{static_cast<uint32_t>(tensors.size()), spirv, specialization, push_constant_size,
+                            subgroup_size};
     pipeline_ = device->pipelines().get(spec, has_new_pipeline_);
     PipelineScope scope(VK_NULL_HANDLE, pipeline_->handle);
     TexelScope texels;

@@ -1,5 +1,6 @@
 #include "device.hpp"
 
+#include <algorithm>
 #include <cstring>
 
 #include <vulkan/vulkan.hpp>
@@ -109,6 +110,14 @@ void Device::check(VkResult result, const char* call) {
         lost_ = true;
     }
     nnvk::check(result, call);
+}
+
+bool Device::may_require_subgroup(uint32_t size) const {
+    const auto has = [this](const char* name) {
+        return std::find(features.begin(), features.end(), name) != features.end();
+    };
+    return has("subgroupSizeControl") && has("computeFullSubgroups") && size && !(size & (size - 1)) &&
+           size >= physical->least_required_subgroup && size <= physical->most_required_subgroup;
 }
 
 VkPipelineCache Device::create_pipeline_cache(const std::vector<uint8_t>& data) {

@@ -43,6 +43,8 @@ class Device : public ProcessBound, public std::enable_shared_from_this<Device> 
     // nnvk::check, which also notes the loss of the device.
     void check(VkResult result, const char* call);
     int export_sync_fd();
+    // Whether a compute pipeline may require that all of its subgroups have so many invocations.
+    bool may_require_subgroup(uint32_t size) const;
 
     // Accounts for an allocation from a heap before it is made. Throws OutOfMemory where the heap can't hold it
     // beside what this device has allocated already.

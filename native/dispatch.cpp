@@ -43,8 +43,17 @@ VKAPI_ATTR VkResult VKAPI_CALL create_compute_pipelines(VkDevice device, VkPipel
         return vkCreateComputePipelines(device, cache, count, infos, allocator, pipelines);
     }
     if (!t_pipeline->given) {
+        VkComputePipelineCreateInfo info = *infos;
+        VkPipelineShaderStageRequiredSubgroupSizeCreateInfo size{
+            VK_STRUCTURE_TYPE_PIPELINE_SHADER_STAGE_REQUIRED_SUBGROUP_SIZE_CREATE_INFO};
+        if (t_pipeline->subgroup_size) {
+            size.pNext = const_cast<void*>(info.stage.pNext);
+            size.requiredSubgroupSize = t_pipeline->subgroup_size;
+            info.stage.pNext = &size;
+            info.stage.flags |= VK_PIPELINE_SHADER_STAGE_CREATE_REQUIRE_FULL_SUBGROUPS_BIT;
+        }
         const VkResult result =
-            vkCreateComputePipelines(device, t_pipeline->cache, count, infos, allocator, &t_pipeline->pipeline);
+            vkCreateComputePipelines(device, t_pipeline->cache, count, &info, allocator, &t_pipeline->pipeline);
         if (result != VK_SUCCESS) {
             return result;
         }
@@ -126,8 +135,8 @@ Adoption::Adoption(VkBuffer buffer, VkDeviceMemory memory) : buffer(buffer), mem
 
 Adoption::~Adoption() { t_adoption = nullptr; }
 
-PipelineScope::PipelineScope(VkPipelineCache cache, VkPipeline pipeline)
-  : cache(cache), pipeline(pipeline), given(pipeline != VK_NULL_HANDLE) {
+PipelineScope::PipelineScope(VkPipelineCache cache, VkPipeline pipeline, uint32_t subgroup_size)
+  : cache(cache), pipeline(pipeline), given(pipeline != VK_NULL_HANDLE), subgroup_size(subgroup_size) {
     t_pipeline = this;
 }
 

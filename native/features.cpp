@@ -39,6 +39,8 @@ FeatureChain::FeatureChain(uint32_t api_version, const std::vector<std::string>&
            {"computeFullSubgroups", &subgroup_size_.computeFullSubgroups}});
     chain(dot_product_, VK_API_VERSION_1_3, VK_KHR_SHADER_INTEGER_DOT_PRODUCT_EXTENSION_NAME,
           {{"shaderIntegerDotProduct", &dot_product_.shaderIntegerDotProduct}});
+    chain(cooperative_matrix_, UINT32_MAX, VK_KHR_COOPERATIVE_MATRIX_EXTENSION_NAME,
+          {{"cooperativeMatrix", &cooperative_matrix_.cooperativeMatrix}});
 }
 
 std::vector<std::string> FeatureChain::enabled() const {
@@ -67,6 +69,7 @@ void FeatureChain::restrict_to(const std::vector<std::string>& names) {
     memory_model_.vulkanMemoryModelDeviceScope = VK_FALSE;
     memory_model_.vulkanMemoryModelAvailabilityVisibilityChains = VK_FALSE;
     storage16_.storageInputOutput16 = VK_FALSE;
+    cooperative_matrix_.cooperativeMatrixRobustBufferAccess = VK_FALSE;
     for (VkBool32* value : keep) {
         *value = VK_TRUE;
     }

@@ -6,6 +6,8 @@
 
 #include <vulkan/vulkan.h>
 
+#include "cooperative_matrix.hpp"
+
 namespace nnvk {
 
 // The feature structures of one device, chained for vkGetPhysicalDeviceFeatures2 and vkCreateDevice. A structure
@@ -43,6 +45,8 @@ class FeatureChain {
         VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_SIZE_CONTROL_FEATURES};
     VkPhysicalDeviceShaderIntegerDotProductFeatures dot_product_{
         VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_INTEGER_DOT_PRODUCT_FEATURES};
+    VkPhysicalDeviceCooperativeMatrixFeaturesKHR cooperative_matrix_{
+        VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_COOPERATIVE_MATRIX_FEATURES_KHR};
 
     std::vector<Entry> entries_;
     std::vector<const char*> extensions_;

@@ -226,6 +226,14 @@ void PhysicalDevice::read_properties() {
         features.emplace_back(name);
     }
 
+    if (sizes.requiredSubgroupSizeStages & VK_SHADER_STAGE_COMPUTE_BIT) {
+        least_required_subgroup = sizes.minSubgroupSize;
+        most_required_subgroup = sizes.maxSubgroupSize;
+        if (has_extension(VK_KHR_COOPERATIVE_MATRIX_EXTENSION_NAME)) {
+            cooperative_matrices = nnvk::cooperative_matrices(instance->handle(), handle);
+        }
+    }
+
     const VkPhysicalDeviceLimits& l = properties.limits;
     auto add = [this](const char* name, uint64_t value) { limits.emplace_back(name, value); };
 #define NNVK_LIMIT(name) add(#name, l.name);

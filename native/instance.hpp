@@ -13,6 +13,7 @@
 
 #include <vulkan/vulkan.h>
 
+#include "cooperative_matrix.hpp"
 #include "process.hpp"
 
 namespace nnvk {
@@ -71,9 +72,13 @@ class PhysicalDevice : public ProcessBound, public std::enable_shared_from_this<
     uint32_t api_version; // the lower version of the device and the instance
     uint32_t queue_family = UINT32_MAX; // UINT32_MAX: the device has no compute queue
     uint32_t timestamp_valid_bits = 0;
+    // The sizes that a compute shader may require of its subgroups, all powers of two between them; 0: none.
+    uint32_t least_required_subgroup = 0, most_required_subgroup = 0;
     std::string type, driver_name, driver_info;
     std::array<uint8_t, VK_UUID_SIZE> uuid{};
     std::vector<std::string> features, extensions;
+    // Empty where a compute shader can't require the size of its subgroups, on which the work with matrices depends.
+    std::vector<CooperativeMatrix> cooperative_matrices;
     std::vector<std::pair<std::string, std::variant<uint64_t, double>>> limits;
 
   private:

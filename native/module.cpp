@@ -196,6 +196,16 @@ std::vector<std::pair<uint64_t, bool>> heaps_of(const PhysicalDevice& device) {
     return heaps;
 }
 
+using MatrixTuple = std::tuple<uint32_t, uint32_t, uint32_t, std::string, std::string, std::string, std::string>;
+
+std::vector<MatrixTuple> matrices_of(const PhysicalDevice& device) {
+    std::vector<MatrixTuple> matrices;
+    for (const CooperativeMatrix& each : device.cooperative_matrices) {
+        matrices.emplace_back(each.m, each.n, each.k, each.a, each.b, each.c, each.result);
+    }
+    return matrices;
+}
+
 void bind_devices(nb::module_& m) {
     nb::class_<Instance>(m, "Instance")
         .def(nb::new_([](bool validation) { return make_bound<Instance>(validation); }), nb::kw_only(),
@@ -222,6 +232,7 @@ void bind_devices(nb::module_& m) {
         .def_prop_ro("limits", &limits_of)
         .def_ro("features", &PhysicalDevice::features)
         .def_ro("extensions", &PhysicalDevice::extensions)
+        .def_prop_ro("cooperative_matrices", &matrices_of)
         .def_prop_ro("heaps", &heaps_of)
         .def(
             "create_device",
@@ -252,13 +263,13 @@ void bind_devices(nb::module_& m) {
         .def(
             "create_algorithm",
             [](std::shared_ptr<Device> self, const nb::bytes& spirv, std::vector<std::shared_ptr<Buffer>> buffers,
-               const std::vector<uint32_t>& specialization, uint32_t push_constant_size) {
+               const std::vector<uint32_t>& specialization, uint32_t push_constant_size, uint32_t subgroup_size) {
                 const std::vector<uint32_t> words = words_of(spirv);
                 nb::gil_scoped_release unlocked;
                 return make_bound<Algorithm>(std::move(self), std::move(buffers), words, specialization,
-                                             push_constant_size);
+                                             push_constant_size, subgroup_size);
             },
-            "spirv"_a, "buffers"_a, "specialization"_a, "push_constant_size"_a)
+            "spirv"_a, "buffers"_a, "specialization"_a, "push_constant_size"_a, nb::kw_only(), "subgroup_size"_a = 0)
         .def("create_program", &make_program)
         .def(
             "pipeline_cache_data",

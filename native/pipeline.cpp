@@ -19,7 +19,8 @@ constexpr size_t kMaxPipelines = 512;
 std::string key_of(const PipelineSpec& spec) {
     std::string key;
     auto append = [&key](const void* data, size_t size) { key.append(static_cast<const char*>(data), size); };
-    const uint32_t header[] = {spec.bindings, spec.push_constant_size, static_cast<uint32_t>(spec.specialization.size())};
+    const uint32_t header[] = {spec.bindings, spec.push_constant_size, spec.subgroup_size,
+                               static_cast<uint32_t>(spec.specialization.size())};
     append(header, sizeof header);
     append(spec.specialization.data(), spec.specialization.size() * sizeof(uint32_t));
     append(spec.spirv.data(), spec.spirv.size() * sizeof(uint32_t));
@@ -88,7 +89,7 @@ std::shared_ptr<Pipeline> PipelineStore::get(const PipelineSpec& spec, bool& is_
     std::lock_guard lock(pipeline->building_);
     is_new = !pipeline->owner_;
     if (is_new) {
-        PipelineScope scope(device_.pipeline_cache(), VK_NULL_HANDLE);
+        PipelineScope scope(device_.pipeline_cache(), VK_NULL_HANDLE, spec.subgroup_size);
         TexelScope texels;
         pipeline->owner_ = build_kompute(device_, tensors, spec);
         pipeline->handle = scope.pipeline;

@@ -98,6 +98,12 @@ class PhysicalDevice:
     @property
     def extensions(self) -> list[str]: ...
     @property
+    def cooperative_matrices(self) -> list[tuple[int, int, int, str, str, str, str]]:
+        """The products of cooperative matrices that subgroups compute, without saturation.
+
+        M, N, K, and the types of the components of A, B, C and the result: "float16", "sint8" and so on.
+        """
+    @property
     def heaps(self) -> list[tuple[int, bool]]:
         """Memory heaps: size and whether it is device-local."""
     def create_device(self, features: Sequence[str] | None = None, *, pipeline_cache: bytes = b"") -> Device:
@@ -138,7 +144,13 @@ class Device:
             MemoryError: larger than 4 GiB, than what is left of the memory heap, or refused by the driver.
         """
     def create_algorithm(
-        self, spirv: bytes, buffers: Sequence[Buffer], specialization: Sequence[int], push_constant_size: int
+        self,
+        spirv: bytes,
+        buffers: Sequence[Buffer],
+        specialization: Sequence[int],
+        push_constant_size: int,
+        *,
+        subgroup_size: int = 0,
     ) -> Algorithm:
         """A compute pipeline with its descriptor set.
 
@@ -148,10 +160,12 @@ class Device:
                 uniform texel buffer of R32G32B32A32_UINT. Buffers may repeat.
             specialization: 32 bits each, `specialization[i]` for the constant with id i.
             push_constant_size: size of the push-constant block, a multiple of 4.
+            subgroup_size: the size of all subgroups, which are full; 0 lets the driver choose. Other sizes need the
+                features subgroupSizeControl and computeFullSubgroups.
 
         Raises:
             ValueError: no buffer, more than 16, one of another device or larger than maxStorageBufferRange; push
-                constants larger than maxPushConstantsSize; not SPIR-V.
+                constants larger than maxPushConstantsSize; not SPIR-V; a subgroup size that the device does not have.
         """
     def create_program(self) -> Program:
         """An empty program, ready to record."""

@@ -34,6 +34,15 @@ def test_limits_reach_the_required_minimum(physical: _native.PhysicalDevice, nam
     assert physical.limits[name] >= least
 
 
+def test_cooperative_matrices_are_listed_with_their_extension(physical: _native.PhysicalDevice) -> None:
+    if "VK_KHR_cooperative_matrix" not in physical.extensions:
+        assert physical.cooperative_matrices == []
+        assert "cooperativeMatrix" not in physical.features
+    for m, n, k, *types in physical.cooperative_matrices:
+        assert min(m, n, k) >= 1
+        assert len(types) == 4
+
+
 def test_subgroup_features_are_listed(physical: _native.PhysicalDevice) -> None:
     assert "subgroupBasic" in physical.features
 

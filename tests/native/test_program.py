@@ -266,6 +266,34 @@ def test_misuse_of_create_algorithm_is_a_value_error(
         device.create_algorithm(spirv, [buffer], [], size)
 
 
+def test_a_required_subgroup_size(validated: _native.Device, spirv: Callable[[str], bytes]) -> None:
+    """Every size that the device offers, from 1 to 128: subgroups have it, and fill the workgroup."""
+    limits = validated.physical.limits
+    if not {"subgroupSizeControl", "computeFullSubgroups"} <= set(validated.features):
+        pytest.skip("the device has no control of subgroup sizes")
+    buffer = validated.create_buffer(64, host_visible=True)
+    for size in (2**exponent for exponent in range(8)):
+        arguments = spirv("subgroups"), [buffer], [], 0
+        if not limits["minSubgroupSize"] <= size <= limits["maxSubgroupSize"]:
+            with pytest.raises(ValueError, match=f"no subgroups of {size} invocations"):
+                validated.create_algorithm(*arguments, subgroup_size=size)
+            continue
+        program = validated.create_program()
+        program.dispatch(validated.create_algorithm(*arguments, subgroup_size=size), (1, 1, 1), b"")
+        program.finish([], [])
+        program.run([], [])
+        assert list(buffer.view().view("u4")[:2]) == [size, 128 // size]
+
+
+def test_a_subgroup_size_needs_its_features(device: _native.Device, spirv: Callable[[str], bytes]) -> None:
+    physical = device.physical
+    plain = physical.create_device([])
+    buffer = plain.create_buffer(64, host_visible=False)
+    size = int(physical.limits["subgroupSize"])
+    with pytest.raises(ValueError, match="no subgroups of"):
+        plain.create_algorithm(spirv("subgroups"), [buffer], [], 0, subgroup_size=size)
+
+
 def test_algorithm_needs_a_buffer(device: _native.Device) -> None:
     with pytest.raises(ValueError, match="at least one buffer"):
         device.create_algorithm(struct.pack("<5I", 0x07230203, 0, 0, 0, 0), [], [], 0)
