@@ -247,7 +247,7 @@ def _straight(
             continue
         one = code[at]
         if one.kind == "valu":
-            cycles = 0 if one.paired else _passes(one.sort, wave, gpu) * one.sort.slots
+            cycles = 0 if one.paired else _cycles(one.sort, wave, gpu)
             run.valu += cycles
             run.products += one.sort.products
             now += cycles
@@ -275,6 +275,13 @@ def _straight(
         at += 1
     run.alone = now
     return run
+
+
+def _cycles(sort: Sort, wave: int, gpu: Gpu) -> int:
+    """The cycles in which an instruction of the vector unit keeps a SIMD busy."""
+    if sort.matrix:
+        return {"iu8": gpu.wmma_iu8, "f16": gpu.wmma_f16}[sort.matrix]
+    return _passes(sort, wave, gpu) * sort.slots
 
 
 def _passes(sort: Sort, wave: int, gpu: Gpu) -> int:

@@ -76,7 +76,8 @@ def _job(key: str, dispatch: Mapping[str, Any]) -> str:
     numbers = [tensor["binding"] for tensor in dispatch["tensors"]]
     bindings = ",".join(f"0:{number}:7:1,0:{FIRST_TEXELS + number}:4:1" for number in numbers)
     words = ",".join(f"{number}:{word:x}:4" for number, word in enumerate(dispatch["specialization"])) or "-"
-    fields = (key, dispatch["spirv"], "main", str(dispatch["push_constant_size"]), "0", bindings, words)
+    subgroup = str(dispatch["constants"].get("SUBGROUP_SIZE", 0))
+    fields = (key, dispatch["spirv"], "main", str(dispatch["push_constant_size"]), subgroup, bindings, words)
     return "\t".join(fields) + "\n"
 
 

@@ -39,6 +39,10 @@ class Gpu:
     cache_rate: float = 1.6e12
     memory_latency: int = 250
     """Cycles until a load is there; between the second cache (150) and the last (260 to 500)."""
+    wmma_iu8: int = 32
+    """Cycles of a SIMD for a product of two 8-bit matrices of 16 x 16 by a wave of 32."""
+    wmma_f16: int = 32
+    """The same for matrices of 16-bit floats."""
     lds_latency: int = 56
     scalar_latency: int = 50
     barrier: int = 30
@@ -70,6 +74,8 @@ _GCN = {"simds": 4, "lanes": 16, "waves": 10, "l0_bytes": 64, "stores_apart": Fa
 #   paper "RDNA architecture"). The size of strix1's second cache is from amdgpu_devices.c, too.
 # - cache_rate of navi31 is the "effective memory bandwidth" of AMD's page, as that of navi21 is. AMD gives none for
 #   gfx1201. It has as many memory channels as navi21, so it gets navi21's rate.
+# - wmma_*: the peak rates on AMD's product pages, for matrices without sparsity, are 512 operations in a cycle of a
+#   compute unit on RDNA 3, for both types, and 1024 (float16) and 2048 (8 bits) on RDNA 4. A unit has two SIMDs.
 # - memory_latency: navi31's last cache was measured at 150 ns, 375 cycles (Chips and Cheese, "Latency Testing is Hard",
 #   June 2023). This is within the range of the default.
 _LIST = (
@@ -97,7 +103,8 @@ _LIST = (
         discrete=False, other_name="gfx1150", mesa="25.0",
     ),  # Radeon 890M with LPDDR5X-7500, RDNA 3.5
     Gpu(
-        "gfx1201", units=64, ghz=2.97, dual=True, memory_rate=640e9, cache=64 << 20, l2_bytes=2048, mesa="25.0"
+        "gfx1201", units=64, ghz=2.97, dual=True, memory_rate=640e9, cache=64 << 20, l2_bytes=2048, mesa="25.0",
+        wmma_iu8=8, wmma_f16=16
     ),  # RX 9070 XT, RDNA 4
 )  # fmt: skip
 GPUS = {name: gpu for gpu in _LIST for name in gpu.names}

@@ -22,9 +22,14 @@ class Sort:
     """It is a product of integers."""
     dual: bool = False
     """From GFX11 on, a SIMD does it for 64 lanes in a cycle."""
+    matrix: str = ""
+    """The type of the factors of a product of 16 x 16 x 16 by the lanes of a wave together: iu8 or f16."""
     known: bool = True
     """False: it is not in the table, and its kind is guessed from its name."""
 
+
+_WMMA = 16 * 16 * 16 // 32
+"""Multiply-adds of each lane of a wave of 32."""
 
 # Names are those of LLVM's assembler, without the encoding (base()). `slots` and `dual` follow Mesa's own estimate
 # (aco_statistics.cpp). Transcendental functions differ: Mesa gives them one slot of the vector unit and four of a unit
@@ -55,6 +60,8 @@ _TABLE: Sequence[tuple[str, Sort]] = (
     (r"v_pk_fmac?_f16", Sort("valu", products=2)),
     (r"v_dot2(c|acc)?_f32_(f16|bf16)", Sort("valu", products=2, dual=True)),
     (r"v_dot4c?_(i32_i8|u32_u8|i32_iu8)", Sort("valu", products=4)),
+    (r"v_wmma_i32_16x16x16_iu8", Sort("valu", products=_WMMA, matrix="iu8")),
+    (r"v_wmma_f32_16x16x16_f16", Sort("valu", products=_WMMA, matrix="f16")),
     (r"v_(mul|mad)_(i32_i24|u32_u24)|v_mad_(i32_i16|u32_u16)", Sort("valu", integer=True)),
     (r"v_mul_lo_u32|v_mad_(co_)?(u64_u32|i64_i32)", Sort("valu", slots=4, integer=True)),
     (r"v_mul_hi_[iu]32", Sort("valu", slots=4)),

@@ -95,7 +95,9 @@ def _guess_product(dispatch: Mapping[str, Any], found: Sequence[Loop]) -> None:
         at_once = max(1, _SUMS_TOGETHER // (of_k_slice * dispatch["constants"]["VEC4S"]))
         _set([loop for loop in outer if loop not in main], split_k(dispatch) // at_once)
     within = [loop for loop in found if loop.parent is not None]
-    if tile == "shared":
+    if tile == "cooperative_matrix":
+        _guess_matrices(dispatch, found)
+    elif tile == "shared":
         _set(main, _up(vec4s, dispatch["constants"]["STAGE"]) - 1)  # the last stage is behind the loop
     elif tile == "subgroup":
         push = dispatch["push_constants"]
@@ -106,6 +108,19 @@ def _guess_product(dispatch: Mapping[str, Any], found: Sequence[Loop]) -> None:
         rounds = _up(vec4s, _CARRIED) if way == "float" else 1
         _set(main, rounds if within else rounds * _up(vec4s, rounds))
         _set(within, _up(vec4s, rounds))
+
+
+def _guess_matrices(dispatch: Mapping[str, Any], found: Sequence[Loop]) -> None:
+    """Set the iterations of the stages of K, and of the rows of sums that an invocation stores."""
+    constants, push = dispatch["constants"], dispatch["push_constants"]
+    step = 16 if dispatch["shader"].split(".")[1] == "q8" else 8
+    steps = push["kernel_height"] * push["kernel_width"] * _up(push["depth"], step)
+    together = 4 * constants["SUBGROUP_SIZE"] // (constants["N"] * constants["ACROSS"])
+    for loop in found:
+        if loop.counts["products"]:
+            loop.trips = _up(steps, 4)
+        elif loop.counts["vmem_written"]:  # rows of matrices, and pixels in them
+            loop.trips = constants["DOWN"] if loop.parent is None else _up(constants["M"], together)
 
 
 def _set_folding(loops: Sequence[Loop], lanes: int, folded: int, at_once: int) -> None:
