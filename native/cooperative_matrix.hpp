@@ -56,7 +56,7 @@ struct CooperativeMatrix {
     std::string a, b, c, result;
 };
 
-// What the device lists for compute shaders; nothing where it lacks the extension. Throws VulkanError.
+// The products that the device lists for compute shaders, none where it lacks the extension. Throws VulkanError.
 std::vector<CooperativeMatrix> cooperative_matrices(VkInstance instance, VkPhysicalDevice device);
 
 } // namespace nnvk

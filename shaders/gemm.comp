@@ -8,7 +8,8 @@
 // BATCH_MATMUL, or the phases of TRANSPOSE_CONV_2D. A phase is the set of output pixels with the same remainders modulo
 // the strides. All of them use the same taps, every stride-th of the filter.
 //
-// Weights are packed (lowering/filters.py). For TILE_SUBGROUP and TILE_SHARED, they are in blocks of 32 output channels
+// Weights are packed (lowering/filters.py, or for TILE_COOPERATIVE_MATRIX lowering/cooperative_matrix.py). For
+// TILE_SUBGROUP and TILE_SHARED, they are in blocks of 32 output channels
 // of a part. A block consists of vec4s of K; a vec4 of K has eight lanes of four output channels each. Bytes take four
 // words per lane, with a byte for each element of K. Numbers of 32 bits have elements 0 and 1 of K of every lane first,
 // then 2 and 3. Missing channels are filled with zeros (zero points). TILE_REGISTER and TILE_QUADS also accept weights
@@ -29,6 +30,13 @@
 #endif
 #ifdef ARITHMETIC_DOT
 #extension GL_EXT_spirv_intrinsics : require
+#endif
+#ifdef TILE_COOPERATIVE_MATRIX
+#extension GL_KHR_memory_scope_semantics : require
+#extension GL_KHR_cooperative_matrix : require
+#extension GL_KHR_shader_subgroup_basic : require
+#extension GL_EXT_shader_explicit_arithmetic_types_int8 : require
+#extension GL_EXT_shader_explicit_arithmetic_types_float16 : require
 #endif
 
 #include "include/tensors.glsl"
@@ -387,7 +395,9 @@ Place place_of_group(uint channels, uint pixels, uint split_k) {
 // The first block of packed weights of a part.
 uint first_block(Part part) { return part.filters * divide_up(out_channels, BLOCK); }
 
-#if defined(TILE_SUBGROUP)
+#if defined(TILE_COOPERATIVE_MATRIX)
+#include "include/gemm/cooperative_matrix.glsl"
+#elif defined(TILE_SUBGROUP)
 #include "include/gemm/subgroup.glsl"
 #elif defined(TILE_SHARED)
 #include "include/gemm/shared.glsl"

@@ -56,6 +56,9 @@ class Settings:
     """Names of passes, between commas, that the Vulkan driver plans without; ``all`` are those that fuse operations."""
     unroll_loops: str = field(default="", metadata={"allowed": ("0", "1")})
     """0 or 1: the Vulkan driver never, or always, unrolls the loops of shaders. Empty: where the device needs it."""
+    cooperative_matrices: str = field(default="", metadata={"allowed": ("0", "1")})
+    """0 or 1: GEMMs never, or wherever they can, multiply by cooperative matrices. Empty: on GPUs, where they are
+    expected to be the fastest."""
     verify_graph: int = field(default=0, metadata={"allowed": ("0", "1", "2")})
     """1: check the graph of operations after each pass of the Vulkan driver. 2: also compute it on the reference device
     before and after each pass, and compare."""

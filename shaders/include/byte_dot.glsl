@@ -8,6 +8,9 @@
 spirv_instruction(extensions = ["SPV_KHR_integer_dot_product"], capabilities = [6019, 6018], id = 4451)
 uint packed_dot(uint a, uint b, spirv_literal int format);
 #define dot_of_bytes(a, b) packed_dot(a, b, 0)
+spirv_instruction(extensions = ["SPV_KHR_integer_dot_product"], capabilities = [6019, 6018], id = 4450)
+int signed_packed_dot(uint a, uint b, spirv_literal int format);
+#define sum_of_signed_bytes(a) signed_packed_dot(a, ONES, 0)
 #else
 uint dot_of_bytes(uint a, uint b) {
     uvec4 shifts = uvec4(0u, 8u, 16u, 24u), products = (uvec4(a) >> shifts & 0xffu) * (uvec4(b) >> shifts & 0xffu);

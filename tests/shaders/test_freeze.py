@@ -106,7 +106,8 @@ def test_all_variants_stay_valid(tmp_path: Path, target: str, features: frozense
         pytest.skip("there is no validator")
     library = ShaderLibrary()
     for shader in declared_shaders():
-        for variant in {variant.is_native: variant for variant in shader.variants}.values():
+        compiled_variants = (variant for variant in shader.variants if variant.name not in library.left_out)
+        for variant in {variant.is_native: variant for variant in compiled_variants}.values():
             compiled = library[variant]
             frozen = compiled.frozen(compiled.specialization({}), features, unroll_loops=False)
             assert not {48, 49, 50} & set(opcodes(frozen)), compiled.name

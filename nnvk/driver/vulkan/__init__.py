@@ -89,7 +89,11 @@ def find_devices() -> tuple[list[VulkanDevice], str]:
         _validated.append(instance)
     devices = []
     for name, device in usable.items():
-        found = profile_of(device.name, device.type, device.limits, frozenset(device.features))
+        features, matrices = frozenset(device.features), device.cooperative_matrices
+        if settings().cooperative_matrices == "0":
+            matrices = []
+        found = profile_of(device.name, device.type, device.limits, features, matrices)
+        found = replace(found, prefers_matrices=settings().cooperative_matrices == "1")
         believed = constrain(found, settings().device_profile)
         profile = replace(believed, barriers_by_buffer=validation, disabled_passes=_disabled(), avoided=avoided)
         devices.append(VulkanDevice(name, instance, device, profile, library))

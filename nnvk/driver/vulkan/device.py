@@ -91,6 +91,7 @@ class VulkanDevice(IDevice):
             "limits": dict(physical.limits),
             "features": sorted(physical.features),
             "extensions": sorted(physical.extensions),
+            "cooperative_matrices": [list(matrix) for matrix in physical.cooperative_matrices],
             "heaps": [{"bytes": size, "is_device_local": is_local} for size, is_local in physical.heaps],
         }
 

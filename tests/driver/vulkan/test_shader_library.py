@@ -101,7 +101,10 @@ def test_every_declared_variant_is_there() -> None:
     for shader in declared_shaders():
         assert library.refuse(shader, library.features) is None
         for variant in shader.variants:
-            assert library[variant].spirv[:4] == struct.pack("<I", 0x07230203)
+            if variant.name in library.left_out:
+                assert variant.needs is not None
+            else:
+                assert library[variant].spirv[:4] == struct.pack("<I", 0x07230203)
 
 
 def test_the_digest_is_of_the_manifest(folder: Path) -> None:
@@ -161,7 +164,7 @@ def without(folder: Path, *names: str) -> ShaderLibrary:
     for name in names:
         del manifest["variants"][name]
         (folder / f"{name}.spv").unlink()
-    manifest["left_out"] = {name: f"{name} needs GL_A" for name in names}
+    manifest["left_out"] |= {name: f"{name} needs GL_A" for name in names}
     (folder / "manifest.json").write_text(json.dumps(manifest))
     return ShaderLibrary(folder)
 

@@ -51,6 +51,8 @@ class Costs:
     """
     products_by_subgroups: Mapping[str, float]
     """The same in the tile `subgroup`, where it differs: in vectors of eight dot products are vector instructions."""
+    by_matrices: Mapping[str, float]
+    """The same by cooperative matrices: 64 invocations multiply 1024 pairs."""
     convert: Mapping[str, float]
     """Cycles to convert a load of bytes before it is multiplied."""
     swap: float
@@ -103,6 +105,8 @@ COSTS = {
             "half": 150,
         },
         products_by_subgroups={"dot": 9, "q16": 56, "wide dot": 58},
+        # On lavapipe of Mesa 26.2 they take five times as long as its dot products and products of floats.
+        by_matrices={"q8": 45, "f16": 120},
         convert={"float": 20, "dot": 4, "q16": 8, "wide dot": 16, "wide float": 12},
         swap=4.5,
         latency=0,
@@ -142,6 +146,8 @@ COSTS = {
             "half": 13,
         },
         products_by_subgroups={},
+        # Between AMD's RDNA 3, which takes 4 for both types, and RDNA 4, which takes 1 and 2.
+        by_matrices={"q8": 2, "f16": 3},
         convert={"float": 11, "dot": 3, "q16": 6, "wide dot": 10, "wide float": 10},
         swap=0.5,
         latency=700,

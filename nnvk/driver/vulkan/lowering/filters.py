@@ -238,7 +238,9 @@ def _packed_now(filters: Filters, scale: float, device: DeviceProfile) -> np.nda
     packed: np.ndarray | None = None
     for first in range(0, max(1, outputs), together):
         some = slice(first, first + together)
-        blocks = pack(unsigned_bytes(held.weights(some)) if bytes_ else _kept(held, some, scale, device), fill)
+        blocks = pack(
+            unsigned_bytes(held.weights(some)) if bytes_ else weights_as_kept(held, some, device, scale), fill
+        )
         if packed is None:
             packed = np.empty((parts, round_up(outputs, BLOCK) // BLOCK, *blocks.shape[2:]), blocks.dtype)
         packed[:, first // BLOCK : first // BLOCK + blocks.shape[1]] = blocks
@@ -281,7 +283,7 @@ def in_order(g: Lowering, filters: Filters, parts_outside: bool, scale: float = 
 
         def order_now() -> np.ndarray:
             order = _PARTS_OUTSIDE if parts_outside else _PARTS_INSIDE
-            weights = _kept(filters, _ALL, scale, g.device).transpose(order)
+            weights = weights_as_kept(filters, _ALL, g.device, scale).transpose(order)
             return np.pad(weights, [(0, 0)] * 3 + [(0, padded[3] - sizes[3])])
 
         nbytes = math.prod(padded) * filters.kept_as(g.device).size
@@ -311,8 +313,8 @@ def _moved_from(
     return True
 
 
-def _kept(filters: Filters, outputs: slice, scale: float, device: DeviceProfile) -> np.ndarray:
-    """Constant weights in the type that they are `kept_as`."""
+def weights_as_kept(filters: Filters, outputs: slice, device: DeviceProfile, scale: float = 1.0) -> np.ndarray:
+    """Constant weights of some output channels, times ``scale``, in the type that they are `kept_as`."""
     weights = filters.weights(outputs)
     kept = filters.kept_as(device)
     if scale != 1.0:

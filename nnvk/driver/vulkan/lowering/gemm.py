@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass
 from enum import IntEnum
 
+from nnvk.driver.vulkan.lowering import cooperative_matrix
 from nnvk.driver.vulkan.lowering.arrange import ARRANGE, dense
 from nnvk.driver.vulkan.lowering.dtypes import F16, F32, I32, Q8, dtype, of
 from nnvk.driver.vulkan.lowering.filter_output import Operands, filter_output, has_narrow_sums, narrowed
@@ -271,7 +272,9 @@ def multiply_by(g: Lowering, strategy: Strategy, operands: Operands, gemm: Gemm,
     scaling = float16_scaling_of(g, filters, split_k=split_k) if strategy.arithmetic == "half" else None
     levels = filters.quantised if strategy.arithmetic == "int8" else None
     scale = 1.0 if scaling is None else scaling.scale
-    if levels is not None:
+    if strategy.matrices is not None:
+        weights = cooperative_matrix.packed_by_filter(g, filters)
+    elif levels is not None:
         weights = packed_levels(g, filters, levels)
     elif strategy.packed:
         weights = packed(g, filters, scale)
@@ -310,6 +313,8 @@ def multiply_by(g: Lowering, strategy: Strategy, operands: Operands, gemm: Gemm,
         push |= _tile_push(gemm, source_parts)
         if work.kind == "q8":
             spec |= {"SIGNED": bool(offset(operands.input)), "WEIGHTS_SIGNED": bool(offset(filters.tensor))}
+            if strategy.matrices is not None:
+                spec |= cooperative_matrix.zero_points(filters, sums_follow=gemm.split is not Split.PHASES)
             push["last_word"] = max(0, math.prod(gemm.source) - 1) // 4
         elif work.kind != "q16" and levels is None:
             push["weights_pitch"] = 0
@@ -382,6 +387,11 @@ def _tile_spec(strategy: Strategy, gemm: Gemm, work: Work, device: DeviceProfile
         spec["FEW"] = min(gemm.depth, 4)
     if strategy.split_k > 1:
         spec["SPLIT_K"] = strategy.split_k
+    if strategy.matrices is not None:
+        # The phases of a transposed convolution have different numbers of taps.
+        steps = cooperative_matrix.steps(work.kind, work.taps, gemm.depth)
+        whole = gemm.split is not Split.PHASES and steps % cooperative_matrix.STAGE_STEPS == 0
+        return spec | cooperative_matrix.constants(strategy.matrices, whole)
     if strategy.tile in ("register", "quads"):
         spec |= {"local_x": local_x * local_y, "ACROSS": local_x, "VEC4S": strategy.vec4s, "PACKED": strategy.packed}
         return spec

@@ -13,12 +13,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from enum import IntEnum
 
-from nnvk.driver.vulkan.lowering import epilogue
+from nnvk.driver.vulkan.lowering import cooperative_matrix, epilogue
+from nnvk.driver.vulkan.lowering.cooperative_matrix import MatrixTile
 from nnvk.driver.vulkan.lowering.costs import NEAR, Costs, Run, costs_of, cycles
 from nnvk.driver.vulkan.lowering.dtypes import SIZES
 from nnvk.driver.vulkan.lowering.filters import BLOCK
 from nnvk.driver.vulkan.lowering.lowering import MOST_COUNTERS
-from nnvk.driver.vulkan.shaders.declaration import Shader, Variant
+from nnvk.driver.vulkan.shaders.declaration import Requirements, Shader, Variant
 from nnvk.driver.vulkan.shaders.profile import AvoidedShader, DeviceProfile
 
 
@@ -29,8 +30,10 @@ def _exists(choice: Mapping[str, str]) -> bool:
     """
     if not epilogue.exists(choice):
         return False
-    if choice["SUMS"] == "split" and choice["TILE"] == "subgroup":
-        return False  # those are a CPU's
+    if choice["SUMS"] == "split" and choice["TILE"] in ("subgroup", cooperative_matrix.TILE):
+        return False  # the first are a CPU's
+    if choice["TILE"] == cooperative_matrix.TILE:
+        return choice["ARITHMETIC"] == cooperative_matrix.ARITHMETICS.get(choice["DTYPE"])
     if choice["ARITHMETIC"] == "int8":
         return choice["DTYPE"] == "f32"
     if choice["ARITHMETIC"] == "half":
@@ -41,11 +44,21 @@ def _exists(choice: Mapping[str, str]) -> bool:
     return is_possible and choice["DTYPE"] in ("q8", "q16")
 
 
+COOPERATIVE_MATRIX = Requirements(
+    extensions=(
+        "GL_KHR_cooperative_matrix",
+        "GL_KHR_memory_scope_semantics",
+        "GL_EXT_shader_explicit_arithmetic_types_int8",
+        "GL_EXT_spirv_intrinsics",
+    ),
+    probe="coopmat<int8_t, gl_ScopeSubgroup, 16, 16, gl_MatrixUseA> probe;",
+)
 GEMM = Shader(
     "gemm",
     where=_exists,
+    needs=lambda choice: COOPERATIVE_MATRIX if choice["TILE"] == cooperative_matrix.TILE else None,
     DTYPE=("f32", "f16", "i32", "q8", "q16"),
-    TILE=("subgroup", "shared", "register", "quads"),
+    TILE=("subgroup", "shared", "register", "quads", cooperative_matrix.TILE),
     ARITHMETIC=("none", "float", "dot", "half", "int8"),
     SUMS=("whole", "split"),
     EPILOGUE=epilogue.EPILOGUES,
@@ -174,6 +187,8 @@ class Strategy:
     """Workgroups that share a tile's K."""
     stage: int = 4
     """Fours of K that the tile `shared` loads at once."""
+    matrices: MatrixTile | None = None
+    """The work of a workgroup with cooperative matrices."""
 
     def variant(self, kind: str, epilogue: str = "plain") -> Variant:
         """The shader variant for a data type and a kind of epilogue, as the axes DTYPE and EPILOGUE have them."""
@@ -208,6 +223,8 @@ class Strategy:
     @property
     def size(self) -> tuple[int, int]:
         """Pixels and output channels of a workgroup."""
+        if self.matrices is not None:
+            return self.matrices.rows, self.matrices.columns
         if self.tile in ("subgroup", "vector"):
             return self.rows, BLOCK
         return self.rows * (1 if self.tile == "shared" else self.local[1]), 4 * self.vec4s * self.local[0]
@@ -228,6 +245,8 @@ class Strategy:
         return self.vec4s_of_k_slice(work) * (self.split_k - 1) < work.steps
 
     def __str__(self) -> str:
+        if self.matrices is not None:
+            return f"cooperative matrices {self.rows}x{self.size[1]}: {self.matrices}"
         size = str(self.rows)
         if self.tile == "shared":
             size += f"x{self.size[1]}"
@@ -248,7 +267,15 @@ def candidates(work: Work, device: DeviceProfile) -> Iterator[Strategy]:
     possible = _possible(work, device)
     if not device.avoided and not device.left_out:
         return possible
-    return (strategy for strategy in possible if not device.avoids(strategy.variant(work.kind)))
+    avoided: dict[tuple[str, str, bool], bool] = {}  # many strategies have the same variant
+
+    def may_be(strategy: Strategy) -> bool:
+        key = strategy.tile, strategy.arithmetic, strategy.split_k > 1
+        if key not in avoided:
+            avoided[key] = device.avoids(strategy.variant(work.kind))
+        return not avoided[key]
+
+    return filter(may_be, possible)
 
 
 def _possible(work: Work, device: DeviceProfile) -> Iterator[Strategy]:
@@ -264,6 +291,7 @@ def _possible(work: Work, device: DeviceProfile) -> Iterator[Strategy]:
         arithmetics = ("int8",)
     if work.matrix and work.rows <= _VECTOR_ROWS and work.kind not in ("i32", "q16"):
         yield Strategy("vector", work.rows, _VECTOR_LOCAL, arithmetic="int8" if work.int8_weights else "none")
+    yield from _by_cooperative_matrices(work, device)
     for arithmetic in arithmetics:
         whole = [one for one in _shared(device, arithmetic, work.order is WeightLayout.IN_BLOCKS) if one.is_busy(work)]
         if _sums_are_short(work, arithmetic):
@@ -276,6 +304,22 @@ def _possible(work: Work, device: DeviceProfile) -> Iterator[Strategy]:
         if arithmetic in ("none", "dot", "int8") and uses_subgroups(device):
             for rows in (8, 16, 24, 28, 32) if work.rows >= _LANES else (work.rows,):
                 yield Strategy("subgroup", rows, (_LANES, 1), arithmetic=arithmetic)
+
+
+def _by_cooperative_matrices(work: Work, device: DeviceProfile) -> Iterator[Strategy]:
+    for tile in cooperative_matrix.tiles(work.kind, device):
+        yield Strategy(
+            cooperative_matrix.TILE,
+            tile.rows,
+            (tile.invocations, 1),
+            arithmetic=cooperative_matrix.ARITHMETICS[work.kind],
+            matrices=tile,
+        )
+
+
+def prefers_matrices(work: Work, device: DeviceProfile) -> bool:
+    """Whether a GEMM has to be computed by cooperative matrices, whatever it costs."""
+    return device.prefers_matrices and any(strategy.matrices for strategy in candidates(work, device))
 
 
 def uses_subgroups(device: DeviceProfile) -> bool:
@@ -361,6 +405,8 @@ def span(strategy: Strategy, work: Work, device: DeviceProfile) -> int:
     wide = 4
     if strategy.tile == "subgroup":
         wide = {"q8": 16, "f32": 8, "i32": 8, "f16": 8 if device.has_native_16 else 4}.get(work.kind, 4)
+    elif strategy.matrices is not None:
+        wide = cooperative_matrix.step(work.kind)
     elif strategy.tile == "register" and strategy.arithmetic == "half":
         wide = 8
     elif strategy.tile != "shared" and work.kind == "q8" and device.texel_loads and 4 * work.steps >= 16 * _MANY:
@@ -411,7 +457,9 @@ def cost(strategy: Strategy, work: Work, device: DeviceProfile) -> float:
     if work.kind == "q16" and arithmetic != "q16":
         arithmetic = f"wide {arithmetic}"
     vectors = _Vectors.of(work, arithmetic, costs, span(strategy, work, device))
-    if strategy.tile == "vector":
+    if strategy.matrices is not None:
+        run = _by_matrices(strategy.matrices, work, costs, vectors, lanes)
+    elif strategy.tile == "vector":
         run = _by_vectors(strategy, work, costs, vectors, lanes)
     elif strategy.tile == "subgroup":
         run = _by_subgroups(strategy, work, costs, vectors, arithmetic)
@@ -493,6 +541,20 @@ def _by_shared_memory(strategy: Strategy, work: Work, costs: Costs, vectors: _Ve
     )
 
 
+def _by_matrices(tile: MatrixTile, work: Work, costs: Costs, vectors: _Vectors, lanes: int) -> Run:
+    return cooperative_matrix.run(
+        tile,
+        work.kind,
+        costs,
+        lanes,
+        groups=work.parts * -(-work.rows // tile.rows) * -(-work.columns // tile.columns),
+        steps=cooperative_matrix.steps(work.kind, work.taps, work.depth),
+        one_tap=work.taps == 1,
+        stored=vectors.stored,
+        ending=vectors.ending,
+    )
+
+
 def _by_registers(strategy: Strategy, work: Work, costs: Costs, vectors: _Vectors, arithmetic: str, lanes: int) -> Run:
     local_x, local_y = strategy.local
     share = 4 if strategy.tile == "quads" else 1
@@ -536,7 +598,9 @@ def _preparation(strategy: Strategy, work: Work, costs: Costs, lanes: int) -> fl
 
 def ranked(work: Work, device: DeviceProfile) -> list[Strategy]:
     """All strategies that a device can run for a GEMM, the cheapest first. AvoidedShader: none is left."""
-    found = sorted(candidates(work, device), key=lambda strategy: cost(strategy, work, device))
+    forced = prefers_matrices(work, device)
+    found = [strategy for strategy in candidates(work, device) if strategy.matrices is not None or not forced]
+    found.sort(key=lambda strategy: cost(strategy, work, device))
     if not found and device.avoided:
         some = {device.native_variant(strategy.variant(work.kind)).name for strategy in _possible(work, device)}
         raise AvoidedShader(" and ".join(sorted(some)))

@@ -26,7 +26,7 @@ from nnvk.driver.vulkan.lowering.filters import BLOCK, Filters, length_and_large
 from nnvk.driver.vulkan.lowering.gemm import POINT, Gemm, Split, multiply_by
 from nnvk.driver.vulkan.lowering.lowering import MOST_ROUNDS, Lowering
 from nnvk.driver.vulkan.lowering.relayout import finish_pixels, pixels_of, round_up
-from nnvk.driver.vulkan.lowering.strategies import Strategy, Work, cost, ranked
+from nnvk.driver.vulkan.lowering.strategies import Strategy, Work, cost, prefers_matrices, ranked
 from nnvk.driver.vulkan.shaders.declaration import Shader
 from nnvk.driver.vulkan.shaders.profile import AvoidedShader, DeviceProfile
 from nnvk.ops.call import Tensor
@@ -158,6 +158,7 @@ def sizes(g: Lowering, filters: Filters, gemm: Gemm, work: Work) -> tuple[int, .
     """The heights of tiles by which a convolution can be computed; none where it can't."""
     if (
         work.kind not in (F32.name, F16.name)
+        or prefers_matrices(work, g.device)
         or g.device.avoids(WINOGRAD_INPUT.variant(DTYPE=work.kind))
         or g.device.avoids(WINOGRAD_OUTPUT.variant(DTYPE=work.kind, EPILOGUE="plain"))
         or not work.constant

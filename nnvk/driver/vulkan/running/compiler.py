@@ -66,9 +66,15 @@ class Compiler:
         self._steps = 0
         self._all_steps = 0
 
-    def module(self, dispatch: Dispatch) -> bytes:
-        """The SPIR-V module of a dispatch for the device."""
-        return dispatch.shader.frozen(dispatch.specialization, self._device.features, unroll_loops=self._unroll_loops)
+    def algorithm(
+        self, device: _native.Device, dispatch: Dispatch, buffers: Sequence[_native.Buffer]
+    ) -> _native.Algorithm:
+        """The Algorithm of a dispatch on buffers, on this device or on a helper's."""
+        shader, words = dispatch.shader, dispatch.specialization
+        module = shader.frozen(words, self._device.features, unroll_loops=self._unroll_loops)
+        return device.create_algorithm(
+            module, buffers, (), shader.push_constant_size, subgroup_size=shader.subgroup_size(words)
+        )
 
     def compile(self, dispatches: Sequence[Dispatch], create: Callable[[Dispatch], _native.Algorithm]) -> None:
         """Create an Algorithm for each dispatch, several concurrently, and have the driver compile all of them.
@@ -88,9 +94,7 @@ class Compiler:
 
     def _algorithm_on(self, device: _native.Device, buffer: _native.Buffer, dispatch: Dispatch) -> _native.Algorithm:
         """An Algorithm that is never dispatched with workgroups, with the same buffer at all bindings."""
-        shader = dispatch.shader
-        buffers = [buffer] * len(shader.bindings)
-        return device.create_algorithm(self.module(dispatch), buffers, (), shader.push_constant_size)
+        return self.algorithm(device, dispatch, [buffer] * len(dispatch.shader.bindings))
 
     def _created(self, dispatches: Sequence[Dispatch], create: Callable[[Dispatch], _native.Algorithm]) -> list[_Job]:
         def created(dispatch: Dispatch) -> _Job:

@@ -183,8 +183,7 @@ class Recording:
         buffers = [self._locate(command.tensors[name])[0] for name in shader.bindings]
         key = (shader.name, command.specialization, *map(id, buffers))
         if key not in self._algorithms:
-            module = self._compiler.module(command)
-            self._algorithms[key] = self._device.create_algorithm(module, buffers, (), shader.push_constant_size)
+            self._algorithms[key] = self._compiler.algorithm(self._device, command, buffers)
         return self._algorithms[key]
 
     def _push_constants(self, command: Dispatch) -> bytes:

@@ -23,8 +23,8 @@ _VALUE = re.compile(r"[a-z0-9_]+")
 _SIXTEEN_BITS = frozenset({"f16", "b16"})
 """Values of any axis that stand for elements that may be native on the device."""
 
-NATIVE_ALONE = "half"
-"""The value of any axis that selects arithmetic on 16-bit floats. Such a variant exists only as a native variant."""
+NATIVE_ALONE = frozenset({"half", "cooperative_matrix"})
+"""Values of any axis that compute with 16-bit floats. A variant of 16-bit floats with one of them is native only."""
 
 NATIVE = "native"
 """The end of the name of a native variant."""
@@ -76,7 +76,7 @@ class Variant:
     @property
     def needs_native(self) -> bool:
         """Whether only the native variant exists."""
-        return any(value == NATIVE_ALONE for _, value in self.axes)
+        return self.native.is_native and any(value in NATIVE_ALONE for _, value in self.axes)
 
     @property
     def native(self) -> Variant:

@@ -24,6 +24,10 @@ _LARGEST = (2 - 2**-23) * 2.0**127
 """The largest float32."""
 _LARGEST_CONSTANT = 256
 """The largest size of tiles or windows in a valid plan, because compilers unroll loops over them."""
+_SUBGROUP_SIZE = "SUBGROUP_SIZE"
+"""The specialisation constant of shaders that require a size of subgroups."""
+_SUBGROUP_FEATURES = frozenset({"subgroupSizeControl", "computeFullSubgroups"})
+"""The features by which that is required."""
 _AXES = ("local_x", "local_y", "local_z")
 _PACK = {"uint": "I", "int": "i", "float": "f", "bool": "I"}
 
@@ -62,6 +66,8 @@ class CompiledShader:
         """Push constants that are offsets of tensors."""
         self.features: frozenset[str] = frozenset(entry["features"])
         """Device features without which the variant can't run, by their Vulkan names."""
+        if any(constant["name"] == _SUBGROUP_SIZE for constant in entry["specialization"]):
+            self.features |= _SUBGROUP_FEATURES
         self.shared_memory_bytes: int = entry["shared_memory_bytes"] or 0
         axes = dict(zip(entry["local_size_ids"], _AXES, strict=True))
         self._constants: dict[str, tuple[int, str, Any]] = {
@@ -123,6 +129,10 @@ class CompiledShader:
     def constant(self, words: Sequence[int], name: str) -> int:
         """The word of a specialisation constant among the words that `specialization` gave."""
         return words[self._constants[name][0]]
+
+    def subgroup_size(self, words: Sequence[int]) -> int:
+        """The size that all subgroups must have; 0 if it does not matter."""
+        return self.constant(words, _SUBGROUP_SIZE) if self.has_constant(_SUBGROUP_SIZE) else 0
 
     def with_constants(self, words: Sequence[int], **values: int) -> tuple[int, ...]:
         """The words of `specialization` with new values for the named constants."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Mapping
 from dataclasses import MISSING, asdict, dataclass, fields, replace
 from typing import Any
 
@@ -56,6 +57,14 @@ class DeviceProfile:
     barriers_by_buffer: bool = False
     """Barriers are placed by buffer, not by tensor, because the validation layer sees only bound buffers."""
 
+    cooperative_matrices: frozenset[str] = frozenset()
+    """The cooperative matrices that shaders may use, such as ``q8 16x16x16``: the data type of the factors as the axis
+    DTYPE has it, and M, N and K."""
+    matrix_subgroup: int = 32
+    """The size of subgroups that shaders with cooperative matrices require."""
+    prefers_matrices: bool = False
+    """GEMMs take cooperative matrices wherever they can (`NNVK_COOPERATIVE_MATRICES=1`)."""
+
     disabled_passes: frozenset[str] = frozenset()
     """Names of the disabled passes (`NNVK_DISABLE_PASSES`)."""
     avoided: frozenset[str] = frozenset()
@@ -88,6 +97,16 @@ class DeviceProfile:
         return name in self.avoided or name in self.left_out
 
     @property
+    def may_use_matrices(self) -> bool:
+        """Whether GEMMs may use cooperative matrices. Software devices compute everything else faster than these."""
+        return self.prefers_matrices or not self.is_cpu
+
+    def matrix_sizes(self, kind: str) -> list[tuple[int, int, int]]:
+        """M, N and K of the cooperative matrices for a data type, as the axis DTYPE has it."""
+        found = [_MATRIX.fullmatch(text) for text in sorted(self.cooperative_matrices)]
+        return [(int(m[2]), int(m[3]), int(m[4])) for m in found if m and m[1] == kind]
+
+    @property
     def unroll_loops(self) -> bool:
         """Whether the driver gets modules with unrolled loops (`unroll`).
 
@@ -116,7 +135,7 @@ class DeviceProfile:
 def _has_packed_variant(name: str) -> bool:
     """Whether a name is that of a native variant that also has a packed form."""
     parts = name.split(".")
-    return parts[-1] == NATIVE and NATIVE_ALONE not in parts
+    return parts[-1] == NATIVE and NATIVE_ALONE.isdisjoint(parts)
 
 
 _UNITS = {"discrete_gpu": 32, "integrated_gpu": 8, "virtual_gpu": 16, "other": 4}
@@ -128,13 +147,36 @@ _SMALL_SUBGROUP = 16
 _GATHERING = 8
 """The lanes of a CPU's vectors from which on texels are gathered by vector instructions. A load is then 5 to 20 times
 faster (llvmpipe). With fewer lanes it is not faster (SwiftShader)."""
+_MATRIX = re.compile(r"([a-z]+[0-9]+) ([1-9][0-9]*)x([1-9][0-9]*)x([1-9][0-9]*)")
+_MATRIX_TYPES: dict[tuple[str, ...], str] = {
+    ("sint8", "sint8", "sint32", "sint32"): "q8",
+    ("float16", "float16", "float32", "float32"): "f16",
+}
+"""The data type, as the axis DTYPE has it, by the components of A, B, C and the result of cooperative matrices."""
+_MATRIX_SUBGROUP = 32
+"""The size of subgroups with cooperative matrices, where a device has several. AMD's compiler chooses 64 by itself, and
+then each invocation has half as many registers."""
 _TEXEL = 16
 """Bytes of a texel, which has four words (shaders/include/texels.glsl)."""
 
 
-def profile_of(name: str, kind: str, limits: Mapping[str, int | float], features: frozenset[str]) -> DeviceProfile:
-    """The profile of a physical device, from its Vulkan properties."""
+def profile_of(
+    name: str,
+    kind: str,
+    limits: Mapping[str, int | float],
+    features: frozenset[str],
+    matrices: Iterable[tuple[int, int, int, str, str, str, str]] = (),
+) -> DeviceProfile:
+    """The profile of a physical device, from its Vulkan properties.
+
+    ``matrices``: its cooperative matrices, as `_native.PhysicalDevice.cooperative_matrices` has them.
+    """
     max_buffer = min(int(limits["maxStorageBufferRange"]), LARGEST_BUFFER) // 256 * 256
+    usable = frozenset(
+        f"{_MATRIX_TYPES[tuple(types)]} {m}x{n}x{k}" for m, n, k, *types in matrices if tuple(types) in _MATRIX_TYPES
+    )
+    least, most = (limits.get(f"{end}SubgroupSize", limits["subgroupSize"]) for end in ("min", "max"))
+    has_that_size = least <= _MATRIX_SUBGROUP <= most
     gathers = kind == "cpu" and limits["subgroupSize"] >= _GATHERING
     return DeviceProfile(
         name,
@@ -149,10 +191,12 @@ def profile_of(name: str, kind: str, limits: Mapping[str, int | float], features
         units=(os.cpu_count() or 1) if kind == "cpu" else int(limits["shaderUnits"]) or _UNITS[kind],
         texel_loads=gathers and limits["maxTexelBufferElements"] * _TEXEL >= max_buffer,
         timestamps=bool(limits["timestampValidBits"]),
+        cooperative_matrices=usable,
+        matrix_subgroup=_MATRIX_SUBGROUP if has_that_size or not usable else int(limits["subgroupSize"]),
     )
 
 
-_SETS = ("features", "disabled_passes", "avoided", "left_out")
+_SETS = ("features", "cooperative_matrices", "disabled_passes", "avoided", "left_out")
 """The fields that are sets; in JSON they are sorted lists."""
 
 
@@ -173,6 +217,9 @@ def parse_profile(value: Any) -> DeviceProfile:
     for name, given in value.items():
         _check_field(name, str(known[name].type), given)
     sets = {name: frozenset(value.get(name, ())) for name in _SETS}
+    wrong = [text for text in sets["cooperative_matrices"] if not _MATRIX.fullmatch(text)]
+    if wrong:
+        raise bad_data(f"cooperative_matrices of a device profile are texts such as q8 16x16x16, got {min(wrong)!r}")
     try:
         check_names(sets["disabled_passes"])
     except ValueError as error:
@@ -223,6 +270,7 @@ def _as_mobile_min(profile: DeviceProfile) -> DeviceProfile:
         units=_UNITS["other"],
         texel_loads=False,
         timestamps=False,
+        cooperative_matrices=frozenset(),
     )
 
 
@@ -234,6 +282,8 @@ def _as_gpu(profile: DeviceProfile) -> DeviceProfile:
     - subgroups of 32 invocations, which plans are made for. Shaders run in the device's own subgroups, which have 8
       invocations on llvmpipe. Plans for GPUs ask whether a subgroup has at least four (the tile ``quads``), and whether
       it is small (`DeviceProfile.has_small_subgroups`, which ``mobile-min`` tests), but not for the exact number.
+    - cooperative matrices, which a software device takes seconds to compile, unless `NNVK_COOPERATIVE_MATRICES=1` asks
+      for them.
     - code for GPUs without an optional feature, which ``mobile-min`` tests, and the costs of an integrated GPU.
     - memory that the host does not see or has to flush, and caches that differ from unit to unit. All memory of a
       software device is the host's, so a missing barrier may have no effect.
@@ -246,6 +296,9 @@ def _as_gpu(profile: DeviceProfile) -> DeviceProfile:
         subgroup_size=max(profile.subgroup_size, 32) if profile.subgroup_size >= 4 else profile.subgroup_size,
         units=_UNITS["discrete_gpu"],
         texel_loads=False,
+        cooperative_matrices=profile.cooperative_matrices
+        if profile.prefers_matrices or not profile.is_cpu
+        else frozenset(),
     )
 
 

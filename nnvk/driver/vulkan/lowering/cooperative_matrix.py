@@ -1,0 +1,249 @@
+"""GEMMs by cooperative matrices: their tiles, and the weights as `shaders/include/gemm/cooperative_matrix.glsl` reads
+them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from nnvk.driver.vulkan.lowering.arrange import dense
+from nnvk.driver.vulkan.lowering.costs import Costs, Run
+from nnvk.driver.vulkan.lowering.dtypes import Q8, SIZES, DType
+from nnvk.driver.vulkan.lowering.filters import Filters, weights_as_kept
+from nnvk.driver.vulkan.lowering.lowering import Lowering
+from nnvk.driver.vulkan.lowering.move import move
+from nnvk.driver.vulkan.lowering.quantised import offset, zero_point
+from nnvk.driver.vulkan.lowering.relayout import round_up
+from nnvk.driver.vulkan.shaders.commands import TensorRef
+from nnvk.driver.vulkan.shaders.profile import DeviceProfile
+from nnvk.ops.strided import dense_strides
+from nnvk.types.constant import deferred_bytes
+
+TILE = "cooperative_matrix"
+"""The value of the axis TILE of gemm.comp."""
+FEATURES = frozenset(
+    {"cooperativeMatrix", "vulkanMemoryModel", "subgroupSizeControl", "computeFullSubgroups", "subgroupBasic"}
+)
+"""The features that all these tiles need."""
+ARITHMETICS = {"q8": "dot", "f16": "none"}
+"""The value of the axis ARITHMETIC, by data type. Dot products add up what zero points are multiplied by."""
+_FEATURES = {"q8": {"shaderInt8", "shaderIntegerDotProduct"}, "f16": {"shaderFloat16"}}
+
+STEP_BYTES = 16
+"""Bytes of K that an invocation loads at once."""
+STAGE_STEPS = 4
+"""Steps of K that a workgroup loads to shared memory at once."""
+_MOST_LOADS = 8
+"""Steps of each operand that an invocation loads of a stage."""
+_SHAPES = (((4, 4), (2, 2)), ((4, 2), (2, 2)), ((2, 4), (2, 2)), ((2, 2), (2, 2)), ((1, 1), (2, 2)))
+"""Matrices of sums of a subgroup, and subgroups of a workgroup, both along pixels and along output channels."""
+_SHAPES_CPU = (((2, 2), (1, 1)), ((1, 1), (1, 1)))
+"""Those of software devices, which take seconds to compile larger ones."""
+_MIDDLE = 128
+"""The unsigned level that is 0 as a signed byte."""
+_AT_ONCE = 1 << 18
+"""Weights that are packed at once."""
+
+
+@dataclass(frozen=True, slots=True)
+class MatrixTile:
+    """The share of a workgroup in a GEMM by cooperative matrices."""
+
+    matrix: tuple[int, int, int]
+    """M, N and K of the device's matrices."""
+    matrices: tuple[int, int]
+    """Matrices of sums of a subgroup, along pixels and along output channels."""
+    subgroups: tuple[int, int]
+    """Subgroups of a workgroup, in the same directions."""
+    subgroup_size: int
+
+    @property
+    def rows(self) -> int:
+        """Output pixels of a workgroup."""
+        return self.matrix[0] * self.matrices[0] * self.subgroups[0]
+
+    @property
+    def columns(self) -> int:
+        """Output channels of a workgroup."""
+        return self.matrix[1] * self.matrices[1] * self.subgroups[1]
+
+    @property
+    def invocations(self) -> int:
+        """Invocations of a workgroup."""
+        return self.subgroup_size * math.prod(self.subgroups)
+
+    @property
+    def sums(self) -> int:
+        """Vectors of four sums of an invocation."""
+        m, n, _ = self.matrix
+        return max(1, m * n * math.prod(self.matrices) // (4 * self.subgroup_size))
+
+    @property
+    def loads(self) -> int:
+        """Steps that an invocation loads of a stage."""
+        return (self.rows + self.columns) * STAGE_STEPS // self.invocations
+
+    @property
+    def shared_memory(self) -> int:
+        """Bytes of shared memory."""
+        staged = (self.rows + self.columns) * (STAGE_STEPS + 1)
+        ended = math.prod(self.subgroups) * self.matrix[0] * (self.matrix[1] * self.matrices[1] // 4 + 1)
+        return 16 * max(staged, ended) + 4 * (self.rows + self.columns)
+
+    def fits(self, kind: str, device: DeviceProfile) -> bool:
+        """Whether the shader can share the work among its invocations, and the device has room for it."""
+        _, n, k = self.matrix
+        line = k * SIZES[kind]
+        if n % 4 or line % 8 or STAGE_STEPS * STEP_BYTES % line or self.subgroup_size % (n * self.matrices[1] // 4):
+            return False
+        if self.invocations % STAGE_STEPS or self.invocations > device.max_invocations:
+            return False
+        loads = [divmod(STAGE_STEPS * lines, self.invocations) for lines in (self.rows, self.columns)]
+        if any(left or not 1 <= count <= _MOST_LOADS for count, left in loads):
+            return False
+        return self.shared_memory <= device.max_shared_memory
+
+    def __str__(self) -> str:
+        sizes = (self.matrix, self.matrices, self.subgroups)
+        matrix, matrices, subgroups = ("x".join(map(str, each)) for each in sizes)
+        return f"{matrices} of {matrix} in {subgroups} subgroups of {self.subgroup_size}"
+
+
+def step(kind: str) -> int:
+    """Elements of K in a step."""
+    return STEP_BYTES // SIZES[kind]
+
+
+def steps(kind: str, taps: int, depth: int) -> int:
+    """The steps of K. Channels of a tap are padded to whole ones."""
+    return taps * -(-depth // step(kind))
+
+
+def tiles(kind: str, device: DeviceProfile) -> Iterator[MatrixTile]:
+    """The tiles for GEMMs of a data type on a device, with every size of matrices that it lists."""
+    if not device.may_use_matrices or not device.features >= FEATURES | _FEATURES.get(kind, set()):
+        return
+    for matrix in device.matrix_sizes(kind):
+        for matrices, subgroups in _SHAPES_CPU if device.is_cpu else _SHAPES:
+            tile = MatrixTile(matrix, matrices, subgroups, device.matrix_subgroup)
+            if tile.fits(kind, device):
+                yield tile
+
+
+def constants(tile: MatrixTile, whole_stages: bool) -> dict[str, int | bool]:
+    """Specialisation constants for a tile."""
+    m, n, k = tile.matrix
+    return {
+        "local_x": tile.invocations,
+        "M": m,
+        "N": n,
+        "K": k,
+        "DOWN": tile.matrices[0],
+        "ACROSS": tile.matrices[1],
+        "SUBGROUPS_ACROSS": tile.subgroups[1],
+        "SUBGROUP_SIZE": tile.subgroup_size,
+        "WHOLE_STAGES": whole_stages,
+    }
+
+
+def run(
+    tile: MatrixTile,
+    kind: str,
+    costs: Costs,
+    lanes: int,
+    *,
+    groups: int,
+    steps: int,
+    one_tap: bool,
+    stored: float,
+    ending: float,
+) -> Run:
+    """The work of a device whose subgroups have so many ``lanes``, as `costs.cycles` takes it.
+
+    ``groups``: workgroups. ``steps``: those of K. ``stored`` and ``ending`` are the costs of that name.
+    """
+    m, n, _ = tile.matrix
+    down, across = tile.matrices
+    rounds = -(-steps // STAGE_STEPS)
+    products = down * m * across * n * STAGE_STEPS * step(kind) / (16 * tile.subgroup_size) * costs.by_matrices[kind]
+    factors = (down * m + across * n) * STAGE_STEPS / tile.subgroup_size
+    loads = tile.loads * (costs.brought + (0 if one_tap else costs.found))
+    return Run(
+        groups,
+        groups * -(-tile.invocations // lanes),
+        rounds,
+        step=max(products + loads + 2 * costs.barrier, (tile.loads + factors) * costs.staged),
+        end=tile.sums * (stored + 2 * costs.staged) + ending,
+        wait=costs.staged_latency,
+        moved=rounds * tile.loads + tile.sums,
+        held=(tile.sums + tile.loads + factors / 2) * tile.subgroup_size / lanes,
+    )
+
+
+# --- weights -------------------------------------------------------------------------------------------------
+
+
+def packed_by_filter(g: Lowering, filters: Filters) -> TensorRef:
+    """Filters one after the other: [parts, output channels, taps, channels padded to whole steps].
+
+    Constant bytes are made signed, and 32-bit sums of the weights of each filter follow. Other filters are copied in
+    every execution; their padding is undefined.
+    """
+    kind = filters.kept_as(g.device)
+    padded = _padded(filters, kind)
+    nbytes = math.prod(padded) * kind.size
+    tensor = filters.tensor
+    if not tensor.is_constant:
+        target = g.scratch(nbytes)
+        source = dense(g, tensor)
+        move(g, kind.moved, source, target, filters.shape, filters.strides, dense_strides(padded))
+        return target
+    if kind is Q8:
+        nbytes += 4 * filters.parts * filters.outputs
+    form = "by filter", filters.shape, filters.strides
+    return g.constant_form(tensor, form, lambda: deferred_bytes(nbytes, lambda: pack(filters, g.device)))
+
+
+def zero_points(filters: Filters, *, sums_follow: bool) -> dict[str, int | bool]:
+    """Specialisation constants for the zero points of bytes that `packed_by_filter` gave.
+
+    ``sums_follow``: the sums that follow constant weights are those of all products of a filter.
+    """
+    constant = filters.tensor.is_constant
+    return {
+        "WEIGHTS_SIGNED": constant or bool(offset(filters.tensor)),
+        "COUNT_INPUTS": zero_point(filters.tensor) != _MIDDLE,
+        "COUNT_WEIGHTS": not (constant and sums_follow),
+    }
+
+
+def pack(filters: Filters, device: DeviceProfile) -> np.ndarray:
+    """The bytes that `packed_by_filter` gives for constant filters. They are packed some output channels at a time."""
+    kind = filters.kept_as(device)
+    parts, outputs, taps, channels = padded = _padded(filters, kind)
+    held, is_q8 = filters.held(), kind is Q8
+    packed = np.zeros(padded, np.int8 if is_q8 else np.float16)
+    together = max(1, _AT_ONCE // max(1, parts * taps * channels))
+    for first in range(0, outputs, together):
+        some = slice(first, first + together)
+        packed[:, some, :, : filters.channels] = (
+            _signed_bytes(held.weights(some)) if is_q8 else weights_as_kept(held, some, device)
+        )
+    if not is_q8:
+        return packed.reshape(-1).view(np.uint8)
+    sums = packed.sum((2, 3), dtype=np.int32)
+    return np.concatenate([packed.reshape(-1).view(np.uint8), sums.reshape(-1).view(np.uint8)])
+
+
+def _padded(filters: Filters, kind: DType) -> tuple[int, int, int, int]:
+    parts, outputs, taps, channels = filters.shape
+    return parts, outputs, taps, round_up(channels, step(kind.name))
+
+
+def _signed_bytes(data: np.ndarray) -> np.ndarray:
+    """uint8 moved by -128 to int8; int8 as it is."""
+    return data if data.dtype == np.int8 else (data ^ np.uint8(0x80)).view(np.int8)

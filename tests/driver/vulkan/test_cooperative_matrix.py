@@ -1,0 +1,366 @@
+"""GEMMs by cooperative matrices: who gets them, and their results where the device and the build have them."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from against_reference import check_like_the_reference
+from profiles import DEVICES, GPU
+
+from nnvk.base.errors import NnapiError
+from nnvk.base.settings import override
+from nnvk.check.device import shaders_of
+from nnvk.check.model_rows import parse
+from nnvk.driver.vulkan import VulkanDevice, find_devices
+from nnvk.driver.vulkan.lowering import cooperative_matrix, gemm
+from nnvk.driver.vulkan.lowering.cooperative_matrix import ARITHMETICS, FEATURES, TILE, MatrixTile, pack, tiles
+from nnvk.driver.vulkan.lowering.filters import Filters, filters_of
+from nnvk.driver.vulkan.lowering.strategies import GEMM, Strategy, Work, candidates, ranked
+from nnvk.driver.vulkan.shaders.library import ShaderLibrary
+from nnvk.driver.vulkan.shaders.profile import NATIVE_16, DeviceProfile, constrain, described, parse_profile, profile_of
+from nnvk.ops.call import Tensor
+from nnvk.types.codes import OperandCode
+from nnvk.types.operand import OperandType
+
+LIBRARY = ShaderLibrary()
+VARIANTS = [variant.native for variant in GEMM.variants if TILE in variant.name]
+WITH_MATRICES = replace(
+    GPU,
+    features=GPU.features | FEATURES | NATIVE_16 | {"shaderInt8"},
+    cooperative_matrices=frozenset({"q8 16x16x16", "f16 16x16x16"}),
+    max_shared_memory=65536,
+)
+LARGE = Work("q8", 3136, 256, 1, 1, 576, constant=True, in_order=False, matrix=False)
+
+# --- who gets them ------------------------------------------------------------------------------------------------
+
+
+def tiles_of(found: list[Strategy]) -> set[str]:
+    return {strategy.tile for strategy in found}
+
+
+@pytest.mark.parametrize("kind", ["q8", "f16"])
+@pytest.mark.parametrize("taps", [1, 9])
+def test_large_gemms_get_matrices(kind: str, taps: int) -> None:
+    best = ranked(replace(LARGE, kind=kind, taps=taps), WITH_MATRICES)[0]
+    assert best.matrices is not None
+    assert best.variant(kind).name == f"gemm.{kind}.{TILE}.{ARITHMETICS[kind]}.whole.plain"
+
+
+@pytest.mark.parametrize("kind", ["f32", "i32", "q16"])
+def test_other_types_have_none(kind: str) -> None:
+    assert TILE not in tiles_of(ranked(replace(LARGE, kind=kind), WITH_MATRICES))
+
+
+def test_a_single_row_is_not_worth_a_matrix() -> None:
+    work = Work("f16", 1, 1000, 1, 1, 1024, constant=True, in_order=False, matrix=True)
+    assert ranked(work, WITH_MATRICES)[0].tile != TILE
+    assert TILE in tiles_of(ranked(work, WITH_MATRICES))
+
+
+@pytest.mark.parametrize("kind", ["q8", "f16"])
+@pytest.mark.parametrize("missing", sorted(FEATURES | {"shaderInt8", "shaderIntegerDotProduct", "shaderFloat16"}))
+def test_every_feature_is_needed(kind: str, missing: str) -> None:
+    device = replace(WITH_MATRICES, features=WITH_MATRICES.features - {missing})
+    needed = missing in FEATURES or (missing == "shaderFloat16") == (kind == "f16")
+    assert (not list(tiles(kind, device))) == needed
+    for variant in VARIANTS:
+        if kind in variant.name and variant.name not in LIBRARY.left_out:
+            assert (missing in LIBRARY[variant].features) == needed
+
+
+@pytest.mark.parametrize("kind", ["q8", "f16"])
+@pytest.mark.parametrize("device", DEVICES.values(), ids=DEVICES)
+def test_devices_that_list_none_have_none(kind: str, device: DeviceProfile) -> None:
+    assert TILE not in tiles_of(ranked(replace(LARGE, kind=kind), device))
+
+
+@pytest.mark.parametrize("kind", ["q8", "f16"])
+def test_software_devices_have_them_only_by_force(kind: str) -> None:
+    work, software = replace(LARGE, kind=kind), replace(WITH_MATRICES, is_cpu=True, subgroup_size=8, matrix_subgroup=8)
+    assert TILE not in tiles_of(ranked(work, software))
+    assert tiles_of(ranked(work, replace(software, prefers_matrices=True))) == {TILE}
+
+
+def test_force_leaves_what_has_no_matrices() -> None:
+    device = replace(WITH_MATRICES, prefers_matrices=True)
+    assert ranked(replace(LARGE, kind="f32"), device) == ranked(replace(LARGE, kind="f32"), WITH_MATRICES)
+    assert tiles_of(ranked(replace(LARGE, rows=1, columns=1), device)) == {TILE}
+
+
+@pytest.mark.parametrize("field", ["avoided", "left_out"])
+def test_variants_that_are_avoided_or_left_out(field: str) -> None:
+    device = replace(WITH_MATRICES, **{field: frozenset({f"gemm.q8.{TILE}.dot.whole.plain"})}, prefers_matrices=True)
+    assert TILE not in tiles_of(ranked(LARGE, device))
+    assert TILE in tiles_of(ranked(replace(LARGE, kind="f16"), device))
+
+
+# As AMD, Intel, NVIDIA and lavapipe list them, and some that nobody lists.
+SIZES = (
+    "16x16x16",
+    "8x16x32",
+    "8x8x32",
+    "8x8x16",
+    "16x8x16",
+    "16x8x8",
+    "16x16x32",
+    "16x16x8",
+    "8x8x8",
+    "32x32x16",
+    "1x4x64",
+)
+
+
+@pytest.mark.parametrize("is_cpu", [False, True], ids=["gpu", "cpu"])
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("kind", ["q8", "f16"])
+@pytest.mark.parametrize("subgroup", [4, 8, 16, 32, 64, 128])
+def test_every_tile_shares_its_work_evenly(kind: str, size: str, subgroup: int, is_cpu: bool) -> None:
+    """What the shader relies on, whatever the size of subgroups."""
+    device = replace(
+        WITH_MATRICES,
+        is_cpu=is_cpu,
+        prefers_matrices=True,
+        cooperative_matrices=frozenset({f"{kind} {size}"}),
+        matrix_subgroup=subgroup,
+        max_shared_memory=32768,
+    )
+    for tile in tiles(kind, device):
+        m, n, k = tile.matrix
+        assert f"{m}x{n}x{k}" == size
+        assert tile.invocations == subgroup * tile.subgroups[0] * tile.subgroups[1] <= device.max_invocations
+        # Every invocation loads as many of the four steps of 16 bytes, in rows that are all of the workgroup's.
+        at_once = tile.invocations // 4
+        assert at_once * 4 == tile.invocations
+        assert tile.rows % at_once == tile.columns % at_once == 0
+        assert tile.loads == (tile.rows + tile.columns) // at_once
+        assert 64 % (k * (1 if kind == "q8" else 2)) == 0
+        # At the end the invocations of a subgroup have whole rows of four output channels each.
+        assert subgroup % (n * tile.matrices[1] // 4) == 0
+        # Two rows of 16 bytes more are the sums of zero points, and padding.
+        assert 16 * 5 * (tile.rows + tile.columns) <= tile.shared_memory <= device.max_shared_memory
+        constants = cooperative_matrix.constants(tile, True)
+        assert constants["local_x"] == constants["SUBGROUP_SIZE"] * tile.subgroups[0] * tile.subgroups[1]
+
+
+@pytest.mark.parametrize("subgroup", [8, 16, 32])
+def test_common_sizes_have_a_tile(subgroup: int) -> None:
+    for kind in ARITHMETICS:
+        device = replace(WITH_MATRICES, matrix_subgroup=subgroup)
+        assert len(list(tiles(kind, device))) > 1
+
+
+# --- what the device lists ----------------------------------------------------------------------------------------
+
+LIMITS = {
+    "subgroupSize": 64,
+    "minSubgroupSize": 32,
+    "maxSubgroupSize": 64,
+    "maxStorageBufferRange": 2**32 - 1,
+    "maxTexelBufferElements": 2**27,
+    **{f"maxComputeWorkGroupCount{axis}": 65535 for axis in range(3)},
+    "maxComputeWorkGroupInvocations": 1024,
+    "maxComputeSharedMemorySize": 65536,
+    "timestampValidBits": 64,
+    "shaderUnits": 60,
+}
+LISTED = [
+    (16, 16, 16, "sint8", "sint8", "sint32", "sint32"),
+    (16, 16, 16, "uint8", "sint8", "sint32", "sint32"),
+    (16, 16, 16, "float16", "float16", "float32", "float32"),
+    (16, 16, 16, "float16", "float16", "float16", "float16"),
+    (8, 16, 32, "sint8", "sint8", "sint32", "sint32"),
+    (8, 8, 4, "float32", "float32", "float32", "float32"),
+]
+
+
+def test_the_profile_has_what_shaders_can_use() -> None:
+    profile = profile_of("", "discrete_gpu", LIMITS, frozenset(), LISTED)
+    assert profile.cooperative_matrices == {"q8 16x16x16", "q8 8x16x32", "f16 16x16x16"}
+    assert profile.matrix_sizes("q8") == [(16, 16, 16), (8, 16, 32)]
+    assert profile.matrix_sizes("f32") == []
+    assert parse_profile(described(profile)) == profile
+
+
+@pytest.mark.parametrize(
+    ("least", "most", "own", "expected"), [(32, 64, 64, 32), (8, 8, 8, 8), (8, 32, 16, 32), (64, 64, 64, 64)]
+)
+def test_subgroups_of_32_where_there_are_any(least: int, most: int, own: int, expected: int) -> None:
+    limits = LIMITS | {"minSubgroupSize": least, "maxSubgroupSize": most, "subgroupSize": own}
+    assert profile_of("", "discrete_gpu", limits, frozenset(), LISTED).matrix_subgroup == expected
+
+
+@pytest.mark.parametrize("text", ["16x16x16", "q8 16x16", "q8 16x16x16 ", "q8  16x16x16", "q8 0x16x16"])
+def test_a_malformed_description_is_refused(text: str) -> None:
+    with pytest.raises(NnapiError, match="cooperative_matrices of a device profile"):
+        parse_profile({**described(WITH_MATRICES), "cooperative_matrices": [text]})
+
+
+def test_constraints_keep_them_only_where_they_are_wanted() -> None:
+    software = replace(WITH_MATRICES, is_cpu=True)
+    assert not constrain(WITH_MATRICES, "mobile-min").cooperative_matrices
+    assert not constrain(software, "gpu").cooperative_matrices
+    assert constrain(replace(software, prefers_matrices=True), "gpu").cooperative_matrices
+    assert constrain(WITH_MATRICES, "gpu").cooperative_matrices
+
+
+# --- weights ------------------------------------------------------------------------------------------------------
+
+
+def constant(data: np.ndarray, code: OperandCode, scale: float = 0.0, zero_point: int = 0) -> Filters:
+    return filters_of(Tensor("weights", 1, OperandType(code, data.shape, scale, zero_point), data=data))
+
+
+def test_bytes_are_packed_as_signed_ones_with_their_sums() -> None:
+    data = np.random.default_rng(1).integers(0, 256, (7, 2, 3, 21), np.uint8)
+    packed = pack(constant(data, OperandCode.TENSOR_QUANT8_ASYMM, 0.5, 131), WITH_MATRICES)
+    weights, sums = packed[: 7 * 6 * 32].view(np.int8).reshape(7, 6, 32), packed[7 * 6 * 32 :].view(np.int32)
+    signed = data.astype(np.int32).reshape(7, 6, 21) - 128
+    np.testing.assert_array_equal(weights[:, :, :21], signed)
+    assert not weights[:, :, 21:].any()
+    np.testing.assert_array_equal(sums, signed.sum((1, 2)))
+
+
+def test_floats_are_packed_with_zeros(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cooperative_matrix, "_AT_ONCE", 100)  # some filters at a time
+    data = np.random.default_rng(1).standard_normal((7, 1, 3, 21)).astype(np.float16)
+    packed = pack(constant(data, OperandCode.TENSOR_FLOAT16), WITH_MATRICES).view(np.float16).reshape(7, 3, 24)
+    np.testing.assert_array_equal(packed[:, :, :21], data[:, 0])
+    assert not packed[:, :, 21:].any()
+
+
+# --- results --------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def matrices() -> VulkanDevice:
+    """The first device, which takes cooperative matrices wherever it can."""
+    with override(cooperative_matrices="1"):
+        found, absence = find_devices()
+    if not found:
+        pytest.skip(absence)
+    if not found[0].profile.cooperative_matrices:
+        pytest.skip("the device lists no cooperative matrices")
+    left_out = [name for name in LIBRARY.left_out if TILE in name]
+    if left_out:
+        pytest.skip(f"the build has no {left_out[0]}")
+    return found[0]
+
+
+BYTES = {
+    "u8": "u8{}*0.05+120 #u8{}*0.02+131 #i32[{}] {} -> u8*{}+100",
+    "i8": "i8{}*0.05-7 #i8{}*0.02+5 #i32[{}] {} -> i8*{}-20",
+    "i8, symmetric": "i8{}*0.05-7 #i8{}*0.02+0 #i32[{}] {} -> i8*{}-20",
+    "u8, per channel": "u8{}*0.05+120 #pc0{} #i32[{}] {} -> u8*{}+100",
+    "i8, per channel": "i8{}*0.05-7 #pc0{} #i32[{}] {} -> i8*{}-20",
+    "u8, at run time": "u8{}*0.05+120 u8{}*0.02+131 i32[{}] {} -> u8*{}+100",
+    "i8, per channel, at run time": "i8{}*0.05-7 pc0{} i32[{}] {} -> i8*{}-20",
+}
+FLOATS = {
+    "f16": "f16{}~3 #f16{}~2 #f16[{}]~9 {}",
+    "f16, at run time": "f16{}~3 f16{}~2 f16[{}]~9 {}",
+}
+# Input, filters, their number, options. Sizes are smaller than matrices, odd, prime, and a little over tiles.
+CONVOLUTIONS = (
+    ("CONV_2D", "[1,7,5,13]", "[19,3,3,13]", "SAME 1 1 RELU nhwc"),
+    ("CONV_2D", "[2,5,7,16]", "[33,2,3,16]", "SAME 2 1 NONE nhwc"),
+    ("CONV_2D", "[1,9,11,20]", "[5,1,1,20]", "VALID 1 1 RELU6 nhwc"),
+    ("CONV_2D", "[1,4,9,3]", "[8,3,3,3]", "VALID 2 2 NONE nhwc"),
+    ("CONV_2D", "[1,6,6,64]", "[40,3,3,64]", "SAME 1 1 NONE nhwc"),
+    ("CONV_2D", "[1,16,9,11]", "[5,3,3,16]", "SAME 1 1 NONE nchw"),
+    ("GROUPED_CONV_2D", "[1,5,6,10]", "[74,3,2,5]", "SAME 1 1 2 NONE nhwc"),
+    ("GROUPED_CONV_2D", "[1,5,7,32]", "[10,3,2,16]", "SAME 1 1 2 RELU nhwc"),
+    ("TRANSPOSE_CONV_2D", "[2,4,5,4]", "[37,3,4,4]", "1 0 2 1 2 3 NONE nhwc"),
+    ("TRANSPOSE_CONV_2D", "[1,1,1,4]", "[6,2,2,4]", "0 0 0 0 9 7 NONE nhwc"),
+    ("FULLY_CONNECTED", "[1,1]", "[1,1]", "NONE"),
+    ("FULLY_CONNECTED", "[3,7]", "[2,7]", "NONE"),
+    ("FULLY_CONNECTED", "[67,131]", "[29,131]", "RELU"),
+    ("FULLY_CONNECTED", "[17,64]", "[132,64]", "NONE"),
+    ("FULLY_CONNECTED", "[2,1000]", "[7,1000]", "NONE"),
+)
+PRODUCTS = (
+    "BATCH_MATMUL f16[3,41,24]~3 f16[3,24,68]~3",
+    "BATCH_MATMUL f16[2,35,8]~3 f16[2,8,3]~3",
+    "BATCH_MATMUL f16[2,5,20]~3 f16[2,23,20]~3 false true",
+    "BATCH_MATMUL f16[3,41,24]~3 #f16[3,24,68]~3",
+    "BATCH_MATMUL i8[3,9,22]*0.5+3 i8[3,22,5]*0.25-7 -> i8*9.5-20",
+    "BATCH_MATMUL i8[2,17,32]*0.5+3 #i8[2,32,12]*0.25-7 -> i8*9.5-20",
+    "FULLY_CONNECTED f16[33,40] #f16[24,40] #f16[24] NONE | ADD $ f16[33,24] NONE | TANH $",
+    "CONV_2D i8[1,6,5,16]*0.05-7 #i8[8,1,1,16]*0.02+0 #i32[8] SAME 1 1 NONE nhwc -> i8*0.08-20"
+    " | ADD $ i8[1,6,5,8]*0.07+3 NONE -> i8*0.1+1",
+)
+
+
+def rows() -> Iterator[str]:
+    for (code, source, filters, options), template in itertools.product(
+        CONVOLUTIONS, (*BYTES.values(), *FLOATS.values())
+    ):
+        taps = np.prod([int(size) for size in filters.strip("[]").split(",")[1:]])
+        count = filters.strip("[").split(",")[0]
+        if code == "FULLY_CONNECTED" and "pc0" in template:
+            continue  # NNAPI has no such weights
+        yield f"{code} " + template.format(source, filters, count, options, round(0.08 * float(taps) ** 0.5, 3))
+    yield from PRODUCTS
+
+
+def forced(work: Work, device: DeviceProfile, tile: MatrixTile) -> list[Strategy]:
+    """The strategies for a GEMM of which the shader takes this tile."""
+    assert tile.fits(work.kind, device)
+    return [
+        Strategy(
+            TILE,
+            tile.rows,
+            (tile.invocations, 1),
+            arithmetic=ARITHMETICS[work.kind],
+            matrices=tile,
+        )
+    ]
+
+
+def check(device: VulkanDevice, text: str) -> None:
+    """The device multiplies by matrices: bytes exactly, floats within the tolerance of their type."""
+    if "f16" in text and not device.profile.has_native_16:
+        pytest.skip("the device has no 16-bit floats of its own")
+    assert any(f".{TILE}." in name for name in shaders_of(device.planner, parse(text)))
+    check_like_the_reference(device, text)
+
+
+@pytest.mark.parametrize("text", list(rows()))
+def test_like_the_reference(matrices: VulkanDevice, monkeypatch: pytest.MonkeyPatch, text: str) -> None:
+    """By the tile with one matrix for each subgroup, which drivers compile in the shortest time."""
+
+    def smallest(work: Work, device: DeviceProfile) -> list[Strategy]:
+        every = [strategy for strategy in candidates(work, device) if strategy.matrices is not None]
+        return sorted(every, key=lambda strategy: (strategy.matrices.matrices, strategy.matrices.subgroups))[:1]
+
+    monkeypatch.setattr(gemm, "ranked", smallest)
+    check(matrices, text)
+
+
+SHAPES = (((2, 2), (1, 1)), ((1, 1), (2, 2)), ((2, 1), (1, 2)), ((1, 4), (2, 1)), ((2, 2), (2, 2)))
+IN_EVERY_TILE = (
+    "CONV_2D i8[1,6,6,64]*0.05-7 #i8[40,3,3,64]*0.02+5 #i32[40] SAME 1 1 NONE nhwc -> i8*2-20",
+    "FULLY_CONNECTED f16[67,131]~3 #f16[29,131]~2 #f16[29]~9 RELU",
+)
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+@pytest.mark.parametrize("text", IN_EVERY_TILE)
+def test_every_tile(
+    matrices: VulkanDevice,
+    monkeypatch: pytest.MonkeyPatch,
+    text: str,
+    shape: tuple[tuple[int, int], tuple[int, int]],
+) -> None:
+    """Subgroups of a workgroup, and their matrices, along pixels and along output channels."""
+
+    def only(work: Work, device: DeviceProfile) -> list[Strategy]:
+        (matrix, *_) = device.matrix_sizes(work.kind)
+        return forced(work, device, MatrixTile(matrix, *shape, device.matrix_subgroup))
+
+    monkeypatch.setattr(gemm, "ranked", only)
+    check(matrices, text)
