@@ -161,6 +161,32 @@ def test_gfx11_does_two_float_operations_at_once(wave: int, passes: int) -> None
     assert run.valu == 1 + 1 + passes * (4 + 1 + 3)  # the first two take one cycle at either width
 
 
+@pytest.mark.parametrize(("gpu", "bytes_", "floats"), [("navi31", 32, 32), ("gfx1201", 8, 16)])
+def test_products_of_matrices_take_the_cycles_of_the_peak_rate(gpu: str, bytes_: int, floats: int) -> None:
+    for name, cycles in (("v_wmma_i32_16x16x16_iu8", bytes_), ("v_wmma_f32_16x16x16_f16", floats)):
+        text = f"# Assembly\nBB0:\n    {name} v[0:7], v[8:11], v[12:15], v[0:7] ; 11111111\n    s_endpgm ; 22222222\n"
+        code, labels = assembly.parse(text)
+        assert not assembly.unknown(code)
+        run = assembly.follow(code, assembly.loops(code, labels), 32, GPUS[gpu])
+        assert (run.valu, run.products) == (cycles, 16 * 16 * 16 // 32)
+
+
+@pytest.mark.parametrize(("split_k", "stages", "slices"), [(1, 9, 1), (4, 3, 4)])
+def test_how_often_the_loops_of_cooperative_matrices_go_round(split_k: int, stages: int, slices: int) -> None:
+    """The stages of K, the rows of matrices, the pixels in them, and the K slices that are added up."""
+
+    def loop(parent: int | None = None, **counts: int) -> assembly.Loop:
+        return assembly.Loop(0, 1, parent, Counter(counts))
+
+    found = [loop(products=1, vmem_read=1), loop(vmem_written=1), loop(1, vmem_written=1), loop(vmem_read=1)]
+    constants = {"M": 16, "N": 16, "DOWN": 4, "ACROSS": 2, "SUBGROUP_SIZE": 32, "SPLIT_K": split_k}
+    push = {"kernel_height": 3, "kernel_width": 3, "depth": 60}
+    shader = "gemm.q8.cooperative_matrix.dot.split.plain"
+    assert trips.guess({"shader": shader, "constants": constants, "push_constants": push}, found)
+    assert [each.trips for each in found[:3]] == [stages, 4, 4]
+    assert found[3].trips == slices
+
+
 def test_instructions_that_are_not_in_the_table_are_named() -> None:
     text = "# Assembly\nBB0:\n    v_fancy_f32_e32 v0, v1 ; 11111111\n    s_waitcnt 0x3f70 ; 22222222\n"
     code, _ = assembly.parse(text + "(invalid instruction) ; 33333333\n    buffer_load_b128 v[0:3], v4 ; 44444444\n")

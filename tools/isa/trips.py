@@ -86,6 +86,9 @@ def guess(dispatch: Mapping[str, Any], found: Sequence[Loop]) -> bool:
 
 def _guess_product(dispatch: Mapping[str, Any], found: Sequence[Loop]) -> None:
     _, _, tile, way, sums = dispatch["shader"].split(".")[:5]
+    if tile == "cooperative_matrix":
+        _guess_matrices(dispatch, found)
+        return
     vec4s = _up(_k_vec4s(dispatch), split_k(dispatch))
     outer = [loop for loop in found if loop.parent is None]
     main = outer
@@ -95,9 +98,7 @@ def _guess_product(dispatch: Mapping[str, Any], found: Sequence[Loop]) -> None:
         at_once = max(1, _SUMS_TOGETHER // (of_k_slice * dispatch["constants"]["VEC4S"]))
         _set([loop for loop in outer if loop not in main], split_k(dispatch) // at_once)
     within = [loop for loop in found if loop.parent is not None]
-    if tile == "cooperative_matrix":
-        _guess_matrices(dispatch, found)
-    elif tile == "shared":
+    if tile == "shared":
         _set(main, _up(vec4s, dispatch["constants"]["STAGE"]) - 1)  # the last stage is behind the loop
     elif tile == "subgroup":
         push = dispatch["push_constants"]
@@ -111,16 +112,19 @@ def _guess_product(dispatch: Mapping[str, Any], found: Sequence[Loop]) -> None:
 
 
 def _guess_matrices(dispatch: Mapping[str, Any], found: Sequence[Loop]) -> None:
-    """Set the iterations of the stages of K, and of the rows of sums that an invocation stores."""
+    """Set the iterations of the stages of K, of the K slices, and of the rows of sums that an invocation stores."""
     constants, push = dispatch["constants"], dispatch["push_constants"]
-    step = 16 if dispatch["shader"].split(".")[1] == "q8" else 8
-    steps = push["kernel_height"] * push["kernel_width"] * _up(push["depth"], step)
-    together = 4 * constants["SUBGROUP_SIZE"] // (constants["N"] * constants["ACROSS"])
+    chunk = 16 if dispatch["shader"].split(".")[1] == "q8" else 8
+    stages = _up(push["kernel_height"] * push["kernel_width"] * _up(push["depth"], chunk), 4)
+    pixels = _up(constants["M"], 4 * constants["SUBGROUP_SIZE"] // (constants["N"] * constants["ACROSS"]))
+    at_once = max(1, _SUMS_TOGETHER // (constants["DOWN"] * pixels))
     for loop in found:
         if loop.counts["products"]:
-            loop.trips = _up(steps, 4)
+            loop.trips = _up(stages, split_k(dispatch))
         elif loop.counts["vmem_written"]:  # rows of matrices, and pixels in them
-            loop.trips = constants["DOWN"] if loop.parent is None else _up(constants["M"], together)
+            loop.trips = constants["DOWN"] if loop.parent is None else pixels
+        elif loop.counts["vmem_read"]:
+            loop.trips = split_k(dispatch) // at_once
 
 
 def _set_folding(loops: Sequence[Loop], lanes: int, folded: int, at_once: int) -> None:

@@ -3,12 +3,12 @@
 // specialisation constants here. Bytes are multiplied as signed bytes with 32-bit sums, and 16-bit floats with 32-bit
 // sums.
 //
-// A workgroup stages both operands in shared memory, 64 bytes of K at a time: four steps of 16 bytes. An invocation
-// loads the same step of some pixels and of some filters. It holds what it has loaded in registers while the previous
-// stage is multiplied. Channels of a tap are padded to whole steps, so a step never has two taps.
+// A workgroup stages both operands in shared memory, 64 bytes of K at a time: four chunks of 16 bytes. An invocation
+// loads the same chunk of some pixels and of some filters. It holds what it has loaded in registers while the previous
+// stage is multiplied. Channels of a tap are padded to whole chunks, so a chunk never has two taps.
 //
 // Weights are filters one after the other (lowering/cooperative_matrix.py): taps, and in them channels, padded to whole
-// steps. Sums of the weights of each filter may follow (COUNT_WEIGHTS). Values past the channels of a tap or past K are 0
+// chunks. Sums of the weights of each filter may follow (COUNT_WEIGHTS). Values past the channels of a tap or past K are 0
 // in shared memory.
 //
 // Zero points are applied outside the loop, as in arithmetic.glsl. All values and zero points are signed here.
@@ -29,13 +29,14 @@ layout(constant_id = 7) const uint N = 16;
 layout(constant_id = 8) const uint K = 16;
 // Matrices of sums of a subgroup, along pixels and along output channels.
 layout(constant_id = 9) const uint DOWN = 2;
-layout(constant_id = 10) const uint ACROSS = 2;
+layout(constant_id = 43) const uint ACROSS = 2;
 // Subgroups of a workgroup along output channels. ROWS / (M DOWN) of them are along pixels.
 layout(constant_id = 18) const uint SUBGROUPS_ACROSS = 2;
 // Pipelines require subgroups of this size.
 layout(constant_id = 36) const uint SUBGROUP_SIZE = 32;
-// K has a whole number of stages.
+// K has a whole number of stages; and so has each tap, so that all invocations move from tap to tap together.
 layout(constant_id = 39) const bool WHOLE_STAGES = false;
+layout(constant_id = 42) const bool WHOLE_TAPS = false;
 
 #ifdef DTYPE_Q8
 // The inputs are added up, for the zero point of weights; and so are the weights, if their sums do not follow them.
@@ -44,21 +45,21 @@ layout(constant_id = 41) const bool COUNT_WEIGHTS = true;
 #define COMPONENT int8_t
 #define SUM int
 #define SUMS_OF(words) ivec4(words)
-#define WEIGHTS_AT(step) weights_at(step)
-const uint STEP = 16;    // values in 16 bytes
+#define WEIGHTS_AT(chunk) weights_at(chunk)
+const uint CHUNK = 16;    // values in 16 bytes
 #else
 #define COMPONENT float16_t
 #define SUM float
 #define SUMS_OF(words) uintBitsToFloat(words)
-#define WEIGHTS_AT(step) weights_wide_at(step)
-const uint STEP = 8;
+#define WEIGHTS_AT(chunk) weights_wide_at(chunk)
+const uint CHUNK = 8;
 #endif
 #define INPUT_MATRIX coopmat<COMPONENT, gl_ScopeSubgroup, M, K, gl_MatrixUseA>
 #define WEIGHT_MATRIX coopmat<COMPONENT, gl_ScopeSubgroup, K, N, gl_MatrixUseB>
 #define SUM_MATRIX coopmat<SUM, gl_ScopeSubgroup, M, N, gl_MatrixUseAccumulator>
 
-const uint STAGE = 4;                                     // steps of a stage
-const uint STAGE_DEPTH = STAGE * STEP / K;                // matrices along K in it
+const uint STAGE = 4;                                     // chunks of a stage
+const uint STAGE_DEPTH = STAGE * CHUNK / K;                // matrices along K in it
 const uint COLUMNS = SUBGROUPS_ACROSS * ACROSS * N;       // output channels of a workgroup
 const uint LOAD_ROWS = gl_WorkGroupSize.x / STAGE;        // rows that are loaded together; divides ROWS and COLUMNS
 const uint INPUT_LOADS = ROWS / LOAD_ROWS, WEIGHT_LOADS = COLUMNS / LOAD_ROWS, MAX_LOADS = 8;
@@ -66,7 +67,12 @@ const uint INPUT_LOADS = ROWS / LOAD_ROWS, WEIGHT_LOADS = COLUMNS / LOAD_ROWS, M
 const uint LINE = STAGE + 1;
 const uint SUM_LINE = ACROSS * N / 4 + 1, SUM_ROOM = M * SUM_LINE;
 const uint STAGED = (ROWS + COLUMNS) * LINE, ENDED = gl_WorkGroupSize.x / SUBGROUP_SIZE * SUM_ROOM;
-const bool IN_WHOLE_STEPS = SPAN == WIDE_SPAN;            // the channels of a tap
+// An invocation stores four channels of some pixels: of TOGETHER at once, and of a row of matrices every TOGETHER-th.
+const uint FOURS = ACROSS * N / 4, TOGETHER = SUBGROUP_SIZE / FOURS, PIXELS = (M + TOGETHER - 1) / TOGETHER;
+const uint SUMS = DOWN * PIXELS, MAX_SUMS = 16, VEC4S = 1, MAX_VEC4S = 1;    // vectors, if K is split
+const bool IN_WHOLE_CHUNKS = SPAN == WIDE_SPAN;            // the channels of a tap
+
+#include "split_k.glsl"
 
 // In units of 8 bytes, because a row of a matrix has at least that many, and pointers to matrices are aligned to a row.
 shared uvec2 pool[2 * (STAGED > ENDED ? STAGED : ENDED)];
@@ -80,89 +86,108 @@ void put(uint at, uvec4 value) {
     pool[2u * at + 1u] = value.zw;
 }
 
-// A step of K: which of all, and its tap (down, right) and step of the tap's channels.
+// A chunk of K: which of all, and its tap (down, right) and chunk of the tap's channels. With IN_ONE_TAP it is the first
+// chunk of a stage, the same for all invocations; otherwise it is an invocation's own.
 struct Source {
     uint number;
     uvec2 tap;
-    uint step;
+    uint chunk;
 };
+const bool IN_ONE_TAP = ONE_TAP || WHOLE_TAPS;
 
-// The steps of a stage that an invocation loads.
+// The chunks of a stage that an invocation loads.
 struct Share {
     uvec4 inputs[MAX_LOADS];
     uvec4 weights[MAX_LOADS];
     bool inside[MAX_LOADS];    // the input, and not the padding
-    uint step;                 // of the tap's channels
-    bool exists;               // the step is not past the end of K
+    uint chunk;                 // of the tap's channels
+    bool exists;               // the chunk is not past the end of K
 };
 
-// Move on by some steps of K.
-void advance(inout Source source, Part part, uint tap_steps, uint steps) {
-    source.number += steps;
-    source.step += steps;
-    if (ONE_TAP) return;
-    while (source.step >= tap_steps) {
-        source.step -= tap_steps;
-        source.tap.y++;
-        if (source.tap.y == part.taps.y) source.tap = uvec2(source.tap.x + 1u, 0u);
+void next_tap(inout Source source, Part part, uint tap_chunks) {
+    source.chunk -= tap_chunks;
+    source.tap.y++;
+    if (source.tap.y == part.taps.y) source.tap = uvec2(source.tap.x + 1u, 0u);
+}
+
+// The source at a chunk of K.
+Source source_at(uint number, Part part, uint tap_chunks) {
+#ifdef SUMS_SPLIT
+    if (ONE_TAP) return Source(number, uvec2(0u), number);
+    uint tap = number / tap_chunks, across = max(part.taps.y, 1u);    // a phase may have no taps
+    return Source(number, uvec2(tap / across, tap % across), number - tap * tap_chunks);
+#else
+    return Source(0u, uvec2(0u), 0u);
+#endif
+}
+
+// Move on by some chunks of K.
+void advance(inout Source source, Part part, uint tap_chunks, uint chunks) {
+    source.number += chunks;
+    source.chunk += chunks;
+    if (WHOLE_TAPS) {
+        if (source.chunk == tap_chunks) next_tap(source, part, tap_chunks);
+    } else if (!ONE_TAP) {
+        while (source.chunk >= tap_chunks) next_tap(source, part, tap_chunks);
     }
 }
 
-// A step of a tap's channels of one pixel; arbitrary values past its channels.
-uvec4 load_step(uint address, uint step) {
-    if (IN_WHOLE_STEPS) return src_wide_at(address / STEP + step);
+// A chunk of a tap's channels of one pixel; arbitrary values past its channels.
+uvec4 load_chunk(uint address, uint chunk) {
+    if (IN_WHOLE_CHUNKS) return src_wide_at(address / CHUNK + chunk);
     uint last = SPAN >= 4u ? depth - 4u : depth - 1u;
     uvec4 words;
 #ifdef DTYPE_Q8
-    [[unroll]] for (uint i = 0; i < 4u; i++) words[i] = load_anything(address, min(step * STEP + i * 4u, last), 0u);
+    [[unroll]] for (uint i = 0; i < 4u; i++) words[i] = load_anything(address, min(chunk * CHUNK + i * 4u, last), 0u);
 #else
-    words.xy = load_anything(address, min(step * STEP, last), 0u);
-    words.zw = load_anything(address, min(step * STEP + 4u, last), 0u);
+    words.xy = load_anything(address, min(chunk * CHUNK, last), 0u);
+    words.zw = load_anything(address, min(chunk * CHUNK + 4u, last), 0u);
 #endif
     return words;
 }
 
-// Load the steps at the source. Past the end of K the first step is loaded again, which costs less than a branch: a branch
+// Load the chunks at the source. Past the end of K the first chunk is loaded again, which costs less than a branch: a branch
 // would copy registers.
-void fetch(out Share share, Source source, Part part, uint steps, uint tap_steps, Window windows[MAX_LOADS],
+void fetch(out Share share, Source source, Part part, uint chunks, uint tap_chunks, Window windows[MAX_LOADS],
            uint filters[MAX_LOADS]) {
-    share.exists = source.number < steps;
-    share.step = mix(0u, source.step, share.exists);
+    uint own = IN_ONE_TAP ? gl_LocalInvocationIndex % STAGE : 0u;
+    share.exists = WHOLE_STAGES && IN_ONE_TAP ? source.number < chunks : source.number + own < chunks;
+    share.chunk = mix(0u, source.chunk, share.exists) + (WHOLE_STAGES ? own : mix(0u, own, share.exists));
     uvec2 tap = ONE_TAP ? uvec2(0u) : mix(uvec2(0u), source.tap, bvec2(share.exists));
     [[unroll]] for (uint i = 0; i < INPUT_LOADS; i++) {
         uint address = tap_address(part, windows[i], tap.x, tap.y);
         share.inside[i] = !PADDED || address != OUTSIDE;
-        share.inputs[i] = load_step(PADDED ? mix(part.source, address, share.inside[i]) : address, share.step);
+        share.inputs[i] = load_chunk(PADDED ? mix(part.source, address, share.inside[i]) : address, share.chunk);
     }
-    uint at = tap_number(part, tap.x, tap.y) * tap_steps + share.step;
+    uint at = tap_number(part, tap.x, tap.y) * tap_chunks + share.chunk;
     [[unroll]] for (uint i = 0; i < WEIGHT_LOADS; i++) share.weights[i] = WEIGHTS_AT(filters[i] + at);
 }
 
-// The bits of a step that are values of K.
+// The bits of a chunk that are values of K.
 uvec4 bits_of(Share share) {
     if (!WHOLE_STAGES && !share.exists) return uvec4(0u);
-    if (IN_WHOLE_STEPS) return uvec4(~0u);
-    ivec4 left = int(16u / STEP) * (int(depth) - int(share.step * STEP)) - ivec4(0, 4, 8, 12);    // bytes, of each word
+    if (IN_WHOLE_CHUNKS) return uvec4(~0u);
+    ivec4 left = int(16u / CHUNK) * (int(depth) - int(share.chunk * CHUNK)) - ivec4(0, 4, 8, 12);    // bytes, of each word
     return mix((uvec4(1u) << uvec4(clamp(left, 0, 3) * 8)) - 1u, uvec4(~0u), greaterThanEqual(left, ivec4(4)));
 }
 
 #ifdef DTYPE_Q8
 const uint SIGNS = SIGNED ? 0u : 0x80808080u, WEIGHT_SIGNS = WEIGHTS_SIGNED ? 0u : 0x80808080u;
 
-int sum_of_step(uvec4 bytes) {
+int sum_of_chunk(uvec4 bytes) {
     return sum_of_signed_bytes(bytes.x) + sum_of_signed_bytes(bytes.y) + sum_of_signed_bytes(bytes.z) +
            sum_of_signed_bytes(bytes.w);
 }
 #endif
 
 void main() {
-    Place place = place_of_group(COLUMNS, ROWS, 1u);
+    Place place = place_of_group(COLUMNS, ROWS, SPLIT_K);
     if (place.part >= parts) return;
     Part part = part_of(place.part);
     uint own = gl_LocalInvocationIndex, line = own / STAGE;
     uint subgroup_down = gl_SubgroupID / SUBGROUPS_ACROSS, subgroup_across = gl_SubgroupID % SUBGROUPS_ACROSS;
-    uint tap_steps = divide_up(depth, STEP), steps = part.taps.x * part.taps.y * tap_steps;
-    uint filter_steps = kernel_height * kernel_width * tap_steps;
+    uint tap_chunks = divide_up(depth, CHUNK), chunks = part.taps.x * part.taps.y * tap_chunks;
+    uint filter_chunks = kernel_height * kernel_width * tap_chunks;
     uint first_filter = part.filters * out_channels;
 
     Window windows[MAX_LOADS];
@@ -170,7 +195,7 @@ void main() {
     [[unroll]] for (uint i = 0; i < INPUT_LOADS; i++) windows[i] = window_of(part, place.row + line + i * LOAD_ROWS);
     [[unroll]] for (uint i = 0; i < WEIGHT_LOADS; i++) {
         uint channel = min(place.block * COLUMNS + line + i * LOAD_ROWS, out_channels - 1u);
-        filters[i] = weights_offset / 4u + (first_filter + channel) * filter_steps;
+        filters[i] = weights_offset / 4u + (first_filter + channel) * filter_chunks;
     }
 #ifdef DTYPE_Q8
     uvec4 outside = uvec4(uint((input_zero - 128) & 0xff) * 0x01010101u);
@@ -185,11 +210,12 @@ void main() {
     SUM_MATRIX sums[DOWN * ACROSS];
     [[unroll]] for (uint i = 0; i < DOWN * ACROSS; i++) sums[i] = SUM_MATRIX(SUM(0));
 
-    Source source = Source(0u, uvec2(0u), 0u);
-    advance(source, part, tap_steps, own % STAGE);
+    Stretch slice = stretch_of(place.k_slice, chunks, STAGE);
+    Source source = source_at(slice.first, part, tap_chunks);
+    if (!IN_ONE_TAP) advance(source, part, tap_chunks, own % STAGE);
     Share share;
-    fetch(share, source, part, steps, tap_steps, windows, filters);
-    for (uint stage = 0; stage < steps; stage += STAGE) {
+    fetch(share, source, part, chunks, tap_chunks, windows, filters);
+    for (uint stage = slice.first; stage < slice.end; stage += STAGE) {
         uvec4 bits = bits_of(share);
         barrier();    // the previous stage has been multiplied
         [[unroll]] for (uint i = 0; i < INPUT_LOADS; i++) {
@@ -201,7 +227,7 @@ void main() {
             value &= bits;
             put((line + i * LOAD_ROWS) * LINE + own % STAGE, value);
 #ifdef DTYPE_Q8
-            if (COUNT_INPUTS) input_counts[i] += sum_of_step(value);
+            if (COUNT_INPUTS) input_counts[i] += sum_of_chunk(value);
 #endif
         }
         [[unroll]] for (uint i = 0; i < WEIGHT_LOADS; i++) {
@@ -212,12 +238,12 @@ void main() {
             value &= bits;
             put((ROWS + line + i * LOAD_ROWS) * LINE + own % STAGE, value);
 #ifdef DTYPE_Q8
-            if (COUNT_WEIGHTS) weight_counts[i] += sum_of_step(value);
+            if (COUNT_WEIGHTS) weight_counts[i] += sum_of_chunk(value);
 #endif
         }
         barrier();
-        advance(source, part, tap_steps, STAGE);
-        fetch(share, source, part, steps, tap_steps, windows, filters);
+        advance(source, part, tap_chunks, STAGE);
+        fetch(share, source, part, chunks, tap_chunks, windows, filters);
         [[unroll]] for (uint k = 0; k < STAGE_DEPTH; k++) {
             const uint at = k * (2u * STAGE / STAGE_DEPTH);
             INPUT_MATRIX inputs[DOWN];
@@ -245,21 +271,58 @@ void main() {
     if (COUNT_INPUTS || COUNT_WEIGHTS) barrier();
 #endif
 
-    // An invocation stores four channels of some pixels.
-    const uint FOURS = ACROSS * N / 4u, TOGETHER = SUBGROUP_SIZE / FOURS;
     uint four = gl_SubgroupInvocationID % FOURS, room = gl_SubgroupID * SUM_ROOM;
     uint column = subgroup_across * ACROSS * N + four * 4u, channel = place.block * COLUMNS + column;
-    Output target = output_of(place_in_pixel(part), channel);
-    ACC4 due = target.bias;
 #ifdef DTYPE_Q8
     int zero = input_zero - 128, filter_zero = weight_zero - 128;
-    uvec4 of_filters = first_filter + min(channel + uvec4(0u, 1u, 2u, 3u), uvec4(out_channels - 1u));
-    uint after_filters = weights_offset + parts * out_channels * filter_steps * 4u;
-    ivec4 counted;
-    [[unroll]] for (uint i = 0; i < 4u; i++)
-        counted[i] = COUNT_WEIGHTS ? weight_sums[column + i] : int(weights_words_at(after_filters + of_filters[i]));
-    due += zero * (int(part.taps.x * part.taps.y * depth) * filter_zero - counted);
+    ivec4 counted = ivec4(0);    // sums of weights of this slice of K
+    if (COUNT_WEIGHTS) {
+        [[unroll]] for (uint i = 0; i < 4u; i++) counted[i] = weight_sums[column + i];
+    }
 #endif
+#ifdef SUMS_SPLIT
+    TOTAL whole[MAX_SUMS];
+    [[unroll]] for (uint i = 0; i < DOWN; i++) {
+        [[unroll]] for (uint j = 0; j < ACROSS; j++)
+            coopMatStore(sums[i * ACROSS + j], pool, 2u * room + j * N / 2u, 2u * SUM_LINE,
+                         gl_CooperativeMatrixLayoutRowMajor);
+        subgroupBarrier();
+        [[unroll]] for (uint r = 0; r < PIXELS; r++) {
+            uint row = min(gl_SubgroupInvocationID / FOURS + r * TOGETHER, M - 1u), at = room + row * SUM_LINE + four;
+            whole[i * PIXELS + r] = SUMS_OF(uvec4(pool[2u * at], pool[2u * at + 1u]));
+#ifdef DTYPE_Q8
+            if (COUNT_INPUTS) whole[i * PIXELS + r] -= filter_zero * input_sums[(subgroup_down * DOWN + i) * M + row];
+            if (COUNT_WEIGHTS) whole[i * PIXELS + r] -= zero * counted;
+#endif
+        }
+        subgroupBarrier();
+    }
+    leave(place, whole);
+    if (!comes_last(place)) return;
+#ifdef DTYPE_Q8
+    counted = ivec4(0);    // it is part of the sums already
+#endif
+#endif
+    Output target = output_of(place_in_pixel(part), channel);
+#ifdef DTYPE_Q8
+    if (!COUNT_WEIGHTS) {
+        uvec4 of_filters = first_filter + min(channel + uvec4(0u, 1u, 2u, 3u), uvec4(out_channels - 1u));
+        uint after_filters = weights_offset + parts * out_channels * filter_chunks * 4u;
+        [[unroll]] for (uint i = 0; i < 4u; i++) counted[i] = int(weights_words_at(after_filters + of_filters[i]));
+    }
+    target.bias += zero * (int(part.taps.x * part.taps.y * depth) * filter_zero - counted);
+#endif
+#ifdef SUMS_SPLIT
+    Output targets[MAX_VEC4S];
+    targets[0] = target;
+    add_up(place, targets, whole);
+    [[unroll]] for (uint n = 0; n < SUMS; n++) {
+        uint row = gl_SubgroupInvocationID / FOURS + n % PIXELS * TOGETHER;
+        uint pixel = window_of(part, place.row + (subgroup_down * DOWN + n / PIXELS) * M + row).pixel;
+        pixel = mix(NO_PIXEL, pixel, row < M);
+        store_output(pixel, target, whole[n], other_of(pixel, target));
+    }
+#else
     for (uint i = 0; i < DOWN; i++) {
         // Sums stay in registers only if their indexes are constants after loops have been unrolled.
         [[unroll]] for (uint of = 0; of < DOWN; of++) {
@@ -272,7 +335,7 @@ void main() {
         subgroupBarrier();
         for (uint row = gl_SubgroupInvocationID / FOURS; row < M; row += TOGETHER) {
             uint at = room + row * SUM_LINE + four, tile_row = (subgroup_down * DOWN + i) * M + row;
-            ACC4 sum = SUMS_OF(uvec4(pool[2u * at], pool[2u * at + 1u])) + due;
+            TOTAL sum = SUMS_OF(uvec4(pool[2u * at], pool[2u * at + 1u])) + target.bias;
 #ifdef DTYPE_Q8
             if (COUNT_INPUTS) sum -= filter_zero * input_sums[tile_row];
 #endif
@@ -281,6 +344,7 @@ void main() {
         }
         subgroupBarrier();
     }
+#endif
 }
 
 #endif

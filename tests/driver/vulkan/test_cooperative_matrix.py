@@ -19,7 +19,7 @@ from nnvk.driver.vulkan import VulkanDevice, find_devices
 from nnvk.driver.vulkan.lowering import cooperative_matrix, gemm
 from nnvk.driver.vulkan.lowering.cooperative_matrix import ARITHMETICS, FEATURES, TILE, MatrixTile, pack, tiles
 from nnvk.driver.vulkan.lowering.filters import Filters, filters_of
-from nnvk.driver.vulkan.lowering.strategies import GEMM, Strategy, Work, candidates, ranked
+from nnvk.driver.vulkan.lowering.strategies import GEMM, Strategy, Work, ranked
 from nnvk.driver.vulkan.shaders.library import ShaderLibrary
 from nnvk.driver.vulkan.shaders.profile import NATIVE_16, DeviceProfile, constrain, described, parse_profile, profile_of
 from nnvk.ops.call import Tensor
@@ -48,7 +48,7 @@ def tiles_of(found: list[Strategy]) -> set[str]:
 def test_large_gemms_get_matrices(kind: str, taps: int) -> None:
     best = ranked(replace(LARGE, kind=kind, taps=taps), WITH_MATRICES)[0]
     assert best.matrices is not None
-    assert best.variant(kind).name == f"gemm.{kind}.{TILE}.{ARITHMETICS[kind]}.whole.plain"
+    assert best.variant(kind).name.startswith(f"gemm.{kind}.{TILE}.{ARITHMETICS[kind]}.")
 
 
 @pytest.mark.parametrize("kind", ["f32", "i32", "q16"])
@@ -56,8 +56,16 @@ def test_other_types_have_none(kind: str) -> None:
     assert TILE not in tiles_of(ranked(replace(LARGE, kind=kind), WITH_MATRICES))
 
 
-def test_a_single_row_is_not_worth_a_matrix() -> None:
-    work = Work("f16", 1, 1000, 1, 1, 1024, constant=True, in_order=False, matrix=True)
+def test_few_tiles_share_k() -> None:
+    best = ranked(replace(LARGE, kind="f16", rows=196, taps=9, depth=256), WITH_MATRICES)[0]
+    assert best.matrices is not None
+    assert best.split_k > 1
+    assert best.sums <= cooperative_matrix.MOST_SUMS
+    assert best.variant("f16").name == f"gemm.f16.{TILE}.none.split.plain"
+
+
+def test_few_channels_are_not_worth_whole_chunks() -> None:
+    work = replace(LARGE, rows=112 * 112, columns=8, taps=9, depth=1)
     assert ranked(work, WITH_MATRICES)[0].tile != TILE
     assert TILE in tiles_of(ranked(work, WITH_MATRICES))
 
@@ -94,7 +102,8 @@ def test_force_leaves_what_has_no_matrices() -> None:
 
 @pytest.mark.parametrize("field", ["avoided", "left_out"])
 def test_variants_that_are_avoided_or_left_out(field: str) -> None:
-    device = replace(WITH_MATRICES, **{field: frozenset({f"gemm.q8.{TILE}.dot.whole.plain"})}, prefers_matrices=True)
+    names = frozenset(f"gemm.q8.{TILE}.dot.{sums}.plain" for sums in ("whole", "split"))
+    device = replace(WITH_MATRICES, **{field: names}, prefers_matrices=True)
     assert TILE not in tiles_of(ranked(LARGE, device))
     assert TILE in tiles_of(ranked(replace(LARGE, kind="f16"), device))
 
@@ -133,7 +142,7 @@ def test_every_tile_shares_its_work_evenly(kind: str, size: str, subgroup: int, 
         m, n, k = tile.matrix
         assert f"{m}x{n}x{k}" == size
         assert tile.invocations == subgroup * tile.subgroups[0] * tile.subgroups[1] <= device.max_invocations
-        # Every invocation loads as many of the four steps of 16 bytes, in rows that are all of the workgroup's.
+        # Every invocation loads as many of the four chunks of 16 bytes, in rows that are all of the workgroup's.
         at_once = tile.invocations // 4
         assert at_once * 4 == tile.invocations
         assert tile.rows % at_once == tile.columns % at_once == 0
@@ -143,7 +152,7 @@ def test_every_tile_shares_its_work_evenly(kind: str, size: str, subgroup: int, 
         assert subgroup % (n * tile.matrices[1] // 4) == 0
         # Two rows of 16 bytes more are the sums of zero points, and padding.
         assert 16 * 5 * (tile.rows + tile.columns) <= tile.shared_memory <= device.max_shared_memory
-        constants = cooperative_matrix.constants(tile, True)
+        constants = cooperative_matrix.constants(tile, kind, 9, 64)
         assert constants["local_x"] == constants["SUBGROUP_SIZE"] * tile.subgroups[0] * tile.subgroups[1]
 
 
@@ -307,18 +316,21 @@ def rows() -> Iterator[str]:
     yield from PRODUCTS
 
 
-def forced(work: Work, device: DeviceProfile, tile: MatrixTile) -> list[Strategy]:
-    """The strategies for a GEMM of which the shader takes this tile."""
-    assert tile.fits(work.kind, device)
-    return [
-        Strategy(
-            TILE,
-            tile.rows,
-            (tile.invocations, 1),
-            arithmetic=ARITHMETICS[work.kind],
-            matrices=tile,
-        )
-    ]
+Shape = tuple[tuple[int, int], tuple[int, int]]
+"""Matrices of a subgroup, and subgroups of a workgroup, along pixels and along output channels."""
+
+
+def force(monkeypatch: pytest.MonkeyPatch, shape: Shape, split_k: int = 1) -> None:
+    """All GEMMs are multiplied by one tile of the first size of matrices that the device lists."""
+
+    def only(work: Work, device: DeviceProfile) -> list[Strategy]:
+        (matrix, *_) = device.matrix_sizes(work.kind)
+        tile = MatrixTile(matrix, *shape, device.matrix_subgroup)
+        assert tile.fits(work.kind, device)
+        size, arithmetic = (tile.invocations, 1), ARITHMETICS[work.kind]
+        return [Strategy(TILE, tile.rows, size, arithmetic=arithmetic, split_k=split_k, matrices=tile)]
+
+    monkeypatch.setattr(gemm, "ranked", only)
 
 
 def check(device: VulkanDevice, text: str) -> None:
@@ -331,36 +343,49 @@ def check(device: VulkanDevice, text: str) -> None:
 
 @pytest.mark.parametrize("text", list(rows()))
 def test_like_the_reference(matrices: VulkanDevice, monkeypatch: pytest.MonkeyPatch, text: str) -> None:
-    """By the tile with one matrix for each subgroup, which drivers compile in the shortest time."""
-
-    def smallest(work: Work, device: DeviceProfile) -> list[Strategy]:
-        every = [strategy for strategy in candidates(work, device) if strategy.matrices is not None]
-        return sorted(every, key=lambda strategy: (strategy.matrices.matrices, strategy.matrices.subgroups))[:1]
-
-    monkeypatch.setattr(gemm, "ranked", smallest)
+    """By the tile that drivers compile in the shortest time."""
+    force(monkeypatch, ((1, 1), (1, 1)))
     check(matrices, text)
 
 
-SHAPES = (((2, 2), (1, 1)), ((1, 1), (2, 2)), ((2, 1), (1, 2)), ((1, 4), (2, 1)), ((2, 2), (2, 2)))
 IN_EVERY_TILE = (
     "CONV_2D i8[1,6,6,64]*0.05-7 #i8[40,3,3,64]*0.02+5 #i32[40] SAME 1 1 NONE nhwc -> i8*2-20",
     "FULLY_CONNECTED f16[67,131]~3 #f16[29,131]~2 #f16[29]~9 RELU",
+)
+SHAPES: tuple[Shape, ...] = (
+    ((2, 2), (1, 1)),
+    ((1, 1), (2, 2)),
+    ((2, 1), (1, 2)),
+    ((1, 4), (2, 1)),
+    ((2, 2), (2, 2)),
 )
 
 
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 @pytest.mark.parametrize("text", IN_EVERY_TILE)
-def test_every_tile(
-    matrices: VulkanDevice,
-    monkeypatch: pytest.MonkeyPatch,
-    text: str,
-    shape: tuple[tuple[int, int], tuple[int, int]],
-) -> None:
-    """Subgroups of a workgroup, and their matrices, along pixels and along output channels."""
+def test_every_tile(matrices: VulkanDevice, monkeypatch: pytest.MonkeyPatch, text: str, shape: Shape) -> None:
+    force(monkeypatch, shape)
+    check(matrices, text)
 
-    def only(work: Work, device: DeviceProfile) -> list[Strategy]:
-        (matrix, *_) = device.matrix_sizes(work.kind)
-        return forced(work, device, MatrixTile(matrix, *shape, device.matrix_subgroup))
 
-    monkeypatch.setattr(gemm, "ranked", only)
+SPLIT = (
+    *IN_EVERY_TILE,
+    "CONV_2D i8[1,6,6,64]*0.05-7 #i8[9,3,3,64]*0.02+0 #i32[9] SAME 1 1 NONE nhwc -> i8*2-20",
+    "CONV_2D u8[1,5,6,32]*0.05+120 u8[12,3,3,32]*0.02+131 i32[12] SAME 1 1 RELU nhwc -> u8*2+100",
+    "CONV_2D u8[1,7,5,13]*0.05+120 #u8[19,3,3,13]*0.02+131 #i32[19] SAME 2 1 NONE nhwc -> u8*2+100",
+    "TRANSPOSE_CONV_2D i8[1,4,5,40]*0.05-7 #i8[11,3,4,40]*0.02+5 #i32[11] 1 0 2 1 2 3 NONE nhwc -> i8*2-20",
+    "BATCH_MATMUL i8[3,9,200]*0.5+3 i8[3,200,5]*0.25-7 -> i8*60-20",
+    "FULLY_CONNECTED f16[19,200] #f16[24,200] #f16[24] NONE | ADD $ f16[19,24] NONE | TANH $",
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "shape"),
+    [*((text, ((1, 1), (1, 1))) for text in SPLIT), *((text, SHAPES[0]) for text in IN_EVERY_TILE)],
+    ids=str,
+)
+def test_split_k(matrices: VulkanDevice, monkeypatch: pytest.MonkeyPatch, text: str, shape: Shape) -> None:
+    """The last of three K slices adds up, and stores as one workgroup would."""
+    force(monkeypatch, shape, split_k=3)
+    assert any(".split." in name for name in shaders_of(matrices.planner, parse(text)))
     check(matrices, text)

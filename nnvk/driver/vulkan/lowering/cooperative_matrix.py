@@ -19,12 +19,23 @@ from nnvk.driver.vulkan.lowering.move import move
 from nnvk.driver.vulkan.lowering.quantised import offset, zero_point
 from nnvk.driver.vulkan.lowering.relayout import round_up
 from nnvk.driver.vulkan.shaders.commands import TensorRef
+from nnvk.driver.vulkan.shaders.declaration import Requirements
 from nnvk.driver.vulkan.shaders.profile import DeviceProfile
 from nnvk.ops.strided import dense_strides
 from nnvk.types.constant import deferred_bytes
 
 TILE = "cooperative_matrix"
 """The value of the axis TILE of gemm.comp."""
+REQUIREMENTS = Requirements(
+    extensions=(
+        "GL_KHR_cooperative_matrix",
+        "GL_KHR_memory_scope_semantics",
+        "GL_EXT_shader_explicit_arithmetic_types_int8",
+        "GL_EXT_spirv_intrinsics",
+    ),
+    probe="coopmat<int8_t, gl_ScopeSubgroup, 16, 16, gl_MatrixUseA> probe;",
+)
+"""Requirements of the variants on the compiler of shaders."""
 FEATURES = frozenset(
     {"cooperativeMatrix", "vulkanMemoryModel", "subgroupSizeControl", "computeFullSubgroups", "subgroupBasic"}
 )
@@ -33,16 +44,20 @@ ARITHMETICS = {"q8": "dot", "f16": "none"}
 """The value of the axis ARITHMETIC, by data type. Dot products add up what zero points are multiplied by."""
 _FEATURES = {"q8": {"shaderInt8", "shaderIntegerDotProduct"}, "f16": {"shaderFloat16"}}
 
-STEP_BYTES = 16
+CHUNK_BYTES = 16
 """Bytes of K that an invocation loads at once."""
-STAGE_STEPS = 4
-"""Steps of K that a workgroup loads to shared memory at once."""
+STAGE_CHUNKS = 4
+"""Chunks of K that a workgroup loads to shared memory at once."""
+MOST_SUMS = 16
+"""Vectors of sums of an invocation, if K is split."""
 _MOST_LOADS = 8
-"""Steps of each operand that an invocation loads of a stage."""
+"""Chunks of each operand that an invocation loads of a stage."""
 _SHAPES = (((4, 4), (2, 2)), ((4, 2), (2, 2)), ((2, 4), (2, 2)), ((2, 2), (2, 2)), ((1, 1), (2, 2)))
 """Matrices of sums of a subgroup, and subgroups of a workgroup, both along pixels and along output channels."""
 _SHAPES_CPU = (((2, 2), (1, 1)), ((1, 1), (1, 1)))
 """Those of software devices, which take seconds to compile larger ones."""
+_WAIT = 1.25
+"""A lone subgroup waits longer for a stage than with the tile `shared`, which loads less at once."""
 _MIDDLE = 128
 """The unsigned level that is 0 as a signed byte."""
 _AT_ONCE = 1 << 18
@@ -83,14 +98,21 @@ class MatrixTile:
         return max(1, m * n * math.prod(self.matrices) // (4 * self.subgroup_size))
 
     @property
+    def stored(self) -> int:
+        """Vectors of four results that an invocation stores, of which some may not exist."""
+        m, n, _ = self.matrix
+        together = self.subgroup_size // (n * self.matrices[1] // 4)
+        return self.matrices[0] * -(-m // together)
+
+    @property
     def loads(self) -> int:
-        """Steps that an invocation loads of a stage."""
-        return (self.rows + self.columns) * STAGE_STEPS // self.invocations
+        """Chunks that an invocation loads of a stage."""
+        return (self.rows + self.columns) * STAGE_CHUNKS // self.invocations
 
     @property
     def shared_memory(self) -> int:
         """Bytes of shared memory."""
-        staged = (self.rows + self.columns) * (STAGE_STEPS + 1)
+        staged = (self.rows + self.columns) * (STAGE_CHUNKS + 1)
         ended = math.prod(self.subgroups) * self.matrix[0] * (self.matrix[1] * self.matrices[1] // 4 + 1)
         return 16 * max(staged, ended) + 4 * (self.rows + self.columns)
 
@@ -98,11 +120,11 @@ class MatrixTile:
         """Whether the shader can share the work among its invocations, and the device has room for it."""
         _, n, k = self.matrix
         line = k * SIZES[kind]
-        if n % 4 or line % 8 or STAGE_STEPS * STEP_BYTES % line or self.subgroup_size % (n * self.matrices[1] // 4):
+        if n % 4 or line % 8 or STAGE_CHUNKS * CHUNK_BYTES % line or self.subgroup_size % (n * self.matrices[1] // 4):
             return False
-        if self.invocations % STAGE_STEPS or self.invocations > device.max_invocations:
+        if self.invocations % STAGE_CHUNKS or self.invocations > device.max_invocations:
             return False
-        loads = [divmod(STAGE_STEPS * lines, self.invocations) for lines in (self.rows, self.columns)]
+        loads = [divmod(STAGE_CHUNKS * lines, self.invocations) for lines in (self.rows, self.columns)]
         if any(left or not 1 <= count <= _MOST_LOADS for count, left in loads):
             return False
         return self.shared_memory <= device.max_shared_memory
@@ -113,14 +135,14 @@ class MatrixTile:
         return f"{matrices} of {matrix} in {subgroups} subgroups of {self.subgroup_size}"
 
 
-def step(kind: str) -> int:
-    """Elements of K in a step."""
-    return STEP_BYTES // SIZES[kind]
+def chunk(kind: str) -> int:
+    """Elements of K in a chunk."""
+    return CHUNK_BYTES // SIZES[kind]
 
 
-def steps(kind: str, taps: int, depth: int) -> int:
-    """The steps of K. Channels of a tap are padded to whole ones."""
-    return taps * -(-depth // step(kind))
+def chunks(kind: str, taps: int, depth: int) -> int:
+    """The chunks of K. Channels of a tap are padded to whole ones."""
+    return taps * -(-depth // chunk(kind))
 
 
 def tiles(kind: str, device: DeviceProfile) -> Iterator[MatrixTile]:
@@ -134,9 +156,10 @@ def tiles(kind: str, device: DeviceProfile) -> Iterator[MatrixTile]:
                 yield tile
 
 
-def constants(tile: MatrixTile, whole_stages: bool) -> dict[str, int | bool]:
-    """Specialisation constants for a tile."""
+def constants(tile: MatrixTile, kind: str, taps: int, depth: int) -> dict[str, int | bool]:
+    """Specialisation constants for a tile, and filters of so many channels and taps. ``taps`` is 0 if it varies."""
     m, n, k = tile.matrix
+    whole_taps = depth % (STAGE_CHUNKS * chunk(kind)) == 0
     return {
         "local_x": tile.invocations,
         "M": m,
@@ -146,7 +169,8 @@ def constants(tile: MatrixTile, whole_stages: bool) -> dict[str, int | bool]:
         "ACROSS": tile.matrices[1],
         "SUBGROUPS_ACROSS": tile.subgroups[1],
         "SUBGROUP_SIZE": tile.subgroup_size,
-        "WHOLE_STAGES": whole_stages,
+        "WHOLE_STAGES": whole_taps or (taps > 0 and chunks(kind, taps, depth) % STAGE_CHUNKS == 0),
+        "WHOLE_TAPS": whole_taps,
     }
 
 
@@ -157,20 +181,20 @@ def run(
     lanes: int,
     *,
     groups: int,
-    steps: int,
+    chunks: int,
     one_tap: bool,
     stored: float,
     ending: float,
 ) -> Run:
     """The work of a device whose subgroups have so many ``lanes``, as `costs.cycles` takes it.
 
-    ``groups``: workgroups. ``steps``: those of K. ``stored`` and ``ending`` are the costs of that name.
+    ``groups``: workgroups. ``chunks``: those of K. ``stored`` and ``ending`` are the costs of that name.
     """
     m, n, _ = tile.matrix
     down, across = tile.matrices
-    rounds = -(-steps // STAGE_STEPS)
-    products = down * m * across * n * STAGE_STEPS * step(kind) / (16 * tile.subgroup_size) * costs.by_matrices[kind]
-    factors = (down * m + across * n) * STAGE_STEPS / tile.subgroup_size
+    rounds = -(-chunks // STAGE_CHUNKS)
+    products = down * m * across * n * STAGE_CHUNKS * chunk(kind) / (16 * tile.subgroup_size) * costs.by_matrices[kind]
+    factors = (down * m + across * n) * STAGE_CHUNKS / tile.subgroup_size
     loads = tile.loads * (costs.brought + (0 if one_tap else costs.found))
     return Run(
         groups,
@@ -178,7 +202,7 @@ def run(
         rounds,
         step=max(products + loads + 2 * costs.barrier, (tile.loads + factors) * costs.staged),
         end=tile.sums * (stored + 2 * costs.staged) + ending,
-        wait=costs.staged_latency,
+        wait=_WAIT * costs.staged_latency,
         moved=rounds * tile.loads + tile.sums,
         held=(tile.sums + tile.loads + factors / 2) * tile.subgroup_size / lanes,
     )
@@ -188,7 +212,7 @@ def run(
 
 
 def packed_by_filter(g: Lowering, filters: Filters) -> TensorRef:
-    """Filters one after the other: [parts, output channels, taps, channels padded to whole steps].
+    """Filters one after the other: [parts, output channels, taps, channels padded to whole chunks].
 
     Constant bytes are made signed, and 32-bit sums of the weights of each filter follow. Other filters are copied in
     every execution; their padding is undefined.
@@ -241,7 +265,7 @@ def pack(filters: Filters, device: DeviceProfile) -> np.ndarray:
 
 def _padded(filters: Filters, kind: DType) -> tuple[int, int, int, int]:
     parts, outputs, taps, channels = filters.shape
-    return parts, outputs, taps, round_up(channels, step(kind.name))
+    return parts, outputs, taps, round_up(channels, chunk(kind.name))
 
 
 def _signed_bytes(data: np.ndarray) -> np.ndarray:

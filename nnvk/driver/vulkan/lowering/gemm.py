@@ -389,9 +389,8 @@ def _tile_spec(strategy: Strategy, gemm: Gemm, work: Work, device: DeviceProfile
         spec["SPLIT_K"] = strategy.split_k
     if strategy.matrices is not None:
         # The phases of a transposed convolution have different numbers of taps.
-        steps = cooperative_matrix.steps(work.kind, work.taps, gemm.depth)
-        whole = gemm.split is not Split.PHASES and steps % cooperative_matrix.STAGE_STEPS == 0
-        return spec | cooperative_matrix.constants(strategy.matrices, whole)
+        taps = 0 if gemm.split is Split.PHASES else work.taps
+        return spec | cooperative_matrix.constants(strategy.matrices, work.kind, taps, gemm.depth)
     if strategy.tile in ("register", "quads"):
         spec |= {"local_x": local_x * local_y, "ACROSS": local_x, "VEC4S": strategy.vec4s, "PACKED": strategy.packed}
         return spec

@@ -19,7 +19,7 @@ from nnvk.driver.vulkan.lowering.costs import NEAR, Costs, Run, costs_of, cycles
 from nnvk.driver.vulkan.lowering.dtypes import SIZES
 from nnvk.driver.vulkan.lowering.filters import BLOCK
 from nnvk.driver.vulkan.lowering.lowering import MOST_COUNTERS
-from nnvk.driver.vulkan.shaders.declaration import Requirements, Shader, Variant
+from nnvk.driver.vulkan.shaders.declaration import Shader, Variant
 from nnvk.driver.vulkan.shaders.profile import AvoidedShader, DeviceProfile
 
 
@@ -30,8 +30,8 @@ def _exists(choice: Mapping[str, str]) -> bool:
     """
     if not epilogue.exists(choice):
         return False
-    if choice["SUMS"] == "split" and choice["TILE"] in ("subgroup", cooperative_matrix.TILE):
-        return False  # the first are a CPU's
+    if choice["SUMS"] == "split" and choice["TILE"] == "subgroup":
+        return False  # those are a CPU's
     if choice["TILE"] == cooperative_matrix.TILE:
         return choice["ARITHMETIC"] == cooperative_matrix.ARITHMETICS.get(choice["DTYPE"])
     if choice["ARITHMETIC"] == "int8":
@@ -44,19 +44,10 @@ def _exists(choice: Mapping[str, str]) -> bool:
     return is_possible and choice["DTYPE"] in ("q8", "q16")
 
 
-COOPERATIVE_MATRIX = Requirements(
-    extensions=(
-        "GL_KHR_cooperative_matrix",
-        "GL_KHR_memory_scope_semantics",
-        "GL_EXT_shader_explicit_arithmetic_types_int8",
-        "GL_EXT_spirv_intrinsics",
-    ),
-    probe="coopmat<int8_t, gl_ScopeSubgroup, 16, 16, gl_MatrixUseA> probe;",
-)
 GEMM = Shader(
     "gemm",
     where=_exists,
-    needs=lambda choice: COOPERATIVE_MATRIX if choice["TILE"] == cooperative_matrix.TILE else None,
+    needs=lambda choice: cooperative_matrix.REQUIREMENTS if choice["TILE"] == cooperative_matrix.TILE else None,
     DTYPE=("f32", "f16", "i32", "q8", "q16"),
     TILE=("subgroup", "shared", "register", "quads", cooperative_matrix.TILE),
     ARITHMETIC=("none", "float", "dot", "half", "int8"),
@@ -201,6 +192,8 @@ class Strategy:
     @property
     def sums(self) -> int:
         """Vectors of sums of an invocation, of the tiles that can share K."""
+        if self.matrices is not None:
+            return self.matrices.stored
         return (self.rows // self.local[1] if self.tile == "shared" else self.rows) * self.vec4s
 
     @property
@@ -242,11 +235,15 @@ class Strategy:
 
     def is_busy(self, work: Work) -> bool:
         """Whether every K slice has something to do, which shared.glsl relies on."""
+        if self.matrices is not None:
+            stages = -(-cooperative_matrix.chunks(work.kind, work.taps, work.depth) // cooperative_matrix.STAGE_CHUNKS)
+            return -(-stages // self.split_k) * (self.split_k - 1) < stages
         return self.vec4s_of_k_slice(work) * (self.split_k - 1) < work.steps
 
     def __str__(self) -> str:
+        split_k = "" if self.split_k == 1 else f", split-K by {self.split_k}"
         if self.matrices is not None:
-            return f"cooperative matrices {self.rows}x{self.size[1]}: {self.matrices}"
+            return f"cooperative matrices {self.rows}x{self.size[1]}: {self.matrices}{split_k}"
         size = str(self.rows)
         if self.tile == "shared":
             size += f"x{self.size[1]}"
@@ -254,7 +251,6 @@ class Strategy:
             size += f"x{4 * self.vec4s}"
         arithmetic = _ARITHMETICS.get(self.arithmetic, f", bytes by {self.arithmetic}")
         order = "" if self.packed else ", weights as they lie" if self.tile == "shared" else ", weights in order"
-        split_k = "" if self.split_k == 1 else f", split-K by {self.split_k}"
         stage = "" if self.stage == 4 else f", by {4 * self.stage} of K"
         return f"{self.tile} {size} in {self.local[0]}x{self.local[1]}{arithmetic}{order}{stage}{split_k}"
 
@@ -291,7 +287,10 @@ def _possible(work: Work, device: DeviceProfile) -> Iterator[Strategy]:
         arithmetics = ("int8",)
     if work.matrix and work.rows <= _VECTOR_ROWS and work.kind not in ("i32", "q16"):
         yield Strategy("vector", work.rows, _VECTOR_LOCAL, arithmetic="int8" if work.int8_weights else "none")
-    yield from _by_cooperative_matrices(work, device)
+    for strategy in _by_cooperative_matrices(work, device):
+        yield strategy
+        if strategy.sums <= cooperative_matrix.MOST_SUMS:
+            yield from _split_k(strategy, work, device)
     for arithmetic in arithmetics:
         whole = [one for one in _shared(device, arithmetic, work.order is WeightLayout.IN_BLOCKS) if one.is_busy(work)]
         if _sums_are_short(work, arithmetic):
@@ -406,7 +405,7 @@ def span(strategy: Strategy, work: Work, device: DeviceProfile) -> int:
     if strategy.tile == "subgroup":
         wide = {"q8": 16, "f32": 8, "i32": 8, "f16": 8 if device.has_native_16 else 4}.get(work.kind, 4)
     elif strategy.matrices is not None:
-        wide = cooperative_matrix.step(work.kind)
+        wide = cooperative_matrix.chunk(work.kind)
     elif strategy.tile == "register" and strategy.arithmetic == "half":
         wide = 8
     elif strategy.tile != "shared" and work.kind == "q8" and device.texel_loads and 4 * work.steps >= 16 * _MANY:
@@ -548,7 +547,7 @@ def _by_matrices(tile: MatrixTile, work: Work, costs: Costs, vectors: _Vectors, 
         costs,
         lanes,
         groups=work.parts * -(-work.rows // tile.rows) * -(-work.columns // tile.columns),
-        steps=cooperative_matrix.steps(work.kind, work.taps, work.depth),
+        chunks=cooperative_matrix.chunks(work.kind, work.taps, work.depth),
         one_tap=work.taps == 1,
         stored=vectors.stored,
         ending=vectors.ending,
