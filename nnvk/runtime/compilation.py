@@ -118,9 +118,9 @@ class Compilation:
     def set_progress(self, callback: Callable[[int, int], None]) -> None:
         """Have `finish` call ``callback(done, total)`` as devices prepare the model.
 
-        The numbers are the finished steps and all steps of the partition that is being prepared. The calls come on the
-        thread of `finish`. The first exception of ``callback`` ends the calls; `finish` raises it. Drivers in another
-        process (``NNVK_DRIVER_PROCESS=1``) report no progress.
+        The numbers are the finished parts and all parts of the work on the partition that is being prepared. The calls
+        come on the thread of `finish`. The first exception of ``callback`` ends the calls; `finish` raises it. Drivers
+        in another process (``NNVK_DRIVER_PROCESS=1``) report no progress.
         """
         self._check_unfinished("set_progress")
         self._progress = _Progress(function("the callback", callback))

@@ -125,7 +125,7 @@ class PrepareOptions:
     cache: Path | None = None
     """File in which the driver may keep the prepared model, and find one that it kept."""
     progress: Callable[[int, int], None] | None = None
-    """Called on the preparing thread with the number of finished steps and of all steps."""
+    """Called on the preparing thread with the number of finished parts of the work and of all parts."""
 
 
 @dataclass(frozen=True, slots=True)

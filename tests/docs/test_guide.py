@@ -32,7 +32,7 @@ SECTIONS = {
     "pass": ("## 1. The pass", "`nnvk plan MODEL --passes` shows what the pass changes"),
 }
 """The parts of the pages, by the headings or sentences that they begin and end with."""
-BUILD_ON_THE_OPERATION = ("operator", "variant")
+BUILD_ON_THE_OPERATION = ("variant",)
 NOT_COPIED = shutil.ignore_patterns(".*", "__pycache__", "build", "dist", "demo-out", "spirv", "results")
 
 needs_tools = pytest.mark.skipif(

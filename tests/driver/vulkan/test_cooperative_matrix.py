@@ -129,7 +129,7 @@ SIZES = (
 @pytest.mark.parametrize("kind", ["q8", "f16"])
 @pytest.mark.parametrize("subgroup", [4, 8, 16, 32, 64, 128])
 def test_every_tile_shares_its_work_evenly(kind: str, size: str, subgroup: int, is_cpu: bool) -> None:
-    """What the shader relies on, whatever the size of subgroups."""
+    """The shader relies on it, whatever the size of subgroups."""
     device = replace(
         WITH_MATRICES,
         is_cpu=is_cpu,
@@ -343,7 +343,7 @@ def check(device: VulkanDevice, text: str) -> None:
 
 @pytest.mark.parametrize("text", list(rows()))
 def test_like_the_reference(matrices: VulkanDevice, monkeypatch: pytest.MonkeyPatch, text: str) -> None:
-    """By the tile that drivers compile in the shortest time."""
+    """The tile that drivers compile in the shortest time gives the results of the reference."""
     force(monkeypatch, ((1, 1), (1, 1)))
     check(matrices, text)
 
