@@ -86,7 +86,7 @@ def _reference(call: Call) -> np.ndarray:
 define(
     OperationCode.DEPTHWISE_CONV_2D,
     traits=Traits(
-        foldable=False, fp16=Fp16.STARTS, gemm=replace(CONVOLUTION, summed=slice(1, 3)), window=depthwise_axes
+        foldable=False, fp16=Fp16.FOLLOWS, gemm=replace(CONVOLUTION, summed=slice(1, 3)), window=depthwise_axes
     ),
     types={**FLOATS, **QUANT8},
     signatures=filter_signatures(i32("depth_multiplier")),

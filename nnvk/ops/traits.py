@@ -53,6 +53,8 @@ class Function(IntEnum):
     ERF = 22
     GELU = 23
     GELU_BY_TANH = 24
+    SATURATE = 25
+    """Numbers beyond the range of float16 become its ends. No operation has this function; conversions do."""
 
 
 @dataclass(frozen=True, slots=True)

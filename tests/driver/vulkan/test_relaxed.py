@@ -65,9 +65,18 @@ class Net:
         weights, bias = self.weights(outputs, 3, 3, depth), self.weights(outputs)
         return self.apply(OperationCode.CONV_2D, source, weights, bias, parameters=(SAME, 1, 1, FuseCode.RELU))
 
+    def depthwise(self, source: int, channels: int) -> int:
+        weights, bias = self.weights(1, 3, 3, channels), self.weights(channels)
+        return self.apply(OperationCode.DEPTHWISE_CONV_2D, source, weights, bias, parameters=(SAME, 1, 1, 1, NONE))
+
     def finish(self, *outputs: int) -> Model:
         self.build.model.relax_computation_float32_to_float16(True)
         return self.build.finish([self.source], outputs).frozen
+
+
+def number(value: float) -> np.ndarray:
+    """A tensor of one element."""
+    return np.array([value], np.float32)
 
 
 def residual() -> Model:
@@ -311,11 +320,65 @@ def test_results_are_widened_where_they_are_written(gpu: VulkanDevice, outputs: 
         (source,) = inputs_of(model := net.finish(net.gemm(net.source, outputs, 24)))
         source[0, 5] = 1e9
         assert families(run_both(gpu, model, [source])) == f"convert {kind}"
-    net = Net(1, 7, 9, outputs)
-    weights, bias = net.weights(1, 3, 3, outputs), net.weights(outputs)
-    y = net.apply(OperationCode.DEPTHWISE_CONV_2D, net.source, weights, bias, parameters=(SAME, 1, 1, 1, NONE))
-    model = net.finish(y)
-    assert families(run_both(gpu, model, inputs_of(model))) == "convert depthwise_conv2d"
+    net = Net(1, 7, 9, 24)
+    model = net.finish(net.depthwise(net.convolution(net.source, outputs, 24), outputs))
+    assert families(run_both(gpu, model, inputs_of(model))) == "convert gemm depthwise_conv2d"
+
+
+def test_depthwise_convolutions_follow_others(gpu: VulkanDevice) -> None:
+    """A depthwise convolution gains too little from 16-bit floats for a conversion."""
+    net = Net(1, 7, 9, 8)
+    model = net.finish(net.depthwise(net.source, 8))
+    assert families(run_both(gpu, model, inputs_of(model))) == "depthwise_conv2d"
+
+
+def test_float32_between_conversions_stays_in_registers(gpu: VulkanDevice) -> None:
+    """GELU as ONNX composes it divides and calls ERF on 32-bit floats, between multiplications on 16-bit ones."""
+    net = Net(19, 24)
+    x = net.gemm(net.source, 36, 24, size=2.0)
+    inner = net.apply(ExtendedOperationCode.ERF, net.apply(OperationCode.DIV, x, number(1.4142), parameters=(NONE,)))
+    factor = net.apply(OperationCode.ADD, inner, number(1.0), parameters=(NONE,))
+    product = net.apply(OperationCode.MUL, x, factor, parameters=(NONE,))
+    halved = net.apply(OperationCode.MUL, product, number(0.5), parameters=(NONE,))
+    model = net.finish(net.gemm(halved, 12, 36))
+    plan = run_both(gpu, model, inputs_of(model))
+    assert families(plan) == "convert gemm fused_elementwise gemm"
+
+
+def test_large_numbers_between_conversions_saturate(gpu: VulkanDevice) -> None:
+    """A number beyond 16-bit floats becomes their largest one, as a conversion would make it; infinity stays."""
+    net = Net(2, 8)
+    x = net.apply(
+        OperationCode.FULLY_CONNECTED,
+        net.source,
+        np.eye(8, dtype=np.float32),
+        np.zeros(8, np.float32),
+        parameters=(NONE,),
+    )
+    large = net.apply(OperationCode.EXP, net.apply(OperationCode.DIV, x, number(1.0), parameters=(NONE,)))
+    model = net.finish(net.apply(OperationCode.MUL, x, large, parameters=(NONE,)))
+    source = np.array([[1, 5, 11, 12, 80, 1000, -3, 0], [-1000, 90, 2, 3, 4, 5, 6, 7]], np.float32)
+    run_both(gpu, model, [source])
+
+
+def test_norms_store_what_several_readers_convert(gpu: VulkanDevice) -> None:
+    """A GEMM and a residual both read the result of a layer normalisation as 16-bit floats."""
+    net = Net(19, 24)
+    x = net.gemm(net.source, 32, 24)
+
+    def mean(y: int) -> int:
+        return net.apply(OperationCode.MEAN, y, np.array([1], np.int32), parameters=(1,))
+
+    def binary(code: OperationCode, y: int, z: int | np.ndarray) -> int:
+        return net.apply(code, y, z, parameters=(NONE,))
+
+    centred = binary(OperationCode.SUB, x, mean(x))
+    variance = mean(binary(OperationCode.MUL, centred, centred))
+    root = net.apply(OperationCode.RSQRT, binary(OperationCode.ADD, variance, number(1e-5)))
+    scaled = binary(OperationCode.MUL, binary(OperationCode.MUL, centred, root), net.weights(32, size=1.0))
+    normalised = binary(OperationCode.ADD, scaled, net.weights(32))
+    model = net.finish(binary(OperationCode.ADD, net.gemm(normalised, 32, 32), normalised))
+    assert families(run_both(gpu, model, inputs_of(model))) == "convert gemm normalize_rows gemm end"
 
 
 def test_the_results_of_ends_are_widened(gpu: VulkanDevice) -> None:

@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import IntEnum
+from typing import Any
 
 import numpy as np
 
@@ -15,10 +16,9 @@ from nnvk.driver.vulkan.lowering.quantised import clamp
 from nnvk.driver.vulkan.shaders.commands import TensorRef
 from nnvk.ops.call import Call, Tensor
 from nnvk.ops.fused import REAL_RANGES
-from nnvk.ops.internal import traits_of
+from nnvk.ops.internal import InternalCode, code_of, traits_of
 from nnvk.ops.traits import Function
 from nnvk.types.codes import FuseCode
-from nnvk.types.constant import DeferredConstant
 from nnvk.types.operand import Shape
 
 SOURCES, NUMBERS, RESULTS = 5, 8, 2
@@ -101,12 +101,16 @@ class Formula:
     tensors: Mapping[int, Tensor]
     """The tensors that are sources, by their indices."""
     function: Function | None
-    """None if the call only limits its operand."""
-    low: float
-    high: float
+    """None if the call only limits or converts its operand."""
+    low: float = -math.inf
+    high: float = math.inf
     """The limits of the activation, which follow the function,"""
-    has_activation: bool
+    has_activation: bool = False
     """if the call has an activation."""
+    widens: bool = False
+    """Whether the call only converts float16 to float32."""
+    is_wide: bool = False
+    """Whether the result has 32 bits. With float16 tensors, it is then not rounded."""
 
 
 class Program:
@@ -117,11 +121,16 @@ class Program:
         self.sources: dict[Source, int] = {}
         self.numbers: dict[Number, int] = {}
         self.instructions: list[Instruction] = []
-        self.results: dict[int, Result] = {}
-        """The results of all calls, by the indices of the tensors."""
+        self.results: dict[int, Value] = {}
+        """The results of all calls, by the indices of the tensors. A conversion to float32 has that of its operand."""
         self._tensors: dict[int, Tensor] = {}
+        formulas = tuple(formulas)
+        is_mixed = len({formula.is_wide for formula in formulas}) > 1
         for formula in formulas:
+            first = len(self.instructions)
             self.results[formula.result] = self._add_formula(formula)
+            if is_mixed and formula.is_wide:
+                self.instructions[first:] = [replace(each, is_open=True) for each in self.instructions[first:]]
 
     @classmethod
     def of(cls, calls: Sequence[Call]) -> Program:
@@ -130,7 +139,7 @@ class Program:
         assert None not in formulas, "a call can't be fused"
         return cls(formula for formula in formulas if formula is not None)
 
-    def _add_formula(self, formula: Formula) -> Result:
+    def _add_formula(self, formula: Formula) -> Value:
         operands: list[Value] = []
         for operand in formula.operands:
             if isinstance(operand, Number):
@@ -140,6 +149,8 @@ class Program:
             else:
                 operands.append(operand)
                 self._tensors.setdefault(operand.index, formula.tensors[operand.index])
+        if formula.widens:
+            return operands[0]
         if formula.function is None:
             return self.limit(operands[0], formula.low, formula.high, is_stored=True)
         result = self.add(formula.function, *operands)
@@ -170,6 +181,12 @@ class Program:
                 value = self.add(function, value, Number.of(end))
         return value if isinstance(value, Result) else self.add(Function.AT_LEAST, value, Number.of(-math.inf))
 
+    def result(self, output: Tensor) -> Result:
+        """The instruction that computes a tensor."""
+        result = self.results[output.index]
+        assert isinstance(result, Result), f"{output.name} is only converted"
+        return result
+
     @property
     def fits(self) -> bool:
         """Whether one dispatch can compute it."""
@@ -191,7 +208,10 @@ class Program:
 
 def formula_of(call: Call) -> Formula | None:
     """The formula of a call; None if a program can't compute it: it is on floats, and its parameters are known."""
-    trait = traits_of(call.code).elementwise
+    if widens(call) or narrows(call):
+        function = None if widens(call) else Function.SATURATE
+        return _formula(call, [Source(call.input.index)], [call.input], function, widens=widens(call))
+    trait = traits_of(code_of(call)).elementwise
     if trait is None or not call.output.size or of(call.output) not in (F32, F16):
         return None
     if any(call.known(name) is None for name in trait.parameters):
@@ -210,23 +230,36 @@ def formula_of(call: Call) -> Formula | None:
     if trait.is_fused:
         limits = clamp(call)
         low, high = limits["low"], limits["high"]
-    return Formula(
-        call.output.index,
-        tuple(operand for operand in operands if operand is not None),
-        {tensor.index: tensor.whole for tensor in tensors},
-        function,
-        low,
-        high,
-        trait.is_fused,
-    )
+    known = [operand for operand in operands if operand is not None]
+    return _formula(call, known, tensors, function, low=low, high=high, has_activation=trait.is_fused)
+
+
+def _formula(
+    call: Call,
+    operands: Sequence[Source | Number],
+    tensors: Sequence[Tensor],
+    function: Function | None,
+    **options: Any,
+) -> Formula:
+    by_index = {tensor.index: tensor.whole for tensor in tensors}
+    return Formula(call.output.index, tuple(operands), by_index, function, is_wide=of(call.output) is F32, **options)
+
+
+def widens(call: Call) -> bool:
+    """Whether a call converts float16 to float32."""
+    return traits_of(code_of(call)).converts and of(call.input) is F16 and of(call.output) is F32
+
+
+def narrows(call: Call) -> bool:
+    """Whether a call converts float32 to float16, with numbers beyond the range at its ends."""
+    return code_of(call) is InternalCode.CONVERT_FLOAT and of(call.output) is F16 and bool(call.saturate)
 
 
 def _operand(tensor: Tensor, output: Tensor) -> Source | Number | None:
     """The operand that a tensor is which broadcasts to an output; None if it is not simply repeated."""
     source = source_of(tensor, output)
     if source is not None and source.spread is Spread.SINGLE and tensor.is_constant:
-        constant = tensor.constant
-        return source if isinstance(constant, DeferredConstant) else Number.of(constant.item())
+        return Number.of(tensor.data.item())
     return source
 
 

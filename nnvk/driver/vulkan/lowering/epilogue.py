@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from nnvk.driver.vulkan.lowering.dtypes import F16, F32, Q8, of
+from nnvk.driver.vulkan.lowering.dtypes import Q8, of
 from nnvk.driver.vulkan.lowering.elementwise_program import (
     Number,
     Program,
@@ -20,12 +20,12 @@ from nnvk.driver.vulkan.lowering.elementwise_program import (
     Spread,
     Value,
     source_of,
+    widens,
 )
 from nnvk.driver.vulkan.lowering.lowering import Lowering
 from nnvk.driver.vulkan.lowering.quantised import are_small_shifts, clamp, is_lookup, rescaling, table_of
 from nnvk.driver.vulkan.shaders.commands import TensorRef
 from nnvk.ops.call import Call, Tensor
-from nnvk.ops.internal import code_of, traits_of
 from nnvk.ops.traits import Function
 from nnvk.types.codes import OperationCode
 
@@ -58,8 +58,8 @@ class Epilogue:
 
     @property
     def elementwise(self) -> tuple[Call, ...]:
-        """The calls but for a conversion to float32."""
-        return tuple(call for call in self.calls if not widens(call))
+        """The calls but for a conversion to float32 at the end."""
+        return self.calls[:-1] if widens(self.calls[-1]) else self.calls
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,12 +70,6 @@ class Arguments:
     """The value of the axis EPILOGUE."""
     spec: Mapping[str, int | bool] = field(default_factory=dict)
     tensors: Mapping[str, TensorRef] = field(default_factory=dict)
-
-
-def widens(call: Call) -> bool:
-    """Whether a call converts float16 to float32."""
-    converts = traits_of(code_of(call)).converts
-    return converts and of(call.input) is F16 and of(call.output) is F32
 
 
 def arguments_of(g: Lowering, epilogue: Epilogue, multipliers: np.ndarray | None) -> Arguments:

@@ -50,7 +50,7 @@ def variant_of(program: Program, type_: str) -> Variant:
 def fuse_elementwise(g: Lowering, calls: Sequence[Call], outputs: Sequence[Tensor]) -> None:
     """Compute elementwise calls, which one program can compute, by one dispatch that writes some of their results."""
     program = Program.of(calls)
-    sources, results = list(program.sources), [program.results[output.index] for output in outputs]
+    sources, results = list(program.sources), [program.result(output) for output in outputs]
     spec: dict[str, int | float | bool] = {
         "local_x": LOCAL,
         "PAST_NUMBERS": _FIRST_NUMBER + len(program.numbers),

@@ -14,8 +14,9 @@ from nnvk.driver.vulkan.graph.ir import Graph
 from nnvk.driver.vulkan.planning.passes.common_subexpressions import eliminate_common_subexpressions
 from nnvk.driver.vulkan.planning.passes.constants import deduplicate_constants
 from nnvk.driver.vulkan.planning.passes.context import Context, Rewrite
+from nnvk.driver.vulkan.planning.passes.conversions import fuse_conversions, store_floats
 from nnvk.driver.vulkan.planning.passes.elementwise import fuse_elementwise
-from nnvk.driver.vulkan.planning.passes.epilogue import fuse_epilogues, read_floats, store_floats
+from nnvk.driver.vulkan.planning.passes.epilogue import fuse_epilogues
 from nnvk.driver.vulkan.planning.passes.fp16 import use_float16
 from nnvk.driver.vulkan.planning.passes.heads import read_and_write_heads, write_heads
 from nnvk.driver.vulkan.planning.passes.horizontal import fuse_horizontally
@@ -33,13 +34,13 @@ __all__ = ["PIPELINE", "Context", "Observe", "run"]
 
 PIPELINE: tuple[tuple[Pass | None, Rewrite], ...] = (
     (Pass.CONSTANTS, deduplicate_constants),
+    (Pass.CSE, eliminate_common_subexpressions),
+    (Pass.ROUND_ROWS, round_rows),
     (Pass.FP16, use_float16),
     (Pass.HORIZONTAL, fuse_horizontally),
-    (Pass.CSE, eliminate_common_subexpressions),
     (Pass.PAD, fold_pads),
     (None, legalise_layouts),
     (None, legalise_quantisation),
-    (Pass.ROUND_ROWS, round_rows),
     (Pass.ROW_NORM, fuse_row_norms),
     (Pass.SOFTMAX, fuse_softmax),
     (Pass.HEADS, write_heads),
@@ -47,7 +48,7 @@ PIPELINE: tuple[tuple[Pass | None, Rewrite], ...] = (
     (Pass.HEADS, read_and_write_heads),
     (Pass.HORIZONTAL, fuse_time_steps),
     (Pass.CSE, eliminate_common_subexpressions),
-    (Pass.CONVERTS, read_floats),
+    (Pass.CONVERTS, fuse_conversions),
     (Pass.EPILOGUE, fuse_epilogues),
     (Pass.ELEMENTWISE, fuse_elementwise),
     (Pass.CONVERTS, store_floats),

@@ -66,6 +66,10 @@ class Elements:
             self._calls[node] = self._resolved(node.call) if is_reshaped else node.call
         return self._calls[node]
 
+    def calls(self, node: Node) -> tuple[Call, ...]:
+        """The calls of a node, as `call` gives one; those of a node with several read no reshapes."""
+        return node.calls if node.behind else (self.call(node),)
+
     def _resolved(self, call: Call) -> Call:
         def resolve(tensor: Tensor) -> Tensor:
             source = self.source(tensor)

@@ -40,7 +40,7 @@ def fuse_elementwise(graph: Graph, context: Context) -> tuple[Graph, int]:
     instead: dict[Node, Node | None] = {}
     groups = [group for group in groups_of(graph, elements) if len(group.nodes) > 1]
     for group in groups:
-        if not context.profile.avoids(variant_of(group.program, dtype(group.last.call.output))):
+        if not context.profile.avoids(variant_of(group.program, dtype(group.last.outputs[0]))):
             instead.update(replacements(group, group.last, group.calls, elements))
     return replaced(graph, instead), sum(node is not None for node in instead.values())
 
@@ -69,16 +69,20 @@ def replaced(graph: Graph, instead: dict[Node, Node | None]) -> Graph:
     return in_order(graph, (node for node in nodes if node is not None))
 
 
+_Formulas = Mapping[Node, tuple[Formula, ...]]
+"""The formulas of the calls of elementwise operations."""
+
+
 # --- groups ------------------------------------------------------------------------------------------------------
 
 
 def groups_of(graph: Graph, elements: Elements) -> list[Group]:
     """All elementwise operations of a graph that can be fused, each in one group."""
-    formulas = {node: formula for node in graph.nodes if not node.behind and (formula := _formula(elements, node))}
+    formulas = {node: formulas for node in graph.nodes if (formulas := _formulas(elements, node))}
     of_result: dict[int, Group] = {}
     found: dict[Node, Group] = {}
     for node in formulas:
-        sources = (elements.source(tensor) for tensor in node.inputs if tensor.size == node.call.output.size)
+        sources = (elements.source(tensor) for tensor in node.inputs if tensor.size == node.outputs[0].size)
         before = {group.last: group for source in sources if (group := of_result.get(source.index)) is not None}
         together = [list(before.values()), *([group] for group in before.values())] if before else []
         joined = next((group for some in together if (group := _joined(elements, formulas, some, node))), None)
@@ -87,36 +91,41 @@ def groups_of(graph: Graph, elements: Elements) -> list[Group]:
             assert joined is not None
         for part in joined.nodes:
             found.pop(part, None)
-            of_result[part.call.output.index] = joined
+            of_result[part.outputs[0].index] = joined
         found[node] = joined
     return list(found.values())
 
 
-def _formula(elements: Elements, node: Node) -> Formula | None:
-    return None if node.traits.elementwise is None else formula_of(elements.call(node))
+def _formulas(elements: Elements, node: Node) -> tuple[Formula, ...] | None:
+    """The formulas of the calls of an elementwise operation, or of several in one node; None for other nodes."""
+    if node.traits.gemm is not None or (node.traits.elementwise is None and not node.behind):
+        return None
+    formulas = tuple(map(formula_of, elements.calls(node)))
+    return None if None in formulas else tuple(formula for formula in formulas if formula is not None)
 
 
-def _joined(elements: Elements, formulas: Mapping[Node, Formula], groups: Iterable[Group], node: Node) -> Group | None:
+def _joined(elements: Elements, formulas: _Formulas, groups: Iterable[Group], node: Node) -> Group | None:
     """The operations of groups and one more, together; None where that can't be."""
-    places, output = elements.places, node.call.output
+    places, output = elements.places, node.outputs[0]
     nodes = sorted({part: None for group in groups for part in group.nodes}, key=places.__getitem__)
     for part in nodes:
-        if part.call.output.size != output.size or part.call.output.code is not output.code:
+        result = part.outputs[0]
+        if result.size != output.size or result.code is not output.code:
             return None
-        readers = (reader for reader in elements.readers(part.call.output) if reader not in nodes)
+        readers = (reader for reader in elements.readers(result) if reader not in nodes)
         if any(places[reader] < places[node] for reader in readers):
             return None
     return _group(elements, formulas, [*nodes, node])
 
 
-def _group(elements: Elements, formulas: Mapping[Node, Formula], nodes: Sequence[Node]) -> Group | None:
+def _group(elements: Elements, formulas: _Formulas, nodes: Sequence[Node]) -> Group | None:
     """The nodes as one; None where they are too many, or have too many operands or results."""
-    calls = tuple(map(elements.call, nodes))
-    program = Program(formulas[node] for node in nodes)
-    results = tuple(node.call.output for node in nodes if _is_read_outside(elements, node.call.output, nodes))
+    calls = tuple(call for node in nodes for call in elements.calls(node))
+    program = Program(formula for node in nodes for formula in formulas[node])
+    results = tuple(node.outputs[0] for node in nodes if _is_read_outside(elements, node.outputs[0], nodes))
     if len(nodes) > 1 and not (program.fits and len(results) <= RESULTS):
         return None
-    return Group(tuple(nodes), calls, program, results or (nodes[-1].call.output,))
+    return Group(tuple(nodes), calls, program, results or (nodes[-1].outputs[0],))
 
 
 def _is_read_outside(elements: Elements, tensor: Tensor, nodes: Collection[Node]) -> bool:

@@ -8,8 +8,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from nnvk.driver.vulkan.graph.ir import Graph, Node
-from nnvk.driver.vulkan.lowering.dtypes import F16, Q8, dtype, of
-from nnvk.driver.vulkan.lowering.epilogue import combines, fits, widens
+from nnvk.driver.vulkan.lowering.dtypes import Q8, dtype, of
+from nnvk.driver.vulkan.lowering.epilogue import combines, fits
 from nnvk.driver.vulkan.lowering.kernel import kernels
 from nnvk.driver.vulkan.lowering.quantised import is_lookup
 from nnvk.driver.vulkan.planning.passes.context import Context
@@ -17,8 +17,7 @@ from nnvk.driver.vulkan.planning.passes.elements import Elements
 from nnvk.driver.vulkan.planning.passes.elementwise import Group, groups_of, replaced, replacements
 from nnvk.driver.vulkan.shaders.profile import DeviceProfile
 from nnvk.ops.call import Tensor
-from nnvk.ops.internal import InternalCode, call_of
-from nnvk.ops.strided import Box
+from nnvk.ops.internal import InternalCode
 
 
 def fuse_epilogues(graph: Graph, context: Context) -> tuple[Graph, int]:
@@ -26,51 +25,6 @@ def fuse_epilogues(graph: Graph, context: Context) -> tuple[Graph, int]:
     graph, on_bytes = _fuse_on_bytes(graph, context)
     graph, on_floats = _fuse_on_floats(graph, context)
     return graph, on_bytes + on_floats
-
-
-def store_floats(graph: Graph, context: Context) -> tuple[Graph, int]:
-    """Let GEMMs on float16 store results as float32 if nobody reads them but a conversion to float32."""
-    conversions = [node for node in graph.nodes if widens(node.call)]
-    if not conversions:
-        return graph, 0
-    elements = Elements(graph)
-    instead: dict[Node, Node | None] = {}
-    for node in conversions:
-        gemm = elements.producer(node.call.input)
-        if gemm is None or gemm.traits.gemm is None:
-            continue
-        if _channels(gemm, context.profile) is not None and _is_only_reader(elements, node.call.input, node):
-            instead |= {gemm: None, node: _behind(elements, gemm, node)}
-    return replaced(graph, instead), len(instead) // 2
-
-
-def read_floats(graph: Graph, context: Context) -> tuple[Graph, int]:
-    """Let GEMMs on float16 convert what images of few channels are converted from.
-
-    Such images are loaded element by element, each a few times.
-    """
-    if not any(node.code is InternalCode.CONVERT_FLOAT for node in graph.nodes):
-        return graph, 0
-    elements = Elements(graph)
-    instead: dict[Node, Node | None] = {}
-    for node in graph.nodes:
-        takes_wide_input = kernels()[node.code].takes_wide_input
-        if takes_wide_input is None or of(node.outputs[0]) is not F16 or not takes_wide_input(node.call):
-            continue
-        assert node.traits.gemm is not None
-        image: Tensor = getattr(node.call, node.traits.gemm.input)
-        conversion = elements.producer(image)
-        if conversion is None or conversion.code is not InternalCode.CONVERT_FLOAT or not conversion.call.saturate:
-            continue
-        is_read_once = [elements.source(tensor).index for tensor in node.inputs].count(
-            conversion.call.output.index
-        ) == 1
-        if is_read_once and _is_only_reader(elements, image, node):
-            source = elements.source(conversion.call.input).viewed(image.shape, Box(((image.size, 1),)))
-            call = call_of(InternalCode.CONVERT_FLOAT, image, input=source, saturate=True)
-            absorbed = (conversion, *elements.reshapes(node), *elements.reshapes(conversion))
-            instead |= {conversion: None, node: replace(node.with_call(node.call, absorbed), before=(call,))}
-    return replaced(graph, instead), len(instead) // 2
 
 
 # --- floats ------------------------------------------------------------------------------------------------------
@@ -102,15 +56,15 @@ def _leader(group: Group, elements: Elements, profile: DeviceProfile) -> Node | 
         and (gemm := elements.producer(tensor)) is not None
         and gemm.traits.gemm is not None
         and not gemm.behind
-        and gemm.outputs[0].code is group.last.call.output.code
-        and _channels(gemm, profile) is not None
+        and gemm.outputs[0].code is group.last.outputs[0].code
+        and channels_of(gemm, profile) is not None
         and not elements.is_given(tensor)
         and all(reader in group.nodes for reader in elements.readers(tensor))
     ]
     if not gemms:
         return None
     gemm = max(gemms, key=elements.places.__getitem__)
-    channels = _channels(gemm, profile)
+    channels = channels_of(gemm, profile)
     assert channels is not None
     return gemm if fits(group.program, gemm.outputs[0].whole, channels) else None
 
@@ -139,14 +93,14 @@ class _Gemms:
         node = self._elements.producer(tensor) if known is None else known[0]
         if node is None or node.traits.gemm is None or of(node.call.output) is not Q8:
             return None
-        fits_ = _channels(node, self._profile) is not None and _is_only_reader(self._elements, tensor, reader)
+        fits_ = channels_of(node, self._profile) is not None and is_only_reader(self._elements, tensor, reader)
         return node if fits_ else None
 
     def extend(self, gemm: Node, tensor: Tensor, node: Node) -> None:
         """Append a node, which reads the tensor that a GEMM computes, to the GEMM's epilogue."""
         place = self.place_of(tensor)
         assert place is not None
-        fused = _behind(self._elements, gemm, node)
+        fused = with_behind(self._elements, gemm, node)
         self.instead |= {place: None, node: fused}
         self._fused[node.call.output.index] = fused, node
 
@@ -180,7 +134,7 @@ def _combined(gemms: _Gemms, elements: Elements, node: Node, profile: DeviceProf
     call, sides = node.call, []
     for tensor in node.inputs:
         gemm = gemms.gemm(tensor, node)
-        channels = None if gemm is None else _channels(gemm, profile)
+        channels = None if gemm is None else channels_of(gemm, profile)
         if gemm is not None and channels is not None and not gemm.behind and combines(call, tensor, channels):
             sides.append((gemm, tensor))
     return max(sides, key=lambda side: elements.places[side[0]], default=None)
@@ -189,7 +143,7 @@ def _combined(gemms: _Gemms, elements: Elements, node: Node, profile: DeviceProf
 # --- GEMMs -------------------------------------------------------------------------------------------------------
 
 
-def _channels(gemm: Node, profile: DeviceProfile) -> int | None:
+def channels_of(gemm: Node, profile: DeviceProfile) -> int | None:
     """The channels of the pixels that a GEMM stores, if its kernel takes epilogues and no variant is to be avoided."""
     kernel = kernels()[gemm.code]
     if kernel.epilogue_channels is None:
@@ -202,11 +156,12 @@ def _channels(gemm: Node, profile: DeviceProfile) -> int | None:
     return kernel.epilogue_channels(gemm.call, profile)
 
 
-def _is_only_reader(elements: Elements, tensor: Tensor, node: Node) -> bool:
+def is_only_reader(elements: Elements, tensor: Tensor, node: Node) -> bool:
+    """Whether nobody else reads the elements of a tensor."""
     return not elements.is_given(tensor) and all(reader is node for reader in elements.readers(tensor))
 
 
-def _behind(elements: Elements, gemm: Node, node: Node) -> Node:
+def with_behind(elements: Elements, gemm: Node, node: Node) -> Node:
     """A GEMM that also computes a node which reads its result."""
     call = elements.call(node)
     result = frozenset({call.output.index})

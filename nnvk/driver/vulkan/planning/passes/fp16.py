@@ -62,13 +62,17 @@ def nodes_in_float16(graph: Graph) -> set[Node]:
     """The operations of a relaxed model that are to be computed on 16-bit floats, if that pays.
 
     No part of a normalisation is among them, though it begins with 16-bit results of others: its squares leave the
-    range, and it becomes one dispatch where all of it has the same type.
+    range, and it becomes one dispatch where all of it has the same type. Neither are GEMMs of hybrid models, whose
+    inputs are rounded to 8 bits, as their weights are: they read these weights as bytes, and lose nothing.
     """
     given: set[int] = set()
+    levels = {node.outputs[0].index for node in graph.nodes if node.code is InternalCode.ROUND_ROWS}
     statistics = _subtracted_means(graph)
     chosen = set()
     for node in graph.nodes:
         read = [tensor.index for tensor in node.inputs if not tensor.is_constant]
+        if not levels.isdisjoint(read):
+            continue
         normalises = node.code in _APPLIED_BY and not statistics.isdisjoint(read)
         indices = {tensor.index for tensor in node.outputs}
         if node.code in _ROOTS or (normalises and statistics.issuperset(read)):

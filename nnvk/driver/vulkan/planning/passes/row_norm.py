@@ -24,9 +24,6 @@ from nnvk.types.operand import Shape
 
 _SHORTEST, _LONGEST = 16, 1 << 14
 """Elements of a row that is normalised so."""
-_FLOAT16 = OperandCode.TENSOR_FLOAT16
-_WIDENING = frozenset({InternalCode.CONVERT_FLOAT, Op.CAST, Op.DEQUANTIZE})
-"""The operations that make 32-bit floats of 16-bit ones."""
 _DEPTH = 4
 """How many elementwise operations may be between a transposition and the normalisation of its result."""
 
@@ -225,7 +222,7 @@ class _Norm:
         source, target = self.source, self.target
         assert source is not None and target is not None
         if are_last(self.axes, source.shape):
-            return [self._normalised(*self._without_conversions(source, target))]
+            return [self._normalised(source, target)]
         kept = [axis for axis in range(source.rank) if axis not in self.axes]
         order = (*kept, *self.axes)
         if len(self.axes) != 1 or not _is_transposed(self.graph, source, self.axes[0], _DEPTH):
@@ -261,20 +258,6 @@ class _Norm:
     def _node(self, call: Call) -> Node:
         first = min(self.inside, key=lambda node: node.operation)
         return first.with_call(call, self.inside)
-
-    def _without_conversions(self, source: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
-        """Source and target as 16-bit floats, if a relaxed model converts them for this; rows of whole vec4s alone."""
-        if math.prod(source.shape[axis] for axis in self.axes) % 4:
-            return source, target
-        before, after = self.graph.producer(source), self.graph.only_user(target)
-        alone = not self.graph.is_output(source) and self.inside.issuperset(self.graph.users[source.index])
-        if before is not None and alone and before.code in _WIDENING and before.call.input.code is _FLOAT16:
-            self.inside.add(before)
-            source = before.call.input
-        if after is not None and after.code is InternalCode.CONVERT_FLOAT and after.call.saturate:
-            self.inside.add(after)
-            target = after.call.output
-        return source, target
 
 
 def _require(is_so: bool) -> None:
