@@ -148,10 +148,10 @@ def channels_of(gemm: Node, profile: DeviceProfile) -> int | None:
     kernel = kernels()[gemm.code]
     if kernel.epilogue_channels is None:
         return None
-    if profile.avoided or profile.left_out:
+    if profile.avoided:  # a variant that the build leaves out is chosen for no GEMM
         fused = {("DTYPE", dtype(gemm.call.output)), ("EPILOGUE", "fused")}
-        every = (variant for shader in kernel.shaders for variant in shader.variants)
-        if any(profile.avoids(variant) for variant in every if fused.issubset(variant.axes)):
+        every = (variant for shader in kernel.shaders for variant in shader.variants if fused.issubset(variant.axes))
+        if any(profile.native_variant(variant).name in profile.avoided for variant in every):
             return None
     return kernel.epilogue_channels(gemm.call, profile)
 
