@@ -13,7 +13,6 @@ from typing import Any
 from nnvk.api import Device
 from nnvk.base.checks import flag, instance, whole
 from nnvk.base.errors import bad_data
-from nnvk.base.files import cache_folder
 from nnvk.importers import formats
 from nnvk.importers.ports import Port
 from nnvk.importers.shapes import Shapes
@@ -36,7 +35,7 @@ def load(
     fallback: bool = True,
     shapes: Shapes | None = None,
     relaxed: bool = False,
-    cache: bool | str | os.PathLike[str] = False,
+    cache: bool | str | os.PathLike[str] = True,
     constants: Mapping[str, Any] | None = None,
     round_hybrid: bool = True,
     images: ImageOptions = AS_IS,
@@ -51,7 +50,8 @@ def load(
         shapes: shapes of inputs by name, and sizes that have a name in the file: ``{"batch": 4, "seq": 128}``. Sizes
             that the file leaves open may differ from call to call where they are not given here.
         relaxed: whether devices may compute FLOAT32 with the range and precision of FLOAT16.
-        cache: keep compiled plans in the user's cache folder, or in this folder, for other processes.
+        cache: a folder in which compiled plans are kept for other processes. By default, plans of larger models are
+            kept in the user's cache folder, unless the variable ``NNVK_KEEP_PLANS`` is 0.
         constants: inputs of an ``.onnx`` file that have a value for good, by name.
         round_hybrid: round activations as TFLite does where weights have 8 bits and activations are real.
         images: how images become inputs: normalisation, layout, resizing. A normalisation that is a guess is a warning
@@ -85,7 +85,7 @@ def open_model(
     fallback: bool = True,
     shapes: Shapes | None = None,
     relaxed: bool = False,
-    cache: bool | str | os.PathLike[str] = False,
+    cache: bool | str | os.PathLike[str] = True,
     constants: Mapping[str, Any] | None = None,
     round_hybrid: bool = True,
     images: ImageOptions = AS_IS,
@@ -105,12 +105,12 @@ def open_model(
     given = _by_name("the shapes", shapes)
     instance("the options for images", images, ImageOptions)
     plan_bytes = whole("plan_bytes", plan_bytes, 0)
-    if not isinstance(cache, (bool, str, os.PathLike)):
-        raise TypeError(f"cache must be True, False or a path, got {type(cache).__name__}")
+    if cache is not True and not isinstance(cache, (str, os.PathLike)):
+        raise TypeError(f"cache must be True or a path, got {cache!r}; NNVK_KEEP_PLANS=0 keeps no plans")
     file = formats.read(source)
     imported = file.load(shapes=given, **options)
     free = free_shapes(imported.inputs, given)
-    folder = _plan_folder(cache, source, options) if cache is not False else None
+    folder = None if cache is True else _plan_folder(cache, source, options)
     settings = Settings(devices, folder, images, plan_bytes, _warn if say is None else say)
     again = partial(_import_again, file, options) if any(-1 in shape for shape in free) else None
     return LoadedModel(Path(file.name).name, imported, free, settings, again)
@@ -158,20 +158,11 @@ def _warn(text: str) -> None:
     warnings.warn(text, ImageNormalizationWarning, stacklevel=2)
 
 
-def _plan_folder(
-    cache: bool | str | os.PathLike[str], source: formats.ModelSource, options: Mapping[str, Any]
-) -> PlanFolder | None:
-    """The folder of plans and the token of a model; None where nothing may be kept."""
-    if isinstance(cache, bool):
-        root = cache_folder()
-        if root is None:
-            return None
-        folder = root / "plans"
-        folder.mkdir(parents=True, exist_ok=True)
-    else:
-        folder = Path(cache)
-        if not folder.is_dir():
-            raise bad_data(f"the folder for plans does not exist: {folder}")
+def _plan_folder(cache: str | os.PathLike[str], source: formats.ModelSource, options: Mapping[str, Any]) -> PlanFolder:
+    """The folder of plans that a user gives, and the token of a model."""
+    folder = Path(cache)
+    if not folder.is_dir():
+        raise bad_data(f"the folder for plans does not exist: {folder}")
     # The token only finds files: drivers check that what is in one was made of the same model.
     digest = hashlib.sha256(repr(sorted(options.items(), key=lambda item: item[0])).encode())
     digest.update(source if isinstance(source, bytes) else os.fsencode(Path(source).resolve()))

@@ -350,3 +350,5 @@ def test_plans_are_kept_for_other_processes(tmp_path: Path, caplog: pytest.LogCa
     assert len(list(tmp_path.glob("*.nnvk"))) == 2
     with pytest.raises(NnapiError, match="the folder for plans does not exist"):
         nnvk.load(FLOAT, cache=tmp_path / "absent")
+    with pytest.raises(TypeError, match="NNVK_KEEP_PLANS=0 keeps no plans"):
+        nnvk.load(FLOAT, cache=False)

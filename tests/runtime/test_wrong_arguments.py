@@ -387,7 +387,7 @@ CALLS |= {
             "fallback": Given(True, FLAG),
             "shapes": Given({}, [object(), 5, 1.5, "text", [1], {"x": (1,)}, {"image": 5}, {"image": "text"}]),
             "relaxed": Given(False, FLAG),
-            "cache": Given(False, [None, object(), int, 5, 1.5, [], {}, b"bytes", "absent"]),
+            "cache": Given(True, [None, False, object(), int, 5, 1.5, [], {}, b"bytes", "absent"]),
             "constants": Given({}, [object(), 5, 1.5, "text", [1], {"x": 1}]),
             "round_hybrid": Given(True, FLAG),
             "images": Given(nnvk.ImageOptions(), OBJECT),
