@@ -36,6 +36,7 @@ PARTS = ("package", "model", "compilation", "first", "second")
 """The parts of a run: imports of the package and of the model, the compilation, and two executions."""
 _RUN = """
 import json, sys, time
+sys.path[:] = [folder for folder in sys.path if folder]  # the source tree would hide the installed package
 begin = time.perf_counter()
 import nnvk
 from nnvk.importers import tflite

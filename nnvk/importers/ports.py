@@ -68,7 +68,7 @@ class Port:
     """Whether a number is two elements in the operand, along a last dimension more: the low word and the high one."""
     symbols: tuple[str, ...] = ()
     """The file's names of the sizes, empty for a size without one; no names at all where the format has none."""
-    metadata: TensorMetadata = _NO_METADATA
+    metadata: TensorMetadata = field(default=_NO_METADATA, repr=False)
     """The statements of the file's metadata about the tensor; empty where it has none."""
     array_type: np.dtype | None = None
     """The NumPy type of the elements, if it is not the one that ``file_type`` has here."""

@@ -168,6 +168,7 @@ def test_processes_end_while_a_plan_is_compiled(forks: bool) -> None:
         text=True,
         timeout=120,
         check=False,
+        cwd="/",
     )
     if forks and "the driver does not work in a forked child" in ran.stderr:
         pytest.skip("the driver does not work in a forked child")  # SwiftShader

@@ -48,7 +48,7 @@ def load(own: VulkanDevice, library: ShaderLibrary, key: dict[str, str]) -> Load
     def load_plan(path: Path, content: bytes | None = None, key: dict[str, str] = key) -> Plan | None:
         if content is not None:
             path.write_bytes(content)
-        return PlanCache(path, key).load(MODEL, SHAPES, own.profile, library)
+        return PlanCache(path, key).load(MODEL, SHAPES, own.planner.profile, library)
 
     return load_plan
 
@@ -63,7 +63,7 @@ def entry(own: VulkanDevice, library: ShaderLibrary, tmp_path_factory: pytest.Te
 
 @pytest.fixture(scope="module")
 def key(own: VulkanDevice, library: ShaderLibrary) -> dict[str, str]:
-    return key_of(own.version, own.profile, library, MODEL)
+    return key_of(own.version, own.planner.profile, library, MODEL)
 
 
 @pytest.fixture(scope="module")

@@ -44,7 +44,7 @@ def test_a_plan_comes_back_as_it_was(
 ) -> None:
     plan = own.planner.plan(MODEL, SHAPES, PrepareOptions())
     PlanCache(path, key).store(plan)
-    back = PlanCache(path, key).load(MODEL, SHAPES, own.profile, library)
+    back = PlanCache(path, key).load(MODEL, SHAPES, own.planner.profile, library)
     assert back is not None
     for field in ("barriers", "pages", "inputs", "outputs", "output_shapes"):
         assert getattr(back, field) == getattr(plan, field), field
@@ -152,11 +152,11 @@ def test_everything_that_matters_is_in_the_key(
     def differs(part: str, other: dict[str, str]) -> bool:
         return [name for name in key if key[name] != other[name]] == [part]
 
-    assert key == key_of(own.version, own.profile, library, classifier(BATCH).frozen)
-    assert differs("device", key_of("another driver", own.profile, library, MODEL))
-    by_buffer = not own.profile.barriers_by_buffer
+    assert key == key_of(own.version, own.planner.profile, library, classifier(BATCH).frozen)
+    assert differs("device", key_of("another driver", own.planner.profile, library, MODEL))
+    by_buffer = not own.planner.profile.barriers_by_buffer
     for change in ({"max_groups": 7}, {"features": frozenset()}, {"barriers_by_buffer": by_buffer}):
-        assert differs("profile", key_of(own.version, replace(own.profile, **change), library, MODEL))
+        assert differs("profile", key_of(own.version, replace(own.planner.profile, **change), library, MODEL))
     for model in (
         classifier(BATCH + 1).frozen,
         classifier(BATCH, seed=1).frozen,
@@ -164,12 +164,12 @@ def test_everything_that_matters_is_in_the_key(
         replace(MODEL, operations=MODEL.operations[:-1]),
         with_operand(MODEL, MODEL.outputs[0], lifetime=Lifetime.TEMPORARY_VARIABLE),
     ):
-        assert differs("model", key_of(own.version, own.profile, library, model))
+        assert differs("model", key_of(own.version, own.planner.profile, library, model))
     monkeypatch.setattr(library, "digest", "other shaders")
-    assert differs("shaders", key_of(own.version, own.profile, library, MODEL))
+    assert differs("shaders", key_of(own.version, own.planner.profile, library, MODEL))
     monkeypatch.undo()
     monkeypatch.setattr(cache, "_code_digest", lambda: "other code")
-    assert differs("code", key_of(own.version, own.profile, library, MODEL))
+    assert differs("code", key_of(own.version, own.planner.profile, library, MODEL))
 
 
 def test_a_plan_for_something_else_is_not_used(load: Load, key: dict[str, str], entry: bytes, path: Path) -> None:
