@@ -249,7 +249,8 @@ def test_all_marked_loops_of_the_shaders() -> None:
         size = {axis: 8 for axis in ("local_x", "local_y") if shader.has_constant(axis)}
         unrolled = unroll(freeze(shader.spirv, shader.specialization(size)))
         found = instructions(unrolled)
-        if any(each[0] & 0xFFFF == 246 and each[3] & 1 for each in found):
+        is_left = any(each[0] & 0xFFFF == 246 and each[3] & 1 for each in found)
+        if is_left and "cooperative_matrix" not in shader.name:  # drivers with such matrices unroll loops themselves
             left.append(shader.name)
         assert forbid_contraction(unrolled) == unrolled, shader.name
         assert len(unrolled) < 2 * MOST_WORDS, shader.name
