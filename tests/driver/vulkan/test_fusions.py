@@ -249,6 +249,17 @@ def test_two_products_are_added(vulkan: VulkanDevice, real: OperandCode) -> None
 # --- bytes -------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("kind", [Op.ADD, Op.SUB, Op.MUL])
+def test_bytes_that_meet_themselves_in_another_shape(vulkan: VulkanDevice, kind: Op) -> None:
+    """Both operands are the result of the GEMM, which would not be stored."""
+    net = Net()
+    type_ = OperandType(U8, (), 0.11, 100)
+    y = byte_conv(net, U8, net.input(1, 7, 9, 8, code=U8, scale=0.05, zero=120), 8, 8, type_)
+    again = net.op(Op.RESHAPE, y, net.build.value(np.array([7, 9, 8], np.int32)), type_=type_)
+    z = net.build.operation(kind, [y, again, net.code(FuseCode.NONE)], OperandType(U8, (), 0.9, 110))
+    assert families(run_both(vulkan, net.finish(z), net.arrays)) == "gemm binary"
+
+
 @pytest.mark.parametrize("code", [I8, U8], ids=lambda code: code.name)
 @pytest.mark.parametrize(
     ("kind", "scale"),

@@ -131,8 +131,8 @@ def _looked_up(gemms: _Gemms, node: Node) -> tuple[Node, Tensor] | None:
 
 def _combined(gemms: _Gemms, elements: Elements, node: Node, profile: DeviceProfile) -> tuple[Node, Tensor] | None:
     """The last GEMM of which an operation combines the results with another tensor, with the tensor of these."""
-    call, sides = node.call, []
-    for tensor in node.inputs:
+    call, sides = elements.call(node), []
+    for tensor in (each for each in call.every_tensor() if each is not call.output):
         gemm = gemms.gemm(tensor, node)
         channels = None if gemm is None else channels_of(gemm, profile)
         if gemm is not None and channels is not None and not gemm.behind and combines(call, tensor, channels):
