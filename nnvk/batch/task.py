@@ -17,7 +17,7 @@ from nnvk.inputs.images import AS_IS, ImageOptions
 from nnvk.inputs.randoms import random_ports
 from nnvk.inputs.reader import Say
 from nnvk.insight.comparison import Tolerance, difference
-from nnvk.loading import LoadedModel, open_model
+from nnvk.loading import LoadedModel, LoadOptions, open_model
 
 _OF_DATA = frozenset({ResultCode.BAD_DATA, ResultCode.OP_FAILED})
 """Errors that may be a row's own fault."""
@@ -53,16 +53,15 @@ class Task:
         return self._loaded(self.shapes, device)
 
     def _loaded(self, shapes: Shapes, device: Device | None) -> LoadedModel:
-        return open_model(
-            self.model,
+        options = LoadOptions(
             device=device,
             shapes=dict(shapes),
             constants=dict(self.constants),
             round_hybrid=self.round_hybrid,
             relaxed=self.relaxed,
             images=self.images,
-            say=self.say,
         )
+        return open_model(self.model, options, self.say)
 
     def load_batched(self, one: LoadedModel, device: Device) -> LoadedModel:
         """The model for ``batch`` rows; ``one`` is that for one.

@@ -16,7 +16,7 @@ from nnvk.cli.lines import complain
 from nnvk.importers import formats
 from nnvk.importers.ports import ImportedModel
 from nnvk.inputs.images import AS_IS, LAYOUTS, RESIZES, ImageOptions, Normalization
-from nnvk.loading import LoadedModel, open_model
+from nnvk.loading import LoadedModel, LoadOptions, open_model
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,8 @@ class Importing:
     ) -> LoadedModel:
         """A model that is not compiled yet, whose remarks on images are notes on standard error. Errors as `load`."""
         arguments = self._arguments()
-        return open_model(_file(path), device=device, fallback=fallback, images=images, say=note, **arguments)
+        options = LoadOptions(device=device, fallback=fallback, images=images, **arguments)
+        return open_model(_file(path), options, note)
 
     def _arguments(self) -> dict[str, Any]:
         return {

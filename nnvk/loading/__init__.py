@@ -2,13 +2,14 @@
 
 from nnvk.inputs.images import ImageOptions, Normalization
 from nnvk.loading.events import ModelEvent
-from nnvk.loading.loader import ImageNormalizationWarning, load, open_model
+from nnvk.loading.loader import ImageNormalizationWarning, LoadOptions, load, open_model
 from nnvk.loading.model import LoadedModel
 from nnvk.loading.signature import LoadedSignature
 
 __all__ = [
     "ImageNormalizationWarning",
     "ImageOptions",
+    "LoadOptions",
     "LoadedModel",
     "LoadedSignature",
     "ModelEvent",

@@ -6,6 +6,7 @@ import hashlib
 import os
 import warnings
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -61,8 +62,7 @@ def load(
     A model without open sizes is compiled at once, another one with its first call. Raises OSError, ValueError, the
     importer's errors, BAD_DATA for a device or an input that is not there, and what compiling raises.
     """
-    model = open_model(
-        source,
+    options = LoadOptions(
         device=device,
         fallback=fallback,
         shapes=shapes,
@@ -73,45 +73,49 @@ def load(
         images=images,
         plan_bytes=plan_bytes,
     )
+    model = open_model(source, options)
     if not model.is_open:
         model.prepare()
     return model
 
 
-def open_model(
-    source: formats.ModelSource,
-    *,
-    device: str | Device | None = None,
-    fallback: bool = True,
-    shapes: Shapes | None = None,
-    relaxed: bool = False,
-    cache: bool | str | os.PathLike[str] = True,
-    constants: Mapping[str, Any] | None = None,
-    round_hybrid: bool = True,
-    images: ImageOptions = AS_IS,
-    plan_bytes: int = PLAN_BYTES,
-    say: Say | None = None,
-) -> LoadedModel:
-    """A model that is not compiled before it is needed; arguments and errors are those of `load`.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoadOptions:
+    """The options of `load`, under the names of its arguments."""
+
+    device: str | Device | None = None
+    fallback: bool = True
+    shapes: Shapes | None = None
+    relaxed: bool = False
+    cache: bool | str | os.PathLike[str] = True
+    constants: Mapping[str, Any] | None = None
+    round_hybrid: bool = True
+    images: ImageOptions = AS_IS
+    plan_bytes: int = PLAN_BYTES
+
+
+def open_model(source: formats.ModelSource, given: LoadOptions, say: Say | None = None) -> LoadedModel:
+    """A model that is not compiled before it is needed. Raises what `load` does, but for the errors of compiling.
 
     ``say`` takes remarks on images; without it they are warnings.
     """
-    devices = choose_devices(device, flag("fallback", fallback))  # before any file is read
+    devices = choose_devices(given.device, flag("fallback", given.fallback))  # before any file is read
     options: dict[str, Any] = {
-        "constants": _by_name("the constants", constants),
-        "round_hybrid": flag("round_hybrid", round_hybrid),
-        "relaxed": flag("relaxed", relaxed),
+        "constants": _by_name("the constants", given.constants),
+        "round_hybrid": flag("round_hybrid", given.round_hybrid),
+        "relaxed": flag("relaxed", given.relaxed),
     }
-    given = _by_name("the shapes", shapes)
-    instance("the options for images", images, ImageOptions)
-    plan_bytes = whole("plan_bytes", plan_bytes, 0)
+    shapes = _by_name("the shapes", given.shapes)
+    instance("the options for images", given.images, ImageOptions)
+    plan_bytes = whole("plan_bytes", given.plan_bytes, 0)
+    cache = given.cache
     if cache is not True and not isinstance(cache, (str, os.PathLike)):
         raise TypeError(f"cache must be True or a path, got {cache!r}; NNVK_KEEP_PLANS=0 keeps no plans")
     file = formats.read(source)
-    imported = file.load(shapes=given, **options)
-    free = free_shapes(imported.inputs, given)
+    imported = file.load(shapes=shapes, **options)
+    free = free_shapes(imported.inputs, shapes)
     folder = None if cache is True else _plan_folder(cache, source, options)
-    settings = Settings(devices, folder, images, plan_bytes, _warn if say is None else say)
+    settings = Settings(devices, folder, given.images, plan_bytes, _warn if say is None else say)
     again = partial(_import_again, file, options) if any(-1 in shape for shape in free) else None
     return LoadedModel(Path(file.name).name, imported, free, settings, again)
 

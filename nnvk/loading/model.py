@@ -336,9 +336,11 @@ class LoadedModel:
         if wanted is None:
             return results[0] if len(results) == 1 else tuple(results)
         named = {port.name: result for port, result in zip(self.imported.outputs, results, strict=True)}
-        if wanted is dict:
+        if isinstance(wanted, type):
+            if wanted is not dict:
+                raise TypeError(f"outputs must be a name, several names or dict, got {wanted.__name__}")
             return named
-        names = [wanted] if isinstance(wanted, str) else list(wanted)  # type: ignore[arg-type]
+        names = [wanted] if isinstance(wanted, str) else list(wanted)
         for name in names:
             if name not in named:
                 known = ", ".join(repr(printable(each, NAME_SHOWN)) for each in named)
