@@ -524,52 +524,6 @@ def test_einsum(equation: str) -> None:
     check(model([op("Einsum", " ".join(names), "y", equation=equation)], inputs, ["y"]), feeds)
 
 
-RESIZES: dict[str, dict[str, Any]] = {
-    "half pixel": {"mode": "linear"},
-    "corners": {"mode": "linear", "coordinate_transformation_mode": "align_corners"},
-    "asymmetric": {"mode": "linear", "coordinate_transformation_mode": "asymmetric"},
-    "nearest": {"mode": "nearest", "coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"},
-    "nearest half": {"mode": "nearest"},
-    "cubic": {"mode": "cubic"},
-}
-
-
-@pytest.mark.parametrize("name", RESIZES)
-@pytest.mark.parametrize("size", [(10, 14), (7, 5)], ids=["up", "other"])
-def test_resize(name: str, size: tuple[int, int]) -> None:
-    node = op("Resize", "x - - sizes", "y", **RESIZES[name])
-    net = model([node], {"x": (F, [1, 2, 5, 7])}, ["y"], {"sizes": np.array([1, 2, *size])})
-    imported = check(net, {"x": drawn(1, 2, 5, 7)}, tolerance=1e-4)
-    if RESIZES[name]["mode"] == "linear":
-        assert operations(imported) == ["RESIZE_BILINEAR"]
-
-
-@pytest.mark.parametrize("mode", ["nearest", "linear", "cubic"])
-def test_resize_to_the_same_size_changes_nothing(mode: str) -> None:
-    """So it is in onnxruntime, whatever the scales are."""
-    node = op("Resize", "x - scales", "y", mode=mode)
-    net = model(
-        [node, op("Neg", "y", "z")], {"x": (F, [1, 1, 5, 7])}, ["z"], {"scales": np.array([1, 1, 1.06, 1.1], F)}
-    )
-    check(net, {"x": drawn(1, 1, 5, 7)}, tolerance=0)
-
-
-@pytest.mark.parametrize("mode", ["asymmetric", "half_pixel", "align_corners"])
-@pytest.mark.parametrize("nearest", ["floor", "ceil", "round_prefer_floor", "round_prefer_ceil"])
-def test_resize_by_scales_that_are_no_binary_fractions(mode: str, nearest: str) -> None:
-    """Whether a place is whole, or in the middle of two, depends on the type that it is computed in."""
-    rng = np.random.default_rng(0)
-    scales = [rng.integers(1, 70) / rng.integers(1, 40) for _ in range(25)]
-    known = [(26, 64 / 26), (46, 2.153846263885498), (31, 1.3), (5, 1.06), (20, 2 / 7)]
-    for size, scale in [*known, *((int(rng.integers(2, 60)), scale) for scale in scales if 0.1 < scale < 4)]:
-        if int(F(size) * F(scale)) < 1:
-            continue
-        node = op("Resize", "x - scales", "y", coordinate_transformation_mode=mode, nearest_mode=nearest)
-        net = model([node], {"x": (F, [1, 1, 1, size])}, ["y"], {"scales": np.array([1, 1, 1, scale], F)})
-        x = np.arange(size, dtype=F).reshape(1, 1, 1, size)
-        check(net, {"x": x}, tolerance=0, devices=["nnapi-reference"])
-
-
 @pytest.mark.parametrize(("dtype", "of_nan"), [(F, np.nan), (np.float16, 0)])
 def test_the_sign_of_nan_is_that_of_onnxruntime(dtype: Any, of_nan: float) -> None:
     net = model([op("Sign", "x", "y")], {"x": (dtype, [4])}, ["y"])

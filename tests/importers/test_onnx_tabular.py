@@ -18,7 +18,7 @@ from onnx_oracle import DEVICES, actual, check, expected
 
 from nnvk.importers.onnx import OnnxImportError, load
 
-F, I = np.float32, np.int64  # noqa: E741
+F, N = np.float32, np.int64
 
 
 def net(
@@ -47,7 +47,7 @@ def drawn(*shape: int, seed: int = 0) -> np.ndarray:
     return np.random.default_rng(seed).standard_normal(shape).astype(F)
 
 
-def whole(*shape: int, dtype: Any = I) -> np.ndarray:
+def whole(*shape: int, dtype: Any = N) -> np.ndarray:
     return np.random.default_rng(5).integers(-3, 4, shape).astype(dtype)
 
 
@@ -74,7 +74,7 @@ def test_imputer(missing: float, count: int) -> None:
     x = whole(7, 3, dtype=F)
     x[x == 2] = missing
     compared("Imputer", x, replaced_value_float=missing, imputed_value_floats=[9.0, 8.0, 7.0][:count])
-    compared("Imputer", whole(7, 3), outputs={"y": I}, replaced_value_int64=2, imputed_value_int64s=[9, 8, 7][:count])
+    compared("Imputer", whole(7, 3), outputs={"y": N}, replaced_value_int64=2, imputed_value_int64s=[9, 8, 7][:count])
 
 
 def test_feature_vectorizer() -> None:
@@ -88,12 +88,12 @@ def test_array_feature_extractor(x: np.ndarray) -> None:
 
 NAN = float("nan")
 LABELS: dict[str, tuple[np.ndarray, Any, dict[str, Any]]] = {
-    "whole": (whole(3, 4), I, {"keys_int64s": [2, -1, 0, 2], "values_int64s": [7, 8, 9, 10], "default_int64": 3}),
+    "whole": (whole(3, 4), N, {"keys_int64s": [2, -1, 0, 2], "values_int64s": [7, 8, 9, 10], "default_int64": 3}),
     "to real": (whole(9), F, {"keys_int64s": [2, -1], "values_floats": [0.5, 1.5], "default_float": -2.5}),
-    "no default": (whole(9), I, {"keys_int64s": [2, -1], "values_int64s": [5, 6]}),
+    "no default": (whole(9), N, {"keys_int64s": [2, -1], "values_int64s": [5, 6]}),
     "real": (
         np.array([0.5, NAN, 2.0, 1.0], F),
-        I,
+        N,
         {"keys_floats": [2.0, NAN, 0.5], "values_int64s": [1, 2, 3], "default_int64": 0},
     ),
 }
@@ -107,8 +107,8 @@ def test_label_encoder(case: str) -> None:
 
 def test_label_encoder_by_tensors() -> None:
     tensors = {"keys_tensor": [2, 0], "values_tensor": [5, -6], "default_tensor": [11]}
-    attributes = {name: numpy_helper.from_array(np.array(numbers, I)) for name, numbers in tensors.items()}
-    compared("LabelEncoder", whole(4, 3), outputs={"y": I}, version=4, **attributes)
+    attributes = {name: numpy_helper.from_array(np.array(numbers, N)) for name, numbers in tensors.items()}
+    compared("LabelEncoder", whole(4, 3), outputs={"y": N}, version=4, **attributes)
 
 
 def test_one_hot_encoder() -> None:
@@ -118,7 +118,7 @@ def test_one_hot_encoder() -> None:
 @pytest.mark.parametrize("transform", ["NONE", "SOFTMAX", "LOGISTIC"])
 def test_linear_models(transform: str) -> None:
     numbers = {"coefficients": drawn(9, seed=1).tolist(), "intercepts": [0.5, -1.0, 0.25], "post_transform": transform}
-    compared("LinearClassifier", drawn(8, 3), outputs={"label": I, "y": F}, classlabels_ints=[3, 1, 7], **numbers)
+    compared("LinearClassifier", drawn(8, 3), outputs={"label": N, "y": F}, classlabels_ints=[3, 1, 7], **numbers)
 
 
 def test_linear_regressor() -> None:

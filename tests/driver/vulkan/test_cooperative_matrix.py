@@ -19,7 +19,8 @@ from nnvk.driver.vulkan import VulkanDevice, find_devices
 from nnvk.driver.vulkan.lowering import cooperative_matrix, gemm
 from nnvk.driver.vulkan.lowering.cooperative_matrix import ARITHMETICS, FEATURES, TILE, MatrixTile, pack, tiles
 from nnvk.driver.vulkan.lowering.filters import Filters, filters_of
-from nnvk.driver.vulkan.lowering.strategies import GEMM, Strategy, Work, ranked
+from nnvk.driver.vulkan.lowering.strategies import GEMM, Strategy, Work
+from nnvk.driver.vulkan.lowering.strategy_costs import ranked
 from nnvk.driver.vulkan.shaders.library import ShaderLibrary
 from nnvk.driver.vulkan.shaders.profile import NATIVE_16, DeviceProfile, constrain, described, parse_profile, profile_of
 from nnvk.ops.call import Tensor

@@ -13,7 +13,8 @@ from against_reference import check_like_the_reference
 from nnvk.check.model_rows import parse
 from nnvk.driver.vulkan import VulkanDevice
 from nnvk.driver.vulkan.lowering import gemm
-from nnvk.driver.vulkan.lowering.strategies import Strategy, WeightLayout, Work, candidates, ranked
+from nnvk.driver.vulkan.lowering.strategies import Strategy, WeightLayout, Work, candidates
+from nnvk.driver.vulkan.lowering.strategy_costs import ranked
 from nnvk.driver.vulkan.shaders.profile import DeviceProfile
 
 # T is the input; C[shape] is a filter with its bias. Small integers, so that sums of floats are exact in any order.

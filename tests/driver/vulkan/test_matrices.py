@@ -27,7 +27,8 @@ from fused import (
 
 from nnvk.driver.vulkan import VulkanDevice
 from nnvk.driver.vulkan.lowering import gemm
-from nnvk.driver.vulkan.lowering.strategies import Strategy, Work, candidates, ranked
+from nnvk.driver.vulkan.lowering.strategies import Strategy, Work, candidates
+from nnvk.driver.vulkan.lowering.strategy_costs import ranked
 from nnvk.driver.vulkan.planning.validation import check
 from nnvk.driver.vulkan.shaders.profile import DeviceProfile
 from nnvk.types.codes import FuseCode

@@ -8,7 +8,8 @@ from dataclasses import replace
 import pytest
 from profiles import DEVICES, EIGHT_LANES, FOUR_LANES, GPU
 
-from nnvk.driver.vulkan.lowering.strategies import Strategy, Work, candidates, cost, ranked, span
+from nnvk.driver.vulkan.lowering.strategies import Strategy, Work, candidates, span
+from nnvk.driver.vulkan.lowering.strategy_costs import cost, ranked
 from nnvk.driver.vulkan.shaders.profile import DeviceProfile
 
 IMAGE = Work("f32", 3136, 64, 1, 9, 64, constant=True, in_order=False, matrix=False)

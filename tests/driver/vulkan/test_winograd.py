@@ -16,7 +16,8 @@ from nnvk.check.model_rows import Row, empty_like, execute, parse, reference
 from nnvk.driver.vulkan import VulkanDevice
 from nnvk.driver.vulkan.lowering import winograd
 from nnvk.driver.vulkan.lowering.gemm import Gemm
-from nnvk.driver.vulkan.lowering.strategies import Strategy, Work, ranked
+from nnvk.driver.vulkan.lowering.strategies import Strategy, Work
+from nnvk.driver.vulkan.lowering.strategy_costs import ranked
 from nnvk.driver.vulkan.lowering.winograd import Winograd
 from nnvk.driver.vulkan.planning.passes.fp16 import FLOAT16
 from nnvk.driver.vulkan.planning.plan import Plan

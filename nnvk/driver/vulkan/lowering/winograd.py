@@ -26,7 +26,8 @@ from nnvk.driver.vulkan.lowering.filters import BLOCK, Filters, length_and_large
 from nnvk.driver.vulkan.lowering.gemm import POINT, Gemm, Split, multiply_by
 from nnvk.driver.vulkan.lowering.lowering import MOST_ROUNDS, Lowering
 from nnvk.driver.vulkan.lowering.relayout import finish_pixels, pixels_of, round_up
-from nnvk.driver.vulkan.lowering.strategies import Strategy, Work, cost, prefers_matrices, ranked
+from nnvk.driver.vulkan.lowering.strategies import Strategy, Work, prefers_matrices
+from nnvk.driver.vulkan.lowering.strategy_costs import cost, ranked
 from nnvk.driver.vulkan.shaders.declaration import Shader
 from nnvk.driver.vulkan.shaders.profile import AvoidedShader, DeviceProfile
 from nnvk.ops.call import Tensor

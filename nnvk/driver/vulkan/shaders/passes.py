@@ -11,7 +11,7 @@ ALL = "all"
 
 
 class Pass(Enum):
-    """A pass, by its name. `cse`, `heads` and `converts` run at two places; the first one determines the order."""
+    """A pass, by its name. Some, such as `cse`, run at several places; the first one determines the order."""
 
     description: str
     """A sentence on what the pass does."""
@@ -24,11 +24,11 @@ class Pass(Enum):
         return made
 
     CONSTANTS = "constants", "Operations read the first of all constants that have the same type and bytes."
-    FP16 = "fp16", "A relaxed model computes GEMMs, and what follows them, with 16-bit floats."
-    HORIZONTAL = "horizontal", "Several GEMMs that read the same tensor become one GEMM."
     CSE = "cse", "Commands whose results nobody reads go, and equal commands become one."
-    PAD = "pad", "Convolutions and pools pad their input themselves."
     ROUND_ROWS = "round_rows", "The operations by which hybrid models quantise rows become one command."
+    FP16 = "fp16", "A relaxed model computes GEMMs, and what follows them, with 16-bit floats."
+    HORIZONTAL = "horizontal", "Several GEMMs that read the same tensor, or rows of it, become one GEMM."
+    PAD = "pad", "Convolutions and pools pad their input themselves."
     ROW_NORM = "row_norm", "The operations of a layer normalisation become one command."
     SOFTMAX = "softmax", "A softmax scales and masks its input itself."
     HEADS = "heads", "GEMMs read and write the matrices of attention heads in place, instead of transposed copies."

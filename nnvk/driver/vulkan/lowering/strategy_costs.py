@@ -1,0 +1,221 @@
+"""The cost of a strategy by a model of the device, and the strategies for a GEMM by their costs.
+
+The model knows a device by its properties alone: whether it is a GPU or runs subgroups as vectors of a CPU, the size of
+a subgroup, units, features. All that it assumes is in `costs.py`.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+from nnvk.driver.vulkan.lowering import cooperative_matrix
+from nnvk.driver.vulkan.lowering.cooperative_matrix import MatrixTile
+from nnvk.driver.vulkan.lowering.costs import NEAR, Costs, Run, costs_of, cycles
+from nnvk.driver.vulkan.lowering.dtypes import SIZES
+from nnvk.driver.vulkan.lowering.filters import BLOCK
+from nnvk.driver.vulkan.lowering.strategies import (
+    LANES,
+    Strategy,
+    Work,
+    all_strategies,
+    candidates,
+    prefers_matrices,
+    span,
+)
+from nnvk.driver.vulkan.shaders.profile import AvoidedShader, DeviceProfile
+
+_COUNTING = 2500
+"""Cycles that counters cost, which have to be zero at first."""
+_LEFT = 5.6
+"""How often longer than by its store a K slice is waited for to leave a vector of sums."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Vectors:
+    """The size of four steps of K in vectors of four words, and the cost of using them."""
+
+    weights: int
+    """For four output channels."""
+    pixel: float
+    load: float
+    """Cycles to load that of a pixel."""
+    products: float
+    """Cycles, as the other costs of that name."""
+    convert: float
+    stored: float
+    ending: float
+
+    @staticmethod
+    def of(work: Work, arithmetic: str, costs: Costs, channels: int) -> _Vectors:
+        """The vectors of a product by an arithmetic, in rounds of so many channels."""
+        return _Vectors(
+            weights=1 if work.kind in ("q8", "q16") or work.int8_weights else 4,
+            pixel={"q8": 0.25, "q16": 0.5}.get(work.kind, 1.0),
+            load=costs.load * (costs.odd if channels == 1 else 4 / channels if work.kind == "q8" else 1),
+            products=costs.products.get(arithmetic, costs.products["i32"]),
+            convert=costs.convert.get("float" if work.int8_weights else arithmetic, 0.0),
+            stored=costs.stored.get(work.kind, costs.stored["any"]),
+            ending=costs.ending.get(work.kind, costs.ending["any"]),
+        )
+
+
+def cost(strategy: Strategy, work: Work, device: DeviceProfile) -> float:
+    """Cycles that the device is thought to take for a GEMM."""
+    costs = costs_of(device)
+    lanes = device.subgroup_size if device.is_cpu else 64
+    if work.kind == "f16" and device.has_native_16 and not device.is_cpu:
+        # A load has half the bytes, but for those of elements one by one.
+        costs = replace(costs, load=costs.load / 2, staged=costs.staged / 2, odd=costs.odd * 2)
+    arithmetic = work.kind if strategy.arithmetic in ("none", "int8") else strategy.arithmetic
+    if work.kind == "q16" and arithmetic != "q16":
+        arithmetic = f"wide {arithmetic}"
+    vectors = _Vectors.of(work, arithmetic, costs, span(strategy, work, device))
+    if strategy.matrices is not None:
+        run = _by_matrices(strategy.matrices, work, costs, vectors, lanes)
+    elif strategy.tile == "vector":
+        run = _by_vectors(strategy, work, costs, vectors, lanes)
+    elif strategy.tile == "subgroup":
+        run = _by_subgroups(strategy, work, costs, vectors, arithmetic)
+    elif strategy.tile == "shared":
+        run = _by_shared_memory(strategy, work, costs, vectors, lanes)
+    else:
+        run = _by_registers(strategy, work, costs, vectors, arithmetic, lanes)
+    run.size = math.prod(strategy.local)
+    if strategy.split_k > 1:
+        run.groups *= strategy.split_k
+        run.busy *= strategy.split_k
+        run.rounds = -(-run.rounds // strategy.split_k)
+        # Every K slice leaves its sums and counts, and what comes last loads them all, and ends.
+        left = strategy.sums / (2 if strategy.arithmetic == "half" else 1)  # vectors of four words
+        run.end = run.end / strategy.split_k + left * 2 * costs.load + costs.load
+        run.moved = run.moved / strategy.split_k + left * 2
+        run.memory += run.groups * run.size * 16 * left
+        run.idle = _COUNTING + strategy.sums * vectors.stored * _LEFT
+    run.memory += _bytes(work)
+    return cycles(run, costs, device) + _preparation(strategy, work, costs, lanes * device.units)
+
+
+def _by_vectors(strategy: Strategy, work: Work, costs: Costs, vectors: _Vectors, lanes: int) -> Run:
+    local_x, local_y = strategy.local
+    groups = work.rows * -(-work.columns // BLOCK)
+    return Run(
+        groups,
+        groups * -(-local_x * local_y // lanes),
+        rounds=-(-work.steps // local_y),
+        step=(vectors.weights + 1) * costs.load + vectors.products + vectors.convert,
+        end=costs.barrier + local_y * costs.staged,
+        wait=costs.latency,
+    )
+
+
+def _by_subgroups(strategy: Strategy, work: Work, costs: Costs, vectors: _Vectors, arithmetic: str) -> Run:
+    groups = strategy.tiles(work)
+    products = costs.products_by_subgroups.get(arithmetic, vectors.products) * (1 if strategy.rows <= costs.sums else 2)
+    read = vectors.weights * costs.load + -(-strategy.rows // LANES) * vectors.load
+    return Run(
+        groups,
+        groups,
+        rounds=work.steps,
+        step=read + strategy.rows * products + vectors.convert,
+        end=strategy.rows * vectors.stored + vectors.ending,
+        wait=costs.latency,
+    )
+
+
+def _by_shared_memory(strategy: Strategy, work: Work, costs: Costs, vectors: _Vectors, lanes: int) -> Run:
+    own, stage, vec4s = strategy.sums, strategy.stage, strategy.vec4s
+    invocations = math.prod(strategy.local)
+    groups = strategy.tiles(work)
+    rounds = -(-work.steps // stage)
+    down, across = strategy.size
+    pixels = -(-stage * down // invocations)
+    weights = -(-stage * vectors.weights * across // 4 // invocations)
+    brought = pixels + weights
+    factors = vec4s * vectors.weights + vectors.pixel * own / vec4s  # of a four of K
+    together = work.taps == 1 or work.depth % (4 * stage) == 0
+    step = brought * (costs.brought + (0 if together else costs.found)) + 2 * costs.barrier
+    step += pixels * (vectors.load - costs.load)
+    step += stage * own * vectors.products + stage * (vec4s + own / vec4s) * vectors.convert
+    staging = (brought + stage * factors) * costs.staged
+    # Sums of 16-bit floats are held in 16 bits beside those in 32 bits.
+    held = own + brought + strategy.together * factors
+    if strategy.arithmetic == "half":
+        held = own + held / 2
+    return Run(
+        groups,
+        groups * -(-invocations // lanes),
+        rounds,
+        # One subgroup multiplies while another stages, where there is another.
+        step=max(step, staging) if costs.resident > 1 else step + staging,
+        end=own * vectors.stored + vec4s * vectors.ending,
+        wait=costs.staged_latency + (stage - 4) / 4 * costs.longer_latency,
+        moved=rounds * (pixels * vectors.pixel + weights) + own,
+        held=held,
+    )
+
+
+def _by_matrices(tile: MatrixTile, work: Work, costs: Costs, vectors: _Vectors, lanes: int) -> Run:
+    return cooperative_matrix.run(
+        tile,
+        work.kind,
+        costs,
+        lanes,
+        groups=work.parts * -(-work.rows // tile.rows) * -(-work.columns // tile.columns),
+        chunks=cooperative_matrix.chunks(work.kind, work.taps, work.depth),
+        one_tap=work.taps == 1,
+        stored=vectors.stored,
+        ending=vectors.ending,
+    )
+
+
+def _by_registers(strategy: Strategy, work: Work, costs: Costs, vectors: _Vectors, arithmetic: str, lanes: int) -> Run:
+    local_x, local_y = strategy.local
+    share = 4 if strategy.tile == "quads" else 1
+    across = -(-work.vec4s // (local_x * strategy.vec4s))
+    # Lines of invocations that have rows: those of a workgroup take turns, by as many rows as they share.
+    whole, left = divmod(work.rows, strategy.rows * local_y)
+    lines = whole * local_y + min(local_y, -(-left // share))
+    pixels, weights = strategy.rows // share, strategy.vec4s * (vectors.weights if strategy.packed else 4)
+    sums = strategy.sums
+    words = {"dot": 1, "wide dot": 2}.get(arithmetic, 4)
+    step = weights * costs.load + pixels * vectors.load
+    step += sums * vectors.products * (1 if sums <= costs.sums else 2)
+    step += strategy.rows * (share - 1) / share * words * costs.swap
+    step += (strategy.vec4s + pixels) * vectors.convert
+    return Run(
+        strategy.tiles(work),
+        work.parts * across * -(-lines // max(1, lanes // local_x)) * -(-local_x // lanes),
+        rounds=work.steps,
+        step=step,
+        end=sums * vectors.stored + strategy.vec4s * vectors.ending,
+        wait=costs.latency,
+        moved=(work.steps * (pixels + weights) + sums) / NEAR,
+    )
+
+
+def _bytes(work: Work) -> int:
+    """The bytes that a GEMM reads and writes in memory."""
+    size = SIZES[work.kind]
+    of_weight = 1 if work.kind == "q16" or work.int8_weights else size
+    images = size * work.rows * (work.depth + work.columns)
+    return work.parts * (images + of_weight * work.columns * work.taps * work.depth)
+
+
+def _preparation(strategy: Strategy, work: Work, costs: Costs, lanes: int) -> float:
+    """Putting weights in the strategy's order in every execution, where that is needed."""
+    if work.constant or (not strategy.packed and (strategy.tile == "shared" or work.in_order)):
+        return 0.0
+    vectors = work.parts * work.vec4s * work.steps * (1 if work.kind in ("q8", "q16") else 4)
+    return costs.launch + vectors / lanes * 5 * costs.load
+
+
+def ranked(work: Work, device: DeviceProfile) -> list[Strategy]:
+    """All strategies that a device can run for a GEMM, the cheapest first. AvoidedShader: none is left."""
+    forced = prefers_matrices(work, device)
+    found = [strategy for strategy in candidates(work, device) if strategy.matrices is not None or not forced]
+    found.sort(key=lambda strategy: cost(strategy, work, device))
+    if not found and device.avoided:
+        some = {device.native_variant(strategy.variant(work.kind)).name for strategy in all_strategies(work, device)}
+        raise AvoidedShader(" and ".join(sorted(some)))
+    return found
