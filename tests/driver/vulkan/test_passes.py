@@ -17,6 +17,7 @@ from nnvk.base.errors import NnapiError
 from nnvk.base.settings import override
 from nnvk.driver.vulkan import VulkanDevice, check_settings
 from nnvk.driver.vulkan.planning.cache import key_of
+from nnvk.driver.vulkan.planning.passes import PIPELINE
 from nnvk.driver.vulkan.planning.plan import Plan
 from nnvk.driver.vulkan.planning.planner import lower
 from nnvk.driver.vulkan.shaders.library import ShaderLibrary
@@ -187,8 +188,14 @@ def test_names(text: str, expected: set[str]) -> None:
     assert parse_passes(text) == expected
 
 
+def test_passes_are_listed_in_their_order() -> None:
+    """The list has the passes on the graph as they run first, then those on commands."""
+    first = list(dict.fromkeys(pass_ for pass_, _ in PIPELINE if pass_ is not None))
+    assert first == list(Pass)[: len(first)]
+
+
 def test_unknown_names() -> None:
-    with pytest.raises(ValueError, match=r"must name passes, of constants, fp16, .*, coalesce, got 'pads'"):
+    with pytest.raises(ValueError, match=r"must name passes, of constants, cse, .*, coalesce, got 'pads'"):
         parse_passes("pad,pads")
     with override(disable_passes="pads"), pytest.raises(ValueError, match=r"^NNVK_DISABLE_PASSES must name .* 'pads'$"):
         check_settings()
