@@ -63,8 +63,8 @@ class Compiler:
         self._helped: queue.SimpleQueue[_Helped | None] = queue.SimpleQueue()
         self._helpers = 0
         self._stop = threading.Event()
-        self._steps = 0
-        self._all_steps = 0
+        self._done = 0
+        self._total = 0
 
     def algorithm(
         self, device: _native.Device, dispatch: Dispatch, buffers: Sequence[_native.Buffer]
@@ -81,10 +81,10 @@ class Compiler:
 
         ``create`` makes an Algorithm on the device, on any thread. Raises its errors, and those of the device.
         """
-        self._all_steps = 2 * len(dispatches)
+        self._total = 2 * len(dispatches)
         with timed(_log, "%s: compiling the shaders", self._watch.device):
             jobs = [job for job in self._created(dispatches, create) if job.algorithm.has_new_pipeline]
-            self._step(len(dispatches) - len(jobs))
+            self._advance(len(dispatches) - len(jobs))
             self._warm_up(jobs)
 
     def compile_alone(self, dispatches: Sequence[Dispatch]) -> None:
@@ -103,7 +103,7 @@ class Compiler:
 
         if len(dispatches) <= 1:
             jobs = [created(dispatch) for dispatch in dispatches]
-            self._step(len(jobs))
+            self._advance(len(jobs))
             return jobs
         jobs = []
         with ThreadPoolExecutor(min(self._threads(), len(dispatches)), "nnvk-shaders") as threads:
@@ -113,7 +113,7 @@ class Compiler:
                     done, pending = wait(pending, self._watch.patience_s, FIRST_COMPLETED)
                     self._watch.look()
                     jobs += [future.result() for future in done]
-                    self._step(len(done))
+                    self._advance(len(done))
             finally:
                 threads.shutdown(wait=False, cancel_futures=True)
         return jobs
@@ -122,10 +122,10 @@ class Compiler:
         """The threads that compile at a time. In the background, one core is left to executions."""
         return max(1, min(cores(), MOST_THREADS) - self._watch.in_background)
 
-    def _step(self, count: int = 1) -> None:
+    def _advance(self, count: int = 1) -> None:
         if count:
-            self._steps += count
-            self._watch.progressed(self._steps, self._all_steps)
+            self._done += count
+            self._watch.progressed(self._done, self._total)
 
     def _warm_up(self, jobs: Sequence[_Job]) -> None:
         """Dispatch no workgroups of each new pipeline, with helpers if the driver is lazy."""
@@ -199,7 +199,7 @@ class Compiler:
         """Dispatch no workgroups on the device. Returns the seconds that the driver has taken."""
         with self._watch.compiling(job.dispatch):
             seconds = _dispatch_nothing(self._device, job.algorithm, self._watch)
-        self._step()
+        self._advance()
         return seconds
 
 
