@@ -25,9 +25,9 @@ float finite(float logit) { return is_nan(logit) || is_infinite(logit) ? NOTHING
 
 #if defined(PASS_WEIGHTS) || defined(PASS_DRAW)
 
-// A number from 0 to 64, times 2^57.
+// A number from 0 to 64, which may be -0, times 2^57.
 WIDE fixed_point(float x) {
-    uint bits = floatBitsToUint(x), exponent = bits >> 23;
+    uint bits = floatBitsToUint(x), exponent = bits >> 23 & 0xffu;
     WIDE mantissa = WIDE(exponent == 0u ? 0u : (bits & 0x7fffffu) | 0x800000u, 0u);
     return exponent >= 93u ? shift_left(mantissa, exponent - 93u) : shift_right(mantissa, min(93u - exponent, 63u));
 }
