@@ -53,6 +53,8 @@ class Fence : public ProcessBound, public std::enable_shared_from_this<Fence> {
 
   private:
     bool finish(VkResult result, const char* call);
+    // Asks for the state until the work is done or the time is over; says which.
+    bool poll(uint64_t limit_ns);
 
     std::shared_ptr<Device> device_;
     VkFence fence_;
