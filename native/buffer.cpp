@@ -3,6 +3,7 @@
 #include <sys/mman.h>
 
 #include <algorithm>
+#include <optional>
 
 #include <kompute/Tensor.hpp>
 
@@ -29,36 +30,54 @@ uint64_t padded(uint64_t size, uint64_t range) {
     return bytes;
 }
 
-std::string describe(uint64_t size, bool host_visible) {
-    return std::string(host_visible ? "host-visible" : "device-local") + " buffer of " + std::to_string(size) + " bytes";
+std::string describe(uint64_t size, bool host_visible, bool device_local) {
+    return std::string(host_visible && device_local ? "host-visible device-local"
+                       : host_visible               ? "host-visible"
+                                                    : "device-local") +
+           " buffer of " + std::to_string(size) + " bytes";
 }
 
-uint64_t checked_size(uint64_t size, bool host_visible) {
+uint64_t checked_size(uint64_t size, bool host_visible, bool device_local) {
     if (size == 0) {
         throw std::invalid_argument("a buffer has at least one byte");
     }
     if (size > kMaxSize) {
-        throw OutOfMemory(describe(size, host_visible) + ": one buffer holds at most " + std::to_string(kMaxSize) +
+        throw OutOfMemory(describe(size, host_visible, device_local) + ": one buffer holds at most " + std::to_string(kMaxSize) +
                           " bytes");
     }
     return size;
 }
 
-// The best memory type of those allowed: what must be there, then what would be good to have.
-uint32_t memory_type(const PhysicalDevice& physical, uint32_t allowed, bool host_visible) {
-    const VkMemoryPropertyFlags needed =
-        host_visible ? VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT | VK_MEMORY_PROPERTY_HOST_COHERENT_BIT
-                     : VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT;
-    const VkMemoryPropertyFlags wanted = host_visible ? needed | VK_MEMORY_PROPERTY_HOST_CACHED_BIT : needed;
-    for (VkMemoryPropertyFlags flags : {wanted, needed}) {
+// The best memory types of those allowed: a later one is for when the earlier ones have no room.
+std::vector<uint32_t> memory_types(const PhysicalDevice& physical, uint32_t allowed, bool host_visible,
+                                   bool device_local) {
+    constexpr VkMemoryPropertyFlags host = VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT | VK_MEMORY_PROPERTY_HOST_COHERENT_BIT;
+    constexpr VkMemoryPropertyFlags local = VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT;
+    const auto first_with = [&](VkMemoryPropertyFlags flags) {
         for (uint32_t i = 0; i < physical.memory.memoryTypeCount; ++i) {
             if ((allowed >> i & 1) && (physical.memory.memoryTypes[i].propertyFlags & flags) == flags) {
-                return i;
+                return std::optional(i);
             }
         }
+        return std::optional<uint32_t>();
+    };
+    std::vector<uint32_t> types;
+    if (device_local) {
+        if (const auto type = first_with(host_visible ? host | local : local)) {
+            types.push_back(*type);
+        }
     }
-    throw OutOfMemory("the device has no memory type for a " + std::string(host_visible ? "host-visible" : "device-local") +
-                      " buffer");
+    if (host_visible) {
+        const auto cached = first_with(host | VK_MEMORY_PROPERTY_HOST_CACHED_BIT);
+        if (const auto type = cached ? cached : first_with(host); type && std::find(types.begin(), types.end(), *type) == types.end()) {
+            types.push_back(*type);
+        }
+    }
+    if (types.empty()) {
+        throw OutOfMemory("the device has no memory type for a " +
+                          std::string(host_visible ? "host-visible" : "device-local") + " buffer");
+    }
+    return types;
 }
 
 // kp::Tensor copies its first content from somewhere; pages of zeros that are never written cost nothing.
@@ -83,11 +102,11 @@ class ZeroPages {
 
 } // namespace
 
-Buffer::Buffer(std::shared_ptr<Device> device_, uint64_t size_, bool host_visible_)
-  : device(std::move(device_)), size(checked_size(size_, host_visible_)), host_visible(host_visible_),
+Buffer::Buffer(std::shared_ptr<Device> device_, uint64_t size_, bool host_visible_, bool device_local)
+  : device(std::move(device_)), size(checked_size(size_, host_visible_, device_local)), host_visible(host_visible_),
     padded_size(padded(size, device->physical->properties.limits.maxStorageBufferRange)) {
     DriverCall call(*device);
-    const std::string what = describe(size, host_visible);
+    const std::string what = describe(size, host_visible, device_local);
     VkBufferCreateInfo info{VK_STRUCTURE_TYPE_BUFFER_CREATE_INFO};
     info.size = padded_size;
     info.usage = VK_BUFFER_USAGE_STORAGE_BUFFER_BIT | VK_BUFFER_USAGE_UNIFORM_TEXEL_BUFFER_BIT |
@@ -96,18 +115,13 @@ Buffer::Buffer(std::shared_ptr<Device> device_, uint64_t size_, bool host_visibl
     device->check(vkCreateBuffer(device->handle(), &info, nullptr, &handle_), ("vkCreateBuffer, " + what).c_str());
 
     VkDeviceMemory memory = VK_NULL_HANDLE;
-    bool reserved = false;
     try {
         VkMemoryRequirements requirements;
         vkGetBufferMemoryRequirements(device->handle(), handle_, &requirements);
-        VkMemoryAllocateInfo allocate{VK_STRUCTURE_TYPE_MEMORY_ALLOCATE_INFO};
-        allocate.allocationSize = allocated_ = requirements.size;
-        allocate.memoryTypeIndex = memory_type(*device->physical, requirements.memoryTypeBits, host_visible);
-        heap_ = device->physical->memory.memoryTypes[allocate.memoryTypeIndex].heapIndex;
-        device->reserve(heap_, allocated_, what);
-        reserved = true;
-        device->check(vkAllocateMemory(device->handle(), &allocate, nullptr, &memory),
-                      ("vkAllocateMemory, " + what).c_str());
+        allocated_ = requirements.size;
+        const auto types = memory_types(*device->physical, requirements.memoryTypeBits, host_visible,
+                                        device_local || !host_visible);
+        memory = allocate(types, what);
 
         ZeroPages zeros(host_visible ? padded_size : 1);
         Adoption adoption(handle_, memory);
@@ -132,10 +146,33 @@ Buffer::Buffer(std::shared_ptr<Device> device_, uint64_t size_, bool host_visibl
             vkFreeMemory(device->handle(), memory, nullptr);
         }
         tensor_.reset();
-        if (reserved) {
+        if (memory != VK_NULL_HANDLE) {
             device->release(heap_, allocated_);
         }
         throw;
+    }
+}
+
+VkDeviceMemory Buffer::allocate(const std::vector<uint32_t>& types, const std::string& what) {
+    for (size_t i = 0;; ++i) {
+        VkMemoryAllocateInfo info{VK_STRUCTURE_TYPE_MEMORY_ALLOCATE_INFO};
+        info.allocationSize = allocated_;
+        info.memoryTypeIndex = types[i];
+        heap_ = device->physical->memory.memoryTypes[types[i]].heapIndex;
+        try {
+            device->reserve(heap_, allocated_, what);
+            VkDeviceMemory memory = VK_NULL_HANDLE;
+            const VkResult result = vkAllocateMemory(device->handle(), &info, nullptr, &memory);
+            if (result != VK_SUCCESS) {
+                device->release(heap_, allocated_);
+            }
+            device->check(result, ("vkAllocateMemory, " + what).c_str());
+            return memory;
+        } catch (const OutOfMemory&) {
+            if (i + 1 == types.size()) {
+                throw;
+            }
+        }
     }
 }
 

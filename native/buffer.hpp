@@ -3,6 +3,8 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
+#include <vector>
 
 #include <vulkan/vulkan.h>
 
@@ -18,8 +20,9 @@ class Buffer : public ProcessBound, public std::enable_shared_from_this<Buffer> 
   public:
     // Host-visible buffers are coherent, mapped for their whole life, zero at first, and cached by the host where the
     // device has such memory. The others are device-local, their bytes undefined at first. All can be bound to
-    // shaders and copied to and from.
-    Buffer(std::shared_ptr<Device> device, uint64_t size, bool host_visible);
+    // shaders and copied to and from. Host-visible and device-local ones are for data that the host writes and does
+    // not read; where there is no such memory, or none left, they are in host-visible memory.
+    Buffer(std::shared_ptr<Device> device, uint64_t size, bool host_visible, bool device_local = false);
     ~Buffer();
 
     // Throws std::invalid_argument unless [offset, offset + bytes) lies inside.
@@ -38,6 +41,9 @@ class Buffer : public ProcessBound, public std::enable_shared_from_this<Buffer> 
     const uint64_t padded_size;
 
   private:
+    // Memory of the first of these types that has room.
+    VkDeviceMemory allocate(const std::vector<uint32_t>& types, const std::string& what);
+
     VkBuffer handle_ = VK_NULL_HANDLE;
     VkBufferView texels_ = VK_NULL_HANDLE;
     uint8_t* data_ = nullptr;

@@ -16,6 +16,19 @@ namespace {
 // A broken program can repeat one message for every submission; the first ones tell enough.
 constexpr size_t kMaxMessages = 1000;
 
+// The bytes of the largest device-local heap that the host can write to without flushes; 0: there is none.
+uint64_t host_visible_device_memory(const VkPhysicalDeviceMemoryProperties& memory) {
+    constexpr VkMemoryPropertyFlags wanted = VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT | VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT |
+                                             VK_MEMORY_PROPERTY_HOST_COHERENT_BIT;
+    uint64_t most = 0;
+    for (uint32_t i = 0; i < memory.memoryTypeCount; ++i) {
+        if ((memory.memoryTypes[i].propertyFlags & wanted) == wanted) {
+            most = std::max<uint64_t>(most, memory.memoryHeaps[memory.memoryTypes[i].heapIndex].size);
+        }
+    }
+    return most;
+}
+
 } // namespace
 
 std::string version_string(uint32_t version) {
@@ -263,6 +276,7 @@ void PhysicalDevice::read_properties() {
     const uint64_t amd_units = uint64_t{amd.shaderEngineCount} * amd.shaderArraysPerEngineCount *
                                amd.computeUnitsPerShaderArray;
     add("shaderUnits", std::max<uint64_t>({amd_units, nv.shaderSMCount, arm.shaderCoreCount}));
+    add("hostVisibleDeviceMemory", host_visible_device_memory(memory));
     add("subgroupSize", subgroup.subgroupSize);
     add("minSubgroupSize", sizes.minSubgroupSize ? sizes.minSubgroupSize : subgroup.subgroupSize);
     add("maxSubgroupSize", sizes.maxSubgroupSize ? sizes.maxSubgroupSize : subgroup.subgroupSize);

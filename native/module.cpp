@@ -256,10 +256,10 @@ void bind_devices(nb::module_& m) {
         .def_prop_ro("lost", &Device::lost)
         .def(
             "create_buffer",
-            [](std::shared_ptr<Device> self, uint64_t size, bool host_visible) {
-                return make_bound<Buffer>(std::move(self), size, host_visible);
+            [](std::shared_ptr<Device> self, uint64_t size, bool host_visible, bool device_local) {
+                return make_bound<Buffer>(std::move(self), size, host_visible, device_local);
             },
-            "size"_a, nb::kw_only(), "host_visible"_a, Unlocked())
+            "size"_a, nb::kw_only(), "host_visible"_a, "device_local"_a = false, Unlocked())
         .def(
             "create_algorithm",
             [](std::shared_ptr<Device> self, const nb::bytes& spirv, std::vector<std::shared_ptr<Buffer>> buffers,

@@ -90,7 +90,8 @@ class PhysicalDevice:
         """Limits by their names in VkPhysicalDeviceLimits; arrays have one entry a dimension (`...Size0` to 2).
 
         Beside those: `timestampValidBits` of the compute queue, `maxMemoryAllocationSize`, `subgroupSize`,
-        `minSubgroupSize` and `maxSubgroupSize`, and `shaderUnits`: compute units, 0 where the driver doesn't say.
+        `minSubgroupSize` and `maxSubgroupSize`; `shaderUnits`: compute units, 0 where the driver doesn't say;
+        `hostVisibleDeviceMemory`: bytes of the largest device-local heap that the host can write to, 0 without one.
         """
     @property
     def features(self) -> list[str]:
@@ -134,11 +135,13 @@ class Device:
     @property
     def lost(self) -> bool:
         """Whether a call has reported the loss of the device, or another process made it; everything on it fails."""
-    def create_buffer(self, size: int, *, host_visible: bool) -> Buffer:
+    def create_buffer(self, size: int, *, host_visible: bool, device_local: bool = False) -> Buffer:
         """Allocates memory of its own.
 
         Host-visible memory is coherent, mapped for good, zero at first, and cached by the host where there is such
-        memory; the other is device-local and undefined at first. Both can be bound to shaders and copied.
+        memory; the other is device-local and undefined at first. Both can be bound to shaders and copied. With both
+        flags, it is device memory that the host writes to directly and should not read, or host memory if there is
+        none, or none left.
 
         Raises:
             MemoryError: larger than 4 GiB, than what is left of the memory heap, or refused by the driver.

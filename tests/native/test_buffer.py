@@ -27,6 +27,18 @@ def test_view_outlives_the_buffer(device: _native.Device) -> None:
     assert view[4095] == 255
 
 
+def test_device_memory_that_the_host_writes(device: _native.Device) -> None:
+    """Where a device has none, it is host memory."""
+    uploaded = device.create_buffer(1024, host_visible=True, device_local=True)
+    copied = device.create_buffer(1024, host_visible=True)
+    uploaded.view()[:] = np.arange(1024) % 251
+    program = device.create_program()
+    program.copy(uploaded, 0, copied, 0, 1024)
+    program.finish([], [])
+    program.run([], [])
+    np.testing.assert_array_equal(copied.view(), np.arange(1024) % 251)
+
+
 def test_device_local_memory_has_no_view(device: _native.Device) -> None:
     with pytest.raises(ValueError, match="not host visible"):
         device.create_buffer(64, host_visible=False).view()
@@ -41,12 +53,14 @@ def test_allocations_are_counted(device: _native.Device) -> None:
     assert device.allocated_bytes == before
 
 
-@pytest.mark.parametrize("host_visible", [True, False])
+@pytest.mark.parametrize(("host_visible", "device_local"), [(True, False), (False, False), (True, True)])
 @pytest.mark.parametrize("size", [1 << 62, 1 << 40, 1 << 32])
-def test_absurd_size_is_a_memory_error(device: _native.Device, size: int, host_visible: bool) -> None:
+def test_absurd_size_is_a_memory_error(
+    device: _native.Device, size: int, host_visible: bool, device_local: bool
+) -> None:
     before = device.allocated_bytes
     with pytest.raises(MemoryError, match=str(size)):
-        device.create_buffer(size, host_visible=host_visible)
+        device.create_buffer(size, host_visible=host_visible, device_local=device_local)
     assert device.allocated_bytes == before
 
 

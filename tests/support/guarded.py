@@ -69,7 +69,7 @@ class GuardedRecording(Recording):
             page[address.offset : address.offset + data.nbytes] = bytes_of(data)
         constants = [_upload(device, page) for page in self._constant_pages]
         super().__init__(device, plan, constants, unroll_loops=unroll_loops)
-        for buffer in self._buffers[Storage.STAGING]:
+        for buffer in (*self._buffers[Storage.STAGING], *self._buffers[Storage.UPLOAD]):
             buffer.view()[:] = _image(buffer.size)
 
     def _clear_arena(self) -> None:

@@ -207,6 +207,16 @@ def test_unified_devices_work_in_place(library: ShaderLibrary) -> None:
     assert made.addresses[last.writes[0].number] == made.outputs[0]
 
 
+def test_inputs_are_written_to_device_memory_where_the_host_can(library: ShaderLibrary) -> None:
+    made = plan(library, replace(DISCRETE, host_writes_device_memory=True), chain(RELU, TANH))
+    assert kinds(made)[-1] == "copy"
+    first, *_ = made.commands
+    assert isinstance(first, Dispatch)
+    assert made.addresses[first.reads[0].number] == made.inputs[0]
+    assert [address and address.storage for address in made.inputs] == [Storage.UPLOAD]
+    assert [address and address.storage for address in made.outputs] == [Storage.STAGING]
+
+
 def test_activations_share_memory(library: ShaderLibrary) -> None:
     made = plan(library, UNIFIED, chain(*[RELU] * 20, size=1000))
     assert made.pages[Storage.ARENA] == (2 * 4032,)

@@ -20,6 +20,7 @@ LIMITS = {
     "maxComputeSharedMemorySize": 49152,
     "timestampValidBits": 64,
     "shaderUnits": 0,
+    "hostVisibleDeviceMemory": 80 << 30,
 }
 
 
@@ -50,6 +51,20 @@ def test_kinds_of_devices() -> None:
     assert kind("cpu") == (True, True)
     assert kind("integrated_gpu") == (False, True)
     assert kind("discrete_gpu") == kind("virtual_gpu") == kind("other") == (False, False)
+
+
+def test_whether_the_host_writes_to_all_device_memory() -> None:
+    """Without a resizable BAR the host sees 256 MiB of a discrete GPU's memory, or nothing."""
+
+    def direct(kind: str, nbytes: int) -> bool:
+        limits = LIMITS | {"hostVisibleDeviceMemory": nbytes}
+        return profile_of("", kind, limits, frozenset()).host_writes_device_memory
+
+    assert direct("discrete_gpu", 8 << 30)
+    assert not direct("discrete_gpu", 256 << 20)
+    assert not direct("discrete_gpu", 0)
+    assert not direct("integrated_gpu", 8 << 30)
+    assert not direct("cpu", 8 << 30)
 
 
 @pytest.mark.parametrize(
@@ -121,6 +136,7 @@ def test_gpu() -> None:
         max_shared_memory=49152,
         features=frozenset({"shaderFloat16", "subgroupQuad"}),
         units=32,
+        host_writes_device_memory=True,
     )
     assert gpu.team == 64
 

@@ -354,8 +354,9 @@ class Lowering:
 
     def input(self, index: int, nbytes: int) -> TensorRef:
         """Where the host puts the input that is operand ``index``."""
-        given = self._new(nbytes, Storage.STAGING)
-        if self.device.unified_memory:
+        is_direct = self.device.host_writes_device_memory
+        given = self._new(nbytes, Storage.UPLOAD if is_direct else Storage.STAGING)
+        if is_direct or self.device.unified_memory:
             self._tensors[index] = given
         else:
             self._tensors[index] = self._new(nbytes, Storage.ARENA)

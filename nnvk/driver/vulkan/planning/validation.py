@@ -64,11 +64,11 @@ def check(plan: Plan, model: Model, shapes: Sequence[Shape], profile: DeviceProf
     limits = bounds(model, shapes)
     _require(len(plan.commands) <= limits.most_commands, f"it has {len(plan.commands)} commands")
     _check_memory(plan, limits.most_bytes, profile)
+    given = Storage.UPLOAD if profile.host_writes_device_memory else Storage.STAGING
     for index, address, shape in zip(model.inputs, plan.inputs, shapes, strict=True):
         operand = model.operands[index]
-        _check_exchange(
-            "an input", address, 0 if operand.lifetime is Lifetime.NO_VALUE else _nbytes(operand.type, shape)
-        )
+        nbytes = 0 if operand.lifetime is Lifetime.NO_VALUE else _nbytes(operand.type, shape)
+        _check_exchange("an input", address, nbytes, given)
     for index, address, shape in zip(model.outputs, plan.outputs, plan.output_shapes, strict=True):
         type_ = model.operands[index].type
         fits = min(shape, default=0) >= 0 and (not type_.dimensions or compatible(type_.dimensions, shape))
@@ -90,11 +90,11 @@ def check(plan: Plan, model: Model, shapes: Sequence[Shape], profile: DeviceProf
     _require(plan.barriers == needed, "its barriers are not those of its commands")
 
 
-def _check_exchange(what: str, address: Address | None, size: int) -> None:
+def _check_exchange(what: str, address: Address | None, size: int, storage: Storage = Storage.STAGING) -> None:
     """Where host and device exchange something of so many bytes."""
     nbytes = 0 if address is None else address.nbytes
     _require(nbytes == size, f"{what} of {size} bytes has {nbytes}")
-    _require(address is None or address.storage is Storage.STAGING, f"{what} is out of the host's reach")
+    _require(address is None or address.storage is storage, f"{what} is out of the host's reach")
 
 
 def _check_assertion(flag: Flag) -> None:

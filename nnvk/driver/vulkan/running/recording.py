@@ -119,6 +119,9 @@ class Recording:
             Storage.CONSTANTS: list(constants),
             Storage.ARENA: [device.create_buffer(size, host_visible=False) for size in plan.pages[Storage.ARENA]],
             Storage.STAGING: [device.create_buffer(size, host_visible=True) for size in plan.pages[Storage.STAGING]],
+            Storage.UPLOAD: [
+                device.create_buffer(size, host_visible=True, device_local=True) for size in plan.pages[Storage.UPLOAD]
+            ],
         }
         self.program = device.create_program()
         self._clear_arena()

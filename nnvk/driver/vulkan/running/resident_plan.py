@@ -87,7 +87,7 @@ class ResidentPlan:
         self.plan = replace(plan, constants=())  # the device gets them
         self._idle: dict[Key, list[Recording]] = {}
         self._bound: OrderedDict[Key, list[Recording]] = OrderedDict()  # the idle ones on device memory
-        nbytes = sum(plan.pages[Storage.ARENA]) + sum(plan.pages[Storage.STAGING])
+        nbytes = sum(sum(plan.pages[storage]) for storage in Storage if storage is not Storage.CONSTANTS)
         self._most_idle = max(LEAST_IDLE, min(MOST_IDLE, IDLE_BYTES // max(nbytes, 1)))
         self._lock = forks.lock()
         self._gone: deque[int] = deque()

@@ -35,6 +35,8 @@ class Storage(Enum):
     """Packed weights and constant operands, uploaded once and shared by all recordings."""
     STAGING = "staging"
     """Host-visible memory for inputs and outputs of the model, and for reports of shaders to the host."""
+    UPLOAD = "upload"
+    """Device memory for inputs of the model, which the host writes directly and shaders read in place."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -54,6 +54,8 @@ class DeviceProfile:
     """Shaders read through texel buffers, not storage buffers, because these loads are much faster."""
     timestamps: bool = True
     """The device can measure the time of its work."""
+    host_writes_device_memory: bool = False
+    """The host can write to all of the device's memory (resizable BAR), so inputs are put where shaders read them."""
     barriers_by_buffer: bool = False
     """Barriers are placed by buffer, not by tensor, because the validation layer sees only bound buffers."""
 
@@ -138,6 +140,8 @@ def _has_packed_variant(name: str) -> bool:
     return parts[-1] == NATIVE and NATIVE_ALONE.isdisjoint(parts)
 
 
+_SMALL_WINDOW = 256 << 20
+"""Bytes of device memory that the host can write to on machines where that is not all of it."""
 _UNITS = {"discrete_gpu": 32, "integrated_gpu": 8, "virtual_gpu": 16, "other": 4}
 """The assumed number of units of a GPU of each kind."""
 
@@ -177,11 +181,12 @@ def profile_of(
     )
     least, most = (limits.get(f"{end}SubgroupSize", limits["subgroupSize"]) for end in ("min", "max"))
     has_that_size = least <= _MATRIX_SUBGROUP <= most
+    is_unified = kind in ("cpu", "integrated_gpu")
     gathers = kind == "cpu" and limits["subgroupSize"] >= _GATHERING
     return DeviceProfile(
         name,
         is_cpu=kind == "cpu",
-        unified_memory=kind in ("cpu", "integrated_gpu"),
+        unified_memory=is_unified,
         subgroup_size=int(limits["subgroupSize"]),
         max_buffer=max_buffer,
         max_groups=min(int(limits[f"maxComputeWorkGroupCount{axis}"]) for axis in range(3)),
@@ -191,6 +196,7 @@ def profile_of(
         units=(os.cpu_count() or 1) if kind == "cpu" else int(limits["shaderUnits"]) or _UNITS[kind],
         texel_loads=gathers and limits["maxTexelBufferElements"] * _TEXEL >= max_buffer,
         timestamps=bool(limits["timestampValidBits"]),
+        host_writes_device_memory=not is_unified and limits.get("hostVisibleDeviceMemory", 0) > _SMALL_WINDOW,
         cooperative_matrices=usable,
         matrix_subgroup=_MATRIX_SUBGROUP if has_that_size or not usable else int(limits["subgroupSize"]),
     )
@@ -270,6 +276,7 @@ def _as_mobile_min(profile: DeviceProfile) -> DeviceProfile:
         units=_UNITS["other"],
         texel_loads=False,
         timestamps=False,
+        host_writes_device_memory=False,
         cooperative_matrices=frozenset(),
     )
 
@@ -296,6 +303,7 @@ def _as_gpu(profile: DeviceProfile) -> DeviceProfile:
         subgroup_size=max(profile.subgroup_size, 32) if profile.subgroup_size >= 4 else profile.subgroup_size,
         units=_UNITS["discrete_gpu"],
         texel_loads=False,
+        host_writes_device_memory=True,
         cooperative_matrices=profile.cooperative_matrices
         if profile.prefers_matrices or not profile.is_cpu
         else frozenset(),
