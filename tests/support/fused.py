@@ -196,7 +196,7 @@ def run_both(
 
 
 def _are_flushed(mine: np.ndarray, theirs: np.ndarray) -> np.ndarray:
-    """Which elements are a subnormal float32 number in one array and a zero of the same sign in the other."""
+    """True where one array has a subnormal float32 number and the other one a zero of its sign."""
     if mine.dtype != np.float32:
         return np.zeros(mine.shape, bool)
     is_small = (np.abs(mine) < np.finfo(np.float32).smallest_normal) & (
