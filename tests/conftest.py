@@ -6,6 +6,7 @@ Under NNVK_VALIDATION=1 they also share a device whose messages are failures.
 from __future__ import annotations
 
 import os
+import zlib
 from collections.abc import Iterator
 from tempfile import TemporaryDirectory
 
@@ -17,13 +18,31 @@ from nnvk.driver.vulkan import find_devices, take_validation_messages
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Tests of the conformance vectors take an option."""
+    """Runs can be shortened."""
     parser.addoption(
         "--sample",
         type=int,
         metavar="N",
         help="of the conformance vectors only N, always the same ones, evenly from all operations",
     )
+    parser.addoption(
+        "--one-in",
+        type=int,
+        metavar="N",
+        default=1,
+        help="of all tests only about one in N, always the same ones",
+    )
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Keep the tests that ``--one-in`` draws. The draw is by name, so that all processes of a run agree."""
+    share = config.getoption("one_in")
+    if share < 1:
+        raise pytest.UsageError(f"--one-in: expected a number above 0, got {share}")
+    drawn = [item for item in items if zlib.crc32(item.nodeid.encode()) % share == 0]
+    if len(drawn) < len(items):
+        config.hook.pytest_deselected(items=[item for item in items if item not in set(drawn)])
+        items[:] = drawn
 
 
 def pytest_configure(config: pytest.Config) -> None:
