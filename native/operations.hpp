@@ -16,9 +16,13 @@
 
 namespace nnvk {
 
+// What barriers order: the kinds of work on memory, as bits.
+enum Work : uint32_t { kNoWork = 0, kTransfers = 1, kShaders = 2, kAllWork = 3 };
+
 // A kp::OpBase that has nothing to do around a submission.
 class Operation : public kp::OpBase {
   public:
+    virtual Work work() const { return kNoWork; }
     void preEval(const vk::CommandBuffer&) final {}
     void postEval(const vk::CommandBuffer&) final {}
 };
@@ -40,6 +44,7 @@ class OpCopy final : public Operation {
     void record(const vk::CommandBuffer& commands) override {
         vkCmdCopyBuffer(commands, src_->handle(), dst_->handle(), 1, &region_);
     }
+    Work work() const override { return kTransfers; }
 
   private:
     std::shared_ptr<Buffer> src_, dst_;
@@ -53,6 +58,7 @@ class OpFill final : public Operation {
     void record(const vk::CommandBuffer& commands) override {
         vkCmdFillBuffer(commands, dst_->handle(), offset_, size_, value_);
     }
+    Work work() const override { return kTransfers; }
 
   private:
     std::shared_ptr<Buffer> dst_;
@@ -79,6 +85,7 @@ class OpDispatch final : public Operation {
         }
         kompute.recordDispatch(commands);
     }
+    Work work() const override { return kShaders; }
 
   private:
     std::shared_ptr<Algorithm> algorithm_;
@@ -102,6 +109,7 @@ class OpWarmUp final : public Operation {
         }
         vkCmdDispatch(commands, 0, 0, 0); // kp::Algorithm would make it one workgroup
     }
+    Work work() const override { return kShaders; } // for the validation layer, which does not count workgroups
 
   private:
     std::shared_ptr<Algorithm> algorithm_;
@@ -116,10 +124,14 @@ class OpBarrier final : public Operation {
     };
     static constexpr Scope kHostWrites{VK_PIPELINE_STAGE_HOST_BIT, VK_ACCESS_HOST_WRITE_BIT};
     static constexpr Scope kHostReads{VK_PIPELINE_STAGE_HOST_BIT, VK_ACCESS_HOST_READ_BIT};
-    static constexpr Scope kDeviceWrites{VK_PIPELINE_STAGE_TRANSFER_BIT | VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT,
-                                         VK_ACCESS_TRANSFER_WRITE_BIT | VK_ACCESS_SHADER_WRITE_BIT};
-    static constexpr Scope kDeviceAccesses{kDeviceWrites.stages, kDeviceWrites.access | VK_ACCESS_TRANSFER_READ_BIT |
-                                                                     VK_ACCESS_SHADER_READ_BIT};
+    static constexpr Scope writes(uint32_t work) {
+        return {stages(work), VkFlags(work & kTransfers ? VK_ACCESS_TRANSFER_WRITE_BIT : 0) |
+                                  VkFlags(work & kShaders ? VK_ACCESS_SHADER_WRITE_BIT : 0)};
+    }
+    static constexpr Scope accesses(uint32_t work) {
+        return {stages(work), writes(work).access | VkFlags(work & kTransfers ? VK_ACCESS_TRANSFER_READ_BIT : 0) |
+                                  VkFlags(work & kShaders ? VK_ACCESS_SHADER_READ_BIT : 0)};
+    }
 
     OpBarrier(Scope src, Scope dst) : src_(src), dst_(dst) {}
     void record(const vk::CommandBuffer& commands) override {
@@ -128,7 +140,18 @@ class OpBarrier final : public Operation {
     }
 
   private:
+    static constexpr VkPipelineStageFlags stages(uint32_t work) {
+        return VkFlags(work & kTransfers ? VK_PIPELINE_STAGE_TRANSFER_BIT : 0) |
+               VkFlags(work & kShaders ? VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT : 0);
+    }
+
     Scope src_, dst_;
+};
+
+// A place where all work so far comes before all that follows. `Program::finish` makes barriers of these.
+class OpOrder final : public Operation {
+  public:
+    void record(const vk::CommandBuffer&) override {}
 };
 
 constexpr OpBarrier::Scope operator|(OpBarrier::Scope a, OpBarrier::Scope b) {

@@ -78,7 +78,7 @@ void Program::require_same_device(const char* what, const Device& other) const {
     }
 }
 
-void Program::add(std::shared_ptr<kp::OpBase> operation) { operations_.push_back(std::move(operation)); }
+void Program::add(std::shared_ptr<Operation> operation) { operations_.push_back(std::move(operation)); }
 
 void Program::copy(std::shared_ptr<Buffer> src, uint64_t src_offset, std::shared_ptr<Buffer> dst, uint64_t dst_offset,
                    uint64_t size) {
@@ -143,7 +143,7 @@ void Program::barrier() {
     DriverCall call(*this);
     std::lock_guard lock(mutex_);
     require_recording();
-    add(std::make_shared<OpBarrier>(OpBarrier::kDeviceWrites, OpBarrier::kDeviceAccesses));
+    add(std::make_shared<OpOrder>());
 }
 
 uint32_t Program::timestamp() {
@@ -155,6 +155,39 @@ uint32_t Program::timestamp() {
     }
     add(std::make_shared<OpTimestamp>(queries_, queries_->count));
     return queries_->count++;
+}
+
+// A barrier names only the kinds of work that it has to order, because some GPUs flush other caches for transfers than
+// for shaders. It orders them for the work up to the next barrier; what comes later has that one before it.
+void Program::record_operations(kp::Sequence& sequence) const {
+    uint32_t done = 0;                               // kinds of work so far
+    std::array<uint32_t, kAllWork + 1> visible_to{}; // by kind: the kinds that all of its work is visible to
+    for (auto operation = operations_.begin(); operation != operations_.end(); ++operation) {
+        const Work work = (*operation)->work();
+        done |= work;
+        visible_to[work] = 0;
+        if (!std::dynamic_pointer_cast<OpOrder>(*operation)) {
+            sequence.record(*operation);
+            continue;
+        }
+        uint32_t next = 0;
+        for (auto later = operation + 1; later != operations_.end(); ++later) {
+            if (std::dynamic_pointer_cast<OpOrder>(*later)) {
+                break;
+            }
+            next |= (*later)->work();
+        }
+        uint32_t before = 0;
+        for (const Work kind : {kTransfers, kShaders}) {
+            if (done & kind && (visible_to[kind] & next) != next) {
+                before |= kind;
+                visible_to[kind] |= next;
+            }
+        }
+        if (before) {
+            sequence.record(std::make_shared<OpBarrier>(OpBarrier::writes(before), OpBarrier::accesses(next)));
+        }
+    }
 }
 
 void Program::finish(std::vector<Port> inputs, std::vector<Port> outputs) {
@@ -183,12 +216,10 @@ void Program::finish(std::vector<Port> inputs, std::vector<Port> outputs) {
             sequence->record(std::make_shared<OpResetQueries>(queries_));
         }
         // Behind everything submitted before, whose buffers this program may share, and behind the host's writes.
-        sequence->record(std::make_shared<OpBarrier>(OpBarrier::kDeviceWrites | OpBarrier::kHostWrites,
-                                                     OpBarrier::kDeviceAccesses));
-        for (auto& operation : operations_) {
-            sequence->record(operation);
-        }
-        sequence->record(std::make_shared<OpBarrier>(OpBarrier::kDeviceWrites, OpBarrier::kHostReads));
+        sequence->record(std::make_shared<OpBarrier>(OpBarrier::writes(kAllWork) | OpBarrier::kHostWrites,
+                                                     OpBarrier::accesses(kAllWork)));
+        record_operations(*sequence);
+        sequence->record(std::make_shared<OpBarrier>(OpBarrier::writes(kAllWork), OpBarrier::kHostReads));
         sequence->end();
         sequence_ = std::move(sequence);
     });

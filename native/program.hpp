@@ -21,6 +21,7 @@ class Sequence;
 
 namespace nnvk {
 
+class Operation;
 class Queries;
 
 class Program : public ProcessBound, public std::enable_shared_from_this<Program> {
@@ -62,7 +63,8 @@ class Program : public ProcessBound, public std::enable_shared_from_this<Program
     const std::shared_ptr<Device> device;
 
   private:
-    void add(std::shared_ptr<kp::OpBase> operation);
+    void add(std::shared_ptr<Operation> operation);
+    void record_operations(kp::Sequence& sequence) const;
     void require_recording() const;
     void require_same_device(const char* what, const Device& other) const;
     void require_complete(const char* what) const;
@@ -73,7 +75,7 @@ class Program : public ProcessBound, public std::enable_shared_from_this<Program
     std::mutex mutex_; // recording and state; never held during a wait
     bool finished_ = false;
     bool running_ = false; // a run() is between its start and its outputs
-    std::vector<std::shared_ptr<kp::OpBase>> operations_;
+    std::vector<std::shared_ptr<Operation>> operations_;
     const Algorithm* bound_ = nullptr; // whose pipeline is bound where the recording stands
     std::shared_ptr<Queries> queries_;
     std::vector<Port> inputs_, outputs_;

@@ -123,6 +123,38 @@ def test_warming_up_writes_nothing(validated: _native.Device, make_adder: Callab
     np.testing.assert_array_equal(out, ramp(10))
 
 
+@pytest.mark.parametrize("between", ["", "fill", "add", "fill add", "add fill", "add add fill fill add"])
+def test_barriers_order_what_comes_long_after(
+    validated: _native.Device, make_adder: Callable[..., Any], between: str
+) -> None:
+    """Data of a copy are read by a shader, and its results by a copy, with other work and barriers between them."""
+    adder, other = make_adder(validated, 10), make_adder(validated, 10)
+    program = validated.create_program()
+    program.copy(adder.staging, 0, adder.arena, 0, adder.nbytes)
+    program.fill(adder.arena, adder.nbytes, adder.nbytes, 0x3F800000)  # 1.0
+    program.fill(other.arena, 0, 2 * other.nbytes, 0)
+
+    def others() -> None:
+        for word in between.split():
+            program.barrier()
+            if word == "fill":
+                program.fill(other.arena, 0, 2 * other.nbytes, 0)
+            else:
+                other.dispatch(program)
+
+    others()
+    program.barrier()
+    adder.dispatch(program)
+    others()
+    program.barrier()
+    program.copy(adder.arena, adder.nbytes, adder.staging, adder.nbytes, adder.nbytes)
+    program.finish([(adder.staging, 0, adder.nbytes)], [(adder.staging, adder.nbytes, adder.nbytes)])
+    for _ in range(2):
+        out = np.empty(10, np.float32)
+        program.run([ramp(10)], [out])
+        np.testing.assert_array_equal(out, ramp(10) + 1)
+
+
 def test_a_dispatch_after_warming_up_has_its_own_push_constants(
     validated: _native.Device, make_adder: Callable[..., Any]
 ) -> None:
