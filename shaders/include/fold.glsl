@@ -1,9 +1,13 @@
 // Folds of elements into vec4s of results. LANES invocations of a workgroup fold the same vec4 together, each a share
 // of it, and others fold the neighbouring vec4s (lowering/folds.py). Include this after FOLD_LANES_ID, the number of
-// the specialisation constant LANES; LOCAL follows it.
+// the specialisation constant LANES; LOCAL follows it. FOLD_VALUE is the type of a result, if it is not ACC4.
 
 #ifndef NNVK_FOLD_GLSL
 #define NNVK_FOLD_GLSL
+
+#ifndef FOLD_VALUE
+#define FOLD_VALUE ACC4
+#endif
 
 layout(constant_id = FOLD_LANES_ID) const uint LANES = 1;
 layout(constant_id = FOLD_LANES_ID + 1) const uint LOCAL = 64;    // invocations of a workgroup
@@ -16,7 +20,7 @@ uint own_four() {
 
 uint own_lane() { return gl_LocalInvocationID.x / ACROSS; }
 
-shared ACC4 shares[LOCAL];
+shared FOLD_VALUE shares[LOCAL];
 
 // The first element of this invocation's share, which is every LANES-th element. An invocation without a vec4 has an
 // empty share.

@@ -45,6 +45,8 @@ _TURNS = 4
 """Commands one after the other that count in words of their own."""
 MOST_ROUNDS = 60_000
 """The most rounds of all loops of an invocation together: Mesa's llvmpipe ends them after 65,535."""
+LEAST_INVOCATIONS = 128
+"""Every device has so many invocations per workgroup, or more."""
 MOST_DYNAMIC_ROUNDS = 40_000
 """The same where short loops are not counted."""
 
