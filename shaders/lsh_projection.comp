@@ -2,10 +2,12 @@
 // LSH_PROJECTION: signatures of items by locality-sensitive hashing, with one bit for each seed.
 //
 //   PASS_HASH        fingerprints of a seed and of each item, as signed numbers, times the items' weights
+//   PASS_ESTIMATE    sums over the items in any order, and whether sums in another order surely have the same signs
 //   PASS_SUM         sums over the items, in their order, because the sign may depend on it
 //   PASS_SIGNATURE   the bits of signatures: whether the sums are positive
 
 #extension GL_GOOGLE_include_directive : require
+#extension GL_EXT_control_flow_attributes : require
 
 #include "include/double.glsl"
 #include "include/indexing.glsl"
@@ -64,25 +66,73 @@ void main() {
     terms[terms_offset / 2 + i] = term;
 }
 
-#elif defined(PASS_SUM)
+#elif defined(PASS_ESTIMATE)
+
+layout(constant_id = 3) const uint LOCAL = 64;    // invocations of a workgroup, which compute a sum together
 
 layout(set = 0, binding = 0) readonly buffer Terms { DOUBLE terms[]; };
-layout(set = 0, binding = 1) buffer Sums { DOUBLE sums[]; };
+layout(set = 0, binding = 1) writeonly buffer Sums { DOUBLE sums[]; };
+layout(set = 0, binding = 2) writeonly buffer Open { uint open[]; };    // whether the sign of a sum depends on the order
 
 layout(push_constant) uniform Push {
     uint terms_offset;
     uint sums_offset;
-    uint count;    // of sums
-    uint items;    // that are added
-    uint first;    // item
+    uint open_offset;
+    uint count;          // of sums
+    uint items;          // that are added
+    uint error_power;    // 2^-error_power is at least four times `items` rounding errors
+};
+
+// Two sums: of the terms, and of their magnitudes.
+#define LANES_VALUE uvec4
+#include "include/lanes.glsl"
+
+DOUBLE magnitude(DOUBLE a) { return DOUBLE(a.x, a.y & 0x7fffffffu); }
+uvec4 sums_of(uvec4 a, uvec4 b) { return uvec4(sum(a.xy, b.xy), sum(a.zw, b.zw)); }
+
+void main() {
+    uint i = gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x, lane = gl_LocalInvocationID.x;
+    if (i >= count) return;    // whole workgroups, so that the barriers are uniform
+    uvec4 total = uvec4(0u);
+    for (uint k = lane; k < items; k += LOCAL) {
+        DOUBLE term = terms[terms_offset / 2 + k * count + i];
+        total = sums_of(total, uvec4(term, magnitude(term)));
+    }
+    OF_ALL_LANES(lane, total, sums_of)
+    if (lane != 0) return;
+    // Two orders of `items` additions differ by at most twice `items` rounding errors of the sum of magnitudes.
+    DOUBLE size = total.zw, error = DOUBLE(size.x, size.y - (error_power << 20));
+    bool is_certain = exponent_of(size) != SPECIAL && exponent_of(size) > error_power;
+    is_certain = is_certain && is_less(error, magnitude(total.xy));
+    sums[sums_offset / 2 + i] = total.xy;
+    open[open_offset + i] = uint(!is_certain);
+}
+
+#elif defined(PASS_SUM)
+
+layout(constant_id = 3) const bool ESTIMATED = false;    // PASS_ESTIMATE came before, and some sums are certain
+
+layout(set = 0, binding = 0) readonly buffer Terms { DOUBLE terms[]; };
+layout(set = 0, binding = 1) buffer Sums { DOUBLE sums[]; };
+layout(set = 0, binding = 2) readonly buffer Open { uint open[]; };
+
+layout(push_constant) uniform Push {
+    uint terms_offset;
+    uint sums_offset;
+    uint open_offset;
+    uint count;       // of sums
+    uint items;       // that are added
+    uint skipped;     // items of `terms` before them
+    uint has_begun;   // whether other items were added before
 };
 
 void main() {
     uint i = flat_invocation();
     if (i >= count) return;
+    if (ESTIMATED && open[open_offset + i] == 0u) return;
     DOUBLE total = DOUBLE(0u);
-    if (first > 0) total = sums[sums_offset / 2 + i];
-    for (uint k = 0; k < items; ++k) total = sum(total, terms[terms_offset / 2 + k * count + i]);
+    if (has_begun != 0u) total = sums[sums_offset / 2 + i];
+    for (uint k = skipped; k < skipped + items; ++k) total = sum(total, terms[terms_offset / 2 + k * count + i]);
     sums[sums_offset / 2 + i] = total;
 }
 

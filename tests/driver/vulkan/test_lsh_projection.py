@@ -76,3 +76,24 @@ def test_seeds_and_weights_are_taken_by_their_bits(vulkan):
     row = parse(f"LSH_PROJECTION f32[4,3] i32[5] f32[5] {SPARSE} -> i32")
     seeds = np.array([0.0, -0.0, 1e-45, -1e-40, np.nan, np.inf, -np.inf, 3e38, 1e-38, -1, 2, 7], np.float32)
     check_like_the_reference(vulkan, Row(row.model, (seeds.reshape(4, 3), *row.inputs[1:])))
+
+
+@pytest.mark.parametrize("items", [257, 1009, 61001])
+def test_sums_that_are_estimated(as_gpu, items):
+    check_like_the_reference(as_gpu, f"LSH_PROJECTION f32[3,7] i32[{items}] f32[{items}] {SPARSE} -> i32")
+
+
+@pytest.mark.parametrize(
+    "last", [[2**-53, 1], [-(2**-53), -1], [1e30, -1e30], [np.inf, -np.inf], [np.nan, 1], [1e-30, -1e-30]]
+)
+def test_estimates_that_leave_signs_open(as_gpu, last):
+    """Terms cancel each other in an order in which they were not estimated, so that the last ones decide."""
+    rng = np.random.default_rng(3)
+    half, items = rng.normal(size=150), rng.integers(0, 9, 150)
+    weights = [*half, *-half[::-1], *last]
+    check_like_the_reference(as_gpu, weighted(weights, [*items, *items[::-1], 7, 7]))
+
+
+def test_estimates_that_are_exactly_0(as_gpu):
+    check_like_the_reference(as_gpu, weighted([0.0, -0.0] * 200, list(range(400))))
+    check_like_the_reference(as_gpu, weighted([1, -1] * 200, [5] * 400))

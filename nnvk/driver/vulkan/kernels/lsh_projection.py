@@ -14,7 +14,7 @@ from nnvk.types.codes import OperationCode
 LSH_PROJECTION = Shader(
     "lsh_projection",
     where=lambda choice: choice["PASS"] == "hash" or choice["WEIGHTS"] == "one",
-    PASS=("hash", "sum", "signature"),
+    PASS=("hash", "estimate", "sum", "signature"),
     WEIGHTS=("one", "given"),
 )
 LOCAL = 64
@@ -22,6 +22,8 @@ SEED = 4
 """The bytes of a seed, with which each key begins."""
 MOST_TERMS = 4 << 20
 """The most terms in memory at once. A loop of dispatches handles more items."""
+ESTIMATED_FROM = 256
+"""The number of items from which a workgroup of a GPU estimates each sum first."""
 
 
 def refuse(call: Call) -> str | None:
@@ -60,7 +62,7 @@ def _add_up(call: Call, g: Lowering, sums: TensorRef) -> None:
     count, items = call.hash.size, call.input.shape[0]
     weights = {} if call.weight is None else {"weights": as_float32(g, call.weight)}
     seeds = as_float32(g, call.hash)
-    each = min(items, MOST_ROUNDS, max(1, MOST_TERMS // count))
+    each = min(items, max(1, MOST_TERMS // count))
     for first in range(0, items, each):
         number = min(each, items - first)
         terms = g.scratch(8 * count * number)
@@ -73,12 +75,32 @@ def _add_up(call: Call, g: Lowering, sums: TensorRef) -> None:
             first=first,
             in_row=count,
         )
-        g.dispatch(
-            LSH_PROJECTION.variant(PASS="sum", WEIGHTS="one"),
-            groups=g.flat(count, LOCAL),
-            spec={"local_x": LOCAL},
-            tensors={"terms": terms, "sums": sums},
-            count=count,
-            items=number,
-            first=first,
-        )
+        is_estimated = number == items >= ESTIMATED_FROM and not g.device.is_cpu
+        still_open = _estimate(g, terms, sums, items, count) if is_estimated else sums
+        for skipped in range(0, number, MOST_ROUNDS):
+            g.dispatch(
+                LSH_PROJECTION.variant(PASS="sum", WEIGHTS="one"),
+                groups=g.flat(count, LOCAL),
+                spec={"local_x": LOCAL, "ESTIMATED": is_estimated},
+                tensors={"terms": terms, "sums": sums, "open": still_open},
+                count=count,
+                items=min(MOST_ROUNDS, number - skipped),
+                skipped=skipped,
+                has_begun=first + skipped > 0,
+            )
+
+
+def _estimate(g: Lowering, terms: TensorRef, sums: TensorRef, items: int, count: int) -> TensorRef:
+    """Dispatch estimates of the sums. The result says for each sum whether it has to be computed in order."""
+    still_open = g.scratch(4 * count)
+    local = g.device.large_team
+    g.dispatch(
+        LSH_PROJECTION.variant(PASS="estimate", WEIGHTS="one"),
+        groups=g.flat(count, 1),
+        spec={"local_x": local, "LOCAL": local},
+        tensors={"terms": terms, "sums": sums, "open": still_open},
+        count=count,
+        items=items,
+        error_power=53 - 2 - (items - 1).bit_length(),
+    )
+    return still_open

@@ -133,6 +133,11 @@ class DeviceProfile:
         """
         return 8 if self.is_cpu else 64
 
+    @property
+    def large_team(self) -> int:
+        """The same for one thing that is so long that more invocations of a GPU hide how long its loads take."""
+        return self.team if self.is_cpu else min(4 * self.team, 1 << self.max_invocations.bit_length() - 1)
+
 
 def _has_packed_variant(name: str) -> bool:
     """Whether a name is that of a native variant that also has a packed form."""
