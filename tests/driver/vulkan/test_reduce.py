@@ -2,10 +2,11 @@
 
 import numpy as np
 import pytest
+from against_reference import agree
 from guarded import run_guarded
 
 from nnvk.check.model_rows import empty_like, execute, parse, reference
-from nnvk.driver.vulkan.kernels.reduce import PART, Pass, passes
+from nnvk.driver.vulkan.kernels.reduce import Pass, passes
 
 CASES = """
 [1] (0) nhwc
@@ -22,17 +23,75 @@ CASES = """
 [262145] (0) nhwc
 [2,70,3,70] (1,3) nhwc
 """  # nchw stands for keep_dims here: a BOOL
+# Axes that several invocations of a GPU share, in one pass and in several.
+SHARED = """
+[1,4096] (1) nhwc
+[5,4099] (1) nhwc
+[9,131] (1) nchw
+[1,10007] (1) nhwc
+[3001] (0) nhwc
+[2,1009,8] (1) nhwc
+[2,1009,3] (1) nchw
+[5,9001,3] (1) nhwc
+[1,31,33,5] (0,1,2,3) nhwc
+[401,64] (1) nhwc
+"""
 TYPES = {"f32{}": ("MAX", "MIN", "PROD", "SUM"), "u8{}*0.5+120": ("MAX", "MIN"), "i8{}*0.25-7": ("MAX", "MIN")}
-ROWS = [
-    f"REDUCE_{kind} {type_.format(shape)} {axes} {keep}"
-    for shape, axes, keep in map(str.split, CASES.strip().splitlines())
-    for type_, kinds in TYPES.items()
-    for kind in kinds
-]
 
 
-@pytest.mark.parametrize("text", ROWS)
+def rows(cases: str, types: dict[str, tuple[str, ...]]) -> list[str]:
+    return [
+        f"REDUCE_{kind} {type_.format(shape)} {axes} {keep}"
+        for shape, axes, keep in map(str.split, filter(None, cases.splitlines()))
+        for type_, kinds in types.items()
+        for kind in kinds
+    ]
+
+
+@pytest.mark.parametrize("text", rows(CASES, TYPES))
 def test_like_the_reference(vulkan, text):
+    check(vulkan, text)
+
+
+@pytest.mark.parametrize("text", rows(CASES + SHARED, {**TYPES, "f16{}": ("MAX", "MIN", "SUM")}))
+def test_elements_that_invocations_share(as_gpu, text):
+    check(as_gpu, text)
+
+
+@pytest.mark.parametrize("text", rows("[7,131] (1) nhwc\n[131,4] (0) nhwc\n[131,3] (0) nhwc", {"b8{}": ("ALL", "ANY")}))
+def test_truth_values(vulkan, as_gpu, text):
+    row = parse(text)
+    (source,) = row.inputs
+    for fill in (0, 1):
+        source[:] = fill
+        for place in (0, 1, source.size // 2, source.size - 1):
+            source.reshape(-1)[place] = 1 - fill
+            expected = reference(row)
+            outputs = empty_like(expected)
+            for device in (vulkan, as_gpu):
+                execute(device, row, outputs)
+                np.testing.assert_array_equal(outputs[0], expected[0])
+
+
+@pytest.mark.parametrize(
+    "text", rows("[5,131] (1) nhwc\n[131,4] (0) nhwc\n[131,3] (0) nhwc", {"f32{}": ("MAX", "MIN", "SUM")})
+)
+@pytest.mark.parametrize("special", [np.nan, np.inf, -np.inf])
+def test_special_values(vulkan, as_gpu, text, special):
+    """One of them decides, wherever it is, and also if all elements are alike."""
+    row = parse(text)
+    (source,) = row.inputs
+    flat = source.reshape(-1)
+    for places in (slice(0, 1), slice(flat.size // 2, flat.size // 2 + 1), slice(flat.size - 1, None), slice(None)):
+        flat[places] = special
+        expected = reference(row)
+        outputs = empty_like(expected)
+        for device in (vulkan, as_gpu):
+            execute(device, row, outputs)
+            np.testing.assert_allclose(outputs[0], expected[0], rtol=1e-5, atol=1e-5, equal_nan=True)
+
+
+def check(device, text: str) -> None:
     row = parse(text)
     source = row.inputs[0]
     if "PROD" in text:
@@ -41,7 +100,7 @@ def test_like_the_reference(vulkan, text):
         source[:] = np.abs(source)  # nor loses everything to cancellation
     expected = reference(row)
     outputs = empty_like(expected)
-    execute(vulkan, row, outputs)
+    execute(device, row, outputs)
     if source.dtype == np.float32:
         axes = tuple(row.model.operands[1].value.tolist())
         # Not the reference: over so many elements its order of summation is not the better one.
@@ -49,13 +108,13 @@ def test_like_the_reference(vulkan, text):
         tolerance = 6e-7 if "PROD" not in text else 1.2e-7 * max(5, source.size**0.5)
         np.testing.assert_allclose(outputs[0], exact.reshape(outputs[0].shape), rtol=tolerance, atol=1e-5)
     else:
-        np.testing.assert_array_equal(outputs[0], expected[0])
-    assert run_guarded(vulkan, row.model, row.inputs, outputs) == []
+        agree(expected[0], outputs[0])
+    assert run_guarded(device, row.model, row.inputs, outputs) == []
 
 
 def test_passes():
-    assert list(passes((2, 3, 5), [])) == []
-    assert list(passes((2, 1, 5), [1])) == []
-    assert list(passes((2, 3, 5), [1, 2])) == [Pass(2, 15, 1)]
-    assert list(passes((2, 3, 5), [0, 2])) == [Pass(6, 5, 1), Pass(1, 2, 3)]
-    assert list(passes((PART * PART + 1,), [0])) == [Pass(1, PART * PART + 1, 1), Pass(1, PART + 1, 1), Pass(1, 2, 1)]
+    assert list(passes((2, 3, 5), [], 64)) == []
+    assert list(passes((2, 1, 5), [1], 64)) == []
+    assert list(passes((2, 3, 5), [1, 2], 64)) == [Pass(2, 15, 1, 64)]
+    assert list(passes((2, 3, 5), [0, 2], 64)) == [Pass(6, 5, 1, 64), Pass(1, 2, 3, 64)]
+    assert list(passes((101,), [0], 10)) == [Pass(1, 101, 1, 10), Pass(1, 11, 1, 10), Pass(1, 2, 1, 10)]

@@ -11,6 +11,7 @@ import numpy as np
 from nnvk.driver.vulkan.kernels.unary import LOOKUP, look_up
 from nnvk.driver.vulkan.lowering.convert import CONVERT, as_float32, finish_float32, float32_result
 from nnvk.driver.vulkan.lowering.dtypes import F16, F32, dtype, of
+from nnvk.driver.vulkan.lowering.folds import shared_out
 from nnvk.driver.vulkan.lowering.kernel import kernel
 from nnvk.driver.vulkan.lowering.lowering import Lowering
 from nnvk.driver.vulkan.lowering.move import FILL, fill
@@ -37,23 +38,28 @@ REDUCE = Shader(
     KIND=("max", "min", "prod", "sum"),
     DTYPE=("f32", "f16", "bool", "q8"),
 )
-LOCAL = 64
 PART = 64
 """Elements that an invocation folds to one; more are folded in several passes."""
+SHARED_PART = 1 << 12
+"""The same for the invocations of a GPU that share them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Pass:
-    """A dimension of ``size`` becomes one of ``parts``, between ``outer`` and ``inner`` elements that stay."""
+    """A dimension of ``size`` becomes one of ``parts``, between ``outer`` and ``inner`` elements that stay.
+
+    ``part`` elements at most go into one.
+    """
 
     outer: int
     size: int
     inner: int
+    part: int
 
     @property
     def parts(self) -> int:
         """Size of the dimension afterwards."""
-        return -(-self.size // PART)
+        return -(-self.size // self.part)
 
     @property
     def elements(self) -> int:
@@ -61,8 +67,8 @@ class Pass:
         return self.outer * self.parts * self.inner
 
 
-def passes(shape: Shape, axes: Sequence[int]) -> Iterator[Pass]:
-    """How a tensor is reduced: axes from the last, neighbours together."""
+def passes(shape: Shape, axes: Sequence[int], part: int) -> Iterator[Pass]:
+    """How a tensor is reduced: axes from the last, neighbours together, and ``part`` elements to one."""
     sizes = list(shape)
     remaining = sorted(axes)
     while remaining:
@@ -72,7 +78,7 @@ def passes(shape: Shape, axes: Sequence[int]) -> Iterator[Pass]:
         outer, size = math.prod(sizes[:first]), math.prod(sizes[first : last + 1])
         inner = math.prod(sizes[last + 1 :])
         while size > 1:
-            one = Pass(outer, size, inner)
+            one = Pass(outer, size, inner, part)
             yield one
             size = one.parts
         sizes[first : last + 1] = [1] * (last + 1 - first)
@@ -80,7 +86,7 @@ def passes(shape: Shape, axes: Sequence[int]) -> Iterator[Pass]:
 
 @kernel(*_KINDS, shaders=(REDUCE, FILL, LOOKUP, CONVERT))
 def lower(call: Call, g: Lowering) -> None:
-    """Four elements of a pass's result an invocation."""
+    """Lower to passes: an invocation, or several together, compute four elements of a pass's result."""
     kind, nothing = _KINDS[call.code]
     if not call.input.size:
         fill(g, g.tensor(call.output), np.array(nothing, call.output.dtype))
@@ -93,7 +99,10 @@ def lower(call: Call, g: Lowering) -> None:
 
 
 def _reduce(call: Call, g: Lowering, kind: str, dtype: str, source: TensorRef, target: TensorRef) -> None:
-    todo = list(passes(call.input.shape, reduced_axes(call)))
+    # Products of neighbours overflow less than those of elements that are far from each other.
+    is_shared = kind != "prod" and not g.device.is_cpu
+    part = SHARED_PART if is_shared else PART
+    todo = list(passes(call.input.shape, reduced_axes(call), part))
     if not todo and call.input.code is OperandCode.TENSOR_BOOL8:
         look_up(g, source, np.minimum(np.arange(256), 1).astype(np.uint8), target, call.input.size)
     elif not todo:
@@ -101,17 +110,21 @@ def _reduce(call: Call, g: Lowering, kind: str, dtype: str, source: TensorRef, t
     itemsize = source.nbytes // call.input.size
     for number, one in enumerate(todo):
         result = target if number == len(todo) - 1 else g.scratch(one.elements * itemsize)
-        count = -(-one.elements // 4)
+        along = one.inner == 1 and is_shared
+        count = one.elements if along else -(-one.elements // 4)
+        most = min(one.size, part)
+        folded = (most // 4 + 1 if along else most) if is_shared else 1
+        groups, lanes = shared_out(g, count, folded, part)
         g.dispatch(
             REDUCE.variant(KIND=kind, DTYPE=dtype),
-            groups=g.flat(count, LOCAL),
-            spec={"local_x": LOCAL, "ROWS": one.inner % 4 == 0},
+            groups=groups,
+            spec={**lanes, "ROWS": one.inner % 4 == 0, "ALONG": along, "BLOCK": math.isqrt(part)},
             tensors={"src": source, "dst": result},
             count=count,
             elements=one.elements,
             size=one.size,
             parts=one.parts,
-            part=PART,
+            part=part,
             inner=one.inner,
             **sign_push(call.input),
         )
