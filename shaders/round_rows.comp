@@ -3,8 +3,7 @@
 // and with KIND_ASYMMETRIC its own zero point, which follow from its smallest and largest element. The results are the
 // real numbers that the 8-bit values represent. Every operation is rounded as in a separate dispatch.
 //
-// A workgroup handles at most PART elements of a row. For longer rows, PASS_EXTREMES finds the extremes of the parts
-// before.
+// A workgroup handles a part of a row. If rows have several parts, PASS_EXTREMES finds the extremes of the parts before.
 
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require
@@ -15,9 +14,8 @@
 
 layout(local_size_x_id = 0) in;
 layout(constant_id = 3) const uint LOCAL = 64;
-layout(constant_id = 4) const bool ALONE = true;    // rows have one part
-
-const uint PART = 4096;
+layout(constant_id = 4) const bool ALONE = true;      // rows have one part
+layout(constant_id = 5) const bool VECTORS = false;    // rows are read by vec4s, otherwise element by element
 
 READS(0, Src, src)
 #ifdef PASS_EXTREMES
@@ -27,6 +25,7 @@ READ_VIEW(1, Extremes, extremes, vec2)
 WRITES(2, Dst, dst)
 #endif
 
+// Lengths are counted in vec4s with VECTORS, otherwise in elements.
 layout(push_constant) uniform Push {
     uint src_offset;
     uint extremes_offset;
@@ -36,7 +35,10 @@ layout(push_constant) uniform Push {
     uint rows;
     uint length;    // of a row
     uint parts;     // of a row
+    uint part;      // the length of one of them
 };
+
+const uint AT_ONCE = 4;    // loads of an invocation, because loads take long
 
 #define LANES_VALUE vec2
 #include "include/lanes.glsl"
@@ -44,11 +46,14 @@ layout(push_constant) uniform Push {
 // The smallest and the largest number; with KIND_SYMMETRIC both are the largest magnitude.
 vec2 extended(vec2 known, vec2 more) { return vec2(smaller(known.x, more.x), larger(known.y, more.y)); }
 
-vec2 entry(float x) {
+// A vec4, or four times the same element.
+vec4 load(uint at) { return VECTORS ? LOAD4(src, at) : vec4(LOAD(src, at)); }
+
+vec4 entry(vec4 x) {
 #ifdef KIND_SYMMETRIC
-    return vec2(abs(x));
+    return abs(x);
 #else
-    return vec2(x);
+    return x;
 #endif
 }
 
@@ -59,18 +64,26 @@ vec2 together(vec2 found) {
     return found;
 }
 
-vec2 extremes_of_part(uint row, uint first, uint past) {
-    vec2 found = entry(LOAD(src, row * length + first));
-    for (uint at = first + gl_LocalInvocationID.x; at < past; at += LOCAL)
-        found = extended(found, entry(LOAD(src, row * length + at)));
-    return together(found);
+vec2 extremes_of_part(uint first, uint past) {
+    vec4 low = entry(load(first)), high = low;
+    for (uint at = first + gl_LocalInvocationID.x; at < past; at += AT_ONCE * LOCAL) {
+        vec4 some[AT_ONCE];
+        [[unroll]] for (uint j = 0; j < AT_ONCE; ++j) some[j] = entry(load(min(at + j * LOCAL, past - 1)));
+        [[unroll]] for (uint j = 0; j < AT_ONCE; ++j) {
+            low = smaller(low, some[j]);
+            high = larger(high, some[j]);
+        }
+    }
+    if (!VECTORS) return together(vec2(low.x, high.x));
+    return together(extended(extended(vec2(low.x, high.x), vec2(low.y, high.y)),
+                             extended(vec2(low.z, high.z), vec2(low.w, high.w))));
 }
 
 #ifdef PASS_ROUND
 const float SMALLEST = 1e-30;
 
-// The nearest integer from -128 to 127, halves away from zero.
-float whole(float x) { return is_nan(x) ? 127.0 : clamp(round_half_away(x), -128.0, 127.0); }
+// The nearest integers from -128 to 127, halves away from zero.
+vec4 whole(vec4 x) { return mix(clamp(round_half_away(x), -128.0, 127.0), vec4(127.0), is_nan(x)); }
 
 vec2 extremes_of_row(uint row) {
     vec2 found = extremes_at(extremes_offset / 2 + row * parts);
@@ -83,13 +96,13 @@ vec2 extremes_of_row(uint row) {
 void main() {
     uint group = gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x;
     if (group >= rows * parts) return;
-    uint row = group / parts, part = group - row * parts;
-    uint first = part * PART, past = min(first + PART, length);
+    uint row = group / parts, number = group - row * parts;
+    uint first = row * length + number * part, past = row * length + min((number + 1) * part, length);
 #ifdef PASS_EXTREMES
-    vec2 found = extremes_of_part(row, first, past);
+    vec2 found = extremes_of_part(first, past);
     if (gl_LocalInvocationID.x == 0) extremes[extremes_offset / 2 + group] = found;
 #else
-    vec2 found = ALONE ? extremes_of_part(row, first, past) : extremes_of_row(row);
+    vec2 found = ALONE ? extremes_of_part(first, past) : extremes_of_row(row);
 #ifdef KIND_SYMMETRIC
     float extent = larger(found.y, SMALLEST);
     float inverse = 127.0 / extent, scale = extent / 127.0;
@@ -100,18 +113,24 @@ void main() {
     float inverse = 255.0 / extent, scale = extent / 255.0;
     float shift = low * inverse;
     float moved = -128.0 - shift;
-    float zero = whole(moved);
+    float zero = whole(vec4(moved)).x;
 #endif
-    for (uint at = first + gl_LocalInvocationID.x; at < past; at += LOCAL) {
-        float scaled = LOAD(src, row * length + at) * inverse;
+    for (uint at = first + gl_LocalInvocationID.x; at < past; at += AT_ONCE * LOCAL) {
+        vec4 some[AT_ONCE];
+        [[unroll]] for (uint j = 0; j < AT_ONCE; ++j) some[j] = load(min(at + j * LOCAL, past - 1));
+        [[unroll]] for (uint j = 0; j < AT_ONCE; ++j) {
+            vec4 scaled = some[j] * inverse;
 #ifdef KIND_SYMMETRIC
-        float level = whole(scaled);
+            vec4 level = whole(scaled);
 #else
-        float placed = scaled + zero;
-        float level = whole(placed) - zero;
+            vec4 placed = scaled + zero;
+            vec4 level = whole(placed) - zero;
 #endif
-        float result = level * scale;
-        dst[dst_offset + row * length + at] = result;
+            vec4 result = level * scale;
+            uint target = at + j * LOCAL;
+            if (VECTORS && target < past) STORE4(dst, target, result);
+            if (!VECTORS && target < past) dst[dst_offset + target] = result.x;
+        }
     }
 #endif
 }
