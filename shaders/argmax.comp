@@ -7,6 +7,7 @@
 #extension GL_EXT_control_flow_attributes : require
 
 #include "include/tensors.glsl"
+#include "include/along.glsl"
 #include "include/indexing.glsl"
 
 // The best element so far, and its position, for each of four.
@@ -92,18 +93,17 @@ Best search(uvec4 at, uint share) {
     return best;
 }
 
-// The bests of the four elements of a row's vec4s. Its first and its last vec4 may have elements of other rows.
+// The bests of the four elements of a row's vec4s.
 Best search_along(uint first, uint share) {
     Best best = Best(ACC4(LOAD(src, first)), ivec4(0));
-    uint vec4s = (first % 4 + size + 3) / 4, last = vec4s - 1;
-    ivec4 numbers = ivec4(0, 1, 2, 3) - int(first % 4);
-    for (uint k = share; k < vec4s; k += AT_ONCE * LANES) {
+    Along row = along(first, size);
+    for (uint k = share; k < row.vec4s; k += AT_ONCE * LANES) {
         ACC4 some[AT_ONCE];
-        [[unroll]] for (uint j = 0; j < AT_ONCE; ++j) some[j] = LOAD4(src, first / 4 + min(k + j * LANES, last));
+        [[unroll]] for (uint j = 0; j < AT_ONCE; ++j) some[j] = LOAD4(src, row.first + min(k + j * LANES, row.vec4s - 1));
         [[unroll]] for (uint j = 0; j < AT_ONCE; ++j) {
-            ivec4 position = numbers + int(4 * min(k + j * LANES, last));
-            uvec4 is_own = uvec4(lessThan(uvec4(position), uvec4(size)));
-            best = chosen(best, Best(some[j], position), bvec4(uvec4(is_better(some[j], best.value)) & is_own));
+            uint number = min(k + j * LANES, row.vec4s - 1);
+            uvec4 better = uvec4(is_better(some[j], best.value)) & uvec4(are_own(row, number));
+            best = chosen(best, Best(some[j], ivec4(positions_of(row, number))), bvec4(better));
         }
     }
     return best;

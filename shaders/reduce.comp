@@ -7,6 +7,7 @@
 #extension GL_EXT_control_flow_attributes : require
 
 #include "include/tensors.glsl"
+#include "include/along.glsl"
 #include "include/extremes.glsl"
 #include "include/indexing.glsl"
 #define FOLD_LANES_ID 3
@@ -134,22 +135,19 @@ ACC4 fold_share(uint i, uint share) {
     return result;
 }
 
-// The folds of the four elements of vec4s that go into an element of the output. The first and the last vec4 may have
-// elements that do not.
+// The folds of the four elements of vec4s that go into an element of the output.
 ACC4 fold_along(uint index, uint share) {
     Range range = range_of(index);
-    uint first = range.start + range.first, own = range.last - range.first;
-    uint vec4s = (first % 4 + own + 3) / 4;
-    uvec4 numbers = uvec4(0, 1, 2, 3) - first % 4;
+    Along own = along(range.start + range.first, range.last - range.first);
     ACC4 result = ACC4(NEUTRAL);
-    for (uint k = share; k < vec4s;) {
+    for (uint k = share; k < own.vec4s;) {
         ACC4 block = ACC4(NEUTRAL);
-        for (uint stop = min(k + BLOCK * LANES, vec4s); k < stop; k += AT_ONCE * LANES) {
+        for (uint stop = min(k + BLOCK * LANES, own.vec4s); k < stop; k += AT_ONCE * LANES) {
             ACC4 some[AT_ONCE];
             [[unroll]] for (uint j = 0; j < AT_ONCE; ++j) {
-                uint l = k + j * LANES;
-                some[j] = LOAD4(src, first / 4 + min(l, vec4s - 1));
-                some[j] = mix(ACC4(NEUTRAL), some[j], lessThan(4 * l + numbers, uvec4(own)));
+                uint number = k + j * LANES;
+                some[j] = LOAD4(src, own.first + min(number, own.vec4s - 1));
+                some[j] = mix(ACC4(NEUTRAL), some[j], are_own(own, number));
             }
             block = COMBINE(block, some_of(some));
         }

@@ -7,6 +7,7 @@
 #extension GL_EXT_control_flow_attributes : require
 
 #include "include/tensors.glsl"
+#include "include/along.glsl"
 #include "include/indexing.glsl"
 #include "include/math.glsl"
 #include "include/slices.glsl"
@@ -16,6 +17,7 @@ layout(constant_id = 3) const bool WIDE = false;    // a workgroup takes a slice
 layout(constant_id = 4) const uint LOCAL = 64;
 layout(constant_id = 5) const bool LOGARITHM = false;    // of a slice's sum, which is the kept value
 layout(constant_id = 6) const bool NEGATED = false;      // beta is negative, as LOG_SOFTMAX has it
+layout(constant_id = 7) const bool ALONG = false;        // a workgroup reads a slice by vec4s; `inner` is 1
 
 #if defined(PASS_COMBINE)
 READ_VIEW(0, Src, src, vec2)
@@ -85,6 +87,40 @@ float weight(uint at) { return 1.0; }
 
 #include "include/lanes.glsl"
 
+#ifdef PASS_STATISTICS
+const uint AT_ONCE = 4;    // vec4s, because loads take long
+
+// A vec4, with a value for the elements that are not of the slice.
+vec4 load4(Along own, uint number, float other) {
+    vec4 loaded = vec4(LOAD4(src, own.first + min(number, own.vec4s - 1)));
+    return mix(vec4(other), NEGATED ? -loaded : loaded, are_own(own, number));
+}
+
+float largest_along(Along own, uint lane) {
+    vec4 largest = vec4(LOWEST);
+    for (uint k = lane; k < own.vec4s; k += AT_ONCE * LOCAL) {
+        vec4 some[AT_ONCE];
+        [[unroll]] for (uint j = 0; j < AT_ONCE; ++j) some[j] = load4(own, k + j * LOCAL, LOWEST);
+        largest = max(max(max(some[0], some[1]), max(some[2], some[3])), largest);
+    }
+    return max(max(largest.x, largest.y), max(largest.z, largest.w));
+}
+
+float sum_along(Along own, uint lane, float about) {
+    vec4 sum = vec4(0.0);
+    for (uint k = lane; k < own.vec4s; k += AT_ONCE * LOCAL) {
+        vec4 some[AT_ONCE];
+        [[unroll]] for (uint j = 0; j < AT_ONCE; ++j) some[j] = (load4(own, k + j * LOCAL, about) - about) * factor;
+        [[unroll]] for (uint j = 0; j < AT_ONCE; ++j) {
+            if (k + j * LOCAL >= own.vec4s) continue;    // exponentials take long, too
+            vec4 power = vec4(exact_exp(some[j].x), exact_exp(some[j].y), exact_exp(some[j].z), exact_exp(some[j].w));
+            sum += mix(vec4(0.0), power, are_own(own, k + j * LOCAL));
+        }
+    }
+    return (sum.x + sum.y) + (sum.z + sum.w);
+}
+#endif
+
 void main() {
     uint item = WIDE ? gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x : flat_invocation();
     uint lane = WIDE ? gl_LocalInvocationID.x : 0, lanes = WIDE ? LOCAL : 1;
@@ -99,10 +135,17 @@ void main() {
     if (item >= count) return;
     uint start = item * parts, first = 0, end = parts, stride = 1;
 #endif
+#ifdef PASS_STATISTICS
+    Along own = along(start + first, end - first);
+#endif
     first += lane;
 
     float largest = LOWEST;
-    for (uint k = first; k < end; k += lanes) largest = max(largest, load(start + k * stride));
+#ifdef PASS_STATISTICS
+    if (ALONG) largest = largest_along(own, lane);
+    else
+#endif
+        for (uint k = first; k < end; k += lanes) largest = max(largest, load(start + k * stride));
     if (WIDE) {
         OF_ALL_LANES(lane, largest, max)
         barrier();
@@ -110,10 +153,14 @@ void main() {
 
     float sum = 0.0;
     float about = largest == LOWEST ? 0.0 : largest;    // a part may be masked out by minus infinity altogether
-    for (uint k = first; k < end; k += lanes) {
-        uint at = start + k * stride;
-        sum += exact_exp((load(at) - about) * factor) * weight(at);
-    }
+#ifdef PASS_STATISTICS
+    if (ALONG) sum = sum_along(own, lane, about);
+    else
+#endif
+        for (uint k = first; k < end; k += lanes) {
+            uint at = start + k * stride;
+            sum += exact_exp((load(at) - about) * factor) * weight(at);
+        }
     if (WIDE) {
         OF_ALL_LANES(lane, sum, sum_of)
     }

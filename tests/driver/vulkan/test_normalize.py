@@ -70,6 +70,35 @@ def test_like_the_reference(vulkan, text):
     check_like_the_reference(vulkan, text)
 
 
+LONG_ROWS = [
+    f"{operation} {type_.format(shape)} {beta}{suffix}{axis}"
+    for type_, suffix in {**FLOATS, "u8{}*0.05+120": "f", "i8{}*0.1-7": "f"}.items()
+    for operation, axis in {"SOFTMAX": "", "LOG_SOFTMAX": " -1"}.items()
+    for shape in ("[2,128]", "[5,131]", "[3,1021]", "[1,10007]", "[2,17003]")
+    for beta in (1.0, -0.5)
+    if (operation == "LOG_SOFTMAX" and type_ in FLOATS) or (operation == "SOFTMAX" and beta > 0)
+]
+
+
+@pytest.mark.parametrize("text", LONG_ROWS)
+def test_rows_that_workgroups_of_gpus_share(as_gpu, text):
+    check_like_the_reference(as_gpu, text)
+
+
+@pytest.mark.parametrize("text", ["SOFTMAX f32[7,131] 1.0f", "SOFTMAX f16[5,1021] 1.0h"])
+def test_masked_rows_that_workgroups_of_gpus_share(as_gpu, text):
+    """Elements of minus infinity give 0, wherever they are. The neighbouring rows of a row do not matter."""
+    row = parse(text)
+    (source,) = row.inputs
+    source[1::2] += 60
+    source[0, :-1] = source[1, 1:] = source[2, 5:100] = source[3, -1] = -np.inf
+    (expected,) = reference(row)
+    (actual,) = outputs = empty_like([expected])
+    execute(as_gpu, row, outputs)
+    agree(expected, actual)
+    assert actual[0, -1] == 1 and actual[1, 0] == 1 and not actual[2, 5:100].any()
+
+
 def compute(device, row, sources):
     """The output for other inputs, and the reference's."""
     for given, source in zip(row.inputs, sources, strict=True):

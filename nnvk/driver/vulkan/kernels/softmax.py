@@ -23,6 +23,8 @@ SOFTMAX_16 = Shader("softmax_16", PASS=("statistics", "apply"))
 LOCAL = 64
 WIDE_FROM = 128
 """The length from which a workgroup computes a slice, instead of one invocation."""
+LARGE_FROM = 1024
+"""The length from which such a workgroup of a GPU has more invocations."""
 PART = 1 << 14
 """The most elements of a slice for one workgroup. Several workgroups share longer slices."""
 LONGEST_16 = MOST_ROUNDS // 2
@@ -55,16 +57,19 @@ def lower(call: Call, g: Lowering) -> None:
         push |= {"factor": call.beta * call.input.scale, **sign_push(call.input)}
     logarithm, negated = call.code is OperationCode.LOG_SOFTMAX, call.beta < 0
     wide = slices.length >= WIDE_FROM
+    along = wide and slices.inner == 1 and not g.device.is_cpu
+    sharing = g.device.large_team if along and slices.length >= LARGE_FROM else local
     of_parts = g.scratch(8 * slices.count * parts) if parts > 1 else statistics
     g.dispatch(
         SOFTMAX.variant(PASS="statistics", DTYPE=kind),
         groups=g.flat(slices.count * parts, 1 if wide else LOCAL),
         spec={
-            "local_x": local if wide else LOCAL,
-            "LOCAL": local,
+            "local_x": sharing if wide else LOCAL,
+            "LOCAL": sharing,
             "WIDE": wide,
             "LOGARITHM": logarithm and parts == 1,
             "NEGATED": negated,
+            "ALONG": along,
         },
         tensors={"src": source, "statistics": of_parts},
         count=slices.count,
