@@ -155,9 +155,10 @@ void main() {
 
 #elif defined(PASS_PICK)
 
-layout(constant_id = 3) const int KERNEL = 0;    // hard, linear, Gaussian
+layout(constant_id = 3) const int KERNEL = 0;     // hard, linear, Gaussian
+layout(constant_id = 4) const uint LOCAL = 64;    // invocations of a workgroup
 
-const uint LOCAL = 64, SAVED = 6;
+const uint SAVED = 6;
 shared uint best_key[3], best_box[3];
 
 vec4 box_at(uint class_, uint row) { return rois[rois_offset / 4 + row * (classes + 1) + class_ + 1]; }

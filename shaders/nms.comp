@@ -14,7 +14,11 @@ layout(constant_id = 3) const bool ABOVE = false;    // the threshold itself is 
 layout(constant_id = 4) const bool AGAIN = false;    // a box that is not suppressed by itself is picked again
 layout(constant_id = 5) const bool EMPTY = false;    // the overlap of a box without area is 0, not 0 / 0
 
-const uint SPAN = 512, LOCAL = 64, PART = 1024;
+#ifdef PASS_PICK
+layout(constant_id = 6) const uint LOCAL = 64;       // invocations of a workgroup, at most SPAN
+#endif
+
+const uint SPAN = 512, PART = 1024;
 
 layout(set = 0, binding = 0) readonly buffer Entries { uvec2 entries[]; };    // sorted; key 0 is no candidate
 layout(set = 0, binding = 1) readonly buffer Sizes { uint sizes[]; };         // candidates of a segment

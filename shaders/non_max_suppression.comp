@@ -119,8 +119,8 @@ void main() {
 #elif defined(PASS_DECAY)
 
 layout(constant_id = 3) const bool ABOVE = false;    // the threshold itself is no reason to go, and a pick goes
+layout(constant_id = 4) const uint LOCAL = 64;       // invocations of a workgroup
 
-const uint LOCAL = 64;
 shared uint best_key[3], best_box[3];
 
 float score_of(uint key) { return uintBitsToFloat(key >= 0x80000000u ? key ^ 0x80000000u : ~key); }

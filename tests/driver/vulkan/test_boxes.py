@@ -7,7 +7,7 @@ import pytest
 from against_reference import check_like_the_reference
 from data_errors import data_error
 
-from nnvk.check.model_rows import execute, parse, reference
+from nnvk.check.model_rows import Row, execute, parse, reference
 
 # The leading type, boxes beside it, its numbers, and scores, deltas and anchors.
 FLOATS = {"f32": "f", "f16": "h"}
@@ -80,13 +80,23 @@ DETECTIONS = [
 
 @pytest.mark.parametrize("text", LIMITS + PROPOSALS + TRANSFORMS + DETECTIONS, ids=str)
 def test_like_the_reference(vulkan, text):
+    check_like_the_reference(vulkan, with_images(text))
+
+
+@pytest.mark.parametrize("text", [*LIMITS[-5:], PROPOSALS[-1], *DETECTIONS[-2:]], ids=str)
+def test_large_workgroups_of_gpus(as_gpu, text):
+    check_like_the_reference(as_gpu, with_images(text))
+
+
+def with_images(text: str) -> Row:
+    """A row with a height and a width for each image."""
     row = parse(text)
-    if text.startswith(("GENERATE", "AXIS")):  # images have a height and a width
+    if text.startswith(("GENERATE", "AXIS")):
         for index, operand in enumerate(row.model.operands):
             if len(operand.type.dimensions) == 2 and operand.type.dimensions[1] == 2 and index in row.model.inputs:
                 sizes = row.inputs[row.model.inputs.index(index)]
                 sizes[:] = 1600 if sizes.dtype.kind == "u" else 200
-    check_like_the_reference(vulkan, row)
+    return row
 
 
 @pytest.mark.parametrize(

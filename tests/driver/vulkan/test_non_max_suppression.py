@@ -22,10 +22,20 @@ OPTIONS = ["", "f32[1]=0 1 false 0.0f", "#f32[1]=0.5 1 true 0.0f", "f32[1]=0 0 f
 @pytest.mark.parametrize("options", OPTIONS)
 @pytest.mark.parametrize("size", SIZES, ids=lambda size: size[0])
 def test_like_the_reference(vulkan: VulkanDevice, size: tuple[str, int], options: str) -> None:
+    check(vulkan, size, options)
+
+
+@pytest.mark.parametrize("options", OPTIONS)
+@pytest.mark.parametrize("size", [SIZES[2], SIZES[4]], ids=lambda size: size[0])
+def test_large_workgroups_of_gpus(as_gpu: VulkanDevice, size: tuple[str, int], options: str) -> None:
+    check(as_gpu, size, options)
+
+
+def check(device: VulkanDevice, size: tuple[str, int], options: str) -> None:
     given, most = size
     for overlap in (0, 0.5):
         row = f"NON_MAX_SUPPRESSION f32{given} {most} f32[1]={overlap} {options} -> i32 f32 i32"
-        check_like_the_reference(vulkan, row)
+        check_like_the_reference(device, row)
 
 
 def test_turns_that_a_dispatch_does_not_come_to(vulkan: VulkanDevice, monkeypatch: pytest.MonkeyPatch) -> None:

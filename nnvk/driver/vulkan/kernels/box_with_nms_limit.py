@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from nnvk.driver.vulkan.lowering.boxes import order_flag
+from nnvk.driver.vulkan.lowering.boxes import order_flag, picking
 from nnvk.driver.vulkan.lowering.convert import CONVERT, as_float32, finish_float32, float32_result
 from nnvk.driver.vulkan.lowering.dtypes import of
 from nnvk.driver.vulkan.lowering.kernel import kernel
@@ -16,8 +16,6 @@ BOX_WITH_NMS_LIMIT = Shader(
     "box_with_nms_limit", PASS=("prepare", "runs", "pick", "select", "offsets", "write", "labels")
 )
 LOCAL = 64
-PICKING = 64
-"""The invocations that pick the boxes of a class."""
 SELECTING = 128
 GROUPS = 64
 """The least workgroups that pick boxes. With fewer classes, several workgroups share the images of a class."""
@@ -72,14 +70,15 @@ def lower(call: Call, g: Lowering) -> None:
     dispatch("prepare", g.flat(count * (classes + 1), LOCAL), LOCAL, prepared)
     dispatch("runs", (1,), SELECTING, {"runs": runs, "split": g.tensor(call.batch_split)})
     images = min(count, -(-GROUPS // classes))
-    state = g.scratch(4 * images * classes * (SAVED + PICKING))
-    for number in range(-(-_rounds(call) // MOST_DYNAMIC_ROUNDS)):
+    local = picking(g.device, classes, count)
+    state = g.scratch(4 * images * classes * (SAVED + local))
+    for number in range(-(-_rounds(call, local) // MOST_DYNAMIC_ROUNDS)):
         dispatch(
             "pick",
             (classes, images),
-            PICKING,
+            local,
             {"runs": runs, "rois": rois, "work": work, "picks": picks, "picked": picked, "state": state},
-            {"KERNEL": call.nms_kernel},
+            {"KERNEL": call.nms_kernel, "LOCAL": local},
             limit=call.max_detections,
             rounds=MOST_DYNAMIC_ROUNDS,
             resume=number,
@@ -103,9 +102,12 @@ def lower(call: Call, g: Lowering) -> None:
     finish_float32(g, kept, call.scores_out)
 
 
-def _rounds(call: Call) -> int:
-    """The most rounds of loops in which an invocation picks from all images. One image and many images need most."""
+def _rounds(call: Call, local: int) -> int:
+    """The most rounds of loops in which one of ``local`` invocations picks from all images.
+
+    One image and many images need most.
+    """
     count = call.scores.shape[0]
     picks = min(count, call.max_detections) if call.max_detections >= 0 else count
-    each = -(-count // PICKING)
+    each = -(-count // local)
     return (picks + 2) * 2 * each + 12 * count

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from nnvk.driver.vulkan.lowering.boxes import NMS, Candidates, suppress
+from nnvk.driver.vulkan.lowering.boxes import NMS, Candidates, picking, suppress
 from nnvk.driver.vulkan.lowering.kernel import kernel
 from nnvk.driver.vulkan.lowering.lowering import MOST_DYNAMIC_ROUNDS, MOST_ROUNDS, Lowering
 from nnvk.driver.vulkan.lowering.move import fill
@@ -112,12 +112,13 @@ def _decayed(
     """The positions of the picked boxes [segments, limit], their number, and their decayed scores."""
     picks, kept = g.scratch(4 * found.rows * limit), g.scratch(4 * found.rows * limit)
     counts = g.scratch(4 * found.rows)
-    turns = max(1, MOST_DYNAMIC_ROUNDS // (-(-found.length // LOCAL) * LOOPS + 1))
+    local = picking(g.device, found.rows, found.length)
+    turns = max(1, MOST_DYNAMIC_ROUNDS // (-(-found.length // local) * LOOPS + 1))
     for done in range(0, limit, turns):
         g.dispatch(
             NON_MAX_SUPPRESSION.variant(PASS="decay"),
             groups=g.flat(found.rows, 1),
-            spec={"local_x": LOCAL, "ABOVE": rule_of(call) is Rule.ABOVE},
+            spec={"local_x": local, "LOCAL": local, "ABOVE": rule_of(call) is Rule.ABOVE},
             tensors={
                 **found.tensors,
                 "edges": edges,

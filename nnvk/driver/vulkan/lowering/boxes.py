@@ -10,11 +10,16 @@ from dataclasses import dataclass
 from nnvk.driver.vulkan.lowering.lowering import Lowering
 from nnvk.driver.vulkan.shaders.commands import TensorRef
 from nnvk.driver.vulkan.shaders.declaration import Shader
+from nnvk.driver.vulkan.shaders.profile import DeviceProfile
 from nnvk.ops.call import Tensor
 from nnvk.ops.extension.non_max_suppression import Rule
 
 NMS = Shader("nms", PASS=("test", "pick"))
 LOCAL = 64
+_MOST_PICKING = 1024
+"""The most invocations of a workgroup that picks boxes."""
+_RESIDENT = 1024
+"""The invocations that a unit of a GPU runs at once."""
 SPAN = 512
 """The candidates that are decided at a time."""
 PART = 1024
@@ -31,6 +36,18 @@ def order_flag(g: Lowering, boxes: Tensor) -> TensorRef:
 def batch_flag(g: Lowering, batch_split: Tensor, batches: int) -> TensorRef:
     """The assertion for batches that do not exist."""
     return g.flag(f"{batch_split.name}[{{}}] must be in [0, {batches}), got {{}}")
+
+
+def picking(device: DeviceProfile, segments: int, candidates: int) -> int:
+    """The invocations of the workgroup that picks boxes of a segment, one after the other: a power of two.
+
+    A workgroup of a GPU has more than `LOCAL`, up to one for each candidate, while units would be idle otherwise.
+    """
+    local = LOCAL
+    most = min(candidates, device.max_invocations, _MOST_PICKING)
+    while not device.is_cpu and 2 * local <= most and segments * local < _RESIDENT * device.units:
+        local *= 2
+    return local
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +86,6 @@ def suppress(
         "threshold": threshold,
     }
     spec = {
-        "local_x": LOCAL,
         "ABOVE": rule is Rule.ABOVE,
         "AGAIN": rule is Rule.AT_LEAST,
         "EMPTY": rule is not None,
@@ -81,13 +97,14 @@ def suppress(
         "length": length,
         "limit": limit,
     }
+    local = picking(g.device, segments, min(length, SPAN))
     for span in range(-(-length // SPAN)):
         if span:
             parts = -(-min(limit, span * SPAN) // PART)
             g.dispatch(
                 NMS.variant(PASS="test"),
                 groups=g.flat(segments * parts * SPAN, LOCAL),
-                spec=spec,
+                spec={**spec, "local_x": LOCAL},
                 tensors=tensors,
                 span=span,
                 parts=parts,
@@ -96,7 +113,7 @@ def suppress(
         g.dispatch(
             NMS.variant(PASS="pick"),
             groups=g.flat(segments, 1),
-            spec=spec,
+            spec={**spec, "local_x": local, "LOCAL": local},
             tensors=tensors,
             span=span,
             **push,
