@@ -1,7 +1,7 @@
 #version 450
 // Sort rows by descending keys (include/sort.glsl), by merging. PASS_LISTS makes sorted lists of SPAN consecutive keys
-// or entries, one list per invocation. PASS_MERGE merges pairs of neighbouring lists of a row; an invocation writes
-// some entries. Entries after the first `keep` ones are dropped.
+// or entries, one list per invocation, or PASS_BLOCKS of BLOCK of them, one list per workgroup. PASS_MERGE merges pairs
+// of neighbouring lists of a row; an invocation writes some entries. Entries after the first `keep` ones are dropped.
 
 #extension GL_GOOGLE_include_directive : require
 
@@ -10,9 +10,14 @@
 
 layout(local_size_x_id = 0) in;
 
-#ifdef PASS_LISTS
+#ifndef PASS_MERGE
 
+#ifdef PASS_LISTS
 const uint SPAN = 16;
+#else
+layout(constant_id = 3) const uint BLOCK = 1024;    // a power of two
+layout(constant_id = 4) const uint LOCAL = 64;      // invocations of a workgroup
+#endif
 
 #ifdef FROM_KEYS
 layout(set = 0, binding = 0) readonly buffer Keys { uint keys[]; };
@@ -43,6 +48,8 @@ uvec2 load(uint row, uint position) { return uvec2(keys[keys_offset + row * leng
 uint size_of(uint row) { return sizes[sizes_offset + row]; }
 uvec2 load(uint row, uint position) { return entries[entries_offset / 2 + row * length + position]; }
 #endif
+
+#ifdef PASS_LISTS
 
 void main() {
     uint i = flat_invocation();
@@ -80,7 +87,40 @@ void main() {
 
 #else
 
-const uint ENTRIES = 32;    // entries that an invocation writes
+shared uvec2 e[BLOCK];
+
+void main() {
+    uint i = gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x, lane = gl_LocalInvocationID.x;
+    if (i >= count) return;    // whole workgroups, so that the barriers are uniform
+    uint row = i / lists, first = (i - row * lists) * BLOCK, last = size_of(row);
+    if (first >= last) return;
+    for (uint k = lane; k < BLOCK; k += LOCAL) e[k] = first + k < last ? load(row, first + k) : NO_ENTRY;
+    // A bitonic sort: lists of `half_` entries become lists of `size`. The first step compares an entry of the first
+    // list with one of the second list from its end.
+    for (uint size = 2u; size <= BLOCK; size *= 2u) {
+        for (uint half_ = size / 2u; half_ > 0u; half_ /= 2u) {
+            barrier();
+            for (uint pair = lane; pair < BLOCK / 2u; pair += LOCAL) {
+                uint a = 2u * pair - (pair & (half_ - 1u));
+                uint b = 2u * half_ == size ? a ^ (size - 1u) : a + half_;
+                uvec2 x = e[a], y = e[b];
+                if (before(y, x)) {
+                    e[a] = y;
+                    e[b] = x;
+                }
+            }
+        }
+    }
+    barrier();
+    uint to = dst_offset / 2 + i * keep, end = min(keep, last - first);
+    for (uint k = lane; k < min(end, BLOCK); k += LOCAL) dst[to + k] = e[k];
+}
+
+#endif
+
+#else
+
+layout(constant_id = 3) const uint ENTRIES = 32;    // entries that an invocation writes
 
 layout(set = 0, binding = 0) readonly buffer Src { uvec2 src[]; };
 layout(set = 0, binding = 1) writeonly buffer Dst { uvec2 dst[]; };

@@ -11,14 +11,18 @@ from nnvk.driver.vulkan.lowering.move import FILL, fill
 from nnvk.driver.vulkan.shaders.commands import TensorRef
 from nnvk.driver.vulkan.shaders.declaration import Shader
 
-SORT = Shader("sort", PASS=("lists", "merge"), FROM=("keys", "entries"))
+SORT = Shader("sort", PASS=("lists", "blocks", "merge"), FROM=("keys", "entries"))
 SORTING = (SORT, FILL)
 """The shaders that sorting may dispatch."""
 LOCAL = 64
 SPAN = 16
 """The entries of the first lists that are merged."""
-ENTRIES = 32
-"""The entries of a merged list that an invocation writes."""
+BLOCK = 1024
+"""The most entries of the first lists on GPUs, where a workgroup makes a list."""
+BLOCKS_FROM = 64
+"""The least entries of a list for which this is faster than lists of single invocations that are merged."""
+ENTRIES = {True: 32, False: 8}
+"""The entries of a merged list that an invocation writes, on CPUs and on GPUs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,13 +70,16 @@ def _sort(
     length: int,
     keep: int,
 ) -> TensorRef:
-    lists, span = -(-length // SPAN), SPAN
-    stride = min(span, keep)
+    in_blocks = length >= BLOCKS_FROM and not g.device.is_cpu
+    span = min(BLOCK, 1 << (length - 1).bit_length()) if in_blocks else SPAN
+    lists, stride = -(-length // span), min(span, keep)
     source = g.scratch(8 * rows * lists * stride)
+    local = min(g.device.large_team, span // 2) if in_blocks else LOCAL
+    written = ENTRIES[g.device.is_cpu]
     g.dispatch(
-        SORT.variant(PASS="lists", FROM=kind),
-        groups=g.flat(rows * lists, LOCAL),
-        spec={"local_x": LOCAL},
+        SORT.variant(PASS="blocks" if in_blocks else "lists", FROM=kind),
+        groups=g.flat(rows * lists, 1 if in_blocks else local),
+        spec={"local_x": local, **({"BLOCK": span, "LOCAL": local} if in_blocks else {})},
         tensors={**given, **sizes, "dst": source},
         count=rows * lists,
         lists=lists,
@@ -82,11 +89,11 @@ def _sort(
     while lists > 1:
         merged, fewer = min(2 * stride, keep), -(-lists // 2)
         target = g.scratch(8 * rows * fewer * merged)
-        count = rows * fewer * -(-merged // ENTRIES)
+        count = rows * fewer * -(-merged // written)
         g.dispatch(
             SORT.variant(PASS="merge", FROM=kind),
             groups=g.flat(count, LOCAL),
-            spec={"local_x": LOCAL},
+            spec={"local_x": LOCAL, "ENTRIES": written},
             tensors={"src": source, **sizes, "dst": target},
             count=count,
             lists=lists,
