@@ -112,9 +112,10 @@ float sum_along(Along own, uint lane, float about) {
         vec4 some[AT_ONCE];
         [[unroll]] for (uint j = 0; j < AT_ONCE; ++j) some[j] = (load4(own, k + j * LOCAL, about) - about) * factor;
         [[unroll]] for (uint j = 0; j < AT_ONCE; ++j) {
-            if (k + j * LOCAL >= own.vec4s) continue;    // exponentials take long, too
-            vec4 power = vec4(exact_exp(some[j].x), exact_exp(some[j].y), exact_exp(some[j].z), exact_exp(some[j].w));
-            sum += mix(vec4(0.0), power, are_own(own, k + j * LOCAL));
+            if (k + j * LOCAL < own.vec4s) {    // exponentials take long, too
+                vec4 power = vec4(exact_exp(some[j].x), exact_exp(some[j].y), exact_exp(some[j].z), exact_exp(some[j].w));
+                sum += mix(vec4(0.0), power, are_own(own, k + j * LOCAL));
+            }
         }
     }
     return (sum.x + sum.y) + (sum.z + sum.w);
