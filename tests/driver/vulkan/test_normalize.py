@@ -80,6 +80,11 @@ LONG_ROWS = [
 ]
 
 
+@pytest.mark.parametrize("text", [row for row in ROWS if row.startswith(("L2_NORM", "INSTANCE"))])
+def test_slices_that_workgroups_of_gpus_share(as_gpu, text):
+    check_like_the_reference(as_gpu, text)
+
+
 @pytest.mark.parametrize("text", LONG_ROWS)
 def test_rows_that_workgroups_of_gpus_share(as_gpu, text):
     check_like_the_reference(as_gpu, text)

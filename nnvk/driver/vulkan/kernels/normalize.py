@@ -10,6 +10,7 @@ from nnvk.driver.vulkan.lowering.lowering import Lowering
 from nnvk.driver.vulkan.lowering.quantised import sign_push, zero_point
 from nnvk.driver.vulkan.lowering.slices import Slices
 from nnvk.driver.vulkan.shaders.declaration import Shader
+from nnvk.driver.vulkan.shaders.profile import DeviceProfile
 from nnvk.ops.call import Call
 from nnvk.types.codes import OperationCode
 
@@ -27,6 +28,10 @@ LOCAL_RESPONSE = Shader("local_response", PASS=("sums", "apply"), DTYPE=("f32", 
 LOCAL = 64
 WIDE_FROM = 128
 """The length from which a workgroup computes a contiguous slice, instead of one invocation."""
+SHARED_FROM = 32
+"""The same on a GPU for any slice, if an invocation for each one leaves units idle."""
+LEAST_SHARE = 4
+"""The elements of a slice for each invocation of such a workgroup."""
 PART = 1 << 14
 """The most elements of a slice in one sum. Longer slices are summed in parts."""
 SHORTEST_PART = 128
@@ -48,6 +53,14 @@ def slices_of(call: Call) -> Slices:
     return Slices.along(call.input.shape, first, first + 2)
 
 
+def team_of(device: DeviceProfile, slices: Slices) -> int:
+    """The invocations that compute the statistics of four slices: one alone, or a workgroup, a power of two."""
+    is_idle = not device.is_cpu and -(-slices.count // 4) < LOCAL * device.units
+    if slices.length >= SHARED_FROM and is_idle:
+        return min(device.team, 1 << (slices.length // LEAST_SHARE).bit_length() - 1)
+    return device.team if slices.inner == 1 and slices.length >= WIDE_FROM else 1
+
+
 def parts_of(slices: Slices, team: int) -> int:
     """The number of parts of a slice. ``team`` invocations share four parts."""
     wanted = -(-BUSY // (-(-slices.count // 4) * team))
@@ -60,8 +73,8 @@ def lower(call: Call, g: Lowering) -> None:
     kind, slices = dtype(call.input), slices_of(call)
     operation = "l2" if call.code is OperationCode.L2_NORMALIZATION else "instance"
     count, length = -(-slices.count // 4), slices.length
-    wide = slices.inner == 1 and length >= WIDE_FROM
-    team = g.device.team if wide else 1
+    team = team_of(g.device, slices)
+    wide = team > 1
     parts = parts_of(slices, team)
     part = -(-length // parts)
     words = 4 * _WORDS[operation, kind == "q8"]
