@@ -24,7 +24,8 @@ def lanes_of(device: DeviceProfile, vec4s: int, folded: int, most: int, beside: 
     busy = -(-_LOCAL * device.units // vec4s)
     # Where a subgroup is a SIMD vector of the CPU, its lanes read neighbouring elements, or wait.
     is_shared = folded >= _SHARED_FROM and not (device.is_cpu and beside > 1)
-    together = device.large_team if beside == 1 else min(device.team, device.max_invocations // beside)
+    room = 1 << (device.max_invocations // beside).bit_length() - 1
+    together = device.large_team if beside == 1 else min(device.team, room)
     sharing = min(busy, folded // _LEAST, together) if is_shared else 1
     wanted = max(sharing, -(-folded // most), device.team if folded > most else 1)
     lanes = 1 << max(wanted - 1, 0).bit_length()
