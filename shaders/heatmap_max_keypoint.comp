@@ -12,8 +12,10 @@
 layout(local_size_x_id = 0) in;
 layout(constant_id = 3) const bool NCHW = false;
 layout(constant_id = 4) const uint TOGETHER = 1;    // keypoints of a workgroup
+layout(constant_id = 5) const uint LOCAL = 64;      // its invocations
 
-const uint LOCAL = 64, PARTS = LOCAL / TOGETHER;
+const uint PARTS = LOCAL / TOGETHER;
+const uint LEFT = 64;    // invocations whose results one invocation compares
 
 READS(0, Src, src)
 READ_VIEW(1, Boxes, boxes, vec4)
@@ -115,8 +117,13 @@ void main() {
     }
     found[lane] = best;
     barrier();
+    for (uint width = LOCAL / 2; width >= LEFT; width /= 2) {
+        if (lane < width && before(found[lane + width], found[lane])) found[lane] = found[lane + width];
+        barrier();
+    }
     if (part != 0 || keypoint >= keypoints) return;
-    for (uint k = lane + TOGETHER; k < LOCAL; k += TOGETHER)
+    best = found[lane];
+    for (uint k = lane + TOGETHER; k < min(LOCAL, LEFT); k += TOGETHER)
         if (before(found[k], best)) best = found[k];
     uint peak = min(best.y, size * size - 1), row = peak / size, column = peak - row * size;
     float grid[9];

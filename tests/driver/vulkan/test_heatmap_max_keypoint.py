@@ -15,16 +15,25 @@ TYPES = [
     ("i8{}*0.25-13~9", "u16[{},4]*0.125^50x40", "i8*0.5-10 u16*0.125"),
 ]
 SHAPES = ["[3,2,2,1] nhwc", "[2,7,7,3] nhwc", "[5,11,11,17] nhwc", "[1,61,61,8] nhwc", "[3,5,13,13] nchw"]
-ROWS = [
-    f"HEATMAP_MAX_KEYPOINT {maps.format(shape)} {boxes.format(shape[1])} {layout} -> {outputs}"
-    for maps, boxes, outputs in TYPES
-    for shape, layout in map(str.split, SHAPES)
-]
+LARGE = ["[1,61,61,8] nhwc", "[2,47,47,3] nhwc", "[2,3,59,59] nchw"]
 
 
-@pytest.mark.parametrize("text", ROWS)
+def rows(shapes: list[str]) -> list[str]:
+    return [
+        f"HEATMAP_MAX_KEYPOINT {maps.format(shape)} {boxes.format(shape[1])} {layout} -> {outputs}"
+        for maps, boxes, outputs in TYPES
+        for shape, layout in map(str.split, shapes)
+    ]
+
+
+@pytest.mark.parametrize("text", rows(SHAPES))
 def test_like_the_reference(vulkan, text):
     check_like_the_reference(vulkan, text)
+
+
+@pytest.mark.parametrize("text", rows(LARGE))
+def test_large_workgroups_of_gpus(as_gpu, text):
+    check_like_the_reference(as_gpu, text)
 
 
 @pytest.mark.parametrize("corner", [(0, 0), (0, 6), (6, 0), (6, 6), (3, 0), (0, 3)])

@@ -16,6 +16,8 @@ from nnvk.types.codes import OperationCode
 
 HEATMAP = Shader("heatmap_max_keypoint", DTYPE=("f32", "f16", "q8"))
 LOCAL = 64
+LARGE_FROM = 2048
+"""The elements from which a workgroup of a GPU has more invocations."""
 EACH = 4
 """The elements that an invocation searches in a round."""
 
@@ -39,12 +41,13 @@ def lower(call: Call, g: Lowering) -> None:
     heatmap = call.heatmap
     count, size, _, keypoints = nhwc_shape(heatmap.shape, call.nchw)
     together = 1 if call.nchw else _together(keypoints, LOCAL * EACH * MOST_ROUNDS // (size * size))
+    local = LOCAL if g.device.is_cpu or size * size * together < LARGE_FROM else g.device.large_team
     peaks, places = float32_result(g, call.scores), float32_result(g, call.keypoints)
     quantised = {"zero": zero_point(heatmap), "scale": heatmap.scale} if is_quantised(heatmap.code) else {}
     g.dispatch(
         HEATMAP.variant(DTYPE=dtype(heatmap)),
         groups=g.flat(count * -(-keypoints // together), 1),
-        spec={"local_x": LOCAL, "NCHW": call.nchw, "TOGETHER": together},
+        spec={"local_x": local, "LOCAL": local, "NCHW": call.nchw, "TOGETHER": together},
         tensors={
             "src": g.tensor(heatmap),
             "boxes": as_float32(g, call.boxes),
