@@ -15,6 +15,7 @@ from guarded import run_guarded, run_plan_guarded
 from nnvk.check.model_rows import empty_like, execute, parse, reference
 from nnvk.conformance.compare import first_difference
 from nnvk.driver.vulkan import VulkanDevice
+from nnvk.driver.vulkan.shaders.commands import Dispatch
 from nnvk.ops.quant import is_quantised
 from nnvk.types.codes import OperationCode
 from nnvk.types.request import PrepareOptions
@@ -279,8 +280,9 @@ def test_dispatches_that_fold(narrow: VulkanDevice, text: str) -> None:
 def test_guards_see_a_shader_that_writes_too_far(own: VulkanDevice, text: str) -> None:
     row = parse(text)
     plan = own.planner.plan(row.model, [array.shape for array in row.inputs], PrepareOptions())
-    for dispatch in plan.commands:
-        dispatch.push["count"] += 64  # type: ignore[index, union-attr]
+    for command in plan.commands:
+        if isinstance(command, Dispatch):
+            command.push["count"] += 64  # type: ignore[index, operator]
     wrong = run_plan_guarded(own, plan, row.inputs, empty_like(reference(row)))
     assert any("were written" in violation for violation in wrong)
 
