@@ -16,7 +16,7 @@
 
 namespace nnvk {
 
-// What barriers order: the kinds of work on memory, as bits.
+// The kinds of work on memory that barriers order, as bits.
 enum Work : uint32_t { kNoWork = 0, kTransfers = 1, kShaders = 2, kAllWork = 3 };
 
 // A kp::OpBase that has nothing to do around a submission.

@@ -171,7 +171,7 @@ void main() {
         if (item < count && own_lane() == 0) STORE4(dst, item, result);
         return;
     }
-    // Elements of less than 32 bits are stored by fours.
+    // Elements of less than 32 bits are stored four at a time.
     uint at = gl_LocalInvocationID.x;
     barrier();
     shares[at] = result;
