@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from nnvk.importers import late_provider
 from nnvk.importers.tflite import delegate
 from nnvk.serve.server import serve
 
@@ -14,9 +15,9 @@ from nnvk.serve.server import serve
 def command(
     descriptor: Annotated[int, typer.Option("--socket", metavar="FD", help="The socket to the application.")],
 ) -> None:
-    """Serve one application of the C library or the delegate, until it ends.
+    """Serve one application of the C library, the delegate or the execution provider, until it ends.
 
-    libneuralnetworks.so and libnnvk_delegate.so start this; it is of no use by hand.
+    libneuralnetworks.so, libnnvk_delegate.so and libnnvk_onnxruntime.so start this; it is of no use by hand.
     """
     with socket.socket(fileno=descriptor) as control:
-        serve(control, delegate.HANDLERS)
+        serve(control, {**delegate.HANDLERS, **late_provider.HANDLERS})

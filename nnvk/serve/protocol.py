@@ -29,6 +29,15 @@ class Request(IntEnum):
     """The delegate: a model of a partition. Its number, whether it is relaxed, whether a token for a cache is wanted,
     the graph. The reply has the variable tensors, the bytes and the shape of
     all inputs and outputs, and the token."""
+    ONNX_EXAMINE = 1106
+    """The execution provider: the device, whether it is relaxed, a graph and its weights. The reply has, of each node,
+    the reason why it stays, which is empty where it does not, and the number of its part, or -1."""
+    ONNX_MODEL = 1107
+    """The execution provider: a part of a graph. Its number, the device, whether it is relaxed, the part and its
+    weights, and the names of the inputs in the order in which computations give them."""
+    ONNX_COMPUTE = 1108
+    """The execution provider: the number of a part, and of each input the element type of ONNX, the shape and the
+    elements. The reply has the same of each output."""
 
 
 REQUESTS: tuple[LaneRequest | Request, ...] = (*LaneRequest, *Request)

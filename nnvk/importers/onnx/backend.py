@@ -7,6 +7,7 @@ kept for these values.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -15,9 +16,10 @@ from onnx.backend.base import Backend, BackendRep
 
 from nnvk.api import Compilation, Device, get_devices, run
 from nnvk.importers.onnx.errors import OnnxImportError
-from nnvk.importers.onnx.importer import known_outputs, load
+from nnvk.importers.onnx.importer import OnnxFile
 from nnvk.importers.ports import ImportedModel
 from nnvk.runtime.inputs import as_array
+from nnvk.types.operand import Shape
 
 _Compiled = tuple[ImportedModel, Compilation] | list[np.ndarray]
 """A model that is compiled, or the outputs of one that needs no execution."""
@@ -26,12 +28,16 @@ _KEPT = 8
 
 
 class PreparedModel(BackendRep):
-    """A model that is compiled for a device."""
+    """A model that is compiled for a device. Several threads may run it at once."""
 
-    def __init__(self, data: bytes, names: Sequence[str], devices: Sequence[Device]) -> None:
-        self._data = data
+    def __init__(
+        self, file: OnnxFile, names: Sequence[str], devices: Sequence[Device], *, relaxed: bool = False
+    ) -> None:
+        self._file = file
         self._names = names
         self._devices = devices
+        self._relaxed = relaxed
+        self._lock = Lock()
         self._known: tuple[str, ...] = ()
         self._compiled: dict[tuple[object, ...], _Compiled] = {}
 
@@ -40,13 +46,34 @@ class PreparedModel(BackendRep):
         by_position = dict(zip(self._names, inputs, strict=False))
         given = dict(inputs) if isinstance(inputs, Mapping) else by_position
         arrays = {name: as_array(value, f"'{name}'") for name, value in given.items()}
-        compiled = self._for(arrays)
+        with self._lock:
+            compiled = self._for(arrays)
         if not isinstance(compiled, tuple):
             return tuple(compiled)
         imported, compilation = compiled
         encoded = imported.encode([arrays[port.name] for port in imported.inputs])
         outputs, _ = imported.decode(run(compilation, encoded))
         return tuple(outputs)
+
+    def compile(self, shapes: Mapping[str, Shape]) -> None:
+        """Compile for inputs of these shapes, unless values of them must be known. Raises `OnnxImportError`."""
+        with self._lock:
+            try:
+                imported = self._file.load(shapes=shapes, relaxed=self._relaxed)
+            except OnnxImportError as error:
+                if not error.unknown:
+                    raise
+            else:
+                self._keep(tuple(shapes[name] for name in self._names), imported)
+
+    def _keep(self, key: tuple[object, ...], imported: ImportedModel) -> _Compiled:
+        """Compile a model, and keep it in the place of the oldest one."""
+        compilation = Compilation(imported.model, self._devices)
+        compilation.finish()
+        while len(self._compiled) >= _KEPT:
+            self._compiled.pop(next(iter(self._compiled)))
+        self._compiled[key] = imported, compilation
+        return self._compiled[key]
 
     def _for(self, arrays: Mapping[str, np.ndarray]) -> _Compiled:
         while True:
@@ -56,25 +83,20 @@ class PreparedModel(BackendRep):
             )
             if key in self._compiled:
                 return self._compiled[key]
-            known = {name: arrays[name] for name in self._known}
-            shapes = {name: array.shape for name, array in arrays.items() if name not in known and 0 not in array.shape}
+            known = {name: array for name, array in arrays.items() if name in self._known or 0 in array.shape}
+            shapes = {name: array.shape for name, array in arrays.items() if name not in known}
             try:
-                imported = load(self._data, shapes=shapes, constants=known)
+                imported = self._file.load(shapes=shapes, constants=known, relaxed=self._relaxed)
             except OnnxImportError as error:
                 more = [name for name in error.unknown if name in arrays and name not in known]
                 if not more:
-                    outputs = known_outputs(self._data, shapes=shapes, constants=known)
+                    outputs = self._file.known_outputs(shapes, known)
                     if outputs is None:
                         raise
                     return outputs
                 self._known = (*self._known, *more)
                 continue
-            compilation = Compilation(imported.model, self._devices)
-            compilation.finish()
-            while len(self._compiled) >= _KEPT:
-                self._compiled.pop(next(iter(self._compiled)))
-            self._compiled[key] = imported, compilation
-            return self._compiled[key]
+            return self._keep(key, imported)
 
 
 class NnvkBackend(Backend):
@@ -88,7 +110,7 @@ class NnvkBackend(Backend):
         """A model that is ready to run as far as it can be without inputs."""
         constants = {one.name for one in model.graph.initializer}
         names = [port.name for port in model.graph.input if port.name not in constants]
-        return PreparedModel(model.SerializeToString(), names, cls.devices or get_devices()[:1])
+        return PreparedModel(OnnxFile(model.SerializeToString()), names, cls.devices or get_devices()[:1])
 
     @classmethod
     def supports_device(cls, device: str) -> bool:

@@ -81,18 +81,21 @@ class OnnxFile:
     """An ``.onnx`` file. `load` makes models of it, each for other shapes.
 
     A file that leaves sizes of inputs open is read and parsed once, and its models share the elements of its tensors.
-    Another file is read again by the second import, so that its tensors take no memory meanwhile. Raises what the
-    function `load` raises of a file that can't be read.
+    Another file is read again by the second import, so that its tensors take no memory meanwhile. ``weights`` are the
+    external data of a model that is given by its bytes. Raises what the function `load` raises of a file that can't be
+    read.
     """
 
-    def __init__(self, source: str | os.PathLike[str] | bytes) -> None:
+    def __init__(self, source: str | os.PathLike[str] | bytes, weights: memoryview | None = None) -> None:
         self._source = source
         self._folder = None if isinstance(source, bytes) else Path(source).parent
+        self._weights = weights
         self._name = "the model" if isinstance(source, bytes) else os.fspath(source)
         self._nbytes = 0
         with self._guarded():
             self._model: ModelProto | None = self._parsed()
-            self._elements = Elements() if any(-1 in edge.signature for edge in edges_of(self._model.graph)) else None
+            is_open = weights is not None or any(-1 in edge.signature for edge in edges_of(self._model.graph))
+            self._elements = Elements() if is_open else None
 
     def load(
         self, *, shapes: Shapes | None = None, constants: Mapping[str, Any] | None = None, relaxed: bool = False
@@ -106,18 +109,31 @@ class OnnxFile:
         with self._guarded():
             return self._import(relaxed=False).known_outputs(shapes, constants)
 
-    def _import(self, relaxed: bool) -> _Import:
+    def _import(self, relaxed: bool) -> Import:
+        return Import(self.shared(relaxed), self._name)
+
+    def shared(self, relaxed: bool) -> Shared:
+        """The state of a new import of the file."""
         model = self._parsed() if self._model is None else self._model
         self._model = None if self._elements is None else model
         budget = Budget(self._nbytes)
-        arrays = Arrays(self._folder, budget, self._elements)
-        return _Import(Shared(model, versions(model), Functions(model), arrays, budget, relaxed), self._name)
+        arrays = Arrays(self._folder if self._weights is None else self._weights, budget, self._elements)
+        return Shared(model, versions(model), Functions(model), arrays, budget, relaxed)
+
+    def proto(self) -> ModelProto:
+        """A model of the caller's own: imports free the bytes of the tensors that they have read."""
+        with self._guarded():
+            return self._parsed()
+
+    def part(self, model: ModelProto) -> OnnxFile:
+        """A model whose tensors are in the same weights."""
+        return OnnxFile(model.SerializeToString(), self._weights)
 
     def _parsed(self) -> ModelProto:
         source = self._source
         data = source if isinstance(source, bytes) else read_file(Path(source))
         model = parse(data)
-        self._nbytes = len(data) + bytes_beside(model, self._folder)
+        self._nbytes = len(data) + bytes_beside(model, self._folder) + len(self._weights or b"")
         return model
 
     @contextmanager
@@ -145,7 +161,7 @@ def bytes_beside(model: ModelProto, folder: Path | None) -> int:
     return total
 
 
-class _Import(Recovery[Node, str]):
+class Import(Recovery[Node, str]):
     """One import."""
 
     def __init__(self, shared: Shared, name: str) -> None:
@@ -182,6 +198,7 @@ class _Import(Recovery[Node, str]):
         return None if any(one is None for one in found) else [one for one in found if one is not None]
 
     def run(self, shapes: Shapes, constants: Mapping[str, Any]) -> ImportedModel:
+        """Import the model. Raises `OnnxImportError`, whose ``unknown`` names inputs that ``constants`` must give."""
         edges = self._edges(shapes, constants)
         try:
             self.require("input", edges)

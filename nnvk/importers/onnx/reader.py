@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import stat
+from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
 
 import numpy as np
@@ -135,13 +136,13 @@ class Elements:
 
 
 class Arrays:
-    """Reads the elements of tensors, those in files beside the model too.
+    """Reads the elements of tensors, those beside the model too: in files of its folder, or in memory.
 
     ``shared`` keeps the elements for more imports of the same file; without it a file is imported once.
     """
 
-    def __init__(self, folder: Path | None, budget: Budget, shared: Elements | None = None) -> None:
-        self._folder = folder
+    def __init__(self, beside: Path | memoryview | None, budget: Budget, shared: Elements | None = None) -> None:
+        self._beside = beside
         self._budget = budget
         self._shared = shared
 
@@ -185,12 +186,14 @@ class Arrays:
     ) -> np.ndarray:
         where = {entry.key: entry.value for entry in tensor.external_data}
         location = where.get("location", "")
-        if self._folder is None:
+        if isinstance(self._beside, memoryview):
+            return _in_memory(self._beside, where, what, tensor, nbytes)
+        if self._beside is None:
             raise Unmapped(
                 f"{what} is in the file '{printable(location, NAME_SHOWN)}' beside the model: load it from its path"
             )
         try:
-            path = file_beside(self._folder, location, what)
+            path = file_beside(self._beside, location, what)
             offset, length = int(where.get("offset", 0)), int(where.get("length", nbytes))
             if length != nbytes:
                 raise Unmapped(f"{what} of {dtype} {list(shape)} needs {nbytes} bytes, length says {length}")
@@ -201,10 +204,29 @@ class Arrays:
                 )
             if narrow_of(dtype) is not None:
                 whole = np.fromfile(path, np.uint8, nbytes, offset=offset).tobytes()
-                inside = TensorProto(data_type=tensor.data_type, dims=shape, raw_data=whole)
-                unpacked: np.ndarray = numpy_helper.to_array(inside)
-                return unpacked
+                return _unpacked(tensor, whole)
             array = np.fromfile(path, dtype.newbyteorder("<"), math.prod(shape), offset=offset)
         except (OSError, ValueError, RuntimeError) as error:
             raise Unmapped(f"{what} can't be read from '{printable(location, NAME_SHOWN)}': {error}") from error
         return array.astype(dtype, copy=False).reshape(shape)
+
+
+def _in_memory(memory: memoryview, where: Mapping[str, str], what: str, tensor: TensorProto, nbytes: int) -> np.ndarray:
+    """The elements of a tensor that is in memory beside the model, without a copy where NumPy has its type."""
+    try:
+        offset = int(where.get("offset", 0))
+    except ValueError as error:
+        raise Unmapped(f"{what} has no place in memory: {error}") from error
+    if offset < 0 or offset + nbytes > len(memory):
+        raise Unmapped(f"{what} ends at byte {offset + nbytes} of {len(memory)}")
+    part = memory[offset : offset + nbytes]
+    dtype, narrow = types_of(tensor.data_type, what)
+    if narrow is not None:
+        return _unpacked(tensor, bytes(part))
+    return np.frombuffer(part, dtype).reshape(tuple(tensor.dims))
+
+
+def _unpacked(tensor: TensorProto, data: bytes) -> np.ndarray:
+    """The elements of a type that NumPy itself has not."""
+    array: np.ndarray = numpy_helper.to_array(TensorProto(data_type=tensor.data_type, dims=tensor.dims, raw_data=data))
+    return array

@@ -1,0 +1,270 @@
+"""Parts of a graph that onnxruntime has loaded: which nodes a device can run, and in which parts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from onnx import GraphProto, ModelProto, NodeProto, TensorProto, ValueInfoProto
+
+from nnvk.api import Device
+from nnvk.importers.errors import OverBudget, Unmapped
+from nnvk.importers.onnx.builder import DAMAGE, Shared
+from nnvk.importers.onnx.edges import Edge, edges_of, resized
+from nnvk.importers.onnx.errors import Malformed, OnnxImportError
+from nnvk.importers.onnx.importer import Import, OnnxFile
+from nnvk.importers.onnx.node import Node
+from nnvk.importers.onnx.scope import reads
+from nnvk.types.operand import Shape
+
+_NAME = "the graph"
+_TRIED_SIZES = (1, 32, 224)
+"""Sizes that are tried for those that the graph leaves open: a single one, a sequence's, an image's."""
+_PACKED = frozenset(
+    number for name, number in TensorProto.DataType.items() if name.endswith(("INT4", "INT2", "FLOAT4E2M1"))
+)
+"""Element types of which several share a byte."""
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """The nodes that a device runs."""
+
+    reasons: list[str]
+    """The reason why each node stays; empty where it does not."""
+    parts: list[list[int]]
+    """Positions of the nodes of each part, in the order of the graph."""
+
+
+def examine(file: OnnxFile, devices: Sequence[Device], relaxed: bool) -> Choice:
+    """The largest connected parts of a graph that can be imported and that ``devices`` run."""
+    model = file.proto()
+    reasons = _mapped(file, relaxed)
+    known: dict[tuple[int, ...], dict[int, str]] = {}
+    while True:
+        parts = connected_parts(model.graph.node, [not reason for reason in reasons])
+        refused: dict[int, str] = {}
+        for part in parts:
+            key = tuple(part)
+            if key not in known:
+                known[key] = _refusals(file, part_of(model, part), part, devices, relaxed)
+            refused.update(known[key])
+        if not refused:
+            return Choice(reasons, parts)
+        for position, reason in refused.items():
+            reasons[position] = reason
+
+
+def fixed_shapes(file: OnnxFile) -> dict[str, Shape] | None:
+    """The shapes of the inputs, or None where one is open or has no elements."""
+    edges = edges_of(file.proto().graph)
+    if any(size < 1 for edge in edges for size in edge.signature):
+        return None
+    return {edge.name: edge.shape for edge in edges}
+
+
+# --- which nodes can be mapped ---------------------------------------------------------------------------------------
+
+
+def _mapped(file: OnnxFile, relaxed: bool) -> list[str]:
+    """Why each node can't be mapped: with the sizes, in the place of open ones, that most nodes can be mapped with."""
+    fewest: list[str] | None = None
+    for size in _TRIED_SIZES:
+        reasons = _Examiner(file.shared(relaxed)).examine(size)
+        if fewest is None or sum(map(bool, reasons)) < sum(map(bool, fewest)):
+            fewest = reasons
+        if not any(fewest):
+            break
+    return fewest or []
+
+
+class _Examiner(Import):
+    """Maps what can be mapped. The outputs of a node that can't be are inputs for those behind it.
+
+    The problems of an import won't do: they leave out the nodes that depend on another one.
+    """
+
+    def __init__(self, shared: Shared) -> None:
+        super().__init__(shared, _NAME)
+        self._reasons: dict[int, str] = {}
+        self._ports = {port.name: port for port in (*self._proto.value_info, *self._proto.output)}
+        self._size = 1
+
+    def examine(self, size: int) -> list[str]:
+        """The reason of each node, with ``size`` in the place of open sizes; empty where it can be mapped."""
+        self._size = size
+        edges: list[Edge] = []
+        for port in self._proto.input:
+            try:
+                edges += edges_of(GraphProto(input=[port], initializer=self._proto.initializer))
+            except Malformed:  # an input of strings or of unknown rank
+                self.lost.add(port.name)
+        count = len(self._proto.node)
+        try:
+            self._map_nodes(resized(edges, _opened(edges, size)))
+        except OverBudget as error:
+            return [str(error)] * count
+        return [self._reasons.get(position, "") or _packed(self._proto.node[position]) for position in range(count)]
+
+    def has_stand_in(self, tensor: str) -> bool:
+        """One is made of the type and shape that onnxruntime has inferred, as an input of a part would be."""
+        if tensor in self._scope.tensors:
+            return True
+        caught: tuple[type[Exception], ...] = (Malformed, *DAMAGE.caught)
+        try:
+            edges = edges_of(GraphProto(input=[self._ports.get(tensor, ValueInfoProto(name=tensor))]))
+            for edge in resized(edges, _opened(edges, self._size)):
+                self._input(edge, None)
+        except caught:
+            return False
+        return True
+
+    def try_to_map(self, operator: Node) -> bool:
+        """Map a node, or keep the reason why it can't be mapped."""
+        caught: tuple[type[Exception], ...] = (*DAMAGE.caught, RecursionError)
+        inputs, _ = self.tensors_of(operator)
+        lost = [name for name in inputs if name in self.lost]
+        found = [name for name in lost if self.has_stand_in(name)]
+        self.lost.difference_update(found)
+        try:
+            if len(found) < len(lost):
+                raise Unmapped("the type or the shape of what it reads is known only when it runs")
+            self.map(operator)
+        except OverBudget:
+            raise
+        except caught as error:
+            self._reasons[operator.index] = DAMAGE.reason(error)
+            self.give_up(operator)
+            return False
+        return True
+
+
+def _packed(node: NodeProto) -> str:
+    """Why a node stays for a type that it casts to; empty where it does not."""
+    targets = [one.i for one in node.attribute if one.name == "to"]
+    return "elements that share a byte can't be handed over" if _PACKED.intersection(targets) else ""
+
+
+def _opened(edges: Iterable[Edge], size: int) -> dict[str, Shape]:
+    """The shapes of inputs with a size in the place of open ones."""
+    return {edge.name: tuple(size if own == -1 else own for own in edge.signature) for edge in edges}
+
+
+# --- parts -----------------------------------------------------------------------------------------------------------
+
+
+def connected_parts(nodes: Sequence[NodeProto], taken: Sequence[bool]) -> list[list[int]]:
+    """The connected parts of the nodes that are taken, in topological order; no path leaves a part and comes back.
+
+    Along each path a level grows where it enters or leaves what is taken: nodes of one level that are connected are a
+    part. Then parts that an edge connects are joined where no other path leads from one to the other.
+    """
+    writers = {name: position for position, node in enumerate(nodes) for name in node.output if name}
+    sources = [{writers[name] for name in reads(node) if name in writers} for node in nodes]
+    levels: list[int] = []
+    for position, before in enumerate(sources):
+        level = parity = int(taken[position])
+        for source in before:
+            level = max(level, levels[source] + (levels[source] + parity) % 2)
+        levels.append(level)
+    group = list(range(len(nodes)))
+
+    def root(position: int) -> int:
+        while group[position] != position:
+            group[position] = group[group[position]]
+            position = group[position]
+        return position
+
+    edges = [(source, position) for position, before in enumerate(sources) for source in before]
+    for source, position in edges:
+        if taken[source] and levels[source] == levels[position]:
+            group[root(position)] = root(source)
+    after: dict[int, set[int]] = {root(position): set() for position in range(len(nodes))}
+    for source, position in edges:
+        if root(source) != root(position):
+            after[root(source)].add(root(position))
+    for source, position in edges:
+        first, second = root(source), root(position)
+        if first == second or not (taken[source] and taken[position]) or _leads_around(after, first, second):
+            continue
+        group[second] = first
+        after[first] |= after.pop(second)
+        after[first].discard(second)
+        for others in after.values():
+            if second in others:
+                others.discard(second)
+                others.add(first)
+        after[first].discard(first)
+    parts: dict[int, list[int]] = {}
+    for position in range(len(nodes)):
+        if taken[position]:
+            parts.setdefault(root(position), []).append(position)
+    return list(parts.values())
+
+
+def _leads_around(after: dict[int, set[int]], first: int, second: int) -> bool:
+    """Whether a path leads from one part to another one through a third."""
+    pending = [one for one in after[first] if one != second]
+    seen = set(pending)
+    while pending:
+        for one in after[pending.pop()]:
+            if one == second:
+                return True
+            if one not in seen:
+                seen.add(one)
+                pending.append(one)
+    return False
+
+
+def part_of(model: ModelProto, positions: Sequence[int]) -> ModelProto:
+    """A model of some nodes. Its outputs are what other nodes, or the caller of the graph, read of them."""
+    graph = model.graph
+    inside = set(positions)
+    nodes = [graph.node[position] for position in positions]
+    wanted = {port.name for port in graph.output}
+    wanted.update(name for at, node in enumerate(graph.node) if at not in inside for name in reads(node))
+    written = {name for node in nodes for name in node.output}
+    read = dict.fromkeys(name for node in nodes for name in reads(node) if name not in written)
+    ports = {port.name: port for port in (*graph.value_info, *graph.input, *graph.output)}
+    made = ModelProto(ir_version=model.ir_version, opset_import=model.opset_import, functions=model.functions)
+    made.graph.name = graph.name
+    made.graph.node.extend(nodes)
+    made.graph.initializer.extend(one for one in graph.initializer if one.name in read)
+    constants = {one.name for one in made.graph.initializer}
+    made.graph.input.extend(_port(ports, name) for name in read if name not in constants)
+    outputs = [name for node in nodes for name in node.output if name in wanted]
+    made.graph.output.extend(_port(ports, name) for name in outputs)
+    made.graph.value_info.extend(ports[name] for name in written if name in ports and name not in outputs)
+    return made
+
+
+def _port(ports: dict[str, ValueInfoProto], name: str) -> ValueInfoProto:
+    return ports.get(name, ValueInfoProto(name=name))
+
+
+def _refusals(
+    whole: OnnxFile, model: ModelProto, positions: Sequence[int], devices: Sequence[Device], relaxed: bool
+) -> dict[int, str]:
+    """Why nodes of a part, by their positions in the graph, stay all the same."""
+    if any(port.type.tensor_type.elem_type in _PACKED for port in (*model.graph.input, *model.graph.output)):
+        return dict.fromkeys(positions, "elements that share a byte can't be handed over")
+    failed: OnnxImportError | Malformed | None = None
+    for size in _TRIED_SIZES:
+        try:
+            file = whole.part(model)
+            imported = file.load(shapes=_opened(edges_of(model.graph), size), relaxed=relaxed)
+        except (OnnxImportError, Malformed) as error:
+            failed = failed or error
+            continue
+        supported = imported.model.get_supported_operations_for_devices(devices)
+        reason = f"the device does not run it: {', '.join(device.name for device in devices)}"
+        refused = {}
+        for source, is_supported in zip(imported.sources, supported, strict=True):
+            if not is_supported and source is None:
+                return dict.fromkeys(positions, reason)
+            if not is_supported and source is not None:
+                refused[positions[source.number]] = reason
+        return refused
+    problems = failed.problems if isinstance(failed, OnnxImportError) else ()
+    of_nodes = {positions[one.index]: one.reason for one in problems if one.operation not in ("input", "output")}
+    return of_nodes or dict.fromkeys(positions, f"its part can't be built: {failed}")

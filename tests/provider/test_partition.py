@@ -1,0 +1,160 @@
+"""Parts of graphs: connected, as large as can be, and without cycles between them."""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+import onnx
+import pytest
+from onnx import NodeProto, TensorProto, helper, numpy_helper
+
+import nnvk
+from nnvk.importers.onnx.importer import OnnxFile
+from nnvk.importers.onnx.partition import connected_parts, examine, part_of
+
+CPU = [nnvk.get_device("nnapi-reference")]
+TYPE = TensorProto.FLOAT
+
+
+def node(name: str, reads: str) -> NodeProto:
+    """An operator that gives a tensor of its own name."""
+    return helper.make_node("Sum", list(reads), [name], name)
+
+
+def successors(nodes: list[NodeProto]) -> list[set[int]]:
+    writers = {one.output[0]: at for at, one in enumerate(nodes)}
+    after: list[set[int]] = [set() for _ in nodes]
+    for at, one in enumerate(nodes):
+        for name in one.input:
+            if name in writers:
+                after[writers[name]].add(at)
+    return after
+
+
+def has_cycle(nodes: list[NodeProto], parts: list[list[int]]) -> bool:
+    """Whether the graph has a cycle once each part is one node."""
+    group = {at: at for at in range(len(nodes))}
+    for part in parts:
+        group.update(dict.fromkeys(part, part[0]))
+    after: dict[int, set[int]] = {one: set() for one in group.values()}
+    for at, others in enumerate(successors(nodes)):
+        after[group[at]] |= {group[other] for other in others} - {group[at]}
+    while after:
+        ends = [one for one, others in after.items() if not others]
+        if not ends:
+            return True
+        for end in ends:
+            del after[end]
+        for others in after.values():
+            others.difference_update(ends)
+    return False
+
+
+def is_connected(nodes: list[NodeProto], part: list[int]) -> bool:
+    after = successors(nodes)
+    seen, pending = {part[0]}, [part[0]]
+    while pending:
+        at = pending.pop()
+        near = (after[at] | {other for other in part if at in after[other]}) & set(part)
+        pending += near - seen
+        seen |= near
+    return seen == set(part)
+
+
+def test_a_refused_node_between_two_divides_them() -> None:
+    nodes = [node("a", "x"), node("b", "a"), node("c", "b"), node("d", "ac")]
+    assert connected_parts(nodes, [True, False, True, True]) == [[0], [2, 3]]
+
+
+def test_parts_that_a_path_through_others_does_not_connect_are_one() -> None:
+    """The level of d is that of r's readers, yet nothing leads from a through r."""
+    nodes = [node("p", "x"), node("r", "p"), node("a", "x"), node("d", "ar")]
+    assert connected_parts(nodes, [True, False, True, True]) == [[0], [2, 3]]
+
+
+def test_unconnected_nodes_are_parts_of_their_own() -> None:
+    assert connected_parts([node("a", "x"), node("b", "x")], [True, True]) == [[0], [1]]
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_random_graphs(seed: int) -> None:
+    drawn = random.Random(seed)
+    names = [chr(ord("A") + at) for at in range(24)]
+    nodes = [node(name, "".join(drawn.sample([*names[:at], "x"], min(at + 1, 2)))) for at, name in enumerate(names)]
+    taken = [drawn.random() < 0.7 for _ in nodes]
+    parts = connected_parts(nodes, taken)
+    assert sorted(at for part in parts for at in part) == [at for at, one in enumerate(taken) if one]
+    assert all(is_connected(nodes, part) for part in parts)
+    assert not has_cycle(nodes, parts)
+    for at, part in enumerate(parts):  # no two that an edge connects can be one
+        for other in parts[:at]:
+            joined = sorted(part + other)
+            if is_connected(nodes, joined):
+                rest = [one for one in parts if one not in (part, other)]
+                assert has_cycle(nodes, [joined, *rest])
+
+
+def graph(nodes: list[NodeProto], constants: dict[str, np.ndarray] | None = None) -> bytes:
+    """A model from x to y, which are of shape [2, n]."""
+    edges = [helper.make_tensor_value_info(name, TYPE, [2, "n"]) for name in "xy"]
+    values = [numpy_helper.from_array(value, name) for name, value in (constants or {}).items()]
+    made = helper.make_model(
+        helper.make_graph(nodes, "graph", edges[:1], edges[1:], values),
+        opset_imports=[helper.make_opsetid("", 17), helper.make_opsetid("other", 1)],
+        ir_version=9,
+    )
+    return made.SerializeToString()
+
+
+def test_reasons_and_parts() -> None:
+    nodes = [
+        helper.make_node("Relu", ["x"], ["a"]),
+        helper.make_node("Unknown", ["a"], ["b"], domain="other"),
+        helper.make_node("Add", ["a", "b"], ["c"]),
+        helper.make_node("Neg", ["c"], ["y"]),
+    ]
+    model = onnx.load_from_string(graph(nodes))
+    model.graph.value_info.extend(helper.make_tensor_value_info(name, TYPE, [2, "n"]) for name in "ab")
+    choice = examine(OnnxFile(model.SerializeToString(), memoryview(b"")), CPU, relaxed=False)
+    assert choice.parts == [[0], [2, 3]]
+    assert [bool(reason) for reason in choice.reasons] == [False, True, False, False]
+
+
+def test_a_node_behind_an_unknown_shape_stays() -> None:
+    nodes = [
+        helper.make_node("Unknown", ["x"], ["b"], domain="other"),
+        helper.make_node("Neg", ["b"], ["y"]),
+    ]
+    model = onnx.load_from_string(graph(nodes))
+    del model.graph.output[0].type.tensor_type.shape.dim[:]
+    choice = examine(OnnxFile(model.SerializeToString(), memoryview(b"")), CPU, relaxed=False)
+    assert choice.parts == []
+    assert "known only when it runs" in choice.reasons[1]
+
+
+def test_weights_in_memory() -> None:
+    weights = np.arange(6, dtype=np.float32)
+    model = onnx.load_from_string(graph([helper.make_node("Add", ["x", "w"], ["y"])]))
+    tensor = model.graph.initializer.add(name="w", data_type=TYPE, dims=[2, 3], data_location=TensorProto.EXTERNAL)
+    for key, value in (("location", "0"), ("offset", "64"), ("length", "24")):
+        tensor.external_data.add(key=key, value=value)
+    data = bytes(64) + weights.tobytes()
+    imported = OnnxFile(model.SerializeToString(), memoryview(data)).load(shapes={"x": (2, 3)})
+    x = np.ones((2, 3), np.float32)
+    compilation = nnvk.Compilation(imported.model, CPU)
+    compilation.finish()
+    outputs = nnvk.run(compilation, imported.encode([x]))
+    np.testing.assert_array_equal(imported.decode(outputs)[0][0], x + weights.reshape(2, 3))
+    with pytest.raises(nnvk.NnapiError, match=r"ends at byte 88 of 80"):
+        OnnxFile(model.SerializeToString(), memoryview(data[:80])).load(shapes={"x": (2, 3)})
+
+
+def test_a_part_has_what_it_reads() -> None:
+    nodes = [helper.make_node("Add", ["x", "k"], ["a"]), helper.make_node("Mul", ["a", "m"], ["y"])]
+    values = {"k": np.ones(1, np.float32), "m": np.ones(1, np.float32)}
+    model = onnx.shape_inference.infer_shapes(onnx.load_from_string(graph(nodes, values)))
+    part = part_of(model, [1]).graph
+    assert [one.name for one in part.input] == ["a"]
+    assert [one.name for one in part.initializer] == ["m"]
+    assert [one.name for one in part.output] == ["y"]
