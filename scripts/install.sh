@@ -23,7 +23,7 @@ bash scripts/packages.sh ${extra:+validation-layer}
 "$python" -c 'import sys; sys.exit(sys.version_info < (3, 10) and f"nnvk needs Python 3.10 or later, not {sys.version}")'
 
 # What the installed package is made from. The stamp holds its hash, and says whether the test tools are there too.
-sources=(pyproject.toml README.md CMakeLists.txt clib cmake native nnvk shaders tools scripts/constraints.txt)
+sources=(pyproject.toml README.md CMakeLists.txt clib provider cmake native nnvk shaders tools scripts/constraints.txt)
 fingerprint() {
     {
         "$python" -VV

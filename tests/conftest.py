@@ -18,7 +18,7 @@ from nnvk.driver.vulkan import find_devices, take_validation_messages
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Runs can be shortened."""
+    """Runs can be shortened and lengthened."""
     parser.addoption(
         "--sample",
         type=int,
@@ -31,6 +31,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         metavar="N",
         default=1,
         help="of all tests only about one in N, always the same ones",
+    )
+    parser.addoption(
+        "--all-onnx-nodes",
+        action="store_true",
+        help="run all node tests of the onnx package in sessions of onnxruntime, not a sample of them",
     )
 
 

@@ -36,7 +36,9 @@ _FIXED: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("scripts/", ("tests/scripts",)),
     ("native/", ("tests/native",)),
     ("clib/delegate/", ("tests/delegate",)),
-    ("clib/", ("tests/clib",)),
+    ("clib/", ("tests/clib", "tests/provider")),
+    ("provider/", ("tests/provider",)),
+    ("nnvk/onnxruntime/", ("tests/provider",)),
     ("nnvk/serve/", ("tests/clib",)),
     ("examples/", ("tests/examples",)),
 )

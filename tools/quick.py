@@ -23,7 +23,7 @@ from affected_tests import ROOT, Affected, SourceMap, contains_word
 LEAST = 10
 """Seconds that tests have in any case, after their collection."""
 
-_NATIVE = ("native/", "clib/", "cmake/", "CMakeLists.txt")
+_NATIVE = ("native/", "clib/", "provider/", "cmake/", "CMakeLists.txt")
 
 
 def changed_files(base: str = "HEAD", root: Path = ROOT) -> list[str]:

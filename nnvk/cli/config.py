@@ -9,7 +9,7 @@ import typer
 from nnvk.cli.lines import print_line
 from nnvk.cli.output import check_writable, deliver
 from nnvk.cli.usage import JsonFile
-from nnvk.serve.installed import DELEGATE, INCLUDES, LIBRARY, PKG_CONFIG, require_library
+from nnvk.serve.installed import DELEGATE, INCLUDES, LIBRARY, PKG_CONFIG, PROVIDER, require_library
 
 
 def command(
@@ -17,10 +17,13 @@ def command(
     ldflags: Annotated[bool, typer.Option("--ldflags", help="The linker's flags, with the path for run time.")] = False,
     library: Annotated[bool, typer.Option("--library", help="The path of libneuralnetworks.so.")] = False,
     delegate: Annotated[bool, typer.Option("--delegate", help="The path of the delegate for LiteRT.")] = False,
+    onnxruntime: Annotated[
+        bool, typer.Option("--onnxruntime", help="The path of the provider for onnxruntime.")
+    ] = False,
     pkg_config: Annotated[bool, typer.Option("--pkg-config", help="The folder for PKG_CONFIG_PATH.")] = False,
     json_file: JsonFile = None,
 ) -> None:
-    """Print where the C library, its headers and the delegate are, in one line, for compilers.
+    """Print where the C library, its headers, the delegate and the provider are, in one line, for compilers.
 
     For instance: cc program.c $(nnvk config --includes --ldflags)
     """
@@ -36,9 +39,14 @@ def command(
         parts.append(str(LIBRARY))
     if delegate:
         parts.append(str(DELEGATE))
+    if onnxruntime:
+        parts.append(str(PROVIDER))
     if pkg_config:
         parts.append(str(PKG_CONFIG))
     if not parts and json_file is None:
-        raise ValueError("say what is wanted: --includes, --ldflags, --library, --delegate or --pkg-config")
+        raise ValueError(
+            "say what is wanted: --includes, --ldflags, --library, --delegate, --onnxruntime or --pkg-config"
+        )
     paths = {"includes": INCLUDES, "library": LIBRARY, "delegate": DELEGATE, "pkg_config": PKG_CONFIG}
+    paths["onnxruntime"] = PROVIDER
     deliver(json_file, {name: str(path) for name, path in paths.items()}, lambda: print_line(" ".join(parts)))

@@ -19,7 +19,7 @@ PAGES += sorted(page.relative_to(TREE).as_posix() for page in TREE.glob("docs/*.
 SHADERS = sorted(path.relative_to(TREE).as_posix() for path in TREE.glob("shaders/**/*") if path.is_file())
 NATIVE = sorted(
     path.relative_to(TREE).as_posix()
-    for folder in ("clib", "native", "tests")
+    for folder in ("clib", "native", "provider", "tests")
     for path in (TREE / folder).rglob("*")
     if path.suffix in (".c", ".cpp", ".h", ".hpp", ".comp")
 )

@@ -48,6 +48,8 @@ def portrait() -> Path:
 def test_each_says_how_it_is_used(path: Path) -> None:
     if path.name == "semantic_search.py" and not (find_spec("safetensors") and find_spec("tokenizers")):
         pytest.skip("needs safetensors and tokenizers")
+    if path.name == "onnxruntime_session.py" and not find_spec("onnxruntime"):
+        pytest.skip("needs onnxruntime")
     text = path.read_text(encoding="utf-8")
     assert f"python {path.name} " in text
     assert "pip install nnvk" in text
@@ -147,3 +149,17 @@ def test_a_word_is_heard_when_it_was_said(tmp_path: Path) -> None:
     assert 1.8 < second < 3.0
     assert "<- heard" in printed
     assert best(run("wake_word.py", tmp_path / "in.wav", "--word", "hey_jarvis"))[0] < 0.5
+
+
+def test_a_session_of_onnxruntime(tmp_path: Path) -> None:
+    pytest.importorskip("onnxruntime", minversion="1.24")
+    onnx = pytest.importorskip("onnx")
+    edges = [onnx.helper.make_tensor_value_info(name, 1, ["n", 4]) for name in "xy"]
+    nodes = [onnx.helper.make_node("Relu", ["x"], ["a"]), onnx.helper.make_node("Softmax", ["a"], ["y"])]
+    graph = onnx.helper.make_graph(nodes, "graph", edges[:1], edges[1:])
+    opsets = [onnx.helper.make_opsetid("", 17)]
+    onnx.save(onnx.helper.make_model(graph, opset_imports=opsets, ir_version=9), tmp_path / "model.onnx")
+    printed = run("onnxruntime_session.py", tmp_path / "model.onnx", "--size", 3, "--runs", 2)
+    assert "2 of 2 nodes run on nnvk" in printed
+    (difference,) = re.findall(r"^y: the largest difference is (.*)$", printed, re.MULTILINE)
+    assert float(difference) < 1e-6

@@ -45,7 +45,7 @@ def outcome(test: Any, device: str) -> tuple[str, str]:
             if test.name in _RANDOM:
                 _check_random(given, prepared.run(given))
                 continue
-            wanted = _EXACT[test.name](given) if test.name in _EXACT else [_array(one) for one in expected]
+            wanted = EXACT[test.name](given) if test.name in EXACT else [_array(one) for one in expected]
             Runner.assert_similar_outputs(wanted, prepared.run(given), test.rtol, test.atol)
     except NnapiError as error:
         return "refused", " ".join(error.reason.split())
@@ -64,7 +64,7 @@ def _inverse(inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
     return [np.stack([exact.real, exact.imag], axis=-1).astype(np.float32)]
 
 
-_EXACT = dict.fromkeys(("test_dft_inverse", "test_dft_inverse_opset19"), _inverse)
+EXACT = dict.fromkeys(("test_dft_inverse", "test_dft_inverse_opset19"), _inverse)
 """These tests' expectations, which NumPy computed with 32-bit floats, are computed again by these functions.
 
 Where 0 is right, the expectations are off by more than the tests' own tolerance.

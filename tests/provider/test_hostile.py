@@ -1,0 +1,114 @@
+"""Requests that contradict themselves: the server answers with an error, and goes on."""
+
+from __future__ import annotations
+
+import random
+import struct
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper
+
+from nnvk.api import ResultCode
+from nnvk.base.lanes import Session
+from nnvk.base.packets import Descriptors, Writer
+from nnvk.importers.onnx.provider import HANDLERS
+from nnvk.serve.protocol import Request
+
+CPU = "nnapi-reference"
+KINDS = (Request.ONNX_EXAMINE, Request.ONNX_MODEL)
+ODD = (0, 1, 2, 7, 255, 2**16, 2**31 - 1, 2**31, 2**32 - 1)
+
+
+def adding() -> bytes:
+    """A model of x + w, whose w is among the weights."""
+    edges = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [2, 4]) for name in "xy"]
+    graph = helper.make_graph([helper.make_node("Add", ["x", "w"], ["y"])], "graph", edges[:1], edges[1:])
+    tensor = graph.initializer.add(name="w", data_type=1, dims=[4], data_location=TensorProto.EXTERNAL)
+    for key, value in (("location", "0"), ("offset", "0"), ("length", "16")):
+        tensor.external_data.add(key=key, value=value)
+    made: onnx.ModelProto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
+    return made.SerializeToString()
+
+
+def packet(request: Request, model: bytes | None = None, device: str = CPU) -> bytes:
+    """A request for a graph, whose part has the number 1."""
+    model, weights = adding() if model is None else model, np.arange(4, dtype=np.float32).tobytes()
+    writer = Writer(request)
+    if request is Request.ONNX_MODEL:
+        writer.put(struct.pack("<Q", 1))
+    writer.string(device).u8(0)
+    writer.put(struct.pack("<Q", len(model))).aligned(model).put(struct.pack("<Q", len(weights))).aligned(weights)
+    if request is Request.ONNX_MODEL:
+        writer.u32(1).string("x")
+    return b"".join(writer.parts)
+
+
+def computation(shape: tuple[int, ...] = (2, 4), element: int = 1, size: int = 32) -> bytes:
+    """A request for a computation of part 1."""
+    writer = Writer(Request.ONNX_COMPUTE)
+    writer.put(struct.pack("<Q", 1)).u32(1).i32(element).u32(len(shape))
+    writer.put(struct.pack(f"<{len(shape)}qQ", *shape, size)).aligned(np.arange(8, dtype=np.float32).tobytes()[:size])
+    return b"".join(writer.parts)
+
+
+def session() -> Session:
+    return Session(dict(HANDLERS))
+
+
+def code(owner: Session, request: bytes) -> ResultCode:
+    return ResultCode(struct.unpack_from("<i", owner.answer(memoryview(request), Descriptors()).content)[0])
+
+
+def test_a_part_computes() -> None:
+    owner = session()
+    assert code(owner, packet(Request.ONNX_EXAMINE)) is ResultCode.NO_ERROR
+    assert code(owner, packet(Request.ONNX_MODEL)) is ResultCode.NO_ERROR
+    reply = owner.answer(memoryview(computation()), Descriptors()).content
+    assert struct.unpack_from("<iIIiIqqQ", reply) == (0, 0, 1, 1, 2, 2, 4, 32)
+    np.testing.assert_array_equal(np.frombuffer(reply[-32:], np.float32), [0, 2, 4, 6, 4, 6, 8, 10])
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [computation((2, 5)), computation((-2, -4)), computation(element=99), computation(element=7), computation(size=28)],
+)
+def test_elements_that_do_not_fit(request_: bytes) -> None:
+    owner = session()
+    code(owner, packet(Request.ONNX_MODEL))
+    assert code(owner, request_) is ResultCode.BAD_DATA
+    assert code(owner, computation()) is ResultCode.NO_ERROR
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_is_no_model(kind: Request) -> None:
+    assert code(session(), packet(kind, b"no model")) is ResultCode.BAD_DATA
+    assert code(session(), packet(kind, b"")) is ResultCode.BAD_DATA
+    assert code(session(), packet(kind, device="gpu-9")) is ResultCode.BAD_DATA
+
+
+def test_a_part_that_is_not_there() -> None:
+    assert code(session(), computation()) is ResultCode.BAD_DATA
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_requests_that_end_too_early(kind: Request) -> None:
+    whole = packet(kind)
+    for end in range(4, len(whole), 9):
+        assert code(session(), whole[:end]) is ResultCode.BAD_DATA
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("seed", range(30))
+def test_mutated_requests(kind: Request, seed: int) -> None:
+    drawn = random.Random(seed)
+    spoilt = bytearray(packet(kind))
+    for _ in range(drawn.randint(1, 3)):
+        if drawn.random() < 0.5:
+            struct.pack_into("<I", spoilt, drawn.randrange(4, len(spoilt) - 4), drawn.choice(ODD))
+        else:
+            spoilt[drawn.randrange(4, len(spoilt))] = drawn.randrange(256)
+    owner = session()
+    code(owner, bytes(spoilt))  # any result code, and no crash
+    assert code(owner, packet(Request.ONNX_EXAMINE)) is ResultCode.NO_ERROR

@@ -1,0 +1,249 @@
+"""Sessions on nnvk against onnxruntime's own CPU provider."""
+
+from __future__ import annotations
+
+import gc
+import os
+import signal
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from c_library import await_end, is_running, servers
+from onnx import helper, numpy_helper
+from ort_session import agrees, model_of, ort, parts, provider, session
+
+import nnvk
+
+DEVICES = [device.name for device in nnvk.get_devices()]
+CPU = "nnapi-reference"
+F32 = np.float32
+node = helper.make_node
+
+
+def perceptron(weights: np.ndarray) -> bytes:
+    """A model of open batch: 16 numbers to 8."""
+    nodes = [node("MatMul", ["x", "w"], ["h"]), node("Relu", ["h"], ["r"]), node("Softmax", ["r"], ["y"], axis=1)]
+    return model_of(nodes, [("x", F32, ["n", 16])], [("y", F32, ["n", 8])], {"w": weights})
+
+
+WEIGHTS = np.random.default_rng(0).standard_normal((16, 8)).astype(F32)
+PERCEPTRON = perceptron(WEIGHTS)
+RELU = model_of([node("Relu", ["x"], ["y"], "relu")], [("x", F32, [4])], [("y", F32, [4])])
+FOUR = {"x": np.array([-1, 2, -3, 4], F32)}
+
+
+def mixed() -> bytes:
+    """A model with an operator on text, which nnvk has not."""
+    nodes = [
+        node("Relu", ["x"], ["a"]),
+        node("Identity", ["s"], ["t"]),
+        node("Neg", ["a"], ["y"]),
+    ]
+    return model_of(nodes, [("x", F32, [4]), ("s", str, [2])], [("y", F32, [4]), ("t", str, [2])])
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_a_whole_model_in_several_shapes(device: str) -> None:
+    made = session(PERCEPTRON, device)
+    assert parts(made) == [["MatMul", "Relu", "Softmax"]]
+    for rows in (1, 3, 1, 5):
+        x = np.random.default_rng(rows).standard_normal((rows, 16)).astype(F32)
+        agrees(made, PERCEPTRON, {"x": x}, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_a_convolution(device: str) -> None:
+    generator = np.random.default_rng(1)
+    values = {"w": generator.standard_normal((8, 3, 3, 3)).astype(F32), "b": generator.standard_normal(8).astype(F32)}
+    nodes = [node("Conv", ["x", "w", "b"], ["c"], pads=[1] * 4), node("GlobalAveragePool", ["c"], ["y"])]
+    model = model_of(nodes, [("x", F32, [1, 3, "h", "w"])], [("y", F32, [1, 8, 1, 1])], values)
+    made = session(model, device)
+    assert parts(made) == [["Conv", "GlobalAveragePool"]]
+    for size in (8, 12):
+        x = generator.standard_normal((1, 3, size, size)).astype(F32)
+        agrees(made, model, {"x": x}, rtol=1e-4, atol=1e-5)
+
+
+def test_text_stays_and_the_rest_goes() -> None:
+    made = session(mixed(), CPU)
+    assert parts(made) == [["Neg", "Relu"]]
+    y, text = made.run(None, {**FOUR, "s": np.array(["a", "b"], object)})
+    np.testing.assert_array_equal(y, [0, -2, 0, -4])
+    assert list(text) == ["a", "b"]
+
+
+def test_a_node_in_the_middle_stays() -> None:
+    nodes = [
+        node("Abs", ["x"], ["a"]),
+        node("Inverse", ["a"], ["i"], domain="com.microsoft"),
+        node("Neg", ["i"], ["n"]),
+        node("Add", ["n", "a"], ["y"]),
+    ]
+    model = model_of(nodes, [("x", F32, [2, 2])], [("y", F32, [2, 2])])
+    made = session(model, CPU)
+    assert parts(made) == [["Abs"], ["Add", "Neg"]]
+    agrees(made, model, {"x": np.array([[1, 2], [3, 5]], F32)}, rtol=1e-5)
+
+
+def test_an_if_goes_as_a_whole() -> None:
+    tensor = helper.make_tensor_value_info
+    k = numpy_helper.from_array(np.full(4, 3, F32), "k")
+    then = helper.make_graph([node("Add", ["x", "k"], ["t"])], "then", [], [tensor("t", 1, [4])], [k])
+    other = helper.make_graph([node("Neg", ["x"], ["e"])], "other", [], [tensor("e", 1, [4])])
+    nodes = [node("If", ["c"], ["z"], then_branch=then, else_branch=other), node("Relu", ["z"], ["y"])]
+    model = model_of(nodes, [("x", F32, [4]), ("c", np.bool_, [])], [("y", F32, [4])])
+    made = session(model, CPU)
+    for condition in (True, False):
+        agrees(made, model, {**FOUR, "c": np.array(condition)})
+
+
+@pytest.mark.parametrize(
+    "dtype",
+    [
+        np.bool_,
+        np.int8,
+        np.uint8,
+        np.int16,
+        np.uint16,
+        np.int32,
+        np.uint32,
+        np.int64,
+        np.uint64,
+        np.float16,
+        np.float64,
+    ],
+)
+def test_element_types(dtype: str) -> None:
+    edges = ("x", dtype, [4]), ("y", dtype, [2, 2])
+    model = model_of([node("Reshape", ["x", "s"], ["y"])], edges[:1], edges[1:], {"s": np.array([2, 2])})
+    made = session(model, CPU)
+    assert parts(made) == [["Reshape"]]
+    agrees(made, model, {"x": np.arange(4).astype(dtype)})
+
+
+def test_scalars_and_what_is_empty() -> None:
+    scalar = model_of([node("Neg", ["x"], ["y"])], [("x", F32, [])], [("y", F32, [])])
+    agrees(session(scalar, CPU), scalar, {"x": np.array(2, F32)})
+    agrees(session(PERCEPTRON, CPU), PERCEPTRON, {"x": np.zeros((0, 16), F32)})
+
+
+def test_numbers_beyond_32_bits_are_an_error() -> None:
+    model = model_of([node("Neg", ["x"], ["y"])], [("x", np.int64, [2])], [("y", np.int64, [2])])
+    made = session(model, CPU)
+    with pytest.raises(ort.capi.onnxruntime_pybind11_state.Fail, match="32 bits"):
+        made.run(None, {"x": np.array([1 << 40, 0])})
+    agrees(made, model, {"x": np.array([1 << 20, -3])})
+
+
+def test_constants_of_a_file_beside(tmp_path: Path) -> None:
+    weights = np.random.default_rng(2).random((16, 8), F32)
+    path = tmp_path / "model.onnx"
+    model = onnx.load_from_string(perceptron(weights))
+    onnx.save(model, path, save_as_external_data=True, location="weights", size_threshold=0)
+    made = session(str(path))  # type: ignore[arg-type]
+    agrees(made, perceptron(weights), {"x": np.ones((2, 16), F32)}, rtol=1e-5)
+
+
+def test_a_constant_that_may_be_given() -> None:
+    edges = [("x", F32, [4]), ("k", F32, [4])]
+    model = model_of([node("Add", ["x", "k"], ["y"])], edges, [("y", F32, [4])], {"k": np.ones(4, F32)})
+    made = session(model, CPU)
+    agrees(made, model, FOUR)
+    agrees(made, model, {**FOUR, "k": np.full(4, 5, F32)})
+
+
+def test_reasons_are_in_the_log() -> None:
+    script = (
+        "import sys; sys.path[:] = sys.argv[1:]\n"
+        "import test_sessions as own\n"
+        "own.session(own.mixed(), own.CPU, severity=1)\n"
+    )
+    paths = [str(Path(__file__).parent), *sys.path]
+    done = subprocess.run(
+        [sys.executable, "-c", script, *paths], capture_output=True, text=True, check=True, timeout=120
+    )
+    assert "Identity '' stays with onnxruntime: " in done.stderr
+    assert "nnvk: 2 of 3 nodes in 1 part" in done.stderr
+
+
+def test_options() -> None:
+    x = {"x": np.ones((1, 16), F32)}
+    agrees(session(PERCEPTRON, relaxed="1"), PERCEPTRON, x, rtol=1e-2, atol=1e-3)
+    with pytest.raises(Exception, match="the option relaxed must be 0 or 1, got 'yes'"):
+        session(PERCEPTRON, CPU, relaxed="yes")
+    with pytest.raises(nnvk.NnapiError, match="there is no device 'gpu-9', there are "):
+        provider.devices("gpu-9")
+
+
+def test_where_nodes_run() -> None:
+    placed = provider.assignment(session(RELU, CPU))
+    assert placed == [provider.Placement(provider.NAME, "Relu", "relu", 0)]
+
+
+def test_two_sessions_and_eight_threads() -> None:
+    """The threads share sessions, and each run has a shape of its own."""
+    made = [session(perceptron(WEIGHTS * factor), CPU) for factor in (1, 2)]
+    inputs = [np.random.default_rng(rows).standard_normal((rows, 16)).astype(F32) for rows in range(1, 9)]
+    wanted = [[one.run(None, {"x": x})[0] for one in made] for x in inputs]
+    failures: list[str] = []
+
+    def work(number: int) -> None:
+        try:
+            for _ in range(20):
+                for one, right in zip(made, wanted[number], strict=True):
+                    np.testing.assert_array_equal(one.run(None, {"x": inputs[number]})[0], right)
+        except Exception as error:  # which would be lost with the thread
+            failures.append(repr(error))
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(120)
+        assert not thread.is_alive()
+    assert not failures
+
+
+def test_a_server_that_dies() -> None:
+    made = session(RELU, CPU)
+    agrees(made, RELU, FOUR)
+    for pid in filter(is_running, servers()):  # the C library of this process may have one, too
+        os.kill(pid, signal.SIGKILL)
+        await_end(pid)
+    with pytest.raises(ort.capi.onnxruntime_pybind11_state.Fail, match="server"):
+        made.run(None, FOUR)
+    assert provider.NAME in made.get_providers()
+    agrees(session(RELU, CPU), RELU, FOUR)
+
+
+def test_a_session_in_a_child() -> None:
+    made = session(RELU, CPU)
+    child = os.fork()
+    if child == 0:
+        try:
+            agrees(session(RELU, CPU), RELU, FOUR)
+            os._exit(0)
+        finally:
+            os._exit(1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    agrees(made, RELU, FOUR)
+
+
+def test_sessions_made_and_closed() -> None:
+    def use() -> None:
+        agreed = session(RELU, CPU)
+        agreed.run(None, FOUR)
+
+    for _ in range(5):
+        use()
+    gc.collect()
+    before = len(os.listdir("/proc/self/fd"))
+    for _ in range(200):
+        use()
+    gc.collect()
+    assert len(os.listdir("/proc/self/fd")) <= before + 2
