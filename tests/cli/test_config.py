@@ -42,6 +42,12 @@ def test_the_delegate(nnvk_command: Callable[..., Any]) -> None:
     assert Path(nnvk_command("config", "--delegate").stdout.strip()).name == "libnnvk_delegate.so"
 
 
+def test_the_provider(nnvk_command: Callable[..., Any]) -> None:
+    provider = Path(nnvk_command("config", "--onnxruntime").stdout.strip())
+    assert provider.name == "libnnvk_onnxruntime.so"
+    assert provider.is_file()
+
+
 def test_pkg_config(nnvk_command: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
     folder = nnvk_command("config", "--pkg-config").stdout.strip()
     assert Path(folder, "neuralnetworks.pc").is_file()
