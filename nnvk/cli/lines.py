@@ -10,6 +10,7 @@ import typer
 
 from nnvk.api import NnapiError, ResultCode
 from nnvk.base.text import printable
+from nnvk.importers.errors import ModelImportError
 
 LONGEST_LINE = 2000
 """Characters of a line, which may list what there is."""
@@ -35,11 +36,14 @@ def print_line(text: str, *, err: bool = False) -> None:
 def report(error: BaseException, about: str = "", *, with_traceback: bool = False) -> None:
     """Print an error, and what it is about where it does not say so itself, as one line on standard error.
 
-    ``with_traceback`` prints before it where it came from.
+    Problems of an import follow on a line each. ``with_traceback`` prints before it where it came from.
     """
     if with_traceback:
         typer.echo("".join(traceback.format_exception(error)), err=True, nl=False)
-    complain(f"{about}{': ' if about else ''}{_one_line(error)}")
+    head, *problems = error.reason.splitlines() if isinstance(error, ModelImportError) else [_one_line(error)]
+    complain(f"{about}{': ' if about else ''}{head}")
+    for problem in problems:
+        print_line(problem, err=True)
 
 
 @dataclass(slots=True)

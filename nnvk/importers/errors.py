@@ -10,7 +10,9 @@ from nnvk.base.errors import NnapiError, ResultCode
 from nnvk.base.text import printable
 
 _SHOWN = 20
-"""Groups of problems that a message lists, and positions in each; `ModelImportError.problems` has them all."""
+"""Positions of operators that a message lists for each group of problems; `ModelImportError.problems` has them all."""
+_GROUPS_SHOWN = 200
+"""Groups of problems that a message lists: more than any converter has kinds of operators in one model."""
 _LONGEST_REASON = 500
 NAME_SHOWN = 80
 """The most characters of a name in messages, because converters join names with ``;`` to very long ones."""
@@ -61,14 +63,15 @@ def _line(alike: Sequence[Problem]) -> str:
         return f"{first.operation} {indexes}{more}{where}: {first.reason}"
     operators = "operator" if len(alike) == 1 else "operators"
     name = f" '{printable(first.name, NAME_SHOWN)}'" if first.name and len(alike) == 1 else ""
-    return f"{operators} {indexes}{more} ({printable(first.operation, NAME_SHOWN)}{name}){where}: {first.reason}"
+    count = "" if len(alike) == 1 else f", {len(alike)} in all"
+    return f"{operators} {indexes}{more} ({printable(first.operation, NAME_SHOWN)}{name}{count}){where}: {first.reason}"
 
 
 class ModelImportError(NnapiError, ValueError):
     """A file that is not a valid model (``problems`` is empty), or has operators without a counterpart in NNAPI.
 
     Its code is BAD_DATA; the reason names every operator that could not be mapped, its index, and why. Operators of
-    one kind with one reason share a line.
+    one kind with one reason share a line, which counts them.
     """
 
     def __init__(self, what: str, source: str, problems: Sequence[Problem] = (), detail: str = "") -> None:
@@ -76,9 +79,9 @@ class ModelImportError(NnapiError, ValueError):
         for problem in problems:
             groups.setdefault((problem.operation, problem.subgraph, problem.reason), []).append(problem)
         alike = list(groups.values())
-        shown = [_line(group) for group in alike[:_SHOWN]]
-        if len(alike) > _SHOWN:
-            shown.append(f"and {sum(map(len, alike[_SHOWN:]))} more")
+        shown = [_line(group) for group in alike[:_GROUPS_SHOWN]]
+        if len(alike) > _GROUPS_SHOWN:
+            shown.append(f"and {sum(map(len, alike[_GROUPS_SHOWN:]))} more")
         reason = f"{what}: {source}{f' ({detail})' if detail else ''}{':' if shown else ''}"
         super().__init__(ResultCode.BAD_DATA, "\n  ".join([reason, *shown]))
         self.problems = tuple(problems)

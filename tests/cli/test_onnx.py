@@ -41,6 +41,19 @@ def test_info(path: Path) -> None:
     assert shown["runs_whole"]
 
 
+def test_info_lists_every_operator_that_is_missing(tmp_path: Path) -> None:
+    kinds = [f"Missing{number}" for number in range(60)]
+    nodes = [op(kind, "x", f"y{number}", domain="own") for number, kind in enumerate(kinds)]
+    nodes.append(op(kinds[0], "x", "z", domain="own"))
+    outputs = [*(f"y{number}" for number in range(60)), "z"]
+    path = tmp_path / "net.onnx"
+    path.write_bytes(model(nodes, {"x": (np.float32, (2,))}, outputs).SerializeToString())
+    head, first, *rest = said("info", path, code=2).splitlines()
+    assert head == f"nnvk: NNAPI can't express this model: {path}:"
+    assert first == "  operators 0, 60 (own.Missing0, 2 in all): NNAPI has no counterpart of this operator"
+    assert [line.split("(own.")[1].split(")")[0] for line in rest] == kinds[1:]
+
+
 def test_run_on_an_array(path: Path, tmp_path: Path) -> None:
     x = np.random.default_rng(0).random((1, 3, 4), np.float32)
     np.save(tmp_path / "x.npy", x)

@@ -266,7 +266,35 @@ def test_problems_behind_others_are_listed_and_alike_ones_share_a_line() -> None
     error = refused(made)
     kinds = [(problem.operation, problem.index) for problem in error.problems]
     assert kinds == [("Dropout", 0), ("DeformConv", 2), ("own.Unheard", 3), ("DeformConv", 4), ("Conv", 5)]
-    assert "operators 2, 4 (DeformConv): NNAPI has no counterpart of this operator" in error.reason
+    assert "operators 2, 4 (DeformConv, 2 in all): NNAPI has no counterpart of this operator" in error.reason
+
+
+def test_all_operators_that_are_missing_in_the_graphs_of_a_node_are_listed() -> None:
+    inner = helper.make_function(
+        "own", "Known", ["a"], ["b"], [op("Absent", "a", "b", domain="own")], [helper.make_opsetid("own", 1)]
+    )
+    branch = subgraph(
+        [
+            op("Foo", "x", "s", domain="own"),
+            op("Foo", "s", "t", domain="own"),
+            op("Relu", "t", "u"),
+            op("Constant", "", "k", value_float=1.0),
+            op("Known", "u", "v", domain="own"),
+            op("Bar", "v", "w", domain="own"),
+        ],
+        ["w"],
+    )
+    nodes = [op("If", "c", "y", then_branch=branch, else_branch=branch, name="choice")]
+    made = model(nodes, {"c": (np.bool_, []), "x": (F, [2])}, ["y"], functions=[inner])
+    error = refused(made)
+    assert {(problem.operation, problem.index, problem.name) for problem in error.problems} == {("If", 0, "choice")}
+    absent = "NNAPI has no counterpart of this operator"
+    assert {problem.reason for problem in error.problems} == {
+        f"in it, own.Foo (4 nodes): {absent}",
+        f"in it, own.Bar (2 nodes): {absent}",
+        f"in it, own.Absent: {absent}",
+    }
+    assert error.unknown == ("c",)
 
 
 def test_a_reason_within_a_function_names_the_operator_inside() -> None:

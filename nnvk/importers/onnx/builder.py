@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -20,12 +21,12 @@ from nnvk.importers.graph_builder import Graph, Value, at_least_1d
 from nnvk.importers.onnx import extent_rules, int64
 from nnvk.importers.onnx import mappers as mappers  # registers them
 from nnvk.importers.onnx.context import Context, NotConstant
-from nnvk.importers.onnx.folding import folded
+from nnvk.importers.onnx.folding import folded, is_foldable
 from nnvk.importers.onnx.functions import Functions
 from nnvk.importers.onnx.node import Node, domain_of
 from nnvk.importers.onnx.reader import Arrays
 from nnvk.importers.onnx.registry import find
-from nnvk.importers.onnx.scope import Scope, free_names
+from nnvk.importers.onnx.scope import Scope, free_names, graphs_of
 from nnvk.importers.onnx.tensors import F16, Tensor, constant
 from nnvk.importers.recovery import Damage
 from nnvk.types.codes import OperationCode
@@ -121,6 +122,31 @@ class Builder:
     def is_known(self, node: Node) -> bool:
         """Whether there is a mapper or a function for a node, whatever its inputs are."""
         return bool(find(node.kind) or self.shared.functions.body(node, [None] * len(node.inputs)))
+
+    def missing_in(self, node: Node, versions: Mapping[str, int]) -> Counter[str]:
+        """The operators without a counterpart in the graphs and functions that a node has, and how many nodes of each.
+
+        Functions that several nodes use count once.
+        """
+        missing: Counter[str] = Counter()
+        seen: set[tuple[str, str]] = set()
+        pending: list[tuple[Node, Mapping[str, int]]] = [(node, versions)]
+        while pending:
+            self.shared.budget.charge(NODE_COST)
+            outer, known = pending.pop()
+            inner = [(proto, known) for graph in graphs_of(outer.proto) for proto in graph.node]
+            body = self.shared.functions.of_model(outer)
+            key = domain_of(outer.proto.domain), outer.op_type
+            if body is not None and key not in seen:
+                seen.add(key)
+                own = {domain_of(one.domain): int(one.version) for one in body.opset_import} or known
+                inner += [(proto, own) for proto in body.node]
+            for proto, given in inner:
+                one = Node(proto, given.get(domain_of(proto.domain), 1), node.index)
+                if not (self.is_known(one) or is_foldable(one)):
+                    missing[one.kind] += 1
+                pending.append((one, given))
+        return missing
 
     def _outputs(self, node: Node, inputs: Sequence[Tensor | None], around: _Around) -> Sequence[Tensor | None]:
         done = folded(node, inputs, self.shared.budget)

@@ -211,6 +211,13 @@ def _check(node: Node, arrays: Sequence[np.ndarray]) -> None:
         raise Unmapped(f"it has {len(node.outputs)} outputs, num_outputs says {node.integer('num_outputs', 0)}")
 
 
+def is_foldable(node: Node) -> bool:
+    """Whether a node could be folded if its inputs were constants."""
+    return not domain_of(node.proto.domain) and any(
+        node.op_type in table for table in (_KEEPING, _BROADCASTING, _MULTIPLYING, _SIZES)
+    )
+
+
 def _most(op_type: str, arrays: Sequence[np.ndarray]) -> int | None:
     """The most elements of the outputs, or None for operators that are not computed here."""
     if op_type in _SIZES:

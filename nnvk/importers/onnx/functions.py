@@ -18,12 +18,16 @@ class Functions:
     def __init__(self, model: ModelProto) -> None:
         self._own = {(domain_of(one.domain), one.name): one for one in model.functions}
 
+    def of_model(self, node: Node) -> FunctionProto | None:
+        """The function of the model that a node calls, None where it calls none."""
+        return self._own.get((domain_of(node.proto.domain), node.op_type))
+
     def body(
         self, node: Node, inputs: Sequence[Tensor | None]
     ) -> tuple[FunctionProto, Mapping[str, AttributeProto]] | None:
         """The body of a node's operator and the attributes that it may refer to, None where it has none."""
         arguments = node.attributes()
-        own = self._own.get((domain_of(node.proto.domain), node.op_type))
+        own = self.of_model(node)
         if own is not None:
             defaults = {one.name: one for one in own.attribute_proto}
             return own, {**defaults, **arguments}

@@ -269,9 +269,20 @@ class Import(Recovery[Node, str]):
         """Map a node, and remember which tensors had to be known."""
         try:
             self._builder.map(self._scope, operator, self._shared.versions)
-        except NotConstant as error:
-            self._unknown |= made_of(self._scope, error.tensors)
+        except OverBudget:
             raise
+        except Unmapped as error:
+            if isinstance(error, NotConstant):
+                self._unknown |= made_of(self._scope, error.tensors)
+            missing = self._builder.missing_in(operator, self._shared.versions)
+            if not missing:
+                raise
+            reasons = [f"in it, {_counted(kind, count)}: {NO_COUNTERPART}" for kind, count in missing.items()]
+            if not str(error).endswith(NO_COUNTERPART):  # which names the first of them only
+                reasons.append(str(error))
+            for reason in reasons[:-1]:
+                self.problem(operator.kind, operator.index, Unmapped(reason), operator.name)
+            raise Unmapped(reasons[-1]) from error
 
     def may_be_parameter(self, tensor: str) -> bool:
         """Whole numbers may be indexes, axes and shapes."""
@@ -342,6 +353,11 @@ class Import(Recovery[Node, str]):
             if place is not None:
                 places[name] = place
         return places
+
+
+def _counted(kind: str, count: int) -> str:
+    """An operator's kind, and the number of nodes where that is not 1."""
+    return printable(kind, NAME_SHOWN) + (f" ({count} nodes)" if count > 1 else "")
 
 
 def _hint(edges: list[Edge], unknown: list[str]) -> str:

@@ -93,9 +93,14 @@ class Scope:
 def reads(node: NodeProto) -> Iterator[str]:
     """The tensors that a node reads, those of the graphs in it too."""
     yield from (name for name in node.input if name)
+    for graph in graphs_of(node):
+        yield from free_names(graph)
+
+
+def graphs_of(node: NodeProto) -> Iterator[GraphProto]:
+    """The graphs that a node has as attributes."""
     for attribute in node.attribute:
-        for graph in (*([attribute.g] if attribute.HasField("g") else []), *attribute.graphs):
-            yield from free_names(graph)
+        yield from (*([attribute.g] if attribute.HasField("g") else []), *attribute.graphs)
 
 
 def free_names(graph: GraphProto) -> Iterator[str]:
