@@ -16,9 +16,9 @@ from nnvk.importers.budget import PART_COST, SCALE_COST, Budget
 from nnvk.importers.errors import Unmapped
 from nnvk.ops import registry
 from nnvk.ops.call import Call
-from nnvk.types.codes import OperandCode, OperationCode
+from nnvk.types.codes import ExtensionCode, OperandCode, OperationCode
 from nnvk.types.constant import Constant, DeferredConstant, elements, reshaped
-from nnvk.types.extension import ExtendedOperationCode, KnownCode
+from nnvk.types.extension import AnyCode, ExtendedOperationCode, KnownCode
 from nnvk.types.model import Lifetime, Operand, Operation
 from nnvk.types.operand import OperandType, Shape
 
@@ -216,13 +216,13 @@ class Graph:
             folded = self._fold(call, types)
             if folded is not None:
                 return folded
-        read = [self._place(argument, operand) for argument, operand in zip(inputs, operands, strict=True)]
-        values = [Value(type_, index=self._add(Operand(type_, Lifetime.TEMPORARY_VARIABLE))) for type_ in types]
-        self.budget.charge(PART_COST)
-        self._operations.append(Operation(code, tuple(read), tuple(value.index for value in values)))
-        self._sources[values[0].index] = self.source
+        values = self._append(code, inputs, operands, types)
         _bound(call.code, inputs, operands, values)
         return values
+
+    def call(self, code: ExtensionCode, inputs: Sequence[Value], types: Sequence[OperandType]) -> list[Value]:
+        """Add an operation that only its driver knows and return its outputs, of ``types`` with their dimensions."""
+        return self._append(code, inputs, [_operand(value, OperandCode.FLOAT32) for value in inputs], types)
 
     def copy(self, value: Value) -> Value:
         """The same elements, written by an operation: what an output of the model must be."""
@@ -281,6 +281,17 @@ class Graph:
         return None if origin is None else self._places.get(origin.index)
 
     # --- internals -----------------------------------------------------------------------------------------------
+
+    def _append(
+        self, code: AnyCode, inputs: Sequence[Argument], operands: Sequence[Operand], types: Sequence[OperandType]
+    ) -> list[Value]:
+        """Add an operation on operands and return its outputs."""
+        read = [self._place(argument, operand) for argument, operand in zip(inputs, operands, strict=True)]
+        values = [Value(type_, index=self._add(Operand(type_, Lifetime.TEMPORARY_VARIABLE))) for type_ in types]
+        self.budget.charge(PART_COST)
+        self._operations.append(Operation(code, tuple(read), tuple(value.index for value in values)))
+        self._sources[values[0].index] = self.source
+        return values
 
     def _wide(self, code: KnownCode, inputs: Sequence[Argument]) -> list[Value]:
         """Both words of an operation's results if 32 bits may not be enough, otherwise nothing."""

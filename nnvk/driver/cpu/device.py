@@ -13,7 +13,7 @@ import numpy as np
 from nnvk.base.errors import NnapiError, ResultCode, bad_data
 from nnvk.driver.cpu.executor import run
 from nnvk.hal import DeferredExecution, IBuffer, IDevice, IExecution, IFencedExecution, IPreparedModel, Support
-from nnvk.ops import registry
+from nnvk.ops import functions, registry
 from nnvk.ops.check import validate_model, validate_request
 from nnvk.ops.flow import Clock
 from nnvk.types.codes import DeviceTypeCode
@@ -67,10 +67,14 @@ class CpuDevice(IDevice):
         self._buffers: weakref.WeakValueDictionary[int, CpuBuffer] = weakref.WeakValueDictionary()
 
     def get_supported_operations(self, model: Model) -> list[Support]:
-        """Supported is what is defined."""
+        """Operations that are defined, or that a function in Python computes, are supported."""
         defined = registry.definitions()
         return [
-            Support(None if operation.code in defined else f"{operation} is no operation of NNAPI or nnvk's extension")
+            Support(
+                None
+                if operation.code in defined or functions.has(operation.code)
+                else f"{operation} is no operation of NNAPI or nnvk's extension, and no function computes it"
+            )
             for operation in model.operations
         ]
 

@@ -10,9 +10,10 @@ import numpy as np
 from nnvk.base import tracing
 from nnvk.base.errors import NnapiError, ResultCode, bad_data, op_failed
 from nnvk.base.log import logger
-from nnvk.ops import flow, registry
+from nnvk.ops import flow, functions, registry
 from nnvk.ops.call import Call, UnknownValue
 from nnvk.ops.flow import Clock
+from nnvk.types.codes import ExtensionCode
 from nnvk.types.constant import Constant, elements
 from nnvk.types.model import Lifetime, Model, Operation
 from nnvk.types.operand import OperandType, Shape
@@ -35,13 +36,16 @@ def run(model: Model, inputs: Sequence[np.ndarray | None], clock: Clock) -> list
     for number, operation in enumerate(model.operations):
         clock.check()
         try:
-            call = registry.bind(operation, operands, _elements(values), _shapes(values), model.relaxed)
             shape = operands[operation.outputs[0]].type.dimensions
             with tracing.span(str(operation), "cpuexe", operation=number, dimensions=shape):
-                if operation.code in flow.CONTROL_FLOW:
-                    outputs = _run_control_flow(model, operation, call, values, clock)
+                if isinstance(operation.code, ExtensionCode):
+                    outputs = _run_function(model, operation, _elements(values))
                 else:
-                    outputs = _run_reference(call)
+                    call = registry.bind(operation, operands, _elements(values), _shapes(values), model.relaxed)
+                    if operation.code in flow.CONTROL_FLOW:
+                        outputs = _run_control_flow(model, operation, call, values, clock)
+                    else:
+                        outputs = _run_reference(call)
         except UnknownValue as error:
             raise bad_data(f"operation {number} ({operation}): {error}") from error
         if _log.isEnabledFor(10):
@@ -118,6 +122,15 @@ def _run_reference(call: Call) -> list[np.ndarray]:
                 f"{call.code.name}: reference gives {array.dtype}{list(array.shape)} for "
                 f"{tensor.name}, inference says {tensor.dtype}{list(tensor.shape)}"
             )
+    return outputs
+
+
+def _run_function(model: Model, operation: Operation, array_of: Callable[[int], np.ndarray | None]) -> list[np.ndarray]:
+    """The outputs of an operation that a function in Python computes, checked against the model."""
+    inputs = [array for array in map(array_of, operation.inputs) if array is not None]
+    outputs = list(functions.compute(operation.code, inputs))
+    for position, (index, array) in enumerate(zip(operation.outputs, outputs, strict=True)):
+        _check_fits(f"{operation.code.name}: output {position}", model.operands[index].type, array)
     return outputs
 
 

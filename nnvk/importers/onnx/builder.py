@@ -20,6 +20,7 @@ from nnvk.importers.errors import NAME_SHOWN, OverBudget, Unmapped
 from nnvk.importers.graph_builder import Graph, Value, at_least_1d
 from nnvk.importers.onnx import extent_rules, int64
 from nnvk.importers.onnx import mappers as mappers  # registers them
+from nnvk.importers.onnx.by_function import by_function
 from nnvk.importers.onnx.context import Context, NotConstant
 from nnvk.importers.onnx.folding import folded, is_foldable
 from nnvk.importers.onnx.functions import Functions
@@ -29,6 +30,7 @@ from nnvk.importers.onnx.registry import find
 from nnvk.importers.onnx.scope import Scope, free_names, graphs_of
 from nnvk.importers.onnx.tensors import F16, Tensor, constant
 from nnvk.importers.recovery import Damage
+from nnvk.importers.user_functions import is_function
 from nnvk.types.codes import OperationCode
 
 _MAX_DEPTH = 24
@@ -121,7 +123,9 @@ class Builder:
 
     def is_known(self, node: Node) -> bool:
         """Whether there is a mapper or a function for a node, whatever its inputs are."""
-        return bool(find(node.kind) or self.shared.functions.body(node, [None] * len(node.inputs)))
+        return bool(
+            is_function(node.kind) or find(node.kind) or self.shared.functions.body(node, [None] * len(node.inputs))
+        )
 
     def missing_in(self, node: Node, versions: Mapping[str, int]) -> Counter[str]:
         """The operators without a counterpart in the graphs and functions that a node has, and how many nodes of each.
@@ -149,6 +153,8 @@ class Builder:
         return missing
 
     def _outputs(self, node: Node, inputs: Sequence[Tensor | None], around: _Around) -> Sequence[Tensor | None]:
+        if is_function(node.kind):
+            return by_function(Context(self.graph, node, inputs, around))
         done = folded(node, inputs, self.shared.budget)
         if done is not None:
             return done

@@ -99,6 +99,10 @@ class Context(Emitter):
             raise Unmapped(f"input {position} is missing")
         return value
 
+    def tensor(self, position: int) -> Tensor:
+        """An input as the file declares it."""
+        return self._tensors[self.operator.inputs[position]]
+
     def exact(self, position: int) -> Number:
         """Whole numbers of up to 64 bits: an input that must be there."""
         value = self.input(position)

@@ -28,6 +28,7 @@ from nnvk.importers.recovery import Damage, Recovery
 from nnvk.importers.shapes import Shapes, wanted_shapes
 from nnvk.importers.tflite import extent_rules, int64
 from nnvk.importers.tflite import mappers as mappers  # registers them
+from nnvk.importers.tflite.by_function import by_function
 from nnvk.importers.tflite.context import Context
 from nnvk.importers.tflite.errors import Malformed, TfliteImportError
 from nnvk.importers.tflite.mappers.spectral import ON_COMPLEX
@@ -37,6 +38,7 @@ from nnvk.importers.tflite.registry import Mapper, find
 from nnvk.importers.tflite.resizing import resized
 from nnvk.importers.tflite.schema import HEAD, HEAD_OF_OTHERS, File, Operator, SignatureDef, Subgraph, Tensor, is_model
 from nnvk.importers.tflite.variables import Kept, Variables
+from nnvk.importers.user_functions import is_function
 from nnvk.types.codes import OperandCode
 from nnvk.types.operand import QUANTISED_CODES, Shape
 
@@ -414,7 +416,7 @@ class Builder(Recovery[Operator, int]):
     def look_up(self, operator: Operator) -> Mapper:
         """The mapper of an operator; one of complex numbers has its own."""
         if all(self.subgraph.tensors[index].type != COMPLEX for index in self.tensors_of(operator)[0]):
-            mapper = find(operator.name)
+            mapper = by_function if is_function(operator.name) else find(operator.name)
         elif operator.name in ON_COMPLEX:
             mapper = ON_COMPLEX[operator.name]
         else:
@@ -472,6 +474,8 @@ class Builder(Recovery[Operator, int]):
             [self.words.get(index) for index in operator.inputs],
             is_real=is_real,
         )
+        if mapper is by_function:
+            return context, by_function(context)
         extent_rules.check(context)
         try:
             result = int64.mapped(context, mapper)
