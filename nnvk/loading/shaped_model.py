@@ -21,6 +21,8 @@ from nnvk.types.request import ExecutionResult
 
 _MOST_IDLE = 4
 """Bound executions that are kept for the next calls, of which several threads may make some at once."""
+_LARGE = 1 << 21
+"""The bytes of inputs and outputs from which binding an execution to the caller's arrays costs less than copying."""
 Arrays = list[np.ndarray]
 
 
@@ -84,6 +86,9 @@ class ShapedModel:
         self._is_bound = not imported.states and all(
             type_.is_fully_specified for type_ in self.compilation.model.output_types()
         )
+        types = (*self.compilation.model.input_types(), *self.compilation.model.output_types())
+        self._copies = self._is_bound and sum(type_.size for type_ in types) < _LARGE
+        """Whether a call copies its arrays to and from those of an execution that is bound already."""
         self._idle: deque[BoundExecution] = deque()
         self._state: Arrays | None = None
         self._turn = forks.lock()
@@ -97,7 +102,7 @@ class ShapedModel:
 
     def run(self, arrays: Sequence[np.ndarray]) -> Arrays:
         """The file's outputs for the file's inputs, which have the expected types and shapes."""
-        if not self._is_bound:
+        if not self._copies:
             return self._run_unbound(arrays)
         try:
             bound = self._idle.pop()

@@ -138,6 +138,29 @@ def test_results_are_the_callers(both: LoadedModel) -> None:
     assert (first == 0).all()
 
 
+@pytest.mark.parametrize("side", [4, 640])
+@pytest.mark.parametrize("device", DEVICES)
+def test_results_share_no_memory_with_inputs_or_other_results(device: str, side: int) -> None:
+    """Small arrays are copied, and large ones are bound as they are."""
+    x, y = floats(side, side), floats(side, side)
+    net = Net([x], [y, x])
+    net.op("MUL", [x, T(data=[2.0])], y)
+    model = nnvk.load(write(net), device=device)
+    wide = np.arange(side * side * 2, dtype=np.float32).reshape(side, side * 2)
+    given = [wide[:, ::2], np.ascontiguousarray(wide[:, 1::2])]
+    expected = [array.copy() for array in given]
+    found = [model(array) for array in (*given, given[1])]
+    for array in given:
+        array[...] = -1
+    results = [result for pair in found for result in pair]
+    for (doubled, same), source in zip(found, (*expected, expected[1]), strict=True):
+        np.testing.assert_array_equal(doubled, source * 2)
+        np.testing.assert_array_equal(same, source)
+    for number, one in enumerate(results):
+        assert one.flags.writeable
+        assert not any(np.shares_memory(one, other) for other in (*given, *results[:number]))
+
+
 def test_inputs_in_any_strides_and_of_python(both: LoadedModel) -> None:
     wide = np.repeat(A, 2, axis=1)
     assert (both(wide[:, ::2], B)[0] == A + B).all()
