@@ -162,9 +162,10 @@ class SubmittedExecution(IFencedExecution):
         if not self.wait(-1 if deadline is None else max(0, deadline - time.monotonic_ns())):
             self.give_up()
             raise _missed()
-        for dependency in self._dependencies():
-            dependency.result()  # they write their outputs first, and where one failed so does this
-        self._wait_for = ()
+        if self._wait_for:
+            for dependency in self._dependencies():
+                dependency.result()  # they write their outputs first, and where one failed so does this
+            self._wait_for = ()
         assert self._recording is not None
         program = self._recording.program
         program.fetch((*self._request.outputs, *self._request.reports))

@@ -56,6 +56,8 @@ class BoundRequest:
 
     def key(self, timestamps: str) -> Key:
         """The key of a recording for this request."""
+        if not self.external:
+            return (), timestamps
         return tuple((address, memory.token) for address, memory in self.external.items()), timestamps
 
 
