@@ -15,6 +15,8 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import numpy as np
+
 from nnvk.base.files import cache_folder
 from nnvk.base.log import logger
 from nnvk.base.settings import settings
@@ -22,6 +24,7 @@ from nnvk.driver.vulkan.planning.cache import PlanCache
 from nnvk.driver.vulkan.planning.plan import Plan
 from nnvk.driver.vulkan.shaders.library import ShaderLibrary
 from nnvk.driver.vulkan.shaders.profile import DeviceProfile
+from nnvk.types.constant import Constant, QuantisedConstant
 from nnvk.types.model import Model
 from nnvk.types.operand import Shape
 
@@ -96,10 +99,25 @@ class KeptPlan(PlanCache):
 def plan_folder(model: Model) -> PlanFolder | None:
     """The folder that keeps a model's plan; None if no plan is kept.
 
-    A plan is not kept of a model with few operations, and not if passes are to be checked, because that needs them to
+    A plan is not kept of a model with few operations, nor of one with so many constants that the plan will be too
+    large, whose digest would be in vain. It is not kept either if passes are to be checked, because that needs them to
     run.
     """
     if not settings().keep_plans or settings().verify_graph or len(model.operations) < LEAST_OPERATIONS:
         return None
+    if _packed_bytes(model) > MOST_PLAN_BYTES:
+        return None
     folder = cache_folder()
     return None if folder is None else PlanFolder(folder / "plans")
+
+
+def _packed_bytes(model: Model) -> int:
+    """About the bytes that a plan has of a model's constants: 8 bits stay 8 bits, and relaxed real numbers take 16."""
+    constants = {id(operand.constant): operand.constant for operand in model.operands if operand.constant is not None}
+    return sum(_packed(constant, model.relaxed) for constant in constants.values())
+
+
+def _packed(constant: Constant, relaxed: bool) -> int:
+    if isinstance(constant, QuantisedConstant):
+        return constant.levels.nbytes
+    return constant.nbytes // 2 if relaxed and constant.dtype == np.float32 else constant.nbytes

@@ -16,7 +16,7 @@ from nnvk.base.files import KEY_NAME
 from nnvk.base.settings import override
 from nnvk.check.model_rows import request
 from nnvk.driver.vulkan import VulkanDevice
-from nnvk.driver.vulkan.planning import plan_folder
+from nnvk.driver.vulkan.planning import cache, plan_folder
 from nnvk.driver.vulkan.planning.plan_folder import LEAST_OPERATIONS
 from nnvk.types.codes import OperandCode, OperationCode
 from nnvk.types.model import Model
@@ -117,6 +117,19 @@ def test_a_large_plan_is_not_kept(own: VulkanDevice, folder: Path, monkeypatch: 
     monkeypatch.setattr(plan_folder, "MOST_PLAN_BYTES", 4 * COUNT)
     compute(own, chain(LEAST_OPERATIONS))
     assert not folder.exists()
+
+
+def test_no_digest_of_a_model_whose_plan_is_too_large(own: VulkanDevice, monkeypatch: pytest.MonkeyPatch) -> None:
+    digests: list[Model] = []
+    of_model = cache._model_digest
+    monkeypatch.setattr(cache, "_model_digest", lambda model: digests.append(model) or of_model(model))
+    model = chain(LEAST_OPERATIONS)
+    nbytes = sum(operand.constant.nbytes for operand in model.operands if operand.constant is not None)
+    with override(verify_graph=0):
+        for most, expected in ((nbytes - 1, 0), (nbytes, 1)):
+            monkeypatch.setattr(plan_folder, "MOST_PLAN_BYTES", most)
+            compute(own, model)
+            assert len(digests) == expected
 
 
 def test_the_plans_that_were_used_last_stay(
