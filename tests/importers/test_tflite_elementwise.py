@@ -11,7 +11,7 @@ from tflite_net import Net, T, write
 from tflite_oracle import actual, boolean, check, compare, f32, f32c, i32, i32c, out, q8, q8c
 
 from nnvk.api import OperationCode as Op
-from nnvk.importers.tflite import load
+from nnvk.importers.tflite import TfliteImportError, load
 from nnvk.types.extension import ExtendedOperationCode
 
 POSITIVE = ("LOG", "SQRT", "RSQRT")
@@ -378,3 +378,39 @@ def test_the_sign_of_nan_is_nan() -> None:
     net = Net([source], [result])
     net.op("SIGN", [source], result)
     compare(write(net), [np.float32([np.nan, -0.0, 0, np.inf, -2])])
+
+
+@pytest.mark.parametrize("boundaries", [[], [0.5], [-1.5, -1.5, 0.0, 0.25, 2.0]])
+def test_bucketize(boundaries: list[float]) -> None:
+    near = [np.nextafter(np.float32(edge), np.float32(way)) for edge in boundaries for way in (-9, 9)]
+    feed = np.float32([*boundaries, *near, -0.0, np.nan, np.inf, -np.inf, 1e30])
+    floats = np.float32(boundaries)
+    check("BUCKETIZE", [f32(feed.size)], T("INT32"), "BucketizeOptions", feed=[feed], Boundaries=floats)
+    check("BUCKETIZE", [f32(2, 3, 1, 4)], T("INT32"), "BucketizeOptions", Boundaries=floats)
+    whole = np.int32([[-3, -2, -1], [0, 1, 2]])
+    check("BUCKETIZE", [T("INT32", (2, 3))], T("INT32"), "BucketizeOptions", feed=[whole], Boundaries=floats)
+
+
+@pytest.mark.parametrize(
+    ("low", "high"), [(-1.0, 1.0), (0.0, 6.0), (-6.0, 0.0), (-0.3, 2.9), (-1.27, 0.004), (1.0, 3.0), (-3.0, -1.0)]
+)
+@pytest.mark.parametrize("bits", [2, 8, 16])
+def test_fake_quant(low: float, high: float, bits: int) -> None:
+    feed = np.linspace(low - 1, high + 1, 2003, dtype=np.float32).reshape(1, 2003)
+    check("FAKE_QUANT", [f32(1, 2003)], (), "FakeQuantOptions", feed=[feed], Min=low, Max=high, NumBits=bits)
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        ({"NumBits": 17}, "expected 2 to 16 bits and a minimum below the maximum, got 17 from -1.0 to 1.0"),
+        ({"Min": 1.0}, "got 8 from 1.0 to 1.0"),
+        ({"NarrowRange": True}, "a narrow range is for weights"),
+    ],
+)
+def test_fake_quant_that_is_refused(options: dict[str, object], reason: str) -> None:
+    source, result = f32(3), T(shape=(3,))
+    net = Net([source], [result])
+    net.op("FAKE_QUANT", [source], result, "FakeQuantOptions", **{"Min": -1.0, "Max": 1.0, "NumBits": 8, **options})
+    with pytest.raises(TfliteImportError, match=reason):
+        load(write(net))

@@ -271,6 +271,8 @@ def _operator(b: flatbuffers.Builder, net: Net, op: Op, codes: list[tuple[str, b
 def _option(b: flatbuffers.Builder, value: Any) -> Any:
     if isinstance(value, str):
         return b.CreateString(value)
+    if isinstance(value, np.ndarray):
+        return b.CreateNumpyVector(value)
     return _ints(b, value) if isinstance(value, list) else value
 
 

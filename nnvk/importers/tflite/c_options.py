@@ -57,11 +57,16 @@ LAYOUTS = {
     ),
     "ConcatenationOptions": Layout("CONCATENATION", [("Axis", "i"), _ACTIVATION]),
     "Conv2DOptions": Layout("CONV_2D", [*_STRIDES, _ACTIVATION, *_DILATION]),
+    "Conv3DOptions": Layout(
+        "CONV_3D CONV_3D_TRANSPOSE",
+        [*_STRIDES, ("StrideD", "i"), *_DILATION, ("DilationDFactor", "i"), _ACTIVATION],
+    ),
     "DepthToSpaceOptions": Layout("DEPTH_TO_SPACE", [("BlockSize", "i")]),
     "DepthwiseConv2DOptions": Layout(
         "DEPTHWISE_CONV_2D", [*_STRIDES, ("DepthMultiplier", "i"), _ACTIVATION, *_DILATION]
     ),
     "DivOptions": Layout("DIV", [_ACTIVATION]),
+    "FakeQuantOptions": Layout("FAKE_QUANT", [("Min", "f"), ("Max", "f"), ("NumBits", "i"), ("NarrowRange", "?")]),
     "FullyConnectedOptions": Layout(
         "FULLY_CONNECTED", [_ACTIVATION, ("WeightsFormat", "i"), ("KeepNumDims", "?"), _ASYMMETRIC]
     ),

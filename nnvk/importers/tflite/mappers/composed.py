@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from nnvk.api import OperandCode, OperationCode
 from nnvk.importers.decompositions import arithmetic as decompositions
-from nnvk.importers.emitter import NONE
+from nnvk.importers.decompositions.arithmetic import scalar, with_number
+from nnvk.importers.decompositions.reductions import folded
+from nnvk.importers.emitter import BOOL8, F32, I32, NONE
+from nnvk.importers.errors import Unmapped
 from nnvk.importers.graph_builder import Value
 from nnvk.importers.tflite import tables
 from nnvk.importers.tflite.context import Context
@@ -88,3 +93,49 @@ def gelu(c: Context) -> Value:
         function = tables.gelu_by_tanh if approximate else tables.gelu
         return tables.look_up(c, source, c.out(), tables.real_function(source.type, c.out(), function))
     return decompositions.gelu(c, c.real(source), approximate=approximate)
+
+
+@builtin("BUCKETIZE")
+def bucketize(c: Context) -> Value:
+    """Map BUCKETIZE: how many of the boundaries, which are sorted, an element is not below. NaN is below none."""
+    source, options = c.input(), c.options("BucketizeOptions")
+    if source.code not in (F32.code, I32.code):
+        raise Unmapped(f"only numbers of FLOAT32 and integers are put into buckets, got {source.type}")
+    if not options.BoundariesLength():
+        return c.filled(0, I32, source.shape)
+    if source.code is I32.code:
+        source = c.emit(Op.CAST, source, out=F32)
+    boundaries = c.constant(options.BoundariesAsNumpy(), F32)
+    is_below = c.emit(Op.LESS, c.reshape(source, (source.size, 1)), boundaries, out=BOOL8)
+    passed = c.as_number(c.emit(Op.LOGICAL_NOT, is_below, out=BOOL8), I32)
+    return c.reshape(folded(c, Op.REDUCE_SUM, passed, [1]), source.shape)
+
+
+_BITS_OF_FAKE_QUANT = range(2, 17)
+
+
+@builtin("FAKE_QUANT")
+def fake_quant(c: Context) -> Value:
+    """Map FAKE_QUANT: real numbers rounded to the levels of a range that is moved so that 0 is a level."""
+    source, options = c.real(c.input()), c.options("FakeQuantOptions")
+    low, high, bits = options.Min(), options.Max(), options.NumBits()
+    if bits not in _BITS_OF_FAKE_QUANT or not low < high:
+        raise Unmapped(f"expected 2 to 16 bits and a minimum below the maximum, got {bits} from {low} to {high}")
+    if options.NarrowRange():
+        raise Unmapped("a narrow range is for weights, and not for activations, in TFLite too")
+    least, scale, most = _levels(low, high, (1 << bits) - 1)
+    inside = with_number(c, Op.MINIMUM, with_number(c, Op.MAXIMUM, source, least), most)
+    steps = with_number(c, Op.MUL, with_number(c, Op.SUB, inside, least, NONE), float(1 / scale), NONE)
+    level = decompositions.each(c, Op.FLOOR, steps)
+    rest = c.emit(Op.SUB, steps, level, NONE, out=steps.type)
+    is_upper = c.emit(Op.GREATER_EQUAL, rest, scalar(c, 0.5, rest), out=BOOL8)
+    level = c.emit(Op.ADD, level, c.as_number(is_upper, F32), NONE, out=steps.type)
+    return with_number(c, Op.ADD, with_number(c, Op.MUL, level, float(scale), NONE), least, NONE)
+
+
+def _levels(low: float, high: float, last: int) -> tuple[float, np.float32, float]:
+    """The smallest number, the step and the largest number of levels from 0 to ``last``, as TFLite has them."""
+    scale = np.float32((np.float32(high) - np.float32(low)) / np.float32(last))
+    zero = min(max(-np.float32(low) / scale, np.float32(0)), np.float32(last))
+    level = np.floor(zero + np.float32(0.5))
+    return float(-level * scale), scale, float((np.float32(last) - level) * scale)
