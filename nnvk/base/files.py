@@ -7,6 +7,7 @@ rights, can make none that counts.
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import hmac
 import os
@@ -178,6 +179,22 @@ def is_folder(path: Path) -> bool:
         return stat.S_ISDIR(path.stat().st_mode)
     except (FileNotFoundError, NotADirectoryError):
         return False
+
+
+def make_folder(path: Path) -> None:
+    """Make a folder, and those above it, where files are to be written. OSError: that can't be, and why not."""
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise unwritable(error.errno or errno.EIO, path) from error
+    if not os.access(path, os.W_OK | os.X_OK):
+        raise unwritable(errno.EROFS if os.statvfs(path).f_flag & os.ST_RDONLY else errno.EACCES, path)
+
+
+def unwritable(code: int, path: Path) -> OSError:
+    """The error of a file or folder that can't be written, of the subclass that belongs to the number ``code``."""
+    reason = os.strerror(code)
+    return OSError(code, f"can't be written ({reason[:1].lower()}{reason[1:]})", str(path))
 
 
 def cache_folder() -> Path | None:

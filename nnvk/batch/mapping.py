@@ -12,6 +12,7 @@ from pathlib import Path
 
 from nnvk.api import Device, DeviceTypeCode, get_devices
 from nnvk.base.checks import sequence
+from nnvk.base.text import did_you_mean
 from nnvk.batch import threads
 from nnvk.batch.failures import Failure, Failures
 from nnvk.batch.input_rows import Reader, Row, find_rows
@@ -59,32 +60,39 @@ def map_files(
     Inputs are images, ``.npy`` (one input, or many in rows), ``.npz`` (all inputs of a row), Parquet files (a column
     for each input), and folders of these. Rows that ``folder`` has results of are not computed again, by their names.
     A row that fails is a `Failure` and a line in ``errors.csv``, and the others go on; it is tried again next time. If
-    the first row is an image and the model takes no image, that is a ValueError before anything is compiled.
+    the first row is an image and the model takes no image, or if there is no row, that is a ValueError before anything
+    is compiled.
 
     ``devices``: all GPUs without; with ``engine="ray"`` at most one, which each of ``workers`` actors uses. ``begin``
-    is called with the number of rows to compute, and what it returns with the number of rows that came since.
+    is called after this process has compiled the model, with the number of rows to compute; what it returns is called
+    with the number of rows that came since.
 
     Raises ValueError, OSError and ModuleNotFoundError for what is wrong with the files, the folder or the engine, and
     what importing and computing raise where it is not a row's fault. Earlier results stay.
     """
     if engine not in ENGINES:
-        raise ValueError(f"there is no engine {engine!r}; there are {', '.join(ENGINES)}")
+        raise ValueError(
+            f"there is no engine {engine!r}; there are {', '.join(ENGINES)}{did_you_mean(engine, ENGINES)}"
+        )
     if engine == "ray" and find_spec("ray") is None:
-        raise ModuleNotFoundError("to map on Ray, install it: pip install nnvk[ray]")
+        raise ModuleNotFoundError("to map on Ray, install it: pip install 'ray[data]' pyarrow")
     folder, paths = Path(folder), [Path(each) for each in sequence("the inputs", inputs)]
     reader = task.load().reader
     files = list(find_rows(paths, reader.ports, folder))
+    if not files:
+        places = ", ".join(map(str, paths))
+        raise ValueError(f"there are no images, .npy, .npz or .parquet files in {places or 'no folder'}")
     with Results(folder, task.about()) as results, Failures(folder) as failures:
         before = sum(map(results.before.count, files))
         left = sum(rows.count for rows in files) - before
         _try(Reader(reader), next((row for rows in files for row in rows if row.name not in results.before), None))
-        advance = begin(left) if begin is not None else lambda count: None
         batches = _batches((row for rows in files for row in rows if row.name not in results.before), task.batch)
         if engine == "ray":
             named = devices[0].name if devices else None
             answered = import_module("nnvk.batch.on_ray").run(task, batches, workers, named)
         else:
-            answered = threads.run(task, batches, devices or default_devices(), in_flight)
+            answered = threads.run(task, batches, (devices or default_devices()) if left else (), in_flight)
+        advance = begin(left) if begin is not None else lambda count: None
         with closing(answered):
             for batch, answers in answered if left else ():
                 for row, answer in zip(batch, answers, strict=True):

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from nnvk.base.files import replacing
+from nnvk.base.files import make_folder, replacing
 from nnvk.batch.input_rows import Rows
 from nnvk.inputs.arrays import BROKEN
 
@@ -70,7 +70,7 @@ class Results:
 
     def __init__(self, folder: Path, about: Mapping[str, Any]) -> None:
         """Open or make a folder. Raises ValueError where it has results of something else, or is in use; OSError."""
-        folder.mkdir(parents=True, exist_ok=True)
+        make_folder(folder)
         self._folder = folder
         self._lock = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
         try:

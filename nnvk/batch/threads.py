@@ -17,11 +17,14 @@ Batch = Sequence[Row]
 def run(
     task: Task, batches: Iterable[Batch], devices: Sequence[Device], in_flight: int
 ) -> Iterator[tuple[Batch, list[Answer]]]:
-    """The answers for each batch, in their order.
+    """Compile the model on each device, and return an iterator over the answers for each batch, in their order.
 
     So many executions are in flight on each device as ``in_flight`` says: while one computes, the next rows are read.
     """
-    workers = [Worker(task, device) for device in devices]
+    return _answers([Worker(task, device) for device in devices], batches, in_flight)
+
+
+def _answers(workers: list[Worker], batches: Iterable[Batch], in_flight: int) -> Iterator[tuple[Batch, list[Answer]]]:
     free: SimpleQueue[Worker] = SimpleQueue()
     for worker in workers * in_flight:
         free.put(worker)

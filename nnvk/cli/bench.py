@@ -25,6 +25,13 @@ from nnvk.insight.placement import prepare
 from nnvk.insight.profiling import PROFILED_RUNS, Profile, take_profile
 from nnvk.loading.devices import find_device
 
+LEGEND = (
+    "Times in ms. ops: operations on the device; the others run on the CPU.",
+    "min, median, p90: one run, from inputs in the host's memory to outputs there.",
+    "hardware: the device's part of a run, by its own clock, in separate runs.",
+    "compile: the time to prepare the model, before the first run.",
+)
+
 
 @takes_options
 def command(
@@ -64,11 +71,12 @@ def command(
     failures = Failures(ctx.find_root().params["traceback"])
     measurements: list[Measurement] = []
     profiles: list[Profile] = []
+    own = importing.for_each(paths)
     with progress("Measuring", len(paths) * len(chosen)) as advance:
-        for path in paths:
+        for path, options in zip(paths, own, strict=True):
             name = title(path, paths)
             try:
-                model = importing.open(path, images=images)
+                model = options.open(path, images=images)
                 given = model.read(model.reader.files(inputs)) if inputs else random_ports(model.imported)
                 imported = model.shaped(given)
                 encoded = imported.encode(given)
@@ -109,5 +117,5 @@ def _print(measurements: Sequence[Measurement]) -> None:
         for one in measurements
     ]
     print_table(["model", "device", "ops", *numbers], rows, right=" ".join(["ops", *numbers]))
-    print_line("Times in ms. ops: operations on the device; the others run on the CPU.")
-    print_line("hardware: by the device's clock, in runs of their own.")
+    for line in LEGEND:
+        print_line(line)

@@ -32,7 +32,7 @@ def command(
     ] = MINUTES,
     json_file: JsonFile = None,
 ) -> None:
-    """Check whether a device computes what the reference computes, shader by shader.
+    """Check a device against the reference, shader by shader.
 
     Runs what the Vulkan driver takes for granted of devices, then operations of all types, each at a small and at a
     usual size, then the demo's models. Names the shaders of what fails. Exits with 1 where anything fails. The JSON

@@ -23,9 +23,10 @@ def command(
     pkg_config: Annotated[bool, typer.Option("--pkg-config", help="The folder for PKG_CONFIG_PATH.")] = False,
     json_file: JsonFile = None,
 ) -> None:
-    """Print where the C library, its headers, the delegate and the provider are, in one line, for compilers.
+    """Print where the C library, its headers and the provider are, for compilers.
 
-    For instance: cc program.c $(nnvk config --includes --ldflags)
+    It prints the place of the delegate, too. All is in one line, for instance:
+    cc program.c $(nnvk config --includes --ldflags)
     """
     require_library()
     check_writable(json_file)

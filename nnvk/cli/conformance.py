@@ -13,7 +13,7 @@ from typing import Annotated
 import typer
 
 from nnvk.api import get_devices
-from nnvk.base.text import plural
+from nnvk.base.text import did_you_mean, plural
 from nnvk.cli.lines import CHECK_FAILED, print_line
 from nnvk.cli.output import check_writable, deliver, print_table, progress
 from nnvk.cli.usage import JsonFile
@@ -75,7 +75,8 @@ def command(
     others go on.
     """
     if execution_path not in EXECUTION_PATHS:
-        raise ValueError(f"there is no execution path {execution_path!r}; there are {', '.join(EXECUTION_PATHS)}")
+        hint = did_you_mean(execution_path, EXECUTION_PATHS)
+        raise ValueError(f"there is no execution path {execution_path!r}; there are {', '.join(EXECUTION_PATHS)}{hint}")
     check_writable(json_file)
     if checkout is not None:
         _export(checkout, paths, json_file)

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from nnvk.base.files import writing
+from nnvk.base.files import make_folder, writing
 from nnvk.cli.lines import CHECK_FAILED, print_line
 from nnvk.cli.output import check_writable, deliver, print_table
 from nnvk.cli.usage import JsonFile
@@ -32,14 +32,14 @@ def command(
     ] = None,
     json_file: JsonFile = None,
 ) -> None:
-    """Recognise handwritten digits with the models that nnvk ships.
+    """Recognise handwritten digits with the models of nnvk.
 
     One is float, one int8. Prints accuracy, devices, latency and where each operation ran, and draws a contact
     sheet. Exits with 1 where a model recognises fewer than nine in ten.
     """
     name = None if device is None else find_device(device).name  # fails before a folder is made
     sheet = output if output.suffix.lower() == ".png" else output / SHEET
-    sheet.parent.mkdir(parents=True, exist_ok=True)
+    make_folder(sheet.parent)
     check_writable(sheet, json_file)
     with writing(sheet):
         demo = run_demo(sheet, name)

@@ -6,14 +6,17 @@ import functools
 import inspect
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any, get_type_hints
 
 import typer
 
-from nnvk.cli.lines import complain
+from nnvk.base.errors import bad_data
+from nnvk.base.text import did_you_mean, printable
+from nnvk.cli.lines import REPORTED_ERRORS, complain
 from nnvk.importers import formats
+from nnvk.importers.errors import NAME_SHOWN
 from nnvk.importers.ports import ImportedModel
 from nnvk.inputs.images import AS_IS, LAYOUTS, RESIZES, ImageOptions, Normalization
 from nnvk.loading import LoadedModel, LoadOptions, open_model
@@ -29,6 +32,29 @@ class Importing:
     """Inputs of an ONNX file that have a value for good."""
     round_hybrid: bool = True
     relaxed: bool = False
+
+    def for_each(self, paths: Sequence[Path]) -> list[Importing]:
+        """The options for each of several models: ``--shape`` applies to those that have the input or the size.
+
+        A file that can't be read keeps all of them; its error comes when it is opened. BAD_DATA: no model has a name.
+        """
+        if not self.shapes or len(paths) == 1:
+            return [self] * len(paths)
+        names = [_shape_names(path) for path in paths]
+        if None not in names:
+            known = set().union(*(each for each in names if each is not None))
+            for name in self.shapes:
+                if name not in known:
+                    there = ", ".join(repr(printable(each, NAME_SHOWN)) for each in sorted(known))
+                    wrong = printable(name, NAME_SHOWN)
+                    hint = did_you_mean(name, known)
+                    raise bad_data(f"no input of the models is called {wrong!r}, there are [{there}]{hint}")
+        return [
+            self
+            if own is None
+            else replace(self, shapes={name: shape for name, shape in self.shapes.items() if name in own})
+            for own in names
+        ]
 
     def load(self, path: Path) -> ImportedModel:
         """Read a model of any format. Raises OSError, or the importer's error that names what can't be mapped."""
@@ -49,6 +75,14 @@ class Importing:
             "round_hybrid": self.round_hybrid,
             "relaxed": self.relaxed,
         }
+
+
+def _shape_names(path: Path) -> set[str] | None:
+    """The names that a model's ``--shape`` may have; None where the file can't be read."""
+    try:
+        return formats.read(_file(path)).shape_names()
+    except REPORTED_ERRORS:
+        return None
 
 
 def note_open_sizes(name: str, model: LoadedModel) -> None:

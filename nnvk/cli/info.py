@@ -62,7 +62,7 @@ def command(
     importing: Importing = DEFAULT,
     json_file: JsonFile = None,
 ) -> None:
-    """Show what a model consists of, and where each part would run.
+    """Show what a model consists of, and where each part runs.
 
     Without --device the operations are shared out as `nnvk run` does it. Reasons come last: why an operation does
     not run on a device that comes before the one it runs on; then the strategies by which products are computed, and

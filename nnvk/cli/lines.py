@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import errno
+import os
+import sys
 import traceback
 from dataclasses import dataclass, field
-
-import typer
+from pathlib import Path
 
 from nnvk.api import NnapiError, ResultCode
-from nnvk.base.text import printable
+from nnvk.base.text import did_you_mean, printable
 from nnvk.importers.errors import ModelImportError
 
 LONGEST_LINE = 2000
@@ -24,26 +25,29 @@ INTERRUPTED = 130
 """Exit code after Ctrl-C: 128 and the number of SIGINT, as shells have it."""
 CLOSED = 141
 """Exit code where nobody reads on, as in ``| head -1``: 128 and the number of SIGPIPE."""
+_NEXT_PROBLEM = "\n  "
+"""The beginning of a line of `ModelImportError.reason`."""
 _REASONS = {errno.ENOENT: "no such file", errno.EISDIR: "is a folder", errno.ENOTDIR: "not a folder"}
 """Errors of the system in the words of the other messages."""
 
 
 def print_line(text: str, *, err: bool = False) -> None:
-    """Print one line, on standard error with ``err``."""
-    typer.echo(printable(text, LONGEST_LINE), err=err)
+    """Print one line, on standard error with ``err``: above a progress bar, if there is one."""
+    # typer.echo would write past rich's stand-in for sys.stderr, into the bar.
+    print(printable(text, LONGEST_LINE), file=sys.stderr if err else sys.stdout)
 
 
 def report(error: BaseException, about: str = "", *, with_traceback: bool = False) -> None:
     """Print an error, and what it is about where it does not say so itself, as one line on standard error.
 
-    Problems of an import follow on a line each. ``with_traceback`` prints before it where it came from.
+    Each problem of a model that can't be imported is another line, indented.
+    ``with_traceback`` prints before it where it came from.
     """
     if with_traceback:
-        typer.echo("".join(traceback.format_exception(error)), err=True, nl=False)
-    head, *problems = error.reason.splitlines() if isinstance(error, ModelImportError) else [_one_line(error)]
-    complain(f"{about}{': ' if about else ''}{head}")
-    for problem in problems:
-        print_line(problem, err=True)
+        print("".join(traceback.format_exception(error)), end="", file=sys.stderr)
+    complain(f"{about}{': ' if about else ''}{_first_line(error)}")
+    for problem in _problems(error):
+        print_line(f"  {problem}", err=True)
 
 
 @dataclass(slots=True)
@@ -77,13 +81,41 @@ def in_style(message: str) -> str:
     return line[:1].lower() + line[1:] if line[1:2].islower() or line[1:2] == " " else line
 
 
+def _problems(error: BaseException) -> list[str]:
+    """The lines below the first: the reasons why a model can't be imported, one for each kind of operator."""
+    if not isinstance(error, ModelImportError) or not error.problems:
+        return []
+    return error.reason.split(_NEXT_PROBLEM)[1:]
+
+
+def _first_line(error: BaseException) -> str:
+    """The line of an error, without its problems."""
+    if isinstance(error, ModelImportError) and error.problems:
+        return error.reason.split(_NEXT_PROBLEM)[0]
+    return _one_line(error)
+
+
+def _similar_file(error: OSError) -> str:
+    """A hint at a file with a similar name, for a file that does not exist."""
+    if error.errno != errno.ENOENT or not isinstance(error.filename, str):
+        return ""
+    path = Path(error.filename)
+    try:
+        return did_you_mean(path.name, os.listdir(path.parent))
+    except OSError:
+        return ""
+
+
 def _one_line(error: BaseException) -> str:
+    """An error with all that it says, in one line."""
     if isinstance(error, MemoryError):
         return f"not enough memory: {error}".removesuffix(": ")
     if isinstance(error, NnapiError):
         reason = " ".join(error.reason.split())
         return reason if error.code is ResultCode.BAD_DATA else f"{reason} ({error.code.name})"
     if isinstance(error, OSError) and error.strerror:
-        reason = _REASONS.get(error.errno or 0, in_style(error.strerror))
-        return reason if error.filename is None else f"{reason}: {error.filename}"
+        is_plain = error.strerror == os.strerror(error.errno or 0)
+        words = _REASONS.get(error.errno or 0) if is_plain else None
+        line = f"{words or in_style(error.strerror)}{'' if error.filename is None else f': {error.filename}'}"
+        return f"{line}{_similar_file(error)}"
     return " ".join(str(error).split()) or type(error).__name__

@@ -16,6 +16,7 @@ from typer.core import TyperCommand, TyperGroup, TyperOption
 from typer.exceptions import TyperException
 
 from nnvk.base import log
+from nnvk.base.text import did_you_mean
 from nnvk.cli.lines import CLOSED, FAILURE, INTERRUPTED, REPORTED_ERRORS, complain, in_style, report
 from nnvk.cli.usage import COMMON_OPTIONS, Command, print_version
 
@@ -29,25 +30,21 @@ class Entry:
 
 
 COMMANDS: Mapping[str, Entry] = {
+    "quickstart": Entry("nnvk.cli.quickstart", "Run five commands on a small model, and explain them."),
     "devices": Entry("nnvk.cli.devices", "List the devices, and why one is absent."),
-    "info": Entry("nnvk.cli.info", "Show what a model consists of, and where each part would run."),
+    "info": Entry("nnvk.cli.info", "Show what a model consists of, and where each part runs."),
     "run": Entry("nnvk.cli.run", "Run a model on images or arrays, or on random numbers."),
     "map": Entry("nnvk.cli.map", "Run a model on many inputs, and keep the results in a folder."),
     "bench": Entry("nnvk.cli.bench", "Measure how long models take on devices, with random inputs."),
     "compare": Entry("nnvk.cli.compare", "Compare the results of two devices, operation by operation."),
-    "report": Entry("nnvk.cli.report", "Write a page on models: latency, memory, accuracy, on all devices."),
-    "tune": Entry("nnvk.cli.tune", "Measure which strategies are the fastest for models, and keep that."),
-    "plan": Entry(
-        "nnvk.cli.plan",
-        "Show the commands that a Vulkan device gets for a model: shaders, workgroups, memory, barriers.",
-    ),
-    "check": Entry("nnvk.cli.check", "Check whether a device computes what the reference computes, shader by shader."),
+    "report": Entry("nnvk.cli.report", "Write a page on models: latency, memory and accuracy."),
+    "tune": Entry("nnvk.cli.tune", "Measure which strategies are fastest, and keep that."),
+    "plan": Entry("nnvk.cli.plan", "Show the commands that a Vulkan device gets for a model."),
+    "check": Entry("nnvk.cli.check", "Check a device against the reference, shader by shader."),
     "conformance": Entry("nnvk.cli.conformance", "Run conformance vectors on one device."),
-    "demo": Entry("nnvk.cli.demo", "Recognise handwritten digits with the models that nnvk ships."),
-    "config": Entry(
-        "nnvk.cli.config", "Print where the C library, its headers and the delegate are, in one line, for compilers."
-    ),
-    "serve": Entry("nnvk.cli.serve", "Serve one application of the C library or the delegate, until it ends."),
+    "demo": Entry("nnvk.cli.demo", "Recognise handwritten digits with the models of nnvk."),
+    "config": Entry("nnvk.cli.config", "Print where the C library and its headers are, for compilers."),
+    "serve": Entry("nnvk.cli.serve", "Serve one application of the C library, until it ends."),
 }
 
 
@@ -82,8 +79,12 @@ class Commands(TyperGroup):
         return TyperCommand(cmd_name, help=entry.summary, rich_markup_mode=None) if entry else None
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """The command itself."""
-        name, _, rest = super().resolve_command(ctx, args)
+        """The command itself. An unknown one is a usage error with the name that is most like it."""
+        try:
+            name, _, rest = super().resolve_command(ctx, args)
+        except TyperException as error:
+            error.message = f"{error.message.removesuffix('.')}{did_you_mean(args[0], COMMANDS)}"
+            raise
         return name, _load(name), rest
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
@@ -134,13 +135,15 @@ class Commands(TyperGroup):
 
 def _report_usage(error: TyperException) -> None:
     """Return the error in the command line, and the place of its help."""
-    message = error.format_message()
+    possible = getattr(error, "possibilities", None)  # options that are like an unknown one
+    message = error.message if possible else error.format_message()
     if message.startswith("Usage: "):  # the help, where nothing was given at all
         typer.echo(message, err=True)
         return
     context: Any = getattr(error, "ctx", None)
     where = "" if context is None else f" ({context.command_path} -h)"
-    complain(f"{in_style(message)}{where}")
+    hint = f"; did you mean {possible[0]}?" if possible else ""
+    complain(f"{in_style(message)}{hint}{where}")
 
 
 def _drop_output() -> None:

@@ -70,7 +70,7 @@ def command(
         say=note,
     )
     started = time.monotonic()
-    with counted(f"Mapping {model.name}") as begin:
+    with counted(f"Compiling {model.name}", f"Mapping {model.name}") as begin:
         outcome = map_files(
             task, inputs, out, devices=chosen, in_flight=in_flight, engine=engine, workers=workers, begin=begin
         )

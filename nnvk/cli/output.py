@@ -12,6 +12,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -19,13 +20,12 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
-from rich.table import Table
-from rich.text import Text
 
 from nnvk import __version__
 from nnvk.api import Device, get_devices
-from nnvk.base.files import is_folder, writing
+from nnvk.base.files import is_folder, unwritable, writing
 from nnvk.base.text import printable
+from nnvk.cli.folding import fitting, fold
 from nnvk.cli.lines import print_line
 from nnvk.cli.usage import STANDARD_OUTPUT
 
@@ -40,8 +40,8 @@ def print_table(
 ) -> None:
     """Print rows in columns; those whose names are in the space-separated ``right`` are aligned right.
 
-    A column's name in ``right`` has "_" for " ". Columns of ``optional`` are left out where nothing is in them. Text
-    that is too wide for a terminal is folded in its cell.
+    A column's name in ``right`` has "_" for " ". Columns of ``optional`` are left out where nothing is in them. On a
+    terminal that is too narrow, columns on the left are folded: between words, or between the parts of a name.
     """
     kept = [
         place
@@ -54,21 +54,16 @@ def print_table(
     if title:
         print_line(title)
     widths = [max(map(len, cells)) for cells in zip(columns, *rows, strict=True)]
-    console = Console(color_system=None, highlight=False)
-    if is_terminal(sys.stdout) and sum(widths) + 2 * (len(widths) - 1) > console.width:
-        table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-        for name, numeric in zip(columns, to_right, strict=True):
-            table.add_column(name, justify="right" if numeric else "left", overflow="fold")
-        for row in rows:
-            table.add_row(*(Text(cell) for cell in row))
-        console.print(table)
-        return
+    if is_terminal(sys.stdout):
+        widths = fitting(Console().width, [columns, *rows], to_right)
     for row in (columns, *rows):
-        cells = [
-            cell.rjust(width) if numeric else cell.ljust(width)
-            for cell, width, numeric in zip(row, widths, to_right, strict=True)
-        ]
-        typer.echo("  ".join(cells).rstrip())
+        folded = [fold(cell, width) for cell, width in zip(row, widths, strict=True)]
+        for lines in zip_longest(*folded, fillvalue=""):
+            cells = [
+                cell.rjust(width) if numeric else cell.ljust(width)
+                for cell, width, numeric in zip(lines, widths, to_right, strict=True)
+            ]
+            typer.echo("  ".join(cells).rstrip())
 
 
 def bar(length: float, width: int = 16) -> str:
@@ -95,12 +90,15 @@ def progress(description: str, total: int) -> Iterator[Callable[[str], None]]:
 
 
 @contextmanager
-def counted(description: str) -> Iterator[Callable[[int], Callable[[int], None]]]:
-    """A progress bar whose length comes later: call what it yields with that, and the result with each advance."""
-    with _bar(description, None) as (bar, task):
+def counted(before: str, description: str) -> Iterator[Callable[[int], Callable[[int], None]]]:
+    """A progress bar whose length comes later: call what it yields with that, and the result with each advance.
+
+    Until the length comes, the bar has the description ``before``.
+    """
+    with _bar(before, None) as (bar, task):
 
         def begin(total: int) -> Callable[[int], None]:
-            bar.update(task, total=total)
+            bar.update(task, total=total, description=escape(printable(description)))
             return lambda count: bar.update(task, advance=count)
 
         yield begin
@@ -178,15 +176,11 @@ def check_writable(*paths: Path | None) -> None:
         if path is None or path == STANDARD_OUTPUT:
             continue
         if is_folder(path):
-            raise _os_error(errno.EISDIR, path)
+            raise unwritable(errno.EISDIR, path)
         if not is_folder(path.parent):
-            raise NotADirectoryError(errno.ENOTDIR, "not a folder", str(path.parent))
+            reason = "not a folder" if path.parent.exists() else "there is no such folder"
+            raise NotADirectoryError(errno.ENOTDIR, f"can't write {path.name} there ({reason})", str(path.parent))
         place = path if path.exists() else path.parent
         if not os.access(place, os.W_OK):
             is_read_only = os.statvfs(place).f_flag & os.ST_RDONLY
-            raise _os_error(errno.EROFS if is_read_only else errno.EACCES, path)
-
-
-def _os_error(code: int, path: Path) -> OSError:
-    """The error of this errno, of the subclass that it has."""
-    return OSError(code, os.strerror(code), str(path))
+            raise unwritable(errno.EROFS if is_read_only else errno.EACCES, path)

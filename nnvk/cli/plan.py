@@ -41,10 +41,11 @@ def command(
     importing: Importing = DEFAULT,
     json_file: JsonFile = None,
 ) -> None:
-    """Show the commands that a Vulkan device gets for a model: shaders, workgroups, memory, barriers.
+    """Show the commands that a Vulkan device gets for a model.
 
-    With --profile the device need not be there. --json has everything, also the profile of the device planned for: a
-    file to change and to give to --profile.
+    The table has the shader, the workgroups and the barrier of each command; the memory is above it. With --profile the
+    device need not be there. --json has everything, also the profile of the device planned for: a file to change and to
+    give to --profile.
     """
     if profile_file is not None and device is not None:
         raise ValueError("--profile and --device both say what to plan for: give one")

@@ -37,11 +37,11 @@ def command(
     importing: Importing = DEFAULT,
     json_file: JsonFile = None,
 ) -> None:
-    """Write a page on models: latency, memory, accuracy, on all devices.
+    """Write a page on models: latency, memory and accuracy.
 
-    The page shows where operations run and where the time goes, too. It is one file that needs no network. Results are
-    compared with those of the CPU device, on random inputs. Where a model can't be examined, the others are; the page
-    says so, and the exit code is 2.
+    The page compares all devices, and shows where operations run and where the time goes. It is one file that needs no
+    network. Results are compared with those of the CPU device, on random inputs. Where a model can't be examined, the
+    others are; the page says so, and the exit code is 2.
     """
     check_writable(out, json_file)
     chosen = list(dict.fromkeys(map(find_device, devices))) if devices else get_devices()
@@ -50,11 +50,12 @@ def command(
     paths = find_models(models)
     failures = Failures(ctx.find_root().params["traceback"])
     reports: list[ModelReport] = []
+    own = importing.for_each(paths)
     with progress("Examining", len(paths) * len(chosen)) as advance:
-        for path in paths:
+        for path, options in zip(paths, own, strict=True):
             name = title(path, paths)
             try:
-                model = importing.open(path)
+                model = options.open(path)
                 imported = model.imported
                 nbytes = path.stat().st_size
                 note_open_sizes(name, model)

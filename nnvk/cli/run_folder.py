@@ -29,11 +29,12 @@ def run_folder(
     """Run the models of a folder and show a row for each; what fails is counted in ``failures``."""
     paths = find_models([folder])
     done: list[dict[str, Any]] = []
+    own = importing.for_each(paths)
     with progress("Running", len(paths)) as advance:
-        for path in paths:
+        for path, options in zip(paths, own, strict=True):
             name = title(path, paths)
             try:
-                model = importing.open(path, device, fallback=fallback)
+                model = options.open(path, device, fallback=fallback)
                 arrays = random_ports(model.imported, seed)
                 model.prepare(*arrays)
                 started = time.perf_counter_ns()

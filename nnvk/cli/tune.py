@@ -27,15 +27,15 @@ def command(
     importing: Importing = DEFAULT,
     json_file: JsonFile = None,
 ) -> None:
-    """Measure which strategies are the fastest for models, and keep that.
+    """Measure which strategies are fastest, and keep that.
 
     Later compilations choose by it. It is kept by device, driver, shaders and shapes, and not measured again.
     """
     check_writable(json_file)
     devices = choose_devices(device, fallback=True)
     tuned = []
-    for path in models:
-        compilation = Compilation(importing.load(path).model, devices)
+    for path, options in zip(models, importing.for_each(models), strict=True):
+        compilation = Compilation(options.load(path).model, devices)
         compilation.set_preference(PreferenceCode.SUSTAINED_SPEED)
         with working("Measuring"):
             compilation.finish()

@@ -8,6 +8,8 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+from nnvk.base.files import make_folder
+
 GENERATOR = Path("tools/test_generator")
 SPECS = Path("runtime/test/specs")
 _NEEDED = ("example_generator.py", "test_generator.py")
@@ -36,7 +38,7 @@ def export(checkout: Path, specs: Path, out: Path) -> Iterator[str]:
     it fails; files that are there by then are whole.
     """
     folder = out / specs.name
-    folder.mkdir(parents=True, exist_ok=True)
+    make_folder(folder)
     words = [checkout / GENERATOR, specs, folder]
     command = [sys.executable, "-m", "nnvk.conformance.export_process", *(str(word.resolve()) for word in words)]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(word for word in sys.path if word)}

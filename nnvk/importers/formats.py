@@ -102,6 +102,11 @@ class ModelFile:
             raise bad_data(f"{self.name}: inputs of {self.format.suffix} files can't be constants")
         return self.reader.load(shapes=shapes, round_hybrid=round_hybrid, relaxed=relaxed)
 
+    def shape_names(self) -> set[str]:
+        """The names that ``shapes`` may have: of inputs, and of open sizes in formats that name these."""
+        names: set[str] = self.reader.shape_names()
+        return names
+
 
 def read(source: ModelSource) -> ModelFile:
     """Read a file of any format, the file's bytes, or the only model in a folder.

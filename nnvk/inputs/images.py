@@ -15,7 +15,7 @@ from PIL import Image, ImageOps, UnidentifiedImageError
 
 from nnvk.base.checks import instance, reals, shown, text
 from nnvk.base.errors import bad_data
-from nnvk.base.text import dimensions
+from nnvk.base.text import did_you_mean, dimensions
 from nnvk.importers.ports import ImportedModel, Port
 from nnvk.types.operand import Shape
 
@@ -117,9 +117,12 @@ class ImageOptions:
         if self.normalization is not None:
             instance("the normalisation", self.normalization, Normalization)
         if self.layout is not None and text("the layout", self.layout) not in LAYOUTS:
-            raise bad_data(f"the layout must be {' or '.join(LAYOUTS)}, not {self.layout!r}")
+            raise bad_data(
+                f"the layout must be {' or '.join(LAYOUTS)}, not {self.layout!r}{did_you_mean(self.layout, LAYOUTS)}"
+            )
         if text("the way to resize", self.resize) not in RESIZES:
-            raise bad_data(f"the way to resize must be {', '.join(RESIZES[:-1])} or {RESIZES[-1]}, not {self.resize!r}")
+            ways, hint = f"{', '.join(RESIZES[:-1])} or {RESIZES[-1]}", did_you_mean(self.resize, RESIZES)
+            raise bad_data(f"the way to resize must be {ways}, not {self.resize!r}{hint}")
 
 
 class UnfitInputError(ValueError):

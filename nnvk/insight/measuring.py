@@ -69,6 +69,8 @@ def measure_compiled(
     on_hardware = None
     if alone:
         measured = _execution(compilation, inputs, outputs, measure=True)
+        for _ in range(WARM_UP):
+            measured.compute()
         on_hardware = [value for value in (_hardware(measured) for _ in range(min(len(times), LEAST_RUNS))) if value]
     return Measurement(
         title,

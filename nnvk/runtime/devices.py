@@ -10,6 +10,7 @@ from nnvk.base.checks import instance, shown, text
 from nnvk.base.errors import NnapiError, ResultCode, bad_data, bad_state, driving, op_failed
 from nnvk.base.limits import can_open
 from nnvk.base.log import logger
+from nnvk.base.text import did_you_mean
 from nnvk.hal import IDevice, Support
 from nnvk.types.codes import DeviceTypeCode, FeatureLevelCode
 from nnvk.types.model import Model
@@ -177,8 +178,8 @@ def get_device(name: str) -> Device:
     for device in manager.devices():
         if device.name == name:
             return device
-    names = ", ".join(device.name for device in manager.devices())
-    raise bad_data(f"there is no device {shown(name)}; the devices are {names}")
+    names = [device.name for device in manager.devices()]
+    raise bad_data(f"there is no device {shown(name)}; the devices are {', '.join(names)}{did_you_mean(name, names)}")
 
 
 def unavailable() -> list[str]:

@@ -230,7 +230,8 @@ def test_inputs_that_are_not_there(task, tmp_path) -> None:
     with pytest.raises(FileNotFoundError):
         map_files(task, [tmp_path / "absent"], tmp_path / "out", devices=CPU)
     (tmp_path / "empty").mkdir()
-    assert map_files(task, [tmp_path / "empty"], tmp_path / "out", devices=CPU).done == 0
+    with pytest.raises(ValueError, match="there are no images"):
+        map_files(task, [tmp_path / "empty"], tmp_path / "out", devices=CPU)
     with pytest.raises(ValueError, match="no engine 'abacus'"):
         map_files(task, [], tmp_path / "out", engine="abacus")
 

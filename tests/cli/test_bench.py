@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 from PIL import Image
+from tflite_net import Net, T, write
 
 from nnvk import Device, Model, get_device, get_devices
 from nnvk.cli import bench, demo
@@ -23,8 +24,8 @@ from nnvk.insight.measuring import Measurement, measure
 
 FLOAT, INT8 = DATA / "digits_float.tflite", DATA / "digits_int8.tflite"
 CPU = "nnapi-reference"
-AFTER = ("Times in ms", "hardware: ")
-"""The lines below a table begin with these words."""
+AFTER = bench.LEGEND
+"""The lines below a table."""
 
 
 def table(result: Any, written: int = 0) -> list[str]:
@@ -105,6 +106,22 @@ def test_a_bad_model_leaves_the_others_to_be_measured(nnvk_command: Any, tmp_pat
     assert FLOAT.name in result.stdout, "the others are measured all the same"
 
 
+def test_a_shape_applies_to_the_models_that_have_the_input(nnvk_command: Any, tmp_path: Path) -> None:
+    other = tmp_path / "other.tflite"
+    net = Net([T("FLOAT32", (1, 2), name="numbers")], [T("FLOAT32", (1, 2), name="out")])
+    net.op("NEG", net.inputs, net.outputs)
+    other.write_bytes(write(net))
+    arguments = ["--runs", 1, "--device", CPU]
+    result = nnvk_command("bench", FLOAT, other, "--shape", "numbers=4x2", *arguments)
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert [line.split()[0] for line in table(result)] == ["model", FLOAT.name, other.name]
+    for command in (["bench", FLOAT, other, *arguments], ["report", FLOAT, other], ["tune", FLOAT, other]):
+        wrong = nnvk_command(*command, "--shape", "numbesr=4x2")
+        assert (wrong.exit_code, wrong.stdout) == (2, "")
+        assert wrong.stderr.startswith("nnvk: no input of the model")
+        assert wrong.stderr.endswith("; did you mean 'numbers'?\n")
+
+
 def test_profiles_as_json(nnvk_command: Any) -> None:
     result = nnvk_command("bench", FLOAT, "--profile", "--runs", 2, "--json")
     assert result.exit_code == 0
@@ -143,7 +160,8 @@ def test_targets_are_checked_before_the_work(
 ) -> None:
     monkeypatch.setattr(Importing, "open", lambda *_: pytest.fail("it loads"))
     result = nnvk_command("bench", FLOAT, "--json", tmp_path / "absent" / "x.json")
-    assert (result.exit_code, result.stderr) == (2, f"nnvk: not a folder: {tmp_path}/absent\n")
+    reason = f"can't write x.json there (there is no such folder): {tmp_path}/absent"
+    assert (result.exit_code, result.stderr) == (2, f"nnvk: {reason}\n")
     result = nnvk_command("bench", FLOAT, "--json", tmp_path / "x.json", "--device", "abacus")
     assert result.exit_code == 2
     assert not list(tmp_path.iterdir()), "the check leaves nothing behind"

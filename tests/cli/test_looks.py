@@ -26,6 +26,7 @@ FLOAT, INT8 = DATA / "digits_float.tflite", DATA / "digits_int8.tflite"
 SEVEN = next(DATA.glob("*_label7.png"))
 WIDTH = 80
 CALLS = {
+    "quickstart": ["--out", "QUICK"],
     "devices": [],
     "info": [INT8],
     "run": [INT8, "--input", SEVEN, "--top", 3],
@@ -40,10 +41,12 @@ CALLS = {
     "demo": ["--output", "OUT"],
     "config": ["--pkg-config"],
 }
-"""Each command that is for people has one call. ``VECTORS``, ``OUT``, ``PAGE`` and ``RESULTS`` are files of the test.
+"""Each command that is for people has one call. Words in capitals are files of the test.
 
 The call of tune takes another model than that of info, which would say something else the next time.
 """
+ONLY_TEXT = {"quickstart", "serve"}
+"""Commands without ``--json``."""
 ENVIRONMENTS: Mapping[str, Mapping[str, str]] = {
     "plain": {},
     "NO_COLOR": {"NO_COLOR": "1"},
@@ -119,6 +122,7 @@ def calls(tmp_path: Path, *more: object) -> list[list[object]]:
     (tmp_path / "vectors.json").write_text(json.dumps(RELU))
     files = {"VECTORS": tmp_path / "vectors.json", "OUT": tmp_path / "out"}
     shutil.rmtree(tmp_path / "results", ignore_errors=True)  # or the rows there would not be computed again
+    files |= {"QUICK": tmp_path / "quick"}
     files |= {"PAGE": tmp_path / "page.html", "RESULTS": tmp_path / "results"}
     return [[name, *(files.get(str(word), word) for word in words), *more] for name, words in CALLS.items()]
 
@@ -133,7 +137,7 @@ def piped(arguments: Sequence[str], changes: Mapping[str, str]) -> subprocess.Co
     )
 
 
-def on_a_terminal(arguments: Sequence[str], changes: Mapping[str, str]) -> str:
+def on_a_terminal(arguments: Sequence[str], changes: Mapping[str, str], code: int = 0) -> str:
     """Run a command on a terminal of 80 columns and return what it writes to both streams."""
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, WIDTH, 0, 0))
@@ -151,7 +155,7 @@ def on_a_terminal(arguments: Sequence[str], changes: Mapping[str, str]) -> str:
                 break
             chunks.append(chunk)
     os.close(ours)
-    assert process.returncode == 0
+    assert process.returncode == code
     return b"".join(chunks).decode().replace("\r\n", "\n")
 
 
@@ -187,17 +191,21 @@ def test_on_a_terminal_it_fits_80_columns(look: str, tmp_path: Path) -> None:
         for line in text.split("\n"):
             assert line.isprintable()
             names_files = name == "config" or line.startswith(("contact sheet: ", "wrote ", "not available: "))
+            names_files = names_files or "$ nnvk " in line
             assert len(line) <= WIDTH or names_files, (name, line)
 
 
 def test_json_on_standard_output_and_in_a_file_is_the_same(tmp_path: Path) -> None:
-    joined = [[*call, f"--json={tmp_path / str(call[0])}"] for call in calls(tmp_path)]
-    apart_ = [[*call, "--json", tmp_path / f"{call[0]}.json"] for call in calls(tmp_path)]
-    printed = apart(piped(together(calls(tmp_path, "--json")), ENVIRONMENTS["FORCE_COLOR"]).stdout)
+    with_json = [call for call in calls(tmp_path) if call[0] not in ONLY_TEXT]
+    joined = [[*call, f"--json={tmp_path / str(call[0])}"] for call in with_json]
+    apart_ = [[*call, "--json", tmp_path / f"{call[0]}.json"] for call in with_json]
+    direct = [[*call, "--json"] for call in with_json]
+    printed = apart(piped(together(direct), ENVIRONMENTS["FORCE_COLOR"]).stdout)
+    shutil.rmtree(tmp_path / "results")
     written = apart(piped(together([*joined, *apart_]), {}).stdout)
-    for number, name in enumerate(CALLS):
+    for number, name in enumerate(str(call[0]) for call in with_json):
         assert written[number].endswith(f"wrote {tmp_path / name}\n")
-        assert written[number + len(CALLS)].endswith(f"wrote {tmp_path / name}.json\n")
+        assert written[number + len(with_json)].endswith(f"wrote {tmp_path / name}.json\n")
         contents = [json.loads(text) for text in (printed[number], (tmp_path / name).read_text())]
         contents.append(json.loads((tmp_path / f"{name}.json").read_text()))
         assert contents[0].keys() == contents[1].keys() == contents[2].keys()
@@ -233,6 +241,7 @@ def test_help(tmp_path: Path) -> None:
     plain = apart(piped(together(asked), ENVIRONMENTS["FORCE_COLOR"]).stdout)
     assert apart(on_a_terminal(together(asked), {})) == plain
     assert plain[::2] == plain[1::2]
+    assert not re.search(r"[^\]]\.\.\.", plain[0]), "no summary is cut"
     for text in plain:
         lines = text.split("\n")
         assert max(map(len, lines)) <= WIDTH
@@ -242,7 +251,7 @@ def test_help(tmp_path: Path) -> None:
         for shared in ("--version", "--traceback", "-h, --help"):
             assert f"\n  {shared} " in text
     for name, text in zip(COMMANDS, plain[2::2], strict=True):
-        assert ("--json [FILE]" in text) == (name in CALLS), name
+        assert ("--json [FILE]" in text) == (name not in ONLY_TEXT), name
     versions = piped(together([["--version"], *([name, "--version"] for name in COMMANDS)]), {})
     assert set(apart(versions.stdout)) == {f"nnvk {nnvk.__version__}\n"}
 
@@ -257,6 +266,9 @@ def test_exit_codes_are_documented() -> None:
 
 ERRORS = {
     "nonsense": "nnvk: no such command 'nonsense' (nnvk -h)",
+    "benhc": "nnvk: no such command 'benhc'; did you mean 'bench'? (nnvk -h)",
+    "run x --devise cpu": "nnvk: no such option: --devise; did you mean --device? (nnvk run -h)",
+    "info x --device nnapi-referense": "nnvk: there is no device 'nnapi-referense'; the devices are ",
     "devices --nonsense": "nnvk: no such option: --nonsense (nnvk devices -h)",
     "run": "nnvk: missing argument 'MODEL' (nnvk run -h)",
     "run x --device cpu --device gpu": "nnvk: --device is given twice (nnvk run -h)",
@@ -275,6 +287,14 @@ def test_errors(look: str) -> None:
     assert result.stdout == f"{SEPARATOR}2\n" * len(ERRORS)
     for printed, expected in zip(result.stderr.splitlines(), ERRORS.values(), strict=True):
         assert printed.startswith(expected)
+
+
+def test_an_error_stays_out_of_the_progress_bar(tmp_path: Path) -> None:
+    (tmp_path / "bad.tflite").write_bytes(b"no model")
+    arguments = ["bench", FLOAT, tmp_path / "bad.tflite", INT8, "--runs", 1, "--device", "cpu"]
+    printed = on_a_terminal(nnvk_process(*arguments), {}, code=2)
+    (line,) = [line for line in printed.split("\n") if "not a .tflite file" in line]
+    assert re.fullmatch(r"((.*\r)?(\x1b\[[\d;?]*[A-Za-z])*)*nnvk: not a \.tflite file: .*", line)
 
 
 @pytest.mark.parametrize("place", ["before", "after"])

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from nnvk.batch import read_results
+from nnvk.batch import read_results, threads
 from nnvk.demo.assets import DATA
 
 INT8 = DATA / "digits_int8.tflite"
@@ -60,6 +60,7 @@ def test_errors_by_row(nnvk_command: Any, pictures: Path, tmp_path: Path) -> Non
     ("arguments", "said"),
     [
         (["--device", "abacus"], "there is no device 'abacus'"),
+        (["--engine", "rya"], "there is no engine 'rya'; there are threads, ray; did you mean 'ray'?"),
         (["--engine", "abacus"], "there is no engine 'abacus'; there are threads, ray"),
         (["--engine", "ray", "--device", "cpu", "--device", "vulkan-0"], "give --device once"),
         (["--mean", "x"], "mean must be a number"),
@@ -75,9 +76,27 @@ def test_wrong_use(nnvk_command: Any, pictures: Path, tmp_path: Path, arguments:
     assert not list(tmp_path.glob("out/*"))
 
 
+def test_nothing_is_compiled_for_an_empty_folder(nnvk_command: Any, tmp_path: Path, monkeypatch: Any) -> None:
+    monkeypatch.setattr(threads, "run", None)
+    (tmp_path / "empty").mkdir()
+    result = nnvk_command("map", INT8, tmp_path / "empty", "--out", tmp_path / "out")
+    expected = f"nnvk: there are no images, .npy, .npz or .parquet files in {tmp_path / 'empty'}\n"
+    assert (result.exit_code, result.stdout, result.stderr) == (2, "", expected)
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_folder_that_can_not_be_written(nnvk_command: Any, pictures: Path, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    for out, reason in ((tmp_path / "file", "file exists"), (tmp_path / "file" / "out", "not a directory")):
+        for command in (["map", INT8, pictures, "--out", out], ["quickstart", "--out", out], ["demo", "--output", out]):
+            result = nnvk_command(*command)
+            assert (result.exit_code, result.stdout) == (2, "")
+            assert result.stderr == f"nnvk: can't be written ({reason}): {out}\n"
+
+
 def test_other_files(nnvk_command: Any, pictures: Path, tmp_path: Path) -> None:
     result = nnvk_command("map", INT8, tmp_path / "absent", "--out", tmp_path / "out")
-    assert (result.exit_code, result.stderr) == (2, f"nnvk: no such file: {tmp_path}/absent\n")
+    assert (result.exit_code, result.stderr) == (2, f"nnvk: no such file or folder: {tmp_path}/absent\n")
     result = nnvk_command("map", INT8, pictures, "--out", pictures)
     assert result.exit_code == 2
     assert "is not empty, and not one of results" in result.stderr

@@ -67,7 +67,7 @@ def test_names_of_tensors_in_errors(nnvk_command: Any, tmp_path: Path, name: str
 @pytest.mark.parametrize("command", ["info", "run", "bench"])
 def test_names_of_operators_in_errors(nnvk_command: Any, tmp_path: Path, name: str, command: str) -> None:
     result = nnvk_command(command, file_of(tmp_path / "model.tflite", name, operator=name))
-    assert (result.exit_code, result.stdout, result.stderr.count("\n")) == (2, "", 1)
+    assert (result.exit_code, result.stdout, result.stderr.count("\n")) == (2, "", 2)
     check(result, shown="stderr")
 
 
@@ -78,7 +78,8 @@ def test_names_of_files(nnvk_command: Any, tmp_path: Path) -> None:
         assert result.exit_code == 0, result.output
     check(result)
     result = nnvk_command("info", tmp_path / f"absent{EVIL}")
-    assert result.stderr == f"nnvk: no such file: {tmp_path}/absent{SHOWN}\n"
+    hint = f"; did you mean '{SHOWN}'?".replace("\\", "\\\\")
+    assert result.stderr == f"nnvk: no such file: {tmp_path}/absent{SHOWN}{hint}\n"
 
 
 def test_names_of_arrays_and_labels(nnvk_command: Any, tmp_path: Path, name: str) -> None:

@@ -42,6 +42,18 @@ def test_a_table_on_a_terminal_folds_instead_of_cutting(terminal: None, capsys: 
     assert all(len(line) <= 60 for line in printed.splitlines())
 
 
+def test_names_are_folded_between_their_parts(terminal: None, capsys: pytest.CaptureFixture[str]) -> None:
+    numbers = ["1.234"] * 5
+    rows = [["mobilenet_v2_quant.tflite", "nnapi-reference", *numbers]]
+    output.print_table(["model", "device", *"abcde"], rows, right="a b c d e")
+    assert capsys.readouterr().out.splitlines() == [
+        "model        device            a      b      c      d      e",
+        "mobilenet_   nnapi-        1.234  1.234  1.234  1.234  1.234",
+        "v2_quant     reference",
+        ".tflite",
+    ]
+
+
 def _work(capsys: pytest.CaptureFixture[str]) -> tuple[str, str]:
     with output.progress("Working", 2) as advance:
         advance("[one]")

@@ -325,4 +325,4 @@ def test_damaged_files_give_errors_and_nothing_else(seed: int) -> None:
 def test_without_the_package_the_error_says_what_to_install() -> None:
     program = "import sys; sys.modules['onnx'] = None; import nnvk.importers.onnx"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
-    assert "ModuleNotFoundError: models in ONNX need the onnx package: pip install 'nnvk[onnx]'" in done.stderr
+    assert "ModuleNotFoundError: models in ONNX need the onnx package: pip install onnx ml_dtypes" in done.stderr

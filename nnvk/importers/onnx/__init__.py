@@ -1,7 +1,7 @@
 """Imports ``.onnx`` models: `load` gives a finished NNAPI model and its edge in ONNX's terms.
 
-The ``onnx`` package reads the file, which ``pip install 'nnvk[onnx]'`` brings. Tensors keep ONNX's layout, NCHW, which
-NNAPI's operations have as an option; weights are laid anew at import.
+The ``onnx`` package reads the file, which ``pip install onnx ml_dtypes`` brings. Tensors keep ONNX's layout, NCHW,
+which NNAPI's operations have as an option; weights are laid anew at import.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from importlib.util import find_spec
 
 if find_spec("onnx") is None:
-    raise ModuleNotFoundError("models in ONNX need the onnx package: pip install 'nnvk[onnx]'")
+    raise ModuleNotFoundError("models in ONNX need the onnx package: pip install onnx ml_dtypes")
 
 from nnvk.importers.errors import Problem
 from nnvk.importers.graph_builder import Source

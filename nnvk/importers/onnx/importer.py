@@ -14,7 +14,7 @@ from onnx import ModelProto, ValueInfoProto
 
 from nnvk.base.errors import NnapiError, ResultCode, bad_data
 from nnvk.base.log import logger, timed
-from nnvk.base.text import printable
+from nnvk.base.text import did_you_mean, printable
 from nnvk.importers import errors
 from nnvk.importers.bounds import INT32, Bounds, of_dtype
 from nnvk.importers.budget import Budget
@@ -103,6 +103,12 @@ class OnnxFile:
         """A model of the file; arguments and errors are those of the function `load`."""
         with self._guarded():
             return self._import(relaxed).run(shapes or {}, constants or {})
+
+    def shape_names(self) -> set[str]:
+        """The names that ``shapes`` may have: those of inputs, and of sizes that the file leaves open."""
+        with self._guarded():
+            edges = edges_of((self._parsed() if self._model is None else self._model).graph)
+            return {name for edge in edges for name in (edge.name, *edge.symbols) if name}
 
     def known_outputs(self, shapes: Shapes, constants: Mapping[str, Any]) -> list[np.ndarray] | None:
         """The outputs that need no execution; see the function `known_outputs`."""
@@ -383,7 +389,8 @@ def _fixed(edges: list[Edge], constants: Mapping[str, Any]) -> dict[str, np.ndar
     for name, given in constants.items():
         if name not in known:
             names = ", ".join(repr(printable(one, NAME_SHOWN)) for one in known)
-            raise bad_data(f"no input of the model is called {printable(str(name), NAME_SHOWN)!r}, there are [{names}]")
+            wrong, hint = printable(str(name), NAME_SHOWN), did_you_mean(str(name), known)
+            raise bad_data(f"no input of the model is called {wrong!r}, there are [{names}]{hint}")
         edge = known[name]
         array = as_array(given, f"'{printable(name, NAME_SHOWN)}'")
         if not is_array(given) and array.dtype.kind in "biuf":  # numbers of Python

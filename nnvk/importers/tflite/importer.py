@@ -98,6 +98,12 @@ class TfliteFile:
             budget = Budget(len(self._file.data))
             return Import(self._file, self._name, budget, shapes or {}, round_hybrid, relaxed).run()
 
+    def shape_names(self) -> set[str]:
+        """The names that ``shapes`` may have: those of inputs."""
+        with self._guarded():
+            main = self._file.subgraph(0)
+            return {main.tensors[tensor].name for tensor in main.inputs}
+
     @contextmanager
     def _guarded(self) -> Iterator[None]:
         """Name the file in errors."""
