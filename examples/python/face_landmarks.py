@@ -1,6 +1,6 @@
 """Draws 468 landmarks on a face: MediaPipe's detector finds it, and a second model looks at what was found.
 
-    pip install nnvk mediapipe==0.10.21
+    .venv/bin/pip install mediapipe==0.10.21  # after scripts/install.sh
     python face_landmarks.py photo.jpg --out landmarks.png
 
 The models come with the package mediapipe; ``--models`` takes another folder that has them.

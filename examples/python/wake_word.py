@@ -1,6 +1,6 @@
 """Finds a wake word in a recording: openWakeWord's three models, and a table of when it was heard.
 
-    pip install nnvk pyopen-wakeword==1.1.0
+    .venv/bin/pip install pyopen-wakeword==1.1.0  # after scripts/install.sh
     python wake_word.py recording.wav --word alexa
 
 The recording is a .wav of 16,000 samples a second, 16 bits, one channel. The models come with the package; ``--models``
