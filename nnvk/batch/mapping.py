@@ -79,6 +79,8 @@ def map_files(
     folder, paths = Path(folder), [Path(each) for each in sequence("the inputs", inputs)]
     reader = task.load().reader
     files = list(find_rows(paths, reader.ports, folder))
+    if not files and any(folder.resolve() in (path.resolve(), *path.resolve().parents) for path in paths):
+        raise ValueError(f"the results need a folder without inputs: {folder}")
     if not files:
         places = ", ".join(map(str, paths))
         raise ValueError(f"there are no images, .npy, .npz or .parquet files in {places or 'no folder'}")

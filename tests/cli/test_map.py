@@ -98,6 +98,12 @@ def test_other_files(nnvk_command: Any, pictures: Path, tmp_path: Path) -> None:
     result = nnvk_command("map", INT8, tmp_path / "absent", "--out", tmp_path / "out")
     assert (result.exit_code, result.stderr) == (2, f"nnvk: no such file or folder: {tmp_path}/absent\n")
     result = nnvk_command("map", INT8, pictures, "--out", pictures)
+    assert (result.exit_code, result.stderr) == (2, f"nnvk: the results need a folder without inputs: {pictures}\n")
+    result = nnvk_command("map", INT8, pictures, "--out", tmp_path)
+    assert (result.exit_code, result.stderr) == (2, f"nnvk: the results need a folder without inputs: {tmp_path}\n")
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "text").touch()
+    result = nnvk_command("map", INT8, pictures, "--out", tmp_path / "other")
     assert result.exit_code == 2
     assert "is not empty, and not one of results" in result.stderr
     result = nnvk_command("map", pictures / "none.tflite", pictures, "--out", tmp_path / "out")
