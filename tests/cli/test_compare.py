@@ -95,7 +95,7 @@ def test_own_inputs_and_seeds(nnvk_command: Any, tmp_path: Path) -> None:
         (["--devices", CPU], "--devices"),
         (["--devices", CPU, "onnxruntime"], "onnxruntime: "),
         (["--bisect", "--devices", "litert", CPU], "litert"),
-        (["--plot", "/absent/x.svg"], "not a folder: /absent"),
+        (["--plot", "/absent/x.svg"], "can't write x.svg there (there is no such folder): /absent"),
     ],
 )
 def test_errors_are_one_line(nnvk_command: Any, arguments: list[str], said: str) -> None:

@@ -162,7 +162,8 @@ def test_a_device_that_fails_leaves_the_others(
 
 def test_the_file_is_checked_before_the_work(nnvk_command: Any, tmp_path: Path) -> None:
     result = nnvk_command("report", FLOAT, "--out", tmp_path / "absent" / "x.html")
-    assert (result.exit_code, result.stderr) == (2, f"nnvk: not a folder: {tmp_path}/absent\n")
+    reason = f"can't write x.html there (there is no such folder): {tmp_path}/absent"
+    assert (result.exit_code, result.stderr) == (2, f"nnvk: {reason}\n")
     (tmp_path / "empty").mkdir()
     result = nnvk_command("report", tmp_path / "empty", "--out", tmp_path / "x.html")
     assert (result.exit_code, result.stderr) == (2, f"nnvk: there are no .tflite or .onnx files in {tmp_path}/empty\n")

@@ -138,10 +138,13 @@ _SEVEN = ["{model}", "--input", "{seven}"]
         ([*_SEVEN, "--labels", "{one}"], "there is 1 label, output "),
         ([*_SEVEN, "--labels", "{latin}"], "not a text in UTF-8: {latin} ("),
         ([*_SEVEN, "--output", "out.npy"], "the name of --output must end in .npz: out.npy"),
-        ([*_SEVEN, "--output", "{folder}/absent/x.npz"], "not a folder: {folder}/absent"),
-        ([*_SEVEN, "--output", "{text}/x.npz"], "not a folder: {text}"),
-        ([*_SEVEN, "--trace", "{folder}/absent/x"], "not a folder: {folder}/absent"),
-        ([*_SEVEN, "--trace", "{folder}"], "is a folder: {folder}"),
+        (
+            [*_SEVEN, "--output", "{folder}/absent/x.npz"],
+            "can't write x.npz there (there is no such folder): {folder}/absent",
+        ),
+        ([*_SEVEN, "--output", "{text}/x.npz"], "can't write x.npz there (not a folder): {text}"),
+        ([*_SEVEN, "--trace", "{folder}/absent/x"], "can't write x there (there is no such folder): {folder}/absent"),
+        ([*_SEVEN, "--trace", "{folder}"], "can't be written (is a directory): {folder}"),
         (
             [*_SEVEN, "--shape", "3x16x16x1"],
             "--shape must be NAME=SHAPE, such as image=4x224x224x3 or batch=4",

@@ -71,7 +71,7 @@ def test_the_preferred_device_is_the_default(picky: str, write_vectors: Any) -> 
         ),
         (
             ["VECTORS", *CPU, "--jobs", "0", "--filter", "passes", "--json=/absent/x"],
-            "nnvk: not a folder: /absent",
+            "nnvk: can't write x there (there is no such folder): /absent",
         ),
     ],
 )
