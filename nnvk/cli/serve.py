@@ -15,7 +15,7 @@ from nnvk.serve.server import serve
 def command(
     descriptor: Annotated[int, typer.Option("--socket", metavar="FD", help="The socket to the application.")],
 ) -> None:
-    """Serve one application of a C library of nnvk, until it ends.
+    """Serve one application of the C libraries, until it ends.
 
     libneuralnetworks.so, libnnvk_delegate.so and libnnvk_onnxruntime.so start this; it is of no use by hand.
     """

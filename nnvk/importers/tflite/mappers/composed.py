@@ -125,16 +125,16 @@ def fake_quant(c: Context) -> Value:
         raise Unmapped("a narrow range is for weights, and not for activations, in TFLite too")
     least, scale, most = _levels(low, high, (1 << bits) - 1)
     inside = with_number(c, Op.MINIMUM, with_number(c, Op.MAXIMUM, source, least), most)
-    steps = with_number(c, Op.MUL, with_number(c, Op.SUB, inside, least, NONE), float(1 / scale), NONE)
-    level = decompositions.each(c, Op.FLOOR, steps)
-    rest = c.emit(Op.SUB, steps, level, NONE, out=steps.type)
+    place = with_number(c, Op.MUL, with_number(c, Op.SUB, inside, least, NONE), float(1 / scale), NONE)
+    level = decompositions.each(c, Op.FLOOR, place)
+    rest = c.emit(Op.SUB, place, level, NONE, out=place.type)
     is_upper = c.emit(Op.GREATER_EQUAL, rest, scalar(c, 0.5, rest), out=BOOL8)
-    level = c.emit(Op.ADD, level, c.as_number(is_upper, F32), NONE, out=steps.type)
+    level = c.emit(Op.ADD, level, c.as_number(is_upper, F32), NONE, out=place.type)
     return with_number(c, Op.ADD, with_number(c, Op.MUL, level, float(scale), NONE), least, NONE)
 
 
 def _levels(low: float, high: float, last: int) -> tuple[float, np.float32, float]:
-    """The smallest number, the step and the largest number of levels from 0 to ``last``, as TFLite has them."""
+    """The smallest number, the distance and the largest number of levels from 0 to ``last``, as TFLite has them."""
     scale = np.float32((np.float32(high) - np.float32(low)) / np.float32(last))
     zero = min(max(-np.float32(low) / scale, np.float32(0)), np.float32(last))
     level = np.floor(zero + np.float32(0.5))

@@ -83,10 +83,10 @@ def conv_3d(c: Context) -> Value:
         raise Unmapped(f"a window of {depth.extent} planes does not fit into {planes}")
     images = _stacked(c, source, depth, places)
     laid = c.reshape(transposed(c, weights, (4, 1, 2, 0, 3)), (units, height, width, taps * channels))
-    steps = [depth.padding, options.StrideW(), options.StrideH(), c.fuse(options)]
+    window = [depth.padding, options.StrideW(), options.StrideH(), c.fuse(options)]
     dilation = [options.DilationWFactor(), options.DilationHFactor()]
     dilated = [] if dilation == [1, 1] else [False, *dilation]
-    result = c.emit(Op.CONV_2D, images, laid, _bias(c, 2, units), *steps, *dilated, out=F32)
+    result = c.emit(Op.CONV_2D, images, laid, _bias(c, 2, units), *window, *dilated, out=F32)
     return c.reshape(result, (count, places, *result.shape[1:]))
 
 
