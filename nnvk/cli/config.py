@@ -23,7 +23,7 @@ def command(
     pkg_config: Annotated[bool, typer.Option("--pkg-config", help="The folder for PKG_CONFIG_PATH.")] = False,
     json_file: JsonFile = None,
 ) -> None:
-    """Print where the C libraries and their headers are, for compilers.
+    """Print where the C libraries and headers are, for compilers.
 
     It prints the places of the delegate and of the provider, too. All is in one
     line, for instance:

@@ -43,7 +43,7 @@ COMMANDS: Mapping[str, Entry] = {
     "check": Entry("nnvk.cli.check", "Check a device against the reference, shader by shader."),
     "conformance": Entry("nnvk.cli.conformance", "Run conformance vectors on one device."),
     "demo": Entry("nnvk.cli.demo", "Recognise handwritten digits with the models of nnvk."),
-    "config": Entry("nnvk.cli.config", "Print where the C libraries and their headers are, for compilers."),
+    "config": Entry("nnvk.cli.config", "Print where the C libraries and headers are, for compilers."),
     "serve": Entry("nnvk.cli.serve", "Serve one application of the C libraries, until it ends."),
 }
 

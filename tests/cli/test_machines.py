@@ -120,9 +120,9 @@ def test_disks(kind: str, reason: str, tmp_path: Path) -> None:
         ("full", ["run", MODEL, "--output", "{}/x.npz"], "no space left on device: {}/x.npz"),
         ("full", ["info", MODEL, "--json={}/x"], "no space left on device: {}/x"),
         ("full", ["map", MODEL, str(DATA), "--out", "{}/x"], "no space left on device: {}/x/map.json"),
-        ("read-only", ["run", MODEL, "--output", "{}/x.npz"], "read-only file system: {}/x.npz"),
-        ("read-only", ["info", MODEL, "--json={}/x"], "read-only file system: {}/x"),
-        ("read-only", ["map", MODEL, str(DATA), "--out", "{}/x"], "read-only file system: {}/x"),
+        ("read-only", ["run", MODEL, "--output", "{}/x.npz"], "can't be written (read-only file system): {}/x.npz"),
+        ("read-only", ["info", MODEL, "--json={}/x"], "can't be written (read-only file system): {}/x"),
+        ("read-only", ["map", MODEL, str(DATA), "--out", "{}/x"], "can't be written (read-only file system): {}/x"),
     ],
     ids=lambda value: value[0] if isinstance(value, list) else None,
 )
