@@ -1,6 +1,6 @@
 """Runs an ONNX model in onnxruntime twice, on the CPU and with nnvk, and compares the outputs and the times.
 
-    pip install nnvk[onnx] onnxruntime
+    .venv/bin/pip install onnxruntime  # after scripts/install.sh
     python onnxruntime_session.py model.onnx --runs 10
 
 Inputs are random numbers; sizes that the file leaves open are ``--size``.

@@ -131,4 +131,4 @@ def test_memory_of_what_is_prepared() -> None:
         else:
             assert memory["constants"] >= 0.9 * constants
             assert memory["arena"] > 0
-            assert set(memory) == {"arena", "constants", "staging"}
+            assert set(memory) == {"arena", "constants", "staging", "upload"}

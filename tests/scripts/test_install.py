@@ -28,7 +28,7 @@ class Clone:
     def __init__(self, root: Path) -> None:
         self.root, self.bin = root, root / ".venv" / "bin"
         shutil.copytree(ROOT / "scripts", root / "scripts")
-        for name in ("clib", "cmake", "native", "nnvk", "shaders", "tools"):
+        for name in ("clib", "provider", "cmake", "native", "nnvk", "shaders", "tools"):
             (root / name).mkdir()
         for name in ("pyproject.toml", "README.md", "CMakeLists.txt"):
             shutil.copy(ROOT / name, root)
