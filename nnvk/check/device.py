@@ -19,6 +19,7 @@ from nnvk.demo.run import LEAST_ACCURACY, accuracy
 from nnvk.driver.process import RemoteDevice
 from nnvk.driver.vulkan import VulkanDevice, find_devices
 from nnvk.driver.vulkan.graph.builder import NeedsValue
+from nnvk.driver.vulkan.planning.plan import Plan
 from nnvk.driver.vulkan.planning.planner import Planner
 from nnvk.driver.vulkan.running.assumptions import assumptions
 from nnvk.driver.vulkan.running.assumptions import difference as assumption_difference
@@ -132,16 +133,19 @@ class Checked:
 
 def shaders_of(planner: Planner, row: Row) -> tuple[str, ...]:
     """The names of the shader variants that a row dispatches, in their order, each once."""
+    names = (command.shader.name for command in plan_of(planner, row).commands if isinstance(command, Dispatch))
+    return tuple(dict.fromkeys(names))
+
+
+def plan_of(planner: Planner, row: Row) -> Plan:
+    """The plan of a row, with the values of inputs that it depends on."""
     given = dict(zip(row.model.inputs, row.inputs, strict=True))
     looked_at: dict[int, np.ndarray] = {}
     while True:
         try:
-            plan = planner.plan(row.model, [array.shape for array in row.inputs], PrepareOptions(), looked_at)
+            return planner.plan(row.model, [array.shape for array in row.inputs], PrepareOptions(), looked_at)
         except NeedsValue as needed:
             looked_at[needed.operand] = given[needed.operand]
-        else:
-            names = (command.shader.name for command in plan.commands if isinstance(command, Dispatch))
-            return tuple(dict.fromkeys(names))
 
 
 def _vulkan_of(device: Device) -> VulkanDevice | None:

@@ -9,10 +9,11 @@ import pytest
 from profiles import EIGHT_LANES, GPU, SMALLEST
 
 from nnvk.check.cases import Case, cases
-from nnvk.check.device import shaders_of
+from nnvk.check.device import plan_of, shaders_of
 from nnvk.check.model_rows import Row, code_of, parse
 from nnvk.check.templates import derived
 from nnvk.driver.vulkan.planning.planner import Planner
+from nnvk.driver.vulkan.planning.validation import check
 from nnvk.driver.vulkan.shaders.assumptions import ASSUMPTIONS
 from nnvk.driver.vulkan.shaders.declaration import declared_shaders
 from nnvk.driver.vulkan.shaders.library import ShaderLibrary
@@ -58,6 +59,14 @@ def _dispatched(profile: DeviceProfile, rows: list[tuple[Case, Row]]) -> set[str
         assert not any(planner.support(row.model)), case.text
         found.update(shaders_of(planner, row))
     return found
+
+
+@pytest.mark.parametrize("name", PROFILES)
+def test_plans_are_valid(rows: list[tuple[Case, Row]], name: str) -> None:
+    """A plan that is read from a file has to be valid, so every plan has to be."""
+    planner = Planner(PROFILES[name], LIBRARY, "test")
+    for _, row in rows:
+        check(plan_of(planner, row), row.model, [array.shape for array in row.inputs], planner.profile)
 
 
 def test_cases_are_valid_and_different(rows: list[tuple[Case, Row]]) -> None:

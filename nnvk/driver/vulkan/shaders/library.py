@@ -22,8 +22,8 @@ _PLACES = [Path(place) / "spirv" for place in sys.modules[__name__.rsplit(".", 2
 FOLDER = next(filter(Path.is_dir, _PLACES), _PLACES[0])
 _LARGEST = (2 - 2**-23) * 2.0**127
 """The largest float32."""
-_LARGEST_CONSTANT = 256
-"""The largest size of tiles or windows in a valid plan, because compilers unroll loops over them."""
+_LARGEST_CONSTANT = 1024
+"""The largest size of tiles, windows and workgroups in a valid plan, because compilers unroll loops over them."""
 _SUBGROUP_SIZE = "SUBGROUP_SIZE"
 """The specialisation constant of shaders that require a size of subgroups."""
 _SUBGROUP_FEATURES = frozenset({"subgroupSizeControl", "computeFullSubgroups"})
