@@ -67,7 +67,12 @@ def test_conv_3d_transpose_same(stride: tuple[int, ...], size: tuple[int, ...]) 
 @pytest.mark.parametrize(
     ("name", "tensors", "options", "reason"),
     [
-        ("CONV_3D", [f32(1, 2, 4, 4, 2), f32c(3, 1, 1, 2, 3)], {}, "a window of 3 planes does not fit into 2"),
+        (
+            "CONV_3D",
+            [f32(1, 2, 4, 4, 2), f32c(3, 1, 1, 2, 3)],
+            {},
+            "a window of depth 3 does not fit into an input of 2",
+        ),
         ("CONV_3D", [f32(1, 3, 4, 4, 2), f32c(1, 1, 1, 3, 3)], {}, "a filter of 3 channels does not fit an input"),
         ("CONV_3D", [f32(1, 3, 4, 2), f32c(1, 1, 1, 2, 3)], {}, "the input must have rank 5"),
         (

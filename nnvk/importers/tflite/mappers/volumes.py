@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from nnvk.api import FuseCode, OperationCode, PaddingCode
+from nnvk.api import FuseCode, NnapiError, OperationCode
 from nnvk.importers.decompositions.moving import sliced, strided, transposed
 from nnvk.importers.emitter import F32, NONE
 from nnvk.importers.errors import Unmapped
@@ -17,43 +16,18 @@ from nnvk.importers.graph_builder import Value
 from nnvk.importers.tflite.context import Context
 from nnvk.importers.tflite.mappers.convolution import check_rank, padding
 from nnvk.importers.tflite.registry import builtin
+from nnvk.ops.window import Axis, axis
 from nnvk.types.operand import Shape
 
 Op = OperationCode
 
 
-@dataclass(frozen=True, slots=True)
-class _Depth:
-    """The window along the depth."""
-
-    taps: int
-    stride: int
-    dilation: int
-    padding: PaddingCode
-
-    @property
-    def extent(self) -> int:
-        """The planes from the first tap to the last one."""
-        return (self.taps - 1) * self.dilation + 1
-
-    def out(self, planes: int) -> int:
-        """The places of the window."""
-        seen = planes if self.padding is PaddingCode.SAME else planes - self.extent + 1
-        return max(0, -(-seen // self.stride))
-
-    def missing(self, planes: int, places: int) -> tuple[int, int]:
-        """The planes of padding before and behind so many planes, for so many places of the window."""
-        if self.padding is PaddingCode.VALID:
-            return 0, 0
-        total = max(0, (places - 1) * self.stride + self.extent - planes)
-        return total // 2, total - total // 2
-
-
-def _window(options: Any, taps: int) -> _Depth:
-    depth = _Depth(taps, options.StrideD(), options.DilationDFactor(), padding(options))
-    if min(depth.stride, depth.dilation) < 1:
-        raise Unmapped(f"strides and dilations must be at least 1, got {depth.stride} and {depth.dilation}")
-    return depth
+def _depth(options: Any, planes: int, taps: int) -> Axis:
+    """The way of the window along the depth of an image of so many planes."""
+    try:
+        return axis("depth", planes, taps, options.StrideD(), padding(options), options.DilationDFactor())
+    except NnapiError as error:
+        raise Unmapped(error.reason) from error
 
 
 def _check_real(source: Value, weights: Value) -> None:
@@ -76,30 +50,27 @@ def conv_3d(c: Context) -> Value:
     taps, height, width, channels, units = weights.shape
     if source.shape[4] != channels:
         raise Unmapped(f"a filter of {channels} channels does not fit an input of shape {list(source.shape)}")
-    depth = _window(options, taps)
     count, planes = source.shape[:2]
-    places = depth.out(planes)
-    if places < 1:
-        raise Unmapped(f"a window of {depth.extent} planes does not fit into {planes}")
-    images = _stacked(c, source, depth, places)
+    depth = _depth(options, planes, taps)
+    images = _stacked(c, source, depth)
     laid = c.reshape(transposed(c, weights, (4, 1, 2, 0, 3)), (units, height, width, taps * channels))
-    window = [depth.padding, options.StrideW(), options.StrideH(), c.fuse(options)]
+    window = [padding(options), options.StrideW(), options.StrideH(), c.fuse(options)]
     dilation = [options.DilationWFactor(), options.DilationHFactor()]
     dilated = [] if dilation == [1, 1] else [False, *dilation]
     result = c.emit(Op.CONV_2D, images, laid, _bias(c, 2, units), *window, *dilated, out=F32)
-    return c.reshape(result, (count, places, *result.shape[1:]))
+    return c.reshape(result, (count, depth.out, *result.shape[1:]))
 
 
-def _stacked(c: Context, source: Value, depth: _Depth, places: int) -> Value:
+def _stacked(c: Context, source: Value, depth: Axis) -> Value:
     """Volumes [N, D, H, W, C] as images [N * places, H, W, taps * C]."""
     count, planes, height, width, channels = source.shape
-    flat = _padded(c, c.reshape(source, (count, planes, height * width * channels)), depth.missing(planes, places))
+    flat = _padded(c, c.reshape(source, (count, planes, height * width * channels)), (depth.before, depth.after))
     seen = []
-    for tap in range(depth.taps):
+    for tap in range(depth.window):
         first = tap * depth.dilation
-        last = first + (places - 1) * depth.stride
+        last = first + (depth.out - 1) * depth.stride
         taken = range(count), range(first, last + 1, depth.stride), range(flat.shape[2])
-        seen.append(c.reshape(strided(c, flat, taken), (count * places, height, width, channels)))
+        seen.append(c.reshape(strided(c, flat, taken), (count * depth.out, height, width, channels)))
     return seen[0] if len(seen) == 1 else c.emit(Op.CONCATENATION, *seen, 3, out=F32)
 
 
@@ -130,40 +101,41 @@ def conv_3d_transpose(c: Context) -> Value:
     dilation = [options.DilationDFactor(), options.DilationHFactor(), options.DilationWFactor()]
     if dilation != [1, 1, 1]:
         raise Unmapped(f"NNAPI has no transposed convolution with dilation, got {dilation}")
-    depth = _window(options, taps)
-    if depth.out(size[1]) != planes:
+    depth = _depth(options, size[1], taps)
+    if depth.out != planes:
         raise Unmapped(f"{planes} planes do not give {size[1]} with a stride of {depth.stride} and {taps} taps")
     images = c.reshape(source, (count * planes, *source.shape[2:]))
     laid = c.reshape(transposed(c, weights, (0, 3, 1, 2, 4)), (taps * units, height, width, channels))
     spread = c.emit(
         *(Op.TRANSPOSE_CONV_2D, images, laid, c.filled(0, F32, (taps * units,))),
         np.array([count * planes, size[2], size[3], taps * units]),
-        *(depth.padding, options.StrideW(), options.StrideH(), FuseCode.NONE, False),
+        *(padding(options), options.StrideW(), options.StrideH(), FuseCode.NONE, False),
         out=F32,
     )
-    total = _overlapped(c, spread, depth, planes, size)
+    total = _overlapped(c, spread, depth, size)
     result = c.emit(Op.ADD, total, _bias(c, 3, units), NONE, out=F32)
     return c.reshape(c.activated(result, options), size)
 
 
-def _overlapped(c: Context, spread: Value, depth: _Depth, planes: int, size: Shape) -> Value:
+def _overlapped(c: Context, spread: Value, depth: Axis, size: Shape) -> Value:
     """The sum of the taps' planes [N * D, H, W, taps * C], as rows [N, out, H * W, C]."""
     count, out, units = size[0], size[1], size[4]
     area = size[2] * size[3]
-    before, _ = depth.missing(out, planes)
     total = None
-    for tap in range(depth.taps):
+    for tap in range(depth.window):
         taken = [range(full) for full in spread.shape]
         taken[3] = range(tap * units, (tap + 1) * units)
-        moved = _placed(c, c.reshape(sliced(c, spread, taken), (count, planes, area * units)), depth, tap - before, out)
+        plane = c.reshape(sliced(c, spread, taken), (count, depth.out, area * units))
+        moved = _placed(c, plane, depth, tap - depth.before)
         total = moved if total is None else c.emit(Op.ADD, total, moved, NONE, out=F32)
     assert total is not None
     return c.reshape(total, (count, out, area, units))
 
 
-def _placed(c: Context, flat: Value, depth: _Depth, first: int, out: int) -> Value:
-    """Planes [N, D, n] at ``first``, ``first + stride`` and so on among ``out`` planes; those outside are dropped."""
+def _placed(c: Context, flat: Value, depth: Axis, first: int) -> Value:
+    """Planes [N, D, n] at ``first``, ``first + stride`` and so on among those of the output; others are dropped."""
     count, planes, elements = flat.shape
+    out = depth.size
     begin = max(0, math.ceil(-first / depth.stride))
     end = min(planes, -(-(out - first) // depth.stride))
     if begin >= end:
