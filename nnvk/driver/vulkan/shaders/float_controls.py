@@ -5,6 +5,9 @@ direction and flush subnormal numbers to zero. This module adds the execution mo
 device has them, just before the device gets a shader module. The modes are optional properties of a device. Vulkan
 specification, VkPhysicalDeviceFloatControlsProperties.
 
+A module with cooperative matrices does not say how it rounds: the compiler of NVIDIA's driver 580 crashes on some of
+them if they do. Its GPUs round to nearest anyway.
+
 The modes are part of SPIR-V 1.4, which Vulkan 1.2 accepts. The extension SPV_KHR_float_controls would declare them in
 older modules too. But SwiftShader's optimiser skips a module with extensions that it does not know, and the module
 then runs up to 17 times as long.
@@ -22,6 +25,10 @@ from nnvk.driver.vulkan.shaders.spirv import CAPABILITY, ENTRY_POINT, EXECUTION_
 _VERSION_1_4 = 0x10400
 _FLOAT16 = 9
 """The capability of modules that compute with 16-bit floats."""
+_COOPERATIVE_MATRICES = 6022
+"""The capability of modules with cooperative matrices."""
+_ROUNDING = 4467
+"""The capability to say that results are rounded to nearest."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +43,7 @@ class _Control:
 _CONTROLS = {
     "shaderSignedZeroInfNanPreserveFloat32": _Control(4466, 4461, 32),
     "shaderSignedZeroInfNanPreserveFloat16": _Control(4466, 4461, 16),
-    "shaderRoundingModeRTEFloat32": _Control(4467, 4462, 32),
+    "shaderRoundingModeRTEFloat32": _Control(_ROUNDING, 4462, 32),
     "shaderDenormPreserveFloat16": _Control(4464, 4459, 16),
 }
 FLOAT_CONTROLS = frozenset(_CONTROLS)
@@ -44,7 +51,7 @@ FLOAT_CONTROLS = frozenset(_CONTROLS)
 
 
 def declare_float_controls(spirv: bytes, features: Collection[str]) -> bytes:
-    """The module with an execution mode for each of `FLOAT_CONTROLS` among ``features`` that its numbers can have.
+    """The module with an execution mode for each of `FLOAT_CONTROLS` among ``features`` that it can have.
 
     A module that gets modes becomes one of SPIR-V 1.4, whose entry point names all variables of the module.
     SPIR-V specification, 2.4: capabilities come first, and execution modes follow the entry point.
@@ -69,6 +76,7 @@ def declare_float_controls(spirv: bytes, features: Collection[str]) -> bytes:
         for name, control in _CONTROLS.items()
         if name in features
         and (control.width == 32 or _FLOAT16 in capabilities)
+        and not (control.capability == _ROUNDING and _COOPERATIVE_MATRICES in capabilities)
         and (control.mode, control.width) not in modes
     ]
     if not controls:
