@@ -103,14 +103,16 @@ void main() {
     if (gl_LocalInvocationID.x == 0) extremes[extremes_offset / 2 + group] = found;
 #else
     vec2 found = ALONE ? extremes_of_part(first, past) : extremes_of_row(row);
+    // The divisor is not a constant, so that compilers divide as in a separate dispatch.
+    float unknown_zero = float(src_offset >> 31);
 #ifdef KIND_SYMMETRIC
-    float extent = larger(found.y, SMALLEST);
-    float inverse = 127.0 / extent, scale = extent / 127.0;
+    float levels = 127.0 + unknown_zero, extent = larger(found.y, SMALLEST);
+    float inverse = levels / extent, scale = extent / levels;
 #else
     float high = larger(found.y, 0.0), low = smaller(found.x, 0.0);
     float difference = high - low;
-    float extent = larger(difference, SMALLEST);
-    float inverse = 255.0 / extent, scale = extent / 255.0;
+    float levels = 255.0 + unknown_zero, extent = larger(difference, SMALLEST);
+    float inverse = levels / extent, scale = extent / levels;
     float shift = low * inverse;
     float moved = -128.0 - shift;
     float zero = whole(vec4(moved)).x;
