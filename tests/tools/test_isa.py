@@ -179,7 +179,7 @@ def test_how_often_the_loops_of_cooperative_matrices_go_round(split_k: int, stag
         return assembly.Loop(0, 1, parent, Counter(counts))
 
     found = [loop(products=1, vmem_read=1), loop(vmem_written=1), loop(1, vmem_written=1), loop(vmem_read=1)]
-    constants = {"M": 16, "N": 16, "DOWN": 4, "ACROSS": 2, "SUBGROUP_SIZE": 32, "SPLIT_K": split_k}
+    constants = {"M": 16, "N": 16, "DOWN": 4, "ACROSS": 2, "SUBGROUP_SIZE": 32, "STAGE": 4, "SPLIT_K": split_k}
     push = {"kernel_height": 3, "kernel_width": 3, "depth": 60}
     shader = "gemm.q8.cooperative_matrix.dot.split.plain"
     assert trips.guess({"shader": shader, "constants": constants, "push_constants": push}, found)

@@ -115,7 +115,7 @@ def _guess_matrices(dispatch: Mapping[str, Any], found: Sequence[Loop]) -> None:
     """Set the iterations of the stages of K, of the K slices, and of the rows of sums that an invocation stores."""
     constants, push = dispatch["constants"], dispatch["push_constants"]
     chunk = 16 if dispatch["shader"].split(".")[1] == "q8" else 8
-    stages = _up(push["kernel_height"] * push["kernel_width"] * _up(push["depth"], chunk), 4)
+    stages = _up(push["kernel_height"] * push["kernel_width"] * _up(push["depth"], chunk), constants["STAGE"])
     pixels = _up(constants["M"], 4 * constants["SUBGROUP_SIZE"] // (constants["N"] * constants["ACROSS"]))
     at_once = max(1, _SUMS_TOGETHER // (constants["DOWN"] * pixels))
     for loop in found:

@@ -3,9 +3,9 @@
 // specialisation constants here. Bytes are multiplied as signed bytes with 32-bit sums, and 16-bit floats with 32-bit
 // sums.
 //
-// A workgroup stages both operands in shared memory, 64 bytes of K at a time: four chunks of 16 bytes. An invocation
-// loads the same chunk of some pixels and of some filters. It holds what it has loaded in registers while the previous
-// stage is multiplied. Channels of a tap are padded to whole chunks, so a chunk never has two taps.
+// A workgroup stages both operands in shared memory, STAGE chunks of 16 bytes of K at a time. An invocation loads the
+// same chunk of some pixels and of some filters. It holds what it has loaded in registers while the previous stage is
+// multiplied. Channels of a tap are padded to whole chunks, so a chunk never has two taps.
 //
 // Weights are filters one after the other (lowering/cooperative_matrix.py): taps, and in them channels, padded to whole
 // chunks. Sums of the weights of each filter may follow (COUNT_WEIGHTS). Values past the channels of a tap or past K are 0
@@ -34,6 +34,8 @@ layout(constant_id = 43) const uint ACROSS = 2;
 layout(constant_id = 18) const uint SUBGROUPS_ACROSS = 2;
 // Pipelines require subgroups of this size.
 layout(constant_id = 36) const uint SUBGROUP_SIZE = 32;
+// Chunks of a stage. Longer stages hide more of the latency of memory, and take more registers.
+layout(constant_id = 44) const uint STAGE = 4;
 // K has a whole number of stages; and so has each tap, so that all invocations move from tap to tap together.
 layout(constant_id = 39) const bool WHOLE_STAGES = false;
 layout(constant_id = 42) const bool WHOLE_TAPS = false;
@@ -58,7 +60,6 @@ const uint CHUNK = 8;
 #define WEIGHT_MATRIX coopmat<COMPONENT, gl_ScopeSubgroup, K, N, gl_MatrixUseB>
 #define SUM_MATRIX coopmat<SUM, gl_ScopeSubgroup, M, N, gl_MatrixUseAccumulator>
 
-const uint STAGE = 4;                                     // chunks of a stage
 const uint STAGE_DEPTH = STAGE * CHUNK / K;                // matrices along K in it
 const uint COLUMNS = SUBGROUPS_ACROSS * ACROSS * N;       // output channels of a workgroup
 const uint LOAD_ROWS = gl_WorkGroupSize.x / STAGE;        // rows that are loaded together; divides ROWS and COLUMNS

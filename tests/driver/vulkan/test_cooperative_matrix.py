@@ -76,7 +76,7 @@ def test_few_channels_are_not_worth_whole_chunks() -> None:
 def test_every_feature_is_needed(kind: str, missing: str) -> None:
     device = replace(WITH_MATRICES, features=WITH_MATRICES.features - {missing})
     needed = missing in FEATURES or (missing == "shaderFloat16") == (kind == "f16")
-    assert (not list(tiles(kind, device))) == needed
+    assert (not list(tiles(kind, 1, device))) == needed
     for variant in VARIANTS:
         if kind in variant.name and variant.name not in LIBRARY.left_out:
             assert (missing in LIBRARY[variant].features) == needed
@@ -139,20 +139,20 @@ def test_every_tile_shares_its_work_evenly(kind: str, size: str, subgroup: int, 
         matrix_subgroup=subgroup,
         max_shared_memory=32768,
     )
-    for tile in tiles(kind, device):
+    for tile in tiles(kind, 1, device):
         m, n, k = tile.matrix
         assert f"{m}x{n}x{k}" == size
         assert tile.invocations == subgroup * tile.subgroups[0] * tile.subgroups[1] <= device.max_invocations
-        # Every invocation loads as many of the four chunks of 16 bytes, in rows that are all of the workgroup's.
-        at_once = tile.invocations // 4
-        assert at_once * 4 == tile.invocations
+        # Every invocation loads as many chunks of 16 bytes, in rows that are all of the workgroup's.
+        at_once = tile.invocations // tile.stage
+        assert at_once * tile.stage == tile.invocations
         assert tile.rows % at_once == tile.columns % at_once == 0
         assert tile.loads == (tile.rows + tile.columns) // at_once
-        assert 64 % (k * (1 if kind == "q8" else 2)) == 0
+        assert 16 * tile.stage % (k * (1 if kind == "q8" else 2)) == 0
         # At the end the invocations of a subgroup have whole rows of four output channels each.
         assert subgroup % (n * tile.matrices[1] // 4) == 0
         # Two rows of 16 bytes more are the sums of zero points, and padding.
-        assert 16 * 5 * (tile.rows + tile.columns) <= tile.shared_memory <= device.max_shared_memory
+        assert 16 * (tile.stage + 1) * (tile.rows + tile.columns) <= tile.shared_memory <= device.max_shared_memory
         constants = cooperative_matrix.constants(tile, kind, 9, 64)
         assert constants["local_x"] == constants["SUBGROUP_SIZE"] * tile.subgroups[0] * tile.subgroups[1]
 
@@ -161,7 +161,7 @@ def test_every_tile_shares_its_work_evenly(kind: str, size: str, subgroup: int, 
 def test_common_sizes_have_a_tile(subgroup: int) -> None:
     for kind in ARITHMETICS:
         device = replace(WITH_MATRICES, matrix_subgroup=subgroup)
-        assert len(list(tiles(kind, device))) > 1
+        assert len(list(tiles(kind, 1, device))) > 1
 
 
 # --- what the device lists ----------------------------------------------------------------------------------------
@@ -321,12 +321,12 @@ Shape = tuple[tuple[int, int], tuple[int, int]]
 """Matrices of a subgroup, and subgroups of a workgroup, along pixels and along output channels."""
 
 
-def force(monkeypatch: pytest.MonkeyPatch, shape: Shape, split_k: int = 1) -> None:
+def force(monkeypatch: pytest.MonkeyPatch, shape: Shape, split_k: int = 1, stage: int = 4) -> None:
     """All GEMMs are multiplied by one tile of the first size of matrices that the device lists."""
 
     def only(work: Work, device: DeviceProfile) -> list[Strategy]:
         (matrix, *_) = device.matrix_sizes(work.kind)
-        tile = MatrixTile(matrix, *shape, device.matrix_subgroup)
+        tile = MatrixTile(matrix, *shape, device.matrix_subgroup, stage)
         assert tile.fits(work.kind, device)
         size, arithmetic = (tile.invocations, 1), ARITHMETICS[work.kind]
         return [Strategy(TILE, tile.rows, size, arithmetic=arithmetic, split_k=split_k, matrices=tile)]
@@ -367,6 +367,36 @@ SHAPES: tuple[Shape, ...] = (
 def test_every_tile(matrices: VulkanDevice, monkeypatch: pytest.MonkeyPatch, text: str, shape: Shape) -> None:
     force(monkeypatch, shape)
     check(matrices, text)
+
+
+@pytest.mark.parametrize("split_k", [1, 2])
+@pytest.mark.parametrize(
+    "text",
+    [
+        *IN_EVERY_TILE,
+        "CONV_2D i8[1,6,5,128]*0.05-7 #i8[9,3,3,128]*0.02+5 #i32[9] SAME 1 1 NONE nhwc -> i8*2-20",
+        "CONV_2D u8[1,5,6,13]*0.05+120 #u8[12,3,3,13]*0.02+131 #i32[12] SAME 1 1 RELU nhwc -> u8*2+100",
+        "FULLY_CONNECTED f16[19,200] #f16[24,200] #f16[24] NONE | ADD $ f16[19,24] NONE | TANH $",
+    ],
+)
+def test_long_stages(matrices: VulkanDevice, monkeypatch: pytest.MonkeyPatch, text: str, split_k: int) -> None:
+    """Stages of 128 bytes of K: whole ones, those that end within a stage, and those of several taps."""
+    force(monkeypatch, ((2, 2), (1, 1)), split_k, stage=8)
+    check(matrices, text)
+
+
+def test_software_devices_have_short_stages_and_gpus_both() -> None:
+    for is_cpu, stages in ((True, {4}), (False, {4, 8})):
+        device = replace(WITH_MATRICES, is_cpu=is_cpu, prefers_matrices=True)
+        assert {tile.stage for tile in tiles("q8", 1, device)} == stages
+
+
+@pytest.mark.parametrize("kind", ["q8", "f16"])
+def test_large_tiles_with_long_stages_have_one_tap(kind: str) -> None:
+    """With several taps their invocations would hold more than registers have."""
+    for taps, stages in ((1, {4, 8}), (9, {4})):
+        found = {tile.stage for tile in tiles(kind, taps, WITH_MATRICES) if tile.matrices == (4, 4)}
+        assert found == stages
 
 
 SPLIT = (

@@ -4,6 +4,7 @@ them.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -46,12 +47,14 @@ _FEATURES = {"q8": {"shaderInt8", "shaderIntegerDotProduct"}, "f16": {"shaderFlo
 
 CHUNK_BYTES = 16
 """Bytes of K that an invocation loads at once."""
-STAGE_CHUNKS = 4
-"""Chunks of K that a workgroup loads to shared memory at once."""
+_STAGES, _STAGES_CPU = (8, 4), (4,)
+"""Chunks of K that a workgroup loads to shared memory at once; on software devices loads don't wait for memory."""
 MOST_SUMS = 16
 """Vectors of sums of an invocation, if K is split."""
 _MOST_LOADS = 8
 """Chunks of each operand that an invocation loads of a stage."""
+_MOST_HELD = 56
+"""Vectors of an invocation, with which no compiler spills registers in a loop over taps."""
 _SHAPES = (((4, 4), (2, 2)), ((4, 2), (2, 2)), ((2, 4), (2, 2)), ((2, 2), (2, 2)), ((1, 1), (2, 2)))
 """Matrices of sums of a subgroup, and subgroups of a workgroup, both along pixels and along output channels."""
 _SHAPES_CPU = (((2, 2), (1, 1)), ((1, 1), (1, 1)))
@@ -75,6 +78,8 @@ class MatrixTile:
     subgroups: tuple[int, int]
     """Subgroups of a workgroup, in the same directions."""
     subgroup_size: int
+    stage: int
+    """Chunks of K that the workgroup loads to shared memory at once."""
 
     @property
     def rows(self) -> int:
@@ -107,12 +112,19 @@ class MatrixTile:
     @property
     def loads(self) -> int:
         """Chunks that an invocation loads of a stage."""
-        return (self.rows + self.columns) * STAGE_CHUNKS // self.invocations
+        return (self.rows + self.columns) * self.stage // self.invocations
+
+    def held(self, kind: str) -> float:
+        """Vectors that an invocation holds: sums, the chunks of a stage, and the matrices for one K of them."""
+        m, n, k = self.matrix
+        down, across = self.matrices
+        factors = (down * m + across * n) * k * SIZES[kind] / (CHUNK_BYTES * self.subgroup_size)
+        return self.sums + self.loads + factors
 
     @property
     def shared_memory(self) -> int:
         """Bytes of shared memory."""
-        staged = (self.rows + self.columns) * (STAGE_CHUNKS + 1)
+        staged = (self.rows + self.columns) * (self.stage + 1)
         ended = math.prod(self.subgroups) * self.matrix[0] * (self.matrix[1] * self.matrices[1] // 4 + 1)
         return 16 * max(staged, ended) + 4 * (self.rows + self.columns)
 
@@ -120,11 +132,11 @@ class MatrixTile:
         """Whether the shader can share the work among its invocations, and the device has room for it."""
         _, n, k = self.matrix
         line = k * SIZES[kind]
-        if n % 4 or line % 8 or STAGE_CHUNKS * CHUNK_BYTES % line or self.subgroup_size % (n * self.matrices[1] // 4):
+        if n % 4 or line % 8 or self.stage * CHUNK_BYTES % line or self.subgroup_size % (n * self.matrices[1] // 4):
             return False
-        if self.invocations % STAGE_CHUNKS or self.invocations > device.max_invocations:
+        if self.invocations % self.stage or self.invocations > device.max_invocations:
             return False
-        loads = [divmod(STAGE_CHUNKS * lines, self.invocations) for lines in (self.rows, self.columns)]
+        loads = [divmod(self.stage * lines, self.invocations) for lines in (self.rows, self.columns)]
         if any(left or not 1 <= count <= _MOST_LOADS for count, left in loads):
             return False
         return self.shared_memory <= device.max_shared_memory
@@ -132,7 +144,8 @@ class MatrixTile:
     def __str__(self) -> str:
         sizes = (self.matrix, self.matrices, self.subgroups)
         matrix, matrices, subgroups = ("x".join(map(str, each)) for each in sizes)
-        return f"{matrices} of {matrix} in {subgroups} subgroups of {self.subgroup_size}"
+        stage = "" if self.stage == min(_STAGES) else f", by {self.stage * CHUNK_BYTES} bytes of K"
+        return f"{matrices} of {matrix} in {subgroups} subgroups of {self.subgroup_size}{stage}"
 
 
 def chunk(kind: str) -> int:
@@ -145,21 +158,23 @@ def chunks(kind: str, taps: int, depth: int) -> int:
     return taps * -(-depth // chunk(kind))
 
 
-def tiles(kind: str, device: DeviceProfile) -> Iterator[MatrixTile]:
-    """The tiles for GEMMs of a data type on a device, with every size of matrices that it lists."""
+def tiles(kind: str, taps: int, device: DeviceProfile) -> Iterator[MatrixTile]:
+    """The tiles for GEMMs of a data type and with so many taps, with every size of matrices that a device lists."""
     if not device.may_use_matrices or not device.features >= FEATURES | _FEATURES.get(kind, set()):
         return
     for matrix in device.matrix_sizes(kind):
-        for matrices, subgroups in _SHAPES_CPU if device.is_cpu else _SHAPES:
-            tile = MatrixTile(matrix, matrices, subgroups, device.matrix_subgroup)
-            if tile.fits(kind, device):
+        shapes, stages = (_SHAPES_CPU, _STAGES_CPU) if device.is_cpu else (_SHAPES, _STAGES)
+        for (matrices, subgroups), stage in itertools.product(shapes, stages):
+            tile = MatrixTile(matrix, matrices, subgroups, device.matrix_subgroup, stage)
+            places = tile.loads if taps > 1 else 0
+            if tile.fits(kind, device) and tile.held(kind) + places <= _MOST_HELD:
                 yield tile
 
 
 def constants(tile: MatrixTile, kind: str, taps: int, depth: int) -> dict[str, int | bool]:
     """Specialisation constants for a tile, and filters of so many channels and taps. ``taps`` is 0 if it varies."""
     m, n, k = tile.matrix
-    whole_taps = depth % (STAGE_CHUNKS * chunk(kind)) == 0
+    whole_stages, whole_taps = _whole(tile, kind, taps, depth)
     return {
         "local_x": tile.invocations,
         "M": m,
@@ -169,9 +184,16 @@ def constants(tile: MatrixTile, kind: str, taps: int, depth: int) -> dict[str, i
         "ACROSS": tile.matrices[1],
         "SUBGROUPS_ACROSS": tile.subgroups[1],
         "SUBGROUP_SIZE": tile.subgroup_size,
-        "WHOLE_STAGES": whole_taps or (taps > 0 and chunks(kind, taps, depth) % STAGE_CHUNKS == 0),
+        "STAGE": tile.stage,
+        "WHOLE_STAGES": whole_stages,
         "WHOLE_TAPS": whole_taps,
     }
+
+
+def _whole(tile: MatrixTile, kind: str, taps: int, depth: int) -> tuple[bool, bool]:
+    """Whether K has a whole number of stages, and each tap too. ``taps`` is 0 if it varies."""
+    whole_taps = depth % (tile.stage * chunk(kind)) == 0
+    return whole_taps or (taps > 0 and chunks(kind, taps, depth) % tile.stage == 0), whole_taps
 
 
 def run(
@@ -181,21 +203,24 @@ def run(
     lanes: int,
     *,
     groups: int,
-    chunks: int,
-    one_tap: bool,
+    taps: int,
+    depth: int,
     stored: float,
     ending: float,
 ) -> Run:
     """The work of a device whose subgroups have so many ``lanes``, as `costs.cycles` takes it.
 
-    ``groups``: workgroups. ``chunks``: those of K. ``stored`` and ``ending`` are the costs of that name.
+    ``groups``: workgroups. ``taps`` and ``depth``: those of a filter. ``stored`` and ``ending`` are the costs of that
+    name.
     """
     m, n, _ = tile.matrix
     down, across = tile.matrices
-    rounds = -(-chunks // STAGE_CHUNKS)
-    products = down * m * across * n * STAGE_CHUNKS * chunk(kind) / (16 * tile.subgroup_size) * costs.by_matrices[kind]
-    factors = (down * m + across * n) * STAGE_CHUNKS / tile.subgroup_size
-    loads = tile.loads * (costs.brought + (0 if one_tap else costs.found))
+    rounds = -(-chunks(kind, taps, depth) // tile.stage)
+    products = down * m * across * n * tile.stage * chunk(kind) / (16 * tile.subgroup_size) * costs.by_matrices[kind]
+    factors = (down * m + across * n) * tile.stage / tile.subgroup_size
+    # A chunk has its own tap, and is masked where K may end before it.
+    searches = (taps > 1) + (not _whole(tile, kind, taps, depth)[0])
+    loads = tile.loads * (costs.brought + searches * costs.found)
     return Run(
         groups,
         groups * -(-tile.invocations // lanes),
@@ -204,7 +229,7 @@ def run(
         end=tile.sums * (stored + 2 * costs.staged) + ending,
         wait=_WAIT * costs.staged_latency,
         moved=rounds * tile.loads + tile.sums,
-        held=(tile.sums + tile.loads + factors / 2) * tile.subgroup_size / lanes,
+        held=tile.held(kind) * tile.subgroup_size / lanes,
     )
 
 

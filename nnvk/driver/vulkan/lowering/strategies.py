@@ -229,7 +229,7 @@ class Strategy:
     def is_busy(self, work: Work) -> bool:
         """Whether every K slice has something to do, which shared.glsl relies on."""
         if self.matrices is not None:
-            stages = -(-cooperative_matrix.chunks(work.kind, work.taps, work.depth) // cooperative_matrix.STAGE_CHUNKS)
+            stages = -(-cooperative_matrix.chunks(work.kind, work.taps, work.depth) // self.matrices.stage)
             return -(-stages // self.split_k) * (self.split_k - 1) < stages
         return self.vec4s_of_k_slice(work) * (self.split_k - 1) < work.steps
 
@@ -300,7 +300,7 @@ def all_strategies(work: Work, device: DeviceProfile) -> Iterator[Strategy]:
 
 
 def _by_cooperative_matrices(work: Work, device: DeviceProfile) -> Iterator[Strategy]:
-    for tile in cooperative_matrix.tiles(work.kind, device):
+    for tile in cooperative_matrix.tiles(work.kind, work.taps, device):
         yield Strategy(
             cooperative_matrix.TILE,
             tile.rows,
