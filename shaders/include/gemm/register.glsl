@@ -17,6 +17,14 @@ layout(constant_id = 8) const bool PACKED = true;
 // builds its vectors only from neighbours along x.
 layout(constant_id = 9) const uint ACROSS = 8;
 
+#if defined(TILE_REGISTER) && defined(ARITHMETIC_NONE) && !defined(WEIGHTS_ARE_BYTES)
+// The weights of one element of K are multiplied before the next ones are loaded. The compilers of Mali and VideoCore
+// leave loads where they are, so that fewer values are in registers.
+#define HAS_ELEMENTS
+layout(constant_id = 44) const bool BY_ELEMENTS = false;
+#else
+const bool BY_ELEMENTS = false;
+#endif
 #ifdef TILE_QUADS
 const uint SHARE = 4;
 #define SWAPPED(value, j)                                                \
@@ -63,30 +71,57 @@ uint tap_weights(Columns columns, uint tap) {
     return columns.first + (PACKED ? tap * divide_up(depth, 4u) * columns.stride : tap * depth * (columns.stride / 4u));
 }
 
-// The weights of four elements of K; elements past `depth` are zeros.
+#if !defined(ARITHMETIC_DOT) && !defined(ARITHMETIC_INT8)    // these are always packed
+// The weights of one element of K, of the four from channel c on; zeros if the element is past `depth`.
+INPUT4 load_row(uint at, Columns columns, uint c, uint k, Zeros zeros) {
+#ifndef WEIGHTS_ARE_BYTES
+    if (PACKED) return WEIGHTS_OF(weights_at(at + k / 2u * 16u + k % 2u));
+#endif
+    bool inside = any(bvec2(SPAN != 1u, c + k < depth));
+    uint from = mix(columns.first, at + k * (columns.stride / 4u), inside);
+#if defined(BYTES_AS_FLOATS)
+    vec4 row = vec4(unpack_bytes(weights_words_at(from), weight_sign_mask)) - zeros.weights;
+#elif defined(DTYPE_Q16)
+    LEVEL4 row = LEVEL4(unpack_signed_bytes(weights_words_at(from)));
+#else
+    INPUT4 row = WEIGHTS_OF(weights_at(from));
+#endif
+    return mix(INPUT4(0), row, bvec4(inside));
+}
+#endif
+
+// The weights of four elements of K from channel c on.
 Weights4 load_weights(uint at, Columns columns, uint c, Zeros zeros) {
 #ifdef WEIGHTS_ARE_BYTES
     if (PACKED) return weights_of(weights_at(at), zeros);
-#else
-    if (PACKED) return Weights4(INPUT4[](WEIGHTS_OF(weights_at(at)), WEIGHTS_OF(weights_at(at + 1u)),
-                                         WEIGHTS_OF(weights_at(at + 16u)), WEIGHTS_OF(weights_at(at + 17u))));
 #endif
     Weights4 loaded;
-#if !defined(ARITHMETIC_DOT) && !defined(ARITHMETIC_INT8)    // these are always packed
-    [[unroll]] for (uint k = 0; k < 4u; k++) {
-        bool inside = any(bvec2(SPAN != 1u, c + k < depth));
-        uint from = mix(columns.first, at + k * (columns.stride / 4u), inside);
-#if defined(BYTES_AS_FLOATS)
-        vec4 row = vec4(unpack_bytes(weights_words_at(from), weight_sign_mask)) - zeros.weights;
-        loaded.rows[k] = mix(vec4(0.0), row, bvec4(inside));
-#elif defined(DTYPE_Q16)
-        loaded.rows[k] = mix(LEVEL4(0), LEVEL4(unpack_signed_bytes(weights_words_at(from))), bvec4(inside));
-#else
-        loaded.rows[k] = mix(INPUT4(0), WEIGHTS_OF(weights_at(from)), bvec4(inside));
-#endif
-    }
+#if !defined(ARITHMETIC_DOT) && !defined(ARITHMETIC_INT8)
+    [[unroll]] for (uint k = 0; k < 4u; k++) loaded.rows[k] = load_row(at, columns, c, k, zeros);
 #endif
     return loaded;
+}
+
+// A round whose weights are loaded for one element of K after the other.
+void multiply_by_elements(inout Sum sums[MAX_SUMS], uint addresses[MAX_ROWS], inout uint at[MAX_VEC4S],
+                          Columns columns[MAX_VEC4S], uint channel, Zeros zeros) {
+#ifdef HAS_ELEMENTS
+    [[unroll]] for (uint w = 0; w < ROUND_VEC4S; w++) {
+        INPUT4 inputs[MAX_ROWS];
+        [[unroll]] for (uint i = 0; i < LOADS; i++)
+            inputs[i] = input_of(load_input(addresses[i], channel, w * 4u, zeros.outside), zeros);
+        [[unroll]] for (uint k = 0; k < 4u; k++) {
+            [[unroll]] for (uint f = 0; f < VEC4S; f++) {
+                INPUT4 row = load_row(at[f], columns[f], channel + w * 4u, k, zeros);
+                [[unroll]] for (uint i = 0; i < LOADS; i++) {
+                    [[unroll]] for (uint o = 0; o < 4u; o++)
+                        sums[i * VEC4S + f].open[o] = multiply_add(row[o], inputs[i][k], sums[i * VEC4S + f].open[o]);
+                }
+            }
+        }
+        [[unroll]] for (uint f = 0; f < VEC4S; f++) at[f] += columns[f].stride;
+    }
+#endif
 }
 
 void main() {
@@ -148,23 +183,27 @@ void main() {
                 }
             }
             uint channel = c * ROUND_VEC4S * 4u;
-            Weights4 weight[MAX_ROUND_VEC4S][MAX_VEC4S];
-            [[unroll]] for (uint w = 0; w < ROUND_VEC4S; w++) {
-                [[unroll]] for (uint f = 0; f < VEC4S; f++) {
-                    weight[w][f] = load_weights(at[f], columns[f], channel + w * 4u, zeros);
-                    at[f] += columns[f].stride;
-                    weight_counts[f] = count_weights(weight_counts[f], weight[w][f]);
+            if (BY_ELEMENTS) {
+                multiply_by_elements(sums, addresses, at, columns, channel, zeros);
+            } else {
+                Weights4 weight[MAX_ROUND_VEC4S][MAX_VEC4S];
+                [[unroll]] for (uint w = 0; w < ROUND_VEC4S; w++) {
+                    [[unroll]] for (uint f = 0; f < VEC4S; f++) {
+                        weight[w][f] = load_weights(at[f], columns[f], channel + w * 4u, zeros);
+                        at[f] += columns[f].stride;
+                        weight_counts[f] = count_weights(weight_counts[f], weight[w][f]);
+                    }
                 }
-            }
-            [[unroll]] for (uint i = 0; i < LOADS; i++) {
-                INPUT4 inputs[MAX_ROUND_VEC4S];
-                load_vec4s(addresses[i], channel, zeros, inputs);
-                [[unroll]] for (uint w = 0; w < ROUND_VEC4S; w++) input_counts[i] = count_inputs(input_counts[i], inputs[w]);
-                [[unroll]] for (uint j = 0; j < SHARE; j++) {
-                    [[unroll]] for (uint w = 0; w < ROUND_VEC4S; w++) {
-                        INPUT4 values = SWAPPED(inputs[w], j);
-                        [[unroll]] for (uint f = 0; f < VEC4S; f++)
-                            add_products(sums[(i * SHARE + j) * VEC4S + f], values, weight[w][f]);
+                [[unroll]] for (uint i = 0; i < LOADS; i++) {
+                    INPUT4 inputs[MAX_ROUND_VEC4S];
+                    load_vec4s(addresses[i], channel, zeros, inputs);
+                    [[unroll]] for (uint w = 0; w < ROUND_VEC4S; w++) input_counts[i] = count_inputs(input_counts[i], inputs[w]);
+                    [[unroll]] for (uint j = 0; j < SHARE; j++) {
+                        [[unroll]] for (uint w = 0; w < ROUND_VEC4S; w++) {
+                            INPUT4 values = SWAPPED(inputs[w], j);
+                            [[unroll]] for (uint f = 0; f < VEC4S; f++)
+                                add_products(sums[(i * SHARE + j) * VEC4S + f], values, weight[w][f]);
+                        }
                     }
                 }
             }

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 from profiles import DEVICES, EIGHT_LANES, FOUR_LANES, GPU
 
-from nnvk.driver.vulkan.lowering.strategies import Strategy, Work, candidates, span
+from nnvk.driver.vulkan.lowering.strategies import Strategy, Work, by_elements, candidates, span
 from nnvk.driver.vulkan.lowering.strategy_costs import cost, ranked
 from nnvk.driver.vulkan.shaders.profile import DeviceProfile
 
@@ -145,3 +145,16 @@ def test_gpus_with_small_subgroups_hold_few_registers(kind: str) -> None:
     assert held[16] == {each for each in held[32] if each <= 40}
     assert Strategy("register", 2, (8, 8), 2).held == 4 * (4 + 2 + 2)
     assert Strategy("shared", 32, (16, 8)).held == 4 * (4 + 4 + 1)
+
+
+@pytest.mark.parametrize("kind", ["f32", "f16"])
+def test_gpus_with_small_subgroups_multiply_floats_in_registers(kind: str) -> None:
+    """Their compilers take more instructions for the addresses of shared memory, and for swaps, than for products."""
+    work = Work(kind, 196, 512, 1, 1, 512, constant=True, in_order=False, matrix=False)
+    small = replace(GPU, subgroup_size=16, unified_memory=True, units=8)
+    chosen = ranked(work, small)[0]
+    assert (chosen.tile, chosen.rows, chosen.vec4s) == ("register", 2, 2)
+    assert by_elements(chosen, work, small)
+    assert span(chosen, work, small) == 8
+    assert not by_elements(chosen, work, GPU)
+    assert not by_elements(chosen, replace(work, kind="q8"), small)

@@ -26,6 +26,8 @@ class Costs:
     """A vector of four words for each lane."""
     staged: float
     """Such a vector written to or read from shared memory."""
+    overlaps: bool
+    """One subgroup multiplies while another one reads from shared memory."""
     brought: float
     """A vector is brought to shared memory: its address and its place there."""
     found: float
@@ -84,6 +86,7 @@ COSTS = {
     "cpu": Costs(
         load=37,
         staged=80,
+        overlaps=False,
         brought=160,
         found=60,
         barrier=400,
@@ -125,6 +128,7 @@ COSTS = {
     "gpu": Costs(
         load=9.4,
         staged=6.3,
+        overlaps=True,
         brought=11,
         found=4,
         barrier=17,
@@ -182,6 +186,11 @@ COSTS["unified gpu"] = replace(
     cache=32,
     memory=6,
 )
+# Those with small subgroups, by the instructions that the compilers of Mali and VideoCore make: all are issued one
+# after the other, and the address of a vector in shared memory takes four of them.
+COSTS["unified gpu with small subgroups"] = replace(
+    COSTS["unified gpu"], load=4, staged=5, overlaps=False, brought=24, swap=6, latency=100, staged_latency=200
+)
 # CPUs that gather texels by vector instructions, and so load as fast as they multiply: there it counts that sums stay
 # in the first cache, and dot products of bytes take no longer than products of floats.
 COSTS["cpu with texels"] = replace(
@@ -199,7 +208,9 @@ def costs_of(device: DeviceProfile) -> Costs:
     """The costs that are assumed of a device."""
     if device.is_cpu:
         return COSTS["cpu with texels" if device.texel_loads else "cpu"]
-    return COSTS["unified gpu" if device.unified_memory else "gpu"]
+    if not device.unified_memory:
+        return COSTS["gpu"]
+    return COSTS["unified gpu with small subgroups" if device.has_small_subgroups else "unified gpu"]
 
 
 @dataclass(slots=True)

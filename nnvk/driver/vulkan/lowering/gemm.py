@@ -25,7 +25,7 @@ from nnvk.driver.vulkan.lowering.lowering import Lowering
 from nnvk.driver.vulkan.lowering.quantised import offset, sign_push
 from nnvk.driver.vulkan.lowering.relayout import are_pixels_dense, finish_pixels, pixels_of
 from nnvk.driver.vulkan.lowering.side_by_side import Matrices, read
-from nnvk.driver.vulkan.lowering.strategies import GEMM, VECTOR, Strategy, WeightLayout, Work, span
+from nnvk.driver.vulkan.lowering.strategies import GEMM, VECTOR, Strategy, WeightLayout, Work, by_elements, span
 from nnvk.driver.vulkan.lowering.strategy_costs import ranked
 from nnvk.driver.vulkan.shaders.commands import Dispatch, TensorRef
 from nnvk.driver.vulkan.shaders.profile import DeviceProfile
@@ -394,7 +394,7 @@ def _tile_spec(strategy: Strategy, gemm: Gemm, work: Work, device: DeviceProfile
         return spec | cooperative_matrix.constants(strategy.matrices, work.kind, taps, gemm.depth)
     if strategy.tile in ("register", "quads"):
         spec |= {"local_x": local_x * local_y, "ACROSS": local_x, "VEC4S": strategy.vec4s, "PACKED": strategy.packed}
-        return spec
+        return spec | ({"BY_ELEMENTS": True} if by_elements(strategy, work, device) else {})
     spec |= {"local_x": local_x, "local_y": local_y}
     if strategy.tile == "shared":
         whole = gemm.depth % (4 * strategy.stage) == 0

@@ -349,7 +349,7 @@ def _in_registers(work: Work, device: DeviceProfile, arithmetic: str) -> Iterato
             for rows, vec4s in itertools.product((4, 8, 12, 16), (1, 2) if work.vec4s > 4 else (1,)):
                 yield Strategy("quads", rows, (4, count // 4), vec4s, arithmetic, packed)
         across = min(8, 1 << (work.vec4s - 1).bit_length())
-        for rows, vec4s in ((1, 1), (2, 1), (4, 1), (8, 1), (4, 2), (8, 2)):
+        for rows, vec4s in ((1, 1), (2, 1), (4, 1), (8, 1), (2, 2), (4, 2), (8, 2)):
             if vec4s == 1 or across > 1:
                 local = max(across // vec4s, 1)
                 yield Strategy("register", rows, (local, count // local), vec4s, arithmetic, packed)
@@ -393,6 +393,12 @@ def _sums_are_short(work: Work, arithmetic: str) -> bool:
     return not carried or work.steps + work.steps // _CARRIED < _MAX_ROUNDS
 
 
+def by_elements(strategy: Strategy, work: Work, device: DeviceProfile) -> bool:
+    """Whether the tile `register` loads weights for one element of K after the other: whether registers are few."""
+    floats = work.kind in ("f32", "f16", "i32") and strategy.arithmetic == "none"
+    return floats and strategy.tile == "register" and device.has_small_subgroups
+
+
 def span(strategy: Strategy, work: Work, device: DeviceProfile) -> int:
     """Channels that a round of a tile takes at once, a divisor of all; 1 where these are no vec4s."""
     wide = 4
@@ -400,7 +406,7 @@ def span(strategy: Strategy, work: Work, device: DeviceProfile) -> int:
         wide = {"q8": 16, "f32": 8, "i32": 8, "f16": 8 if device.has_native_16 else 4}.get(work.kind, 4)
     elif strategy.matrices is not None:
         wide = cooperative_matrix.chunk(work.kind)
-    elif strategy.tile == "register" and strategy.arithmetic == "half":
+    elif strategy.tile == "register" and (strategy.arithmetic == "half" or by_elements(strategy, work, device)):
         wide = 8
     elif strategy.tile != "shared" and work.kind == "q8" and device.texel_loads and 4 * work.steps >= 16 * _MANY:
         wide = 16

@@ -19,6 +19,7 @@ from nnvk.driver.vulkan.lowering.strategies import (
     Strategy,
     Work,
     all_strategies,
+    by_elements,
     candidates,
     prefers_matrices,
     span,
@@ -60,6 +61,12 @@ class _Vectors:
         )
 
 
+_FEW_REGISTERS = 32
+"""With more registers for sums, inputs and weights, Mali and VideoCore run half as many invocations at once."""
+_FEWER_THREADS = 1.25
+"""The time of a round in that case."""
+
+
 def cost(strategy: Strategy, work: Work, device: DeviceProfile) -> float:
     """Cycles that the device is thought to take for a GEMM."""
     costs = costs_of(device)
@@ -81,6 +88,8 @@ def cost(strategy: Strategy, work: Work, device: DeviceProfile) -> float:
         run = _by_shared_memory(strategy, work, costs, vectors, lanes)
     else:
         run = _by_registers(strategy, work, costs, vectors, arithmetic, lanes)
+        if by_elements(strategy, work, device) and 4 * (strategy.sums + strategy.rows + 1) > _FEW_REGISTERS:
+            run.step *= _FEWER_THREADS
     run.size = math.prod(strategy.local)
     if strategy.split_k > 1:
         run.groups *= strategy.split_k
@@ -147,7 +156,7 @@ def _by_shared_memory(strategy: Strategy, work: Work, costs: Costs, vectors: _Ve
         groups * -(-invocations // lanes),
         rounds,
         # One subgroup multiplies while another stages, where there is another.
-        step=max(step, staging) if costs.resident > 1 else step + staging,
+        step=max(step, staging) if costs.overlaps else step + staging,
         end=own * vectors.stored + vec4s * vectors.ending,
         wait=costs.staged_latency + (stage - 4) / 4 * costs.longer_latency,
         moved=rounds * (pixels * vectors.pixel + weights) + own,
