@@ -36,6 +36,10 @@ layout(constant_id = 12) const bool VECTOR_STORES = true;
 // Output columns per invocation, and the number of columns that are computed together: one, or all.
 layout(constant_id = 13) const uint TILE_WIDTH = 4;
 layout(constant_id = 14) const uint AT_ONCE = 1;
+// The tile is computed line by line of the input. Beside the sums there are one input value and the weights of the rows
+// of the filter that meet the line, where the other order has all weights and a whole column of inputs. A tile has
+// at most MAX_SUMS pixels.
+layout(constant_id = 44) const bool BY_LINES = false;
 
 // The part of the input under one column of the tile.
 const uint COLUMNS = (KERNEL_WIDTH - 1u) * DILATION_X + 1u;
@@ -44,6 +48,9 @@ const uint KEPT = COLUMNS > STRIDE_X ? COLUMNS - STRIDE_X : 0u;    // of it, col
 const uint MAX_TAPS = 25;
 const uint MAX_COLUMNS = 9;
 const uint MAX_COLUMN_HEIGHT = 12;
+// With BY_LINES: the lines of the input under the tile, their width, and the pixels of the tile.
+const uint LINES = BY_LINES ? COLUMN_HEIGHT : 0u, LINE_WIDTH = (TILE_WIDTH - 1u) * STRIDE_X + COLUMNS;
+const uint SUMS = BY_LINES ? TILE_HEIGHT * TILE_WIDTH : 0u, MAX_SUMS = 4;
 
 READS(0, Src, src)
 #ifdef IS_FLOAT
@@ -208,6 +215,13 @@ FACTOR4 load_weights(uint tap, uint quad) {
 #endif
 }
 
+// The row of a filter that meets a line of the input under a tile, if the filter computes a row of the tile; and the
+// column alike. It is at least the filter's size if there is none, so a loop from it on has one round or none, and no
+// branch. These are macros, because values that come from functions are not known where loops are unrolled.
+#define TAP_AT(ahead, dilation, size) ((ahead) % (dilation) * (size) + (ahead) / (dilation))
+#define ROW_AT(line, row) TAP_AT((line) - (row) * STRIDE_Y, DILATION_Y, KERNEL_HEIGHT)
+#define COLUMN_AT(place, column) TAP_AT((place) - (column) * STRIDE_X, DILATION_X, KERNEL_WIDTH)
+
 // Values from push constants are computed before the first loop or branch: after it, llvmpipe loads push constants lane
 // by lane.
 void main() {
@@ -252,13 +266,46 @@ void main() {
 #endif
 
     FACTOR4 window[MAX_TAPS];
-    [[unroll]] for (uint tap = 0; tap < KERNEL_HEIGHT * KERNEL_WIDTH; tap++) window[tap] = load_weights(tap, tile.w);
+    if (!BY_LINES) {
+        [[unroll]] for (uint tap = 0; tap < KERNEL_HEIGHT * KERNEL_WIDTH; tap++) window[tap] = load_weights(tap, tile.w);
+    }
 #ifdef DTYPE_Q8
     vec4 taps = vec4(0.0);
-    [[unroll]] for (uint tap = 0; tap < KERNEL_HEIGHT * KERNEL_WIDTH; tap++) taps += window[tap];
+    [[unroll]] for (uint tap = 0; tap < KERNEL_HEIGHT * KERNEL_WIDTH; tap++)
+        taps += BY_LINES ? load_weights(tap, tile.w) : window[tap];
     target.bias -= input_zero * ivec4(taps);
 #endif
     if (!exists) return;
+    if (BY_LINES) {
+        FACTOR4 sums[MAX_SUMS];
+        [[unroll]] for (uint n = 0; n < SUMS; n++) sums[n] = SUM_FROM(target.bias);
+        [[unroll]] for (uint row = 0; row < LINES; row++) {
+            Offset line = offset_of(y, row, source.height, source.line);
+            [[unroll]] for (uint r = 0; r < TILE_HEIGHT; r++) {
+                [[unroll]] for (uint ky = ROW_AT(row, r); ky < KERNEL_HEIGHT; ky += KERNEL_HEIGHT) {
+                    [[unroll]] for (uint kx = 0; kx < KERNEL_WIDTH; kx++)
+                        window[ky * KERNEL_WIDTH + kx] = load_weights(ky * KERNEL_WIDTH + kx, tile.w);
+                }
+            }
+            [[unroll]] for (uint column = 0; column < LINE_WIDTH; column++) {
+                FACTOR4 value = load_input(source, line, offset_of(x, column, source.width, source.stride));
+                [[unroll]] for (uint n = 0; n < SUMS; n++) {
+                    uint r = n / TILE_WIDTH, a = n % TILE_WIDTH;
+                    [[unroll]] for (uint ky = ROW_AT(row, r); ky < KERNEL_HEIGHT; ky += KERNEL_HEIGHT) {
+                        [[unroll]] for (uint kx = COLUMN_AT(column, a); kx < KERNEL_WIDTH; kx += KERNEL_WIDTH)
+                            sums[n] = multiply_add(value, window[ky * KERNEL_WIDTH + kx], sums[n]);
+                    }
+                }
+            }
+        }
+        [[unroll]] for (uint n = 0; n < SUMS; n++) {
+            uvec2 pixel = uvec2(out_y + n / TILE_WIDTH, out_x + n % TILE_WIDTH);
+            bool stored = all(lessThan(pixel, uvec2(bottom, right)));
+            uint place = (out_line + n / TILE_WIDTH) * line_pixels + pixel.y;
+            store_output(mix(NO_PIXEL, place, stored), target, TOTAL_OF(sums[n]));
+        }
+        return;
+    }
     Offset lines[MAX_COLUMN_HEIGHT];
     [[unroll]] for (uint row = 0; row < COLUMN_HEIGHT; row++) lines[row] = offset_of(y, row, source.height, source.line);
     FACTOR4 columns[MAX_COLUMNS][MAX_COLUMN_HEIGHT];

@@ -51,6 +51,15 @@ def test_a_cpu_loads_each_value_as_rarely_as_it_can() -> None:
     assert list(map(str, tiles(product_of(56, 64), "f32", EIGHT_LANES))) == ["tiles of 4x28"]
 
 
+def test_small_subgroups_compute_small_tiles_line_by_line() -> None:
+    """The shader has room for four sums."""
+    small = replace(GPU, subgroup_size=16)
+    for tile in tiles(product_of(14, 384), "f32", small):
+        assert tile.by_lines
+        assert tile.height * tile.width <= 4
+    assert not any(tile.by_lines for tile in tiles(product_of(14, 384), "f32", GPU))
+
+
 def test_no_tile_is_larger_than_the_image() -> None:
     for tile in tiles(product_of(3, 8, stride=2), "f32", GPU):
         assert max(tile.height, tile.width) <= 2

@@ -46,6 +46,8 @@ _MAX_COLUMN_HEIGHT = 12
 _TILES_CPU = ((4, 28),)
 """The heights and widths of tiles."""
 _TILES_GPU = ((4, 4), (2, 4), (2, 2), (4, 1), (2, 1), (1, 1))
+_TILES_SMALL = ((2, 2), (1, 4), (1, 2), (1, 1))
+"""Those of GPUs with small subgroups."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +62,8 @@ class Tile:
     """The axis ARITHMETIC: how numbers smaller than 32 bits are multiplied."""
     window_loops: bool = False
     """The window is too large to be held in registers."""
+    by_lines: bool = False
+    """It is computed line by line of the input, because registers are few."""
 
     def __str__(self) -> str:
         return f"tiles of {self.height}x{self.width}" + (", in 16 bits" if self.arithmetic == "half" else "")
@@ -90,12 +94,11 @@ def tiles(gemm: Gemm, kind: str, device: DeviceProfile, float16: bool = False) -
         if device.is_cpu:
             return Tile(height, width, 1)
         width = min(width, horizontal.out)
-        return Tile(height, width, width, arithmetic)
+        return Tile(height, width, width, arithmetic, by_lines=device.has_small_subgroups)
 
+    sizes = _TILES_CPU if device.is_cpu else _TILES_SMALL if device.has_small_subgroups else _TILES_GPU
     arithmetics = ("none", "half") if float16 and not device.is_cpu else ("none",)
-    found = {
-        tile(*size, arithmetic) for size in (_TILES_CPU if device.is_cpu else _TILES_GPU) for arithmetic in arithmetics
-    }
+    found = {tile(*size, arithmetic) for size in sizes for arithmetic in arithmetics}
     return sorted(found, key=lambda tile: (_cost(tile, gemm, kind, device), tile.height, tile.width, tile.arithmetic))
 
 
@@ -165,6 +168,7 @@ def multiply_by_channel(g: Lowering, operands: Operands, gemm: Gemm) -> None:
             "TILE_HEIGHT": tile.height,
             "TILE_WIDTH": tile.width,
             "AT_ONCE": tile.at_once,
+            "BY_LINES": tile.by_lines,
             "WINDOW_LOOPS": tile.window_loops,
             "VECTOR_LOADS": multiplier == 1 and channels % 4 == 0,
             "VECTOR_STORES": out_channels % 4 == 0,
