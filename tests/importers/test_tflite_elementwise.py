@@ -414,3 +414,12 @@ def test_fake_quant_that_is_refused(options: dict[str, object], reason: str) -> 
     net.op("FAKE_QUANT", [source], result, "FakeQuantOptions", **{"Min": -1.0, "Max": 1.0, "NumBits": 8, **options})
     with pytest.raises(TfliteImportError, match=reason):
         load(write(net))
+
+
+def test_atan2() -> None:
+    """All quadrants, axes, diagonals, zeros of both signs, infinities, NaN."""
+    edges = np.float32([0.0, -0.0, 1.0, -1.0, 1e-20, -3e30, np.inf, -np.inf, np.nan, 0.3, -7.5])
+    y, x = (part.reshape(-1) for part in np.meshgrid(edges, edges))
+    check("ATAN2", [f32(y.size), f32(y.size)], feed=[y, x], atol=1e-6)
+    circle = np.linspace(-np.pi, np.pi, 2001, dtype=np.float32)
+    check("ATAN2", [f32(2001), f32(2001)], feed=[np.sin(circle), np.cos(circle)], atol=1e-6)

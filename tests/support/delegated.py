@@ -70,11 +70,13 @@ def taken(log: str) -> Mapping[str, int]:
 
 
 def chain(*names: str, shape: tuple[int, ...] = (2, 3), signature: tuple[int, ...] | None = None) -> bytes:
-    """Operators, one after the other; nnvk has no ATAN2."""
+    """Operators, one after the other. FLOAT64 is two casts, to a type that NNAPI does not have and back."""
     source = T("FLOAT32", shape, signature=signature)
     net = Net([source])
     last = source
     for name in names:
-        last = net.op(name, [last, last] if name == "ATAN2" else [last], T("FLOAT32", shape, signature=signature))
+        if name == "FLOAT64":
+            name, last = "CAST", net.op("CAST", [last], T("FLOAT64", shape, signature=signature))
+        last = net.op(name, [last], T("FLOAT32", shape, signature=signature))
     net.outputs.append(last)
     return write(net)

@@ -13,6 +13,7 @@ import tflite
 DTYPES = {
     "FLOAT32": np.float32,
     "FLOAT16": np.float16,
+    "FLOAT64": np.float64,
     "INT32": np.int32,
     "INT64": np.int64,
     "UINT8": np.uint8,
@@ -263,8 +264,9 @@ def _operator(b: flatbuffers.Builder, net: Net, op: Op, codes: list[tuple[str, b
         fields["CustomOptions"] = b.CreateByteVector(op.custom)
     if op.table:
         options = {key: _option(b, value) for key, value in op.options.items()}
-        fields["BuiltinOptionsType"] = getattr(tflite.BuiltinOptions, op.table)
-        fields["BuiltinOptions"] = _table(b, op.table, **options)
+        union = "BuiltinOptions" if hasattr(tflite.BuiltinOptions, op.table) else "BuiltinOptions2"
+        fields[f"{union}Type"] = getattr(getattr(tflite, union), op.table)
+        fields[union] = _table(b, op.table, **options)
     return _table(b, "Operator", **fields)
 
 

@@ -127,41 +127,12 @@ def _next_to_zero(c: Context, x: Value, far: Value, factors: tuple[float, ...], 
     return chosen(c, is_near, near, far)
 
 
-_ATAN = (
-    1.0,
-    -0.3333314528,
-    0.1999355085,
-    -0.1420889944,
-    0.1065626393,
-    -0.0752896400,
-    0.0429096138,
-    -0.0161657367,
-    0.0028662257,
-)
-"""Abramowitz and Stegun, 4.4.49: the arctangent up to 1, within 2e-8, as a product of x and a series in x^2."""
-
-
-def _arctangent(c: Context, x: Value) -> Value:
-    """A quarter of the circle less that of 1 / x, beyond 1."""
-    size = each(c, Op.ABS, x)
-    inverse = c.emit(Op.DIV, scalar(c, 1.0, x), with_number(c, Op.MAXIMUM, size, 1.0), NONE, out=x.type)
-    is_large = c.emit(Op.GREATER, size, scalar(c, 1.0, x), out=BOOL8)
-    t = chosen(c, is_large, inverse, size)
-    square = c.emit(Op.MUL, t, t, NONE, out=x.type)
-    series = with_number(c, Op.MUL, square, _ATAN[-1], NONE)
-    for factor in _ATAN[-2:0:-1]:
-        series = c.emit(Op.MUL, with_number(c, Op.ADD, series, factor, NONE), square, NONE, out=x.type)
-    small = c.emit(Op.MUL, t, with_number(c, Op.ADD, series, _ATAN[0], NONE), NONE, out=x.type)
-    large = c.emit(Op.SUB, scalar(c, math.pi / 2, x), small, NONE, out=x.type)
-    return c.emit(Op.MUL, decompositions.sign(c, x), chosen(c, is_large, large, small), NONE, out=x.type)
-
-
 @operator("Atan", "Asin", "Acos")
 def inverse_circular(c: Context) -> Value:
     """Map Atan, Asin and Acos by the arctangent: asin(x) is that of x / sqrt(1 - x^2), acos(x) is pi / 2 - asin(x)."""
     x = c.real_number()
     if c.node.op_type == "Atan":
-        return _arctangent(c, x)
+        return decompositions.arctangent(c, x)
     rest = c.emit(
         Op.MUL,
         c.emit(Op.SUB, scalar(c, 1.0, x), x, NONE, out=x.type),
@@ -169,7 +140,7 @@ def inverse_circular(c: Context) -> Value:
         NONE,
         out=x.type,
     )
-    arcsine = _arctangent(c, c.emit(Op.DIV, x, each(c, Op.SQRT, rest), NONE, out=x.type))
+    arcsine = decompositions.arctangent(c, c.emit(Op.DIV, x, each(c, Op.SQRT, rest), NONE, out=x.type))
     if c.node.op_type == "Asin":
         return arcsine
     return c.emit(Op.SUB, scalar(c, math.pi / 2, x), arcsine, NONE, out=x.type)

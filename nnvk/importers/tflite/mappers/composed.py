@@ -64,6 +64,15 @@ def cosine(c: Context) -> Value:
     return decompositions.cosine(c, c.real(c.input()))
 
 
+@builtin("ATAN2")
+def arctangent_of_point(c: Context) -> Value:
+    """Map ATAN2: the angle of the points whose height is the first input and whose width the second."""
+    y, x = c.input(0), c.input(1)
+    if y.code is not F32.code or x.code is not F32.code or y.shape != x.shape:
+        raise Unmapped(f"its inputs must be FLOAT32 of one shape, got {y.type} and {x.type}")
+    return decompositions.arctangent_of_point(c, y, x)
+
+
 @builtin("CEIL")
 def ceil(c: Context) -> Value:
     """Map CEIL to -floor(-x)."""
