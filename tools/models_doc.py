@@ -110,6 +110,7 @@ class Table:
 _SAID = {
     **dict.fromkeys(("Dropout", "Identity"), "its input"),
     **dict.fromkeys(("Loop", "Scan"), "the operations of its body, repeated"),
+    **dict.fromkeys(("CALL", "STABLEHLO_COMPOSITE"), "the operations of its subgraph"),
     "If": "IF, or the operations of the branch if it is known",
 }
 """Descriptions of operators whose mappers do not name the operations."""

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+import tflite
 from samples import compiled
 from tflite_net import Net, T, write
 from tflite_oracle import compare
@@ -229,4 +231,10 @@ def test_an_output_named_twice_is_copied() -> None:
 def test_supported_operators() -> None:
     names = supported_operators()
     assert {"CONV_2D", "UNIDIRECTIONAL_SEQUENCE_LSTM", "WHILE", "TFLite_Detection_PostProcess"} <= names
-    assert "STABLEHLO_ABS" not in names
+    numbers = vars(tflite.BuiltinOperator)
+    builtins = {name for name in numbers if not name.startswith("_")}
+    builtins -= {"CUSTOM", "DELEGATE", "PLACEHOLDER_FOR_GREATER_OP_CODES"}
+    page = (Path(__file__).parents[2] / "docs" / "models.md").read_text()
+    (said,) = re.findall(r"nnvk imports \d+ of TFLite's \d+ builtin operators\. It lacks [^.]*\.", page)
+    assert re.findall(r"\d+", said) == [str(len(builtins & names)), str(len(builtins))]
+    assert set(re.findall(r"[A-Z_]{6,}", said)) == builtins - names

@@ -21,9 +21,9 @@ from nnvk.importers.decompositions.int64 import Number, Words, low, narrowed, to
 from nnvk.importers.dynamic_extents import DynamicExtent, cut
 from nnvk.importers.emitter import Emitter, same_quantisation
 from nnvk.importers.errors import NAME_SHOWN, OverBudget, Problem, Unmapped
-from nnvk.importers.graph_builder import Graph, Source, Value, at_least_1d, edge_shape
+from nnvk.importers.graph_builder import Graph, Source, Value, at_least_1d
 from nnvk.importers.metadata import Metadata
-from nnvk.importers.ports import COMPLEX, ImportedModel, Port, Signature, Signatures, State
+from nnvk.importers.ports import COMPLEX, ImportedModel, Signature, Signatures, State
 from nnvk.importers.recovery import Damage, Recovery
 from nnvk.importers.shapes import Shapes, wanted_shapes
 from nnvk.importers.tflite import extent_rules, int64
@@ -31,6 +31,7 @@ from nnvk.importers.tflite import mappers as mappers  # registers them
 from nnvk.importers.tflite.by_function import by_function
 from nnvk.importers.tflite.context import Context
 from nnvk.importers.tflite.errors import Malformed, TfliteImportError
+from nnvk.importers.tflite.finished import Finished, is_alike, port
 from nnvk.importers.tflite.mappers.spectral import ON_COMPLEX
 from nnvk.importers.tflite.metadata import read_metadata
 from nnvk.importers.tflite.operands import constant, operand_type
@@ -134,21 +135,6 @@ class Subgraphs(Protocol):
 
     def subgraph(self, index: int) -> Subgraph:
         """A subgraph by its index."""
-
-
-@dataclass(slots=True, eq=False)
-class Finished:
-    """A subgraph that was imported."""
-
-    model: Model
-    inputs: tuple[Port, ...]
-    outputs: tuple[Port, ...]
-    states: tuple[State, ...]
-    has_variables: bool
-    """Whether operators read or assign resource variables."""
-    sources: tuple[Source | None, ...]
-    tensors: Mapping[int | str, int]
-    """As in `ImportedModel`."""
 
 
 @dataclass(slots=True, eq=False)
@@ -260,6 +246,16 @@ class Import:
             raise Unmapped(f"subgraph {index} has variables, which NNAPI's control flow does not carry")
         return finished.model
 
+    def inlined(self, graph: Graph, index: int, inputs: Sequence[Value]) -> Sequence[Value]:
+        """The outputs of a subgraph whose operators are added to ``graph``, with these values as its inputs."""
+        subgraph = self.file.subgraph(index)
+        if len(inputs) != len(subgraph.inputs):
+            raise Unmapped(f"subgraph {index} has {len(subgraph.inputs)} inputs, got {len(inputs)}")
+        if self.shapes:
+            subgraph = resized(subgraph, [value.shape for value in inputs])
+        with self._inside(index):
+            return Builder(self, subgraph, graph).inlined(inputs)
+
 
 def _open_inputs(subgraph: Subgraph) -> str:
     """A hint on what ``load`` could be told about the inputs, for operators that could be mapped in other shapes."""
@@ -269,23 +265,6 @@ def _open_inputs(subgraph: Subgraph) -> str:
         "load(..., shapes=...) takes others"
         for tensor in tensors
         if -1 in tensor.signature
-    )
-
-
-def _port(tensor: Tensor, value: Value, in_words: bool = False) -> Port:
-    """The edge of a tensor, of the file's shape unless the file leaves that open."""
-    own = value.shape[:-1] if tensor.type == COMPLEX or in_words else value.shape
-    known = at_least_1d(tensor.shape) == own and (tensor.is_static or bool(tensor.shape))
-    shape = tensor.shape if known else tuple(size or -1 for size in own)
-    type_ = value.type.with_dimensions(edge_shape(value.shape))
-    return Port(tensor.name, type_, tensor.type, shape, tensor.signature, in_words)
-
-
-def _is_alike(before: Value, after: Value) -> bool:
-    """Whether a variable's value can be the one before of the next execution."""
-    has_scale = before.code in QUANTISED_CODES
-    return (before.code, before.shape) == (after.code, after.shape) and (
-        not has_scale or same_quantisation(before.type, after.type)
     )
 
 
@@ -300,11 +279,12 @@ _BIASES = {"CONV_2D": 2, "DEPTHWISE_CONV_2D": 2, "FULLY_CONNECTED": 2, "TRANSPOS
 class Builder(Recovery[Operator, int]):
     """Builds the model of one subgraph."""
 
-    def __init__(self, owner: Import, subgraph: Subgraph) -> None:
+    def __init__(self, owner: Import, subgraph: Subgraph, graph: Graph | None = None) -> None:
         super().__init__(owner.problems, _DAMAGE, subgraph.index)
         self._owner = owner
         self.subgraph = subgraph
-        self._graph = Graph(owner.budget, owner.relaxed)
+        self._graph = graph or Graph(owner.budget, owner.relaxed)
+        self._is_part = graph is not None
         self._writers = {index: operator for operator in subgraph.operators for index in operator.outputs}
         self.values: dict[int, Value] = {}
         self.words: dict[int, Words] = {}
@@ -332,7 +312,7 @@ class Builder(Recovery[Operator, int]):
             self._edge("output", position)
         for name, kept in self._variables.kept.items():
             after = self._variables.values[name]
-            if not _is_alike(kept.before, after):
+            if not is_alike(kept.before, after):
                 what = f"variable '{printable(name, NAME_SHOWN)}' of {kept.before.type} is assigned {after.type}"
                 self.problem("ASSIGN_VARIABLE", self._variables.assigned[name], Unmapped(what))
         if len(self.problems) > before or self.lost:
@@ -351,11 +331,10 @@ class Builder(Recovery[Operator, int]):
             return None
         return Finished(
             model,
-            tuple(_port(subgraph.tensors[index], self._inputs[index]) for index in subgraph.inputs),
-            tuple(_port(*result) for result in results),
+            tuple(port(subgraph.tensors[index], self._inputs[index]) for index in subgraph.inputs),
+            tuple(port(*result) for result in results),
             tuple(
-                State(_port(kept.tensor, kept.before), _port(kept.tensor, value), kept.initial)
-                for kept, value in states
+                State(port(kept.tensor, kept.before), port(kept.tensor, value), kept.initial) for kept, value in states
             ),
             bool(self._variables.values),
             self._graph.sources(model),
@@ -379,6 +358,23 @@ class Builder(Recovery[Operator, int]):
             if not value.is_constant:
                 raise Unmapped(f"subgraph {index} gives variable '{printable(name, NAME_SHOWN)}' no constant")
         return self._variables.values
+
+    def inlined(self, inputs: Sequence[Value]) -> Sequence[Value]:
+        """The values of the outputs where these are the inputs: else `Unmapped`."""
+        subgraph, before = self.subgraph, len(self.problems)
+        for index, value in zip(subgraph.inputs, inputs, strict=True):
+            declared = operand_type(subgraph.tensors[index])
+            if value.code is not declared.code:
+                raise Unmapped(f"{subgraph.tensors[index]} of subgraph {subgraph.index} is given {value.type}")
+            self.values[index] = value
+        self.map_operators()
+        if len(self.problems) > before or self.lost:
+            raise Unmapped(f"subgraph {subgraph.index} has operators that can't be mapped")
+        if self.states or self._variables.values:
+            raise Unmapped(f"subgraph {subgraph.index} has variables")
+        if not self.extents.keys().isdisjoint(subgraph.outputs):
+            raise Unmapped(f"data decide the size of an output of subgraph {subgraph.index}")
+        return [self._value(subgraph.tensors[index]) for index in subgraph.outputs]
 
     def _all_states(self) -> list[tuple[Kept, Value]]:
         """Variable tensors and variables: the value before the execution, and the one after."""
@@ -407,7 +403,8 @@ class Builder(Recovery[Operator, int]):
 
     def _attempt(self, operator: Operator) -> None:
         named = self.subgraph.tensors[operator.outputs[0]].name if operator.outputs else ""
-        self._graph.source = Source(operator.index, operator.name, named)
+        if not self._is_part:  # the operations belong to the operator that refers to the subgraph
+            self._graph.source = Source(operator.index, operator.name, named)
         if self.try_to_map(operator):
             self.mapped.add(operator.index)
 
@@ -473,6 +470,8 @@ class Builder(Recovery[Operator, int]):
             inputs,
             self.subgraph.tensors,
             self._owner.branch,
+            self._owner.file.subgraph,
+            lambda index, values: self._owner.inlined(self._graph, index, values),
             self._owner.round_hybrid and not is_real,  # these are not what hybrid kernels round
             self._writers,
             self._variables,

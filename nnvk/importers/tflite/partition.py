@@ -20,7 +20,8 @@ from nnvk.importers.errors import OverBudget, Unmapped
 from nnvk.importers.ports import Port
 from nnvk.importers.tflite.c_options import Options
 from nnvk.importers.tflite.errors import TfliteImportError
-from nnvk.importers.tflite.importer import Builder, Finished, Import
+from nnvk.importers.tflite.finished import Finished
+from nnvk.importers.tflite.importer import Builder, Import
 from nnvk.importers.tflite.resizing import resized
 from nnvk.importers.tflite.schema import MAX_RANK, Operator, SignatureDef, Subgraph, Tensor
 from nnvk.types.operand import Shape

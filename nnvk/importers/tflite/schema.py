@@ -148,11 +148,13 @@ class Operator:
         `Unmapped` where they are another operator's.
         """
         accessor = getattr(tflite, table)()
-        present = self.raw.BuiltinOptions()
-        kind = self.raw.BuiltinOptionsType()
-        if present is None or kind == tflite.BuiltinOptions.NONE:
+        if hasattr(tflite.BuiltinOptions, table):
+            union, present, kind = tflite.BuiltinOptions, self.raw.BuiltinOptions(), self.raw.BuiltinOptionsType()
+        else:  # an operator that came after the first union was full
+            union, present, kind = tflite.BuiltinOptions2, self.raw.BuiltinOptions2(), self.raw.BuiltinOptions2Type()
+        if present is None or kind == union.NONE:
             accessor.Init(*_EMPTY)
-        elif kind != getattr(tflite.BuiltinOptions, table):
+        elif kind != getattr(union, table):
             raise Unmapped(f"expected options of type {table}, got type {kind}")
         else:
             accessor.Init(present.Bytes, present.Pos)

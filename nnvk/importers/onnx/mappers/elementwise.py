@@ -235,30 +235,8 @@ def remainder(c: Context) -> Value:
     if not c.node.integer("fmod", 0):
         if first.code is I32.code:
             return decompositions.floor_remainder(c, first, second)
-        return _real_remainder(c, first, second)
-    if first.code is I32.code:
-        whole = decompositions.truncated_quotient(c, first, second)
-        return c.emit(Op.SUB, first, c.emit(Op.MUL, whole, second, NONE, out=I32), NONE, out=I32)
-    rest = _real_remainder(c, each(c, Op.ABS, first), each(c, Op.ABS, second))
-    return c.emit(Op.MUL, decompositions.sign(c, first), rest, NONE, out=first.type)
-
-
-def _real_remainder(c: Context, first: Value, second: Value) -> Value:
-    """The remainder of real numbers.
-
-    For an infinite divisor it is the dividend if both have the same sign, otherwise the divisor.
-    """
-    rest = decompositions.floor_remainder(c, first, second)
-    if second.is_constant and np.all(np.isfinite(second.array)):
-        return rest
-    largest = scalar(c, float(np.finfo(first.type.dtype).max), first)
-    is_infinite = c.emit(Op.GREATER, each(c, Op.ABS, second), largest, out=BOOL8)
-    is_finite = c.emit(Op.LESS_EQUAL, each(c, Op.ABS, first), largest, out=BOOL8)
-    product = c.emit(Op.MUL, decompositions.sign(c, first), second, NONE, out=first.type)
-    differs = c.emit(Op.LESS, product, scalar(c, 0.0, first), out=BOOL8)
-    shape = rest.shape
-    known = c.emit(Op.LOGICAL_AND, c.broadcast(is_infinite, shape), c.broadcast(is_finite, shape), out=BOOL8)
-    return chosen(c, known, chosen(c, differs, second, first), rest)
+        return decompositions.real_remainder(c, first, second)
+    return decompositions.truncated_remainder(c, first, second)
 
 
 @operator("Pow")

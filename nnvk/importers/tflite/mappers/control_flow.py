@@ -1,4 +1,4 @@
-"""IF and WHILE, whose branches are other subgraphs of the file."""
+"""Operators that refer to other subgraphs of the file: control flow, and calls."""
 
 from __future__ import annotations
 
@@ -24,15 +24,26 @@ def if_(c: Context) -> Sequence[Value]:
     return _shaped(c, c.emit_many(OperationCode.IF, c.reshape(condition, (1,)), *branches, *edges, outs=outs))
 
 
-@builtin("WHILE")
+_LOOPS = {"WHILE": "WhileOptions", "STABLEHLO_WHILE": "StablehloWhileOptions"}
+
+
+@builtin(*_LOOPS)
 def while_(c: Context) -> Sequence[Value]:
-    """Map WHILE. Condition and body take all inputs, and the body computes the next ones."""
-    options = c.options("WhileOptions")
+    """Map loops. Condition and body take all inputs, and the body computes the next ones."""
+    options = c.options(_LOOPS[c.operator.name])
     inputs = c.all_inputs()
     models = [c.subgraph(index, inputs) for index in (options.CondSubgraphIndex(), options.BodySubgraphIndex())]
     outs = list(models[1].frozen.output_types())
     edges = [c.graph.edge(value) for value in inputs]
     return _shaped(c, c.emit_many(OperationCode.WHILE, *models, *edges, outs=outs))
+
+
+@builtin("CALL", "STABLEHLO_COMPOSITE")
+def call(c: Context) -> Sequence[Value]:
+    """Map CALL and STABLEHLO_COMPOSITE: the operators of the subgraph take the operator's place."""
+    if c.operator.name == "CALL":
+        return c.inlined(c.options("CallOptions").Subgraph(), c.all_inputs())
+    return c.inlined(c.options("StableHLOCompositeOptions").DecompositionSubgraphIndex(), c.all_inputs())
 
 
 def _shaped(c: Context, values: Sequence[Value]) -> list[Value]:

@@ -271,9 +271,9 @@ def logic(c: Context) -> Value:
 # --- types ---------------------------------------------------------------------------------------------------
 
 
-@builtin("CAST")
+@builtin("CAST", "STABLEHLO_CONVERT")
 def cast(c: Context) -> Value:
-    """Map CAST. 8-bit integers are numbers without a scale. NNAPI casts neither booleans nor signed ones."""
+    """Map casts. 8-bit integers are numbers without a scale. NNAPI casts neither booleans nor signed ones."""
     source, out = c.input(), c.out()
     if source.code is out.code:
         return source

@@ -1,0 +1,670 @@
+"""Operators of StableHLO, against LiteRT where it has a kernel, and against NumPy and plain loops elsewhere."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+from flatbuffers import flexbuffers
+from tflite_net import Net, T, write
+from tflite_oracle import actual, boolean, check, compare, f32, i32, i32c, out, scalar
+
+from nnvk.importers.tflite import TfliteImportError, load
+
+rng = np.random.default_rng(3)
+Array = np.ndarray
+
+
+def reals(*shape: int) -> Array:
+    return (rng.random(shape) * 4 - 2).astype(np.float32)
+
+
+def integers(*shape: int) -> Array:
+    return rng.integers(-9, 10, shape).astype(np.int32)
+
+
+def longs(numbers: Sequence[int]) -> Array:
+    return np.array(numbers, np.int64)
+
+
+def tensor_of(array: Array) -> T:
+    return T({"f": "FLOAT32", "i": "INT32", "b": "BOOL"}[array.dtype.kind], array.shape)
+
+
+def function(name: str, type_: str = "FLOAT32", **options: Any) -> Net:
+    """A subgraph of one operator on two numbers."""
+    first, second = T(type_, ()), T(type_, ())
+    net = Net([first, second], [T("BOOL" if options else type_, ())])
+    net.op(name, net.inputs, net.outputs[0], "StablehloCompareOptions" if options else None, **options)
+    return net
+
+
+def model(
+    name: str, inputs: Sequence[T], result: T | list[T], table: str | None = None, *nets: Net, **options: Any
+) -> bytes:
+    results = [result] if isinstance(result, T) else result
+    net = Net([one for one in inputs if one.is_free], results)
+    net.op(name, inputs, results, table, **options)
+    return write(net, *nets)
+
+
+def agree(data: bytes, feed: Sequence[Array], *wanted: Array, atol: float = 1e-6) -> None:
+    """Outputs of the reference device for the imported file."""
+    for got, want in zip(actual(load(data), feed)[0], wanted, strict=True):
+        assert (got.dtype, got.shape) == (want.dtype, want.shape)
+        np.testing.assert_allclose(got, want, rtol=2e-6, atol=atol)
+
+
+# --- single elements -----------------------------------------------------------------------------------------
+
+UNARY: dict[str, Callable[[Array], Array]] = {
+    "COSINE": np.cos,
+    "EXPONENTIAL": np.exp,
+    "FLOOR": np.floor,
+    "LOG": np.log,
+    "LOGISTIC": lambda x: 1 / (1 + np.exp(-x)),
+    "RSQRT": lambda x: 1 / np.sqrt(x),
+    "TANH": np.tanh,
+    "ABS": np.abs,
+    "NEGATE": np.negative,
+}
+
+
+@pytest.mark.parametrize("name", UNARY)
+def test_functions(name: str) -> None:
+    x = reals(3, 5)
+    x = np.abs(x) + np.float32(0.1) if name in ("LOG", "RSQRT") else x
+    agree(model(f"STABLEHLO_{name}", [f32(3, 5)], out("FLOAT32", (3, 5))), [x], UNARY[name](x))
+
+
+@pytest.mark.parametrize("name", ["ABS", "NEGATE"])
+def test_functions_of_integers(name: str) -> None:
+    x = integers(7)
+    agree(model(f"STABLEHLO_{name}", [i32(7)], out("INT32", (7,))), [x], UNARY[name](x))
+
+
+BINARY: dict[str, Callable[[Array, Array], Array]] = {
+    "SUBTRACT": np.subtract,
+    "DIVIDE": np.divide,
+    "REMAINDER": np.fmod,
+    "POWER": lambda x, y: np.power(np.abs(x), y),
+}
+
+
+@pytest.mark.parametrize("name", BINARY)
+def test_pairs(name: str) -> None:
+    x, y = reals(4, 3), reals(4, 3)
+    x = np.abs(x) if name == "POWER" else x
+    agree(model(f"STABLEHLO_{name}", [f32(4, 3), f32(4, 3)], out("FLOAT32", (4, 3))), [x, y], BINARY[name](x, y))
+
+
+def test_pairs_of_integers() -> None:
+    x, y = np.int32([7, -7, 7, -7, 0, 2**31 - 1]), np.int32([2, 2, -2, -2, 5, -3])
+    quotients = np.int32([3, -3, -3, 3, 0, -((2**31 - 1) // 3)])
+    for name, want in (("SUBTRACT", x - y), ("DIVIDE", quotients), ("REMAINDER", x - quotients * y), ("OR", x | y)):
+        agree(model(f"STABLEHLO_{name}", [i32(6), i32(6)], out("INT32", (6,))), [x, y], want)
+
+
+def test_or_of_truth_values() -> None:
+    x, y = np.array([False, False, True, True]), np.array([False, True, False, True])
+    agree(model("STABLEHLO_OR", [boolean(4), boolean(4)], out("BOOL", (4,))), [x, y], x | y)
+
+
+@pytest.mark.parametrize(
+    ("direction", "compared"),
+    list(enumerate([np.equal, np.not_equal, np.greater_equal, np.greater, np.less_equal, np.less])),
+)
+def test_comparison(direction: int, compared: Callable[[Array, Array], Array]) -> None:
+    for x, y in ((reals(5), reals(5)), (integers(9), integers(9)), (reals(4) > 0, reals(4) > 0)):
+        x[0] = y[0]
+        if x.dtype == np.bool_ and direction > 1:
+            continue
+        data = model(
+            "STABLEHLO_COMPARE",
+            [tensor_of(x), tensor_of(y)],
+            out("BOOL", x.shape),
+            "StablehloCompareOptions",
+            ComparisonDirection=direction,
+        )
+        agree(data, [x, y], compared(x, y))
+
+
+def test_an_order_that_is_refused() -> None:
+    options = {"ComparisonDirection": 3, "CompareType": 4}
+    data = model("STABLEHLO_COMPARE", [i32(3), i32(3)], out("BOOL", (3,)), "StablehloCompareOptions", **options)
+    with pytest.raises(TfliteImportError, match="NNAPI compares no numbers in order 4"):
+        load(data)
+
+
+@pytest.mark.parametrize("shape", [(), (3, 4)])
+def test_select(shape: tuple[int, ...]) -> None:
+    x, y, condition = reals(3, 4), reals(3, 4), np.asarray(rng.random(shape) < 0.5)
+    data = model("STABLEHLO_SELECT", [boolean(*shape), f32(3, 4), f32(3, 4)], out("FLOAT32", (3, 4)))
+    agree(data, [condition, x, y], np.where(condition, x, y))
+
+
+def test_clamp() -> None:
+    x, low, high = reals(3, 4), np.float32(-0.5), np.abs(reals(3, 4))
+    data = model("STABLEHLO_CLAMP", [f32(), f32(3, 4), f32(3, 4)], out("FLOAT32", (3, 4)))
+    agree(data, [np.asarray(low), x, high], np.minimum(np.maximum(x, low), high))
+
+
+def test_convert() -> None:
+    x = np.float32([1.5, -2.5, 0.0])
+    agree(model("STABLEHLO_CONVERT", [f32(3)], out("INT32", (3,))), [x], np.int32([1, -2, 0]))
+    agree(model("STABLEHLO_CONVERT", [f32(3)], out("BOOL", (3,))), [x], x != 0)
+    agree(model("STABLEHLO_CONVERT", [boolean(3)], out("FLOAT32", (3,))), [x != 0], np.float32([1, 1, 0]))
+
+
+def test_types_that_are_refused() -> None:
+    with pytest.raises(TfliteImportError, match="its input must be TENSOR_FLOAT32, got"):
+        load(model("STABLEHLO_LOG", [i32(3)], out("INT32", (3,))))
+
+
+# --- moving --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("make", [reals, integers])
+def test_reshape_transpose_and_concatenate(make: Callable[..., Array]) -> None:
+    x, y = make(2, 3, 4), make(2, 2, 4)
+    kind = tensor_of(x).type
+    agree(model("STABLEHLO_RESHAPE", [tensor_of(x)], out(kind, (4, 6))), [x], x.reshape(4, 6))
+    options = {"Permutation": longs([2, 0, 1])}
+    data = model("STABLEHLO_TRANSPOSE", [tensor_of(x)], out(kind, (4, 2, 3)), "StablehloTransposeOptions", **options)
+    agree(data, [x], x.transpose(2, 0, 1))
+    both, table = [tensor_of(x), tensor_of(y)], "StablehloConcatenateOptions"
+    data = model("STABLEHLO_CONCATENATE", both, out(kind, (2, 5, 4)), table, Dimension=1)
+    agree(data, [x, y], np.concatenate([x, y], 1))
+
+
+@pytest.mark.parametrize(
+    ("shape", "axes", "wanted"),
+    [((), [], (2, 3)), ((3,), [1], (2, 3)), ((2, 1), [0, 2], (2, 4, 3)), ((3, 2), [2, 0], (2, 4, 3))],
+)
+def test_broadcast_in_dim(shape: tuple[int, ...], axes: list[int], wanted: tuple[int, ...]) -> None:
+    x = reals(*shape)
+    aligned = np.empty(wanted, np.float32)
+    for place in np.ndindex(*wanted):
+        aligned[place] = x[tuple(place[axis] if size > 1 else 0 for axis, size in zip(axes, shape, strict=True))]
+    options = {"BroadcastDimensions": longs(axes)}
+    table = "StablehloBroadcastInDimOptions"
+    agree(model("STABLEHLO_BROADCAST_IN_DIM", [f32(*shape)], out("FLOAT32", wanted), table, **options), [x], aligned)
+
+
+@pytest.mark.parametrize("kind", ["FLOAT32", "INT32"])
+def test_iota(kind: str) -> None:
+    source, drawn, result = T(kind, (2, 3, 4)), out(kind, (2, 3, 4)), out(kind, (2, 3, 4))
+    net = Net([source], [result])
+    net.op("STABLEHLO_IOTA", [], drawn, "StablehloIotaOptions", IotaDimension=1)
+    net.op("STABLEHLO_ADD", [source, drawn], result)
+    x = integers(2, 3, 4).astype(np.float32 if kind == "FLOAT32" else np.int32)
+    agree(write(net), [x], x + np.indices((2, 3, 4), x.dtype)[1])
+
+
+def test_slices() -> None:
+    x = reals(5, 7)
+    options = {"StartIndices": longs([1, 0]), "LimitIndices": longs([4, 7]), "Strides": longs([1, 3])}
+    agree(
+        model("STABLEHLO_SLICE", [f32(5, 7)], out("FLOAT32", (3, 3)), "StablehloSliceOptions", **options),
+        [x],
+        x[1:4, ::3],
+    )
+    options = {"StartIndices": longs([1, 0]), "LimitIndices": longs([6, 7]), "Strides": longs([1, 3])}
+    with pytest.raises(TfliteImportError, match=r"is not within \[5, 7\]"):
+        load(model("STABLEHLO_SLICE", [f32(5, 7)], out("FLOAT32", (5, 3)), "StablehloSliceOptions", **options))
+
+
+@pytest.mark.parametrize("start", [(1, 2), (-3, 9), (4, 0)])
+@pytest.mark.parametrize("is_constant", [False, True])
+def test_slices_at_places_that_the_model_computes(start: tuple[int, int], is_constant: bool) -> None:
+    x, update = reals(5, 7), reals(2, 3)
+    first = np.clip(start, 0, [3, 4])
+    places = [scalar(number) if is_constant else i32() for number in start]
+    feed = [] if is_constant else [np.asarray(number, np.int32) for number in start]
+    box = slice(first[0], first[0] + 2), slice(first[1], first[1] + 3)
+    options = {"SliceSizes": longs([2, 3])}
+    table = "StablehloDynamicSliceOptions"
+    data = model("STABLEHLO_DYNAMIC_SLICE", [f32(5, 7), *places], out("FLOAT32", (2, 3)), table, **options)
+    agree(data, [x, *feed], x[box])
+    data = model("STABLEHLO_DYNAMIC_UPDATE_SLICE", [f32(5, 7), f32(2, 3), *places], out("FLOAT32", (5, 7)))
+    wanted = x.copy()
+    wanted[box] = update
+    agree(data, [x, update, *feed], wanted)
+
+
+PADDINGS = [
+    ([1, 0], [2, 3], [0, 0]),
+    ([0, 1], [0, 0], [2, 1]),
+    ([-1, 2], [1, -2], [0, 1]),
+    ([-2, -3], [-1, 0], [1, 2]),
+    ([0, 0], [0, 0], [0, 0]),
+]
+
+
+@pytest.mark.parametrize(("low", "high", "interior"), PADDINGS)
+@pytest.mark.parametrize("number", [0, 3])
+@pytest.mark.parametrize("make", [f32, i32])
+def test_pad(low: list[int], high: list[int], interior: list[int], number: int, make: Callable[..., T]) -> None:
+    kind = make().type
+    names = "EdgePaddingLow", "EdgePaddingHigh", "InteriorPadding"
+    options: dict[str, Any] = dict(zip(names, map(longs, (low, high, interior)), strict=True))
+    sizes = [size + (size - 1) * i + a + b for size, i, a, b in zip((3, 4), interior, low, high, strict=True)]
+    result = out(kind, tuple(sizes))
+    check("STABLEHLO_PAD", [make(3, 4), T(kind, data=number)], result, "StablehloPadOptions", atol=0, **options)
+
+
+@pytest.mark.parametrize("number", [None, 0.0, -1.5])
+def test_dilate(number: float | None) -> None:
+    given = f32() if number is None else T("FLOAT32", data=number)
+    check("DILATE", [f32(3, 1, 4), i32c(2, 3, 1), given], (), "DilateOptions", atol=0)
+    check("DILATE", [f32(2, 3), i32c(1, 1), given], (), "DilateOptions", atol=0)
+
+
+# --- reducing ------------------------------------------------------------------------------------------------
+
+REDUCED: dict[str, Any] = {
+    "STABLEHLO_ADD": np.add,
+    "MUL": np.multiply,
+    "STABLEHLO_MAXIMUM": np.maximum,
+    "STABLEHLO_MINIMUM": np.minimum,
+}
+
+
+@pytest.mark.parametrize("name", REDUCED)
+@pytest.mark.parametrize("make", [reals, integers])
+@pytest.mark.parametrize("axes", [[1], [0, 2]])
+def test_reduce(name: str, make: Callable[..., Array], axes: list[int]) -> None:
+    x, first = make(3, 4, 2), make()
+    wanted = REDUCED[name].reduce(x, tuple(axes), initial=first).astype(x.dtype)
+    kind, table = tensor_of(x).type, "StablehloReduceOptions"
+    data = model(
+        "STABLEHLO_REDUCE",
+        [tensor_of(x), T(kind, ())],
+        out(kind, wanted.shape),
+        table,
+        function(name, kind),
+        Dimensions=longs(axes),
+        BodySubgraphIndex=1,
+    )
+    agree(data, [x, np.asarray(first)], wanted, atol=1e-5)
+
+
+def test_reduce_of_truth_values() -> None:
+    x = rng.random((3, 4)) < 0.7
+    for name, reduced in (("STABLEHLO_AND", x.all(1)), ("LOGICAL_OR", x.any(1))):
+        first = T("BOOL", data=name == "STABLEHLO_AND")
+        options: dict[str, Any] = {"Dimensions": longs([1]), "BodySubgraphIndex": 1}
+        inputs, body = [boolean(3, 4), first], function(name, "BOOL")
+        data = model("STABLEHLO_REDUCE", inputs, out("BOOL", (3,)), "StablehloReduceOptions", body, **options)
+        agree(data, [x], reduced)
+
+
+def test_a_function_that_is_refused() -> None:
+    options: dict[str, Any] = {"Dimensions": longs([1]), "BodySubgraphIndex": 1}
+    inputs, body = [f32(3, 4), f32()], function("STABLEHLO_SUBTRACT")
+    data = model("STABLEHLO_REDUCE", inputs, out("FLOAT32", (3,)), "StablehloReduceOptions", body, **options)
+    with pytest.raises(TfliteImportError, match=r"AND or OR of its inputs, got STABLEHLO_SUBTRACT"):
+        load(data)
+
+
+WINDOWS = [
+    # window, strides, base dilations, window dilations, padding
+    ([2, 3], [1, 1], [1, 1], [1, 1], [0, 0, 0, 0]),
+    ([1, 5], [1, 2], [1, 1], [1, 1], [0, 0, 4, 0]),
+    ([3, 2], [2, 1], [2, 1], [1, 2], [1, 1, 2, 0]),
+    ([2, 2], [1, 3], [1, 2], [2, 1], [0, 2, -1, 1]),
+    ([6, 7], [1, 1], [1, 1], [1, 1], [0, 0, 0, 0]),
+]
+
+
+@pytest.mark.parametrize("name", ["STABLEHLO_ADD", "STABLEHLO_MULTIPLY", "STABLEHLO_MAXIMUM", "STABLEHLO_MINIMUM"])
+@pytest.mark.parametrize("number", range(len(WINDOWS)))
+@pytest.mark.parametrize("first", [0.0, 0.5])
+def test_reduce_window(name: str, number: int, first: float) -> None:
+    window, strides, base, dilations, padding = WINDOWS[number]
+    source, result = f32(6, 7), out("FLOAT32", None)
+    net = Net([source], [result])
+    lists = {
+        "WindowDimensions": window,
+        "WindowStrides": strides,
+        "BaseDilations": base,
+        "WindowDilations": dilations,
+        "Padding": padding,
+    }
+    net.op(
+        "STABLEHLO_REDUCE_WINDOW",
+        [source, T("FLOAT32", data=first)],
+        result,
+        "StablehloReduceWindowOptions",
+        BodySubgraphIndex=1,
+        **{key: longs(value) for key, value in lists.items()},
+    )
+    compare(write(net, function(name)), [reals(6, 7)], atol=1e-4)
+
+
+@pytest.mark.parametrize("kind", range(1, 7))
+def test_builtin_reduce_window(kind: int) -> None:
+    is_logical = kind > 4
+    source, type_ = (boolean(6, 7), "BOOL") if is_logical else (f32(6, 7), "FLOAT32")
+    first = T(type_, data=kind == 5) if is_logical else T(type_, data=0.5)
+    numbers = [T("INT64", data=one) for one in ([2, 3], [2, 1], [1, 2])]
+    check("REDUCE_WINDOW", [source, first, *numbers], out(type_), "ReduceWindowOptions", ReduceFunction=kind, atol=1e-4)
+
+
+@pytest.mark.parametrize("direction", [2, 3, 4, 5])
+@pytest.mark.parametrize("axis", [0, 1])
+@pytest.mark.parametrize("kind", ["FLOAT32", "INT32"])
+def test_sort(direction: int, axis: int, kind: str) -> None:
+    ascends = direction > 3
+    key = rng.integers(-4, 5, (5, 6)).astype(np.float32 if kind == "FLOAT32" else np.int32)
+    if kind == "INT32":
+        key[0, 0], key[1, 0] = -(2**31), 2**31 - 1
+    carried = np.arange(30, dtype=np.float32).reshape(5, 6)
+    numbers = [T(kind, ()), T(kind, ()), T("FLOAT32", ()), T("FLOAT32", ())]
+    body = Net(numbers, [T("BOOL", ())])
+    options = {"ComparisonDirection": direction}
+    body.op("STABLEHLO_COMPARE", numbers[:2], body.outputs[0], "StablehloCompareOptions", **options)
+    order = np.argsort(key.astype(np.int64) * (1 if ascends else -1), axis, kind="stable")
+    data = model(
+        "STABLEHLO_SORT",
+        [T(kind, (5, 6)), f32(5, 6)],
+        [out(kind, (5, 6)), out("FLOAT32", (5, 6))],
+        "StablehloSortOptions",
+        body,
+        Dimension=axis,
+        IsStable=True,
+        ComparatorSubgraphIndex=1,
+    )
+    agree(data, [key, carried], np.take_along_axis(key, order, axis), np.take_along_axis(carried, order, axis))
+
+
+# --- products ------------------------------------------------------------------------------------------------
+
+DOTS = [
+    # shapes, batches, contracted, as for np.einsum
+    ((3, 4), (4, 5), [], [], [1], [0], "ab,bc->ac"),
+    ((2, 3, 4), (5, 2, 4), [0], [1], [2], [2], "nab,cnb->nac"),
+    ((4, 2, 3), (3, 2, 4, 5), [1], [1], [0, 2], [2, 0], "bna,anbc->nc"),
+    ((4,), (4,), [], [], [0], [0], "a,a->"),
+]
+
+
+@pytest.mark.parametrize("case", DOTS)
+def test_dot_general(case: Any) -> None:
+    shape, other, batch, other_batch, contracted, other_contracted, text = case
+    x, y = reals(*shape), reals(*other)
+    wanted = np.einsum(text, x, y)
+    lists = {
+        "LhsBatchingDimensions": batch,
+        "RhsBatchingDimensions": other_batch,
+        "LhsContractingDimensions": contracted,
+        "RhsContractingDimensions": other_contracted,
+    }
+    options = {key: longs(value) for key, value in lists.items()}
+    result, table = out("FLOAT32", wanted.shape), "StablehloDotGeneralOptions"
+    agree(model("STABLEHLO_DOT_GENERAL", [f32(*shape), f32(*other)], result, table, **options), [x, y], wanted)
+
+
+def convolved(x: Array, w: Array, given: dict[str, Any], groups: int) -> Array:
+    """A convolution of [N, C, ...] with [O, C / groups, ...], by loops over the output and the window."""
+    rank = x.ndim - 2
+    pads = np.reshape(given["Padding"], (rank, 2))
+    wide = np.zeros([*x.shape[:2], *((n - 1) * d + 1 for n, d in zip(x.shape[2:], given["LhsDilation"], strict=True))])
+    wide[(slice(None), slice(None), *(slice(None, None, d) for d in given["LhsDilation"]))] = x
+    wide = np.pad(wide, [(0, 0), (0, 0), *np.maximum(pads, 0)])
+    cut = tuple(slice(max(0, -low), n - max(0, -high)) for (low, high), n in zip(pads, wide.shape[2:], strict=True))
+    wide = wide[(slice(None), slice(None), *cut)]
+    w = w[(slice(None), slice(None), *(slice(None, None, -1 if one else 1) for one in given["WindowReversal"]))]
+    spans = [(k - 1) * d + 1 for k, d in zip(w.shape[2:], given["RhsDilation"], strict=True)]
+    sizes = [(n - s) // t + 1 for n, s, t in zip(wide.shape[2:], spans, given["WindowStrides"], strict=True)]
+    result = np.zeros((x.shape[0], w.shape[0], *sizes))
+    per_group, units = w.shape[1], w.shape[0] // groups
+    for unit, place in itertools.product(range(w.shape[0]), np.ndindex(*sizes)):
+        first = unit // units * per_group
+        for tap in np.ndindex(*w.shape[2:]):
+            at = tuple(
+                p * s + t * d
+                for p, s, t, d in zip(place, given["WindowStrides"], tap, given["RhsDilation"], strict=True)
+            )
+            pixels = wide[(slice(None), slice(first, first + per_group), *at)]
+            result[(slice(None), unit, *place)] += pixels @ w[(unit, slice(None), *tap)]
+    return result.astype(np.float32)
+
+
+CONVOLUTIONS = {
+    "plain": ((2, 3, 6, 7), (4, 3, 3, 2), {}, 1),
+    "strides and padding": ((1, 3, 6, 7), (4, 3, 3, 2), {"WindowStrides": [2, 3], "Padding": [1, 0, 2, 1]}, 1),
+    "dilated": ((1, 2, 8, 7), (3, 2, 3, 2), {"RhsDilation": [2, 3]}, 1),
+    "transposed": ((1, 2, 4, 3), (3, 2, 3, 3), {"LhsDilation": [2, 3], "Padding": [2, 2, 1, 2]}, 1),
+    "reversed and cut": ((1, 2, 6, 6), (3, 2, 3, 2), {"WindowReversal": [1, 0], "Padding": [-1, 0, 1, -2]}, 1),
+    "depthwise": ((1, 4, 6, 5), (8, 1, 3, 2), {"RhsDilation": [1, 2]}, 4),
+    "groups": ((1, 4, 7, 6), (6, 2, 2, 2), {"RhsDilation": [2, 1]}, 2),
+    "one axis": ((2, 3, 9), (4, 3, 3), {"WindowStrides": [2], "Padding": [1, 1]}, 1),
+}
+
+
+@pytest.mark.parametrize("name", CONVOLUTIONS)
+@pytest.mark.parametrize("is_last", [False, True])
+def test_convolution(name: str, is_last: bool) -> None:
+    """Channels first, and last."""
+    shape, kernel, changes, groups = CONVOLUTIONS[name]
+    rank = len(shape) - 2
+    given: dict[str, Any] = {"WindowStrides": [1] * rank, "Padding": [0] * 2 * rank, "LhsDilation": [1] * rank}
+    given |= {"RhsDilation": [1] * rank, "WindowReversal": [0] * rank, **changes}
+    x, w = reals(*shape), reals(*kernel)
+    wanted = convolved(x, w, given, groups)
+    order = [0, *range(2, rank + 2), 1] if is_last else list(range(rank + 2))
+    flipped = [*range(2, rank + 2), 1, 0] if is_last else list(range(rank + 2))
+    spatial = longs(range(1, rank + 1) if is_last else range(2, rank + 2))
+    channel = rank + 1 if is_last else 1
+    options: dict[str, Any] = {key: longs(value) for key, value in given.items()}
+    options["WindowReversal"] = np.array(given["WindowReversal"], np.bool_)
+    options |= {"InputFeatureDimension": channel, "OutputFeatureDimension": channel, "FeatureGroupCount": groups}
+    options |= {"InputSpatialDimensions": spatial, "OutputSpatialDimensions": spatial, "BatchGroupCount": 1}
+    options |= {
+        "KernelInputFeatureDimension": flipped.index(1),
+        "KernelOutputFeatureDimension": flipped.index(0),
+        "KernelSpatialDimensions": longs([flipped.index(axis) for axis in range(2, rank + 2)]),
+    }
+    x, w, wanted = x.transpose(order), w.transpose(flipped), wanted.transpose(order)
+    inputs = [f32(*x.shape), T("FLOAT32", data=w)]
+    table = "StablehloConvolutionOptions"
+    agree(
+        model("STABLEHLO_CONVOLUTION", inputs, out("FLOAT32", wanted.shape), table, **options), [x], wanted, atol=1e-5
+    )
+
+
+# --- by index ------------------------------------------------------------------------------------------------
+
+GATHERS = [
+    # operand, indices, offset axes, collapsed axes, map, axis of the vectors, sizes of boxes
+    ((5, 4), (3, 1), [1], [0], [0], 1, [1, 4]),
+    ((5, 4), (2, 3, 2), [2], [1], [0, 1], 2, [2, 1]),
+    ((5, 4, 3), (2, 4), [0, 2], [0], [0, 2], 0, [1, 4, 2]),
+    ((5, 4, 3), (4,), [0, 2], [1], [1], 1, [2, 1, 3]),
+    ((3, 4), (2, 2), [0, 1], [], [1, 0], 1, [3, 4]),
+]
+
+
+@pytest.mark.parametrize("case", GATHERS)
+@pytest.mark.parametrize("make", [f32, i32])
+def test_gather(case: Any, make: Callable[..., T]) -> None:
+    shape, of_indices, offsets, collapsed, axes, vector, sizes = case
+    source = make(*shape)
+    result = out(source.type)
+    net = Net([source, indices := i32(*of_indices)], [result])
+    lists = {"OffsetDims": offsets, "CollapsedSliceDims": collapsed, "StartIndexMap": axes, "SliceSizes": sizes}
+    options: dict[str, Any] = {key: longs(value) for key, value in lists.items()}
+    net.op("STABLEHLO_GATHER", [source, indices], result, "StablehloGatherOptions", IndexVectorDim=vector, **options)
+    feed = reals(*shape) if make is f32 else integers(*shape)
+    places = rng.integers(-1, 6, of_indices).astype(np.int32)
+    own = [size for axis, size in enumerate(sizes) if axis not in collapsed]
+    batch = [size for axis, size in enumerate(of_indices) if axis != vector]
+    wanted = np.empty([0] * (len(own) + len(batch)), feed.dtype)
+    wanted.resize([own.pop(0) if axis in offsets else batch.pop(0) for axis in range(wanted.ndim)], refcheck=False)
+    rows = np.moveaxis(places, vector, -1) if vector < places.ndim else places[..., np.newaxis]
+    for place in np.ndindex(*wanted.shape):
+        first = np.zeros(len(shape), int)
+        first[axes] = rows[tuple(place[axis] for axis in range(wanted.ndim) if axis not in offsets)]
+        first = np.clip(first, 0, np.subtract(shape, sizes))
+        first[[axis for axis in range(len(shape)) if axis not in collapsed]] += [place[axis] for axis in offsets]
+        wanted[place] = feed[tuple(first)]
+    agree(write(net), [feed, places], wanted)
+    if vector < len(of_indices):  # LiteRT's kernel has no indices without an axis of their own
+        result.shape = wanted.shape  # which it has to know
+        compare(write(net), [feed, places], atol=0)
+
+
+SCATTERS = [
+    # operand, indices, updates, window axes, inserted axes, map, axis of the vectors
+    ((5, 4), (3, 1), (3, 4), [1], [0], [0], 1),
+    ((5, 4), (3, 2), (3, 2, 3), [1, 2], [], [0, 1], 1),
+    ((5, 4), (2, 3), (3,), [], [0, 1], [1, 0], 0),
+    ((5, 4, 3), (2, 1), (4, 2, 3), [0, 2], [0], [0], 1),
+]
+
+
+def scattered(case: Any, base: Array, places: Array, updates: Array, combine: Callable[[Any, Any], Any]) -> Array:
+    _, _, _, windows, inserted, axes, vector = case
+    result = base.copy()
+    rows = np.moveaxis(places, vector, -1)
+    kept = [axis for axis in range(base.ndim) if axis not in inserted]
+    sizes = np.ones(base.ndim, int)
+    sizes[kept] = [updates.shape[axis] for axis in windows]
+    for place in np.ndindex(*updates.shape):
+        first = np.zeros(base.ndim, int)
+        first[axes] = rows[tuple(place[axis] for axis in range(updates.ndim) if axis not in windows)]
+        if (first < 0).any() or (first + sizes > base.shape).any():
+            continue
+        first[kept] += np.array([place[axis] for axis in windows], int)
+        result[tuple(first)] = combine(result[tuple(first)], updates[place])
+    return result
+
+
+@pytest.mark.parametrize("case", SCATTERS)
+@pytest.mark.parametrize("name", ["STABLEHLO_ADD", "STABLEHLO_MULTIPLY", "STABLEHLO_MAXIMUM", "nothing"])
+@pytest.mark.parametrize("make", [reals, integers])
+@pytest.mark.parametrize("is_inside", [True, False])
+def test_scatter(case: Any, name: str, make: Callable[..., Array], is_inside: bool) -> None:
+    shape, of_indices, of_updates, windows, inserted, axes, vector = case
+    base, updates = make(*shape), make(*of_updates)
+    kind = tensor_of(base).type
+    if is_inside:
+        sizes = np.ones(len(shape), int)
+        kept = [axis for axis in range(len(shape)) if axis not in inserted]
+        sizes[kept] = [of_updates[axis] for axis in windows]
+        most = [shape[axis] - sizes[axis] for axis in axes]
+        rows = rng.permuted(np.tile(np.arange(4), (8, 1)), axis=1)[: np.prod(of_indices) // len(axes), : len(axes)]
+        places = np.moveaxis(np.minimum(rows, most).reshape(-1, len(axes)), 1, 0 if vector == 0 else 1)
+    else:
+        places = rng.integers(-2, 6, of_indices)
+    places = places.reshape(of_indices).astype(np.int32)
+    body = function(name, kind) if name != "nothing" else Net([T(kind, ()), last := T(kind, ())], [last])
+    lists = {"UpdateWindowDims": windows, "InsertedWindowDims": inserted, "ScatterDimsToOperandDims": axes}
+    data = model(
+        "STABLEHLO_SCATTER",
+        [T(kind, shape), i32(*of_indices), T(kind, of_updates)],
+        out(kind, shape),
+        "StablehloScatterOptions",
+        body,
+        IndexVectorDim=vector,
+        UpdateComputationSubgraphIndex=1,
+        **{key: longs(value) for key, value in lists.items()},
+    )
+    functions: dict[str, Any] = {**REDUCED, "STABLEHLO_MULTIPLY": np.multiply, "nothing": lambda _, new: new}
+    agree(data, [base, places, updates], scattered(case, base, places, updates, functions[name]), atol=1e-5)
+    if is_inside and name != "nothing":
+        compare(data, [base, places, updates], atol=1e-5)
+
+
+# --- subgraphs -----------------------------------------------------------------------------------------------
+
+
+def test_while() -> None:
+    number, limit = T("INT32", ()), T("INT32", data=10)
+    condition = Net([number], [T("BOOL", ())])
+    condition.op(
+        "STABLEHLO_COMPARE",
+        [number, limit],
+        condition.outputs[0],
+        "StablehloCompareOptions",
+        ComparisonDirection=5,
+    )
+    before, step = T("INT32", ()), T("INT32", data=3)
+    body = Net([before], [T("INT32", ())])
+    body.op("STABLEHLO_ADD", [before, step], body.outputs[0])
+    options = {"CondSubgraphIndex": 1, "BodySubgraphIndex": 2}
+    data = model("STABLEHLO_WHILE", [i32()], out("INT32", ()), "StablehloWhileOptions", condition, body, **options)
+    agree(data, [np.asarray(2, np.int32)], np.asarray(11, np.int32).reshape(()))
+
+
+NO_ATTRIBUTES = np.frombuffer(flexbuffers.Dumps({}), np.uint8)
+
+
+def norm(inner: str | None = None) -> Net:
+    """A tensor divided by its sum, in a subgraph."""
+    source, sums, result = f32(2, 3), f32(2, 1), f32(2, 3)
+    net = Net([source], [result])
+    net.op(inner or "SUM", [source, i32c(1)], sums, "ReducerOptions", KeepDims=True)
+    net.op("DIV", [source, sums], result, "DivOptions")
+    return net
+
+
+def composite(*nets: Net, name: str = "STABLEHLO_COMPOSITE") -> bytes:
+    source, middle, result = f32(2, 3), f32(2, 3), f32(2, 3)
+    net = Net([source], [result])
+    options: dict[str, Any] = {"Subgraph": 1}
+    table = "CallOptions"
+    if name == "STABLEHLO_COMPOSITE":
+        options, table = (
+            {"Name": "own.norm", "DecompositionSubgraphIndex": 1, "CompositeAttributes": NO_ATTRIBUTES},
+            "StableHLOCompositeOptions",
+        )
+    net.op(name, [source], middle, table, **options)
+    net.op("NEG", [middle], result)
+    return write(net, *nets)
+
+
+def test_composite() -> None:
+    """The operators of the subgraph are part of the model, and keep the name of the operator that they stand for."""
+    imported = compare(composite(norm()), [np.abs(reals(2, 3))])
+    sources = [source.operator for source in imported.sources if source is not None]
+    assert set(sources) == {"STABLEHLO_COMPOSITE", "NEG"}
+    assert len(imported.model.frozen.operations) == len(sources) == 3
+
+
+def test_composite_of_another_size() -> None:
+    source, result = T("FLOAT32", (1, 3), signature=(-1, 3)), out("FLOAT32", None)
+    net = Net([source], [result])
+    options = {"Name": "own.norm", "DecompositionSubgraphIndex": 1, "CompositeAttributes": NO_ATTRIBUTES}
+    net.op("STABLEHLO_COMPOSITE", [source], result, "StableHLOCompositeOptions", **options)
+    inner = norm()
+    inner.inputs[0].shape, inner.outputs[0].shape = (1, 3), (1, 3)
+    inner.ops[0].outputs[0].shape = (1, 1)
+    x = np.abs(reals(4, 3))
+    imported = load(write(net, inner), shapes={"t0": (4, 3)})
+    (found,) = actual(imported, [x])[0]
+    np.testing.assert_allclose(found, x / x.sum(1, keepdims=True), rtol=1e-6)
+
+
+def test_call() -> None:
+    x = np.abs(reals(2, 3))
+    agree(composite(norm(), name="CALL"), [x], -x / x.sum(1, keepdims=True))
+
+
+def test_composite_of_what_can_not_be_mapped() -> None:
+    with pytest.raises(TfliteImportError) as caught:
+        load(composite(norm("CONCAT_EMBEDDINGS")))
+    found = [(problem.operation, problem.subgraph) for problem in caught.value.problems]
+    assert found == [("CONCAT_EMBEDDINGS", 1), ("STABLEHLO_COMPOSITE", 0)]
+
+
+def test_composite_of_itself() -> None:
+    net = Net([f32(2, 3)], [f32(2, 3)])
+    options = {"Name": "own.norm", "DecompositionSubgraphIndex": 0}
+    net.op("STABLEHLO_COMPOSITE", net.inputs, net.outputs[0], "StableHLOCompositeOptions", **options)
+    with pytest.raises(TfliteImportError, match="subgraph 0 contains itself"):
+        load(write(net))
