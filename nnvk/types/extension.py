@@ -78,6 +78,7 @@ class ExtendedOperationCode(Enum):
     ROUND_FLOAT = 274
     BITS = 275
     BITCAST = 276
+    QUANTIZED_SVDF = 277
 
 
 KnownCode = OperationCode | ExtendedOperationCode

@@ -49,6 +49,21 @@ def test_svdf(rank: int) -> None:
     check("SVDF", inputs, (), "SVDFOptions", Rank=rank, FusedActivationFunction=ACTIVATIONS.RELU, repeats=4)
 
 
+@pytest.mark.parametrize("rank", [1, 2])
+@pytest.mark.parametrize("has_bias", [False, True])
+@pytest.mark.parametrize("scale", [0.4, 0.02])
+def test_svdf_of_8_bits(rank: int, has_bias: bool, scale: float) -> None:
+    """Also with a scale of the output at which results saturate."""
+    filters, memory = UNITS * rank, 7
+    times = np.random.default_rng(3).integers(-32767, 32768, (filters, memory))
+    before = T("INT16", (BATCH, memory * filters), scale=0.001, variable=True)
+    bias = T("INT32", data=np.arange(UNITS) * 100000 - 200000) if has_bias else None
+    weights = q8c(filters, SIZE), T("INT16", data=times, scale=0.00003)
+    inputs = [q8(BATCH, SIZE), *weights, bias, before]
+    options = {"Rank": rank, "FusedActivationFunction": ACTIVATIONS.RELU}
+    check("SVDF", inputs, q8(scale=scale, zero_point=-5), "SVDFOptions", **options, repeats=10, steps=0)
+
+
 CELLS = ["", "c", "p", "pj", "cpj", "n", "cn"]
 
 

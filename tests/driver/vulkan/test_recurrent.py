@@ -22,6 +22,7 @@ from nnvk.driver.vulkan.planning.planner import lower
 from nnvk.ops import registry
 from nnvk.types.codes import OperandCode, OperationCode
 from nnvk.types.codes import OperationCode as Op
+from nnvk.types.extension import ExtendedOperationCode
 from nnvk.types.model import Lifetime, Model, Operand, Operation
 from nnvk.types.operand import OperandType, Shape
 from nnvk.types.request import ExecuteOptions, PrepareOptions
@@ -36,6 +37,7 @@ CODES = (
     Op.UNIDIRECTIONAL_SEQUENCE_LSTM,
     Op.BIDIRECTIONAL_SEQUENCE_LSTM,
     Op.SVDF,
+    ExtendedOperationCode.QUANTIZED_SVDF,
     Op.QUANTIZED_16BIT_LSTM,
     Op.QUANTIZED_LSTM,
 )

@@ -9,6 +9,7 @@ from generators.table import generator
 from nnvk.ops.signature import F32, I32, Q8, Q8_SYMM, Q8S, Q16_SYMM
 from nnvk.types.codes import OperandCode
 from nnvk.types.codes import OperationCode as Op
+from nnvk.types.extension import ExtendedOperationCode
 from nnvk.types.operand import OperandType, Shape
 
 Weights = Callable[..., Arg]
@@ -84,6 +85,23 @@ def _svdf(d: Draw, code: Op, t: OperandCode) -> Case:
         i32(d.integer(0, 3)),
     )
     return Case(code, inputs, (OperandType(t),) * 2)
+
+
+@generator(ExtendedOperationCode.QUANTIZED_SVDF)
+def _quantized_svdf(d: Draw, code: ExtendedOperationCode, t: OperandCode) -> Case:
+    batches, size, units, rank, memory = d.sizes(5, 4)
+    filters = units * rank
+    state, time = OperandType(Q16_SYMM, (), 2.0**-11), OperandType(Q16_SYMM, (), 2.0**-15)
+    bias = d.new(OperandType(I32, (units,), 1e-4), -100, 100, is_parameter=True) if d.chance() else omitted(I32)
+    inputs = (
+        d.new(OperandType(t, (batches, size), 2.0**-7, d.integer(-9, 9))),
+        d.new(OperandType(t, (filters, size), 2.0**-7), is_parameter=True),
+        d.new(time.with_dimensions((filters, memory)), is_parameter=True),
+        bias,
+        d.new(state.with_dimensions(d.loose(batches, filters * memory))),
+        i32(rank),
+    )
+    return Case(code, inputs, (state, OperandType(t, (), 2.0 ** d.integer(-6, 0), d.integer(-20, 20))))
 
 
 # --- LSTM ----------------------------------------------------------------------------------------------------

@@ -7,7 +7,7 @@ from typing import Any
 
 import tflite
 
-from nnvk.api import OperandCode, OperandType, OperationCode
+from nnvk.api import ExtendedOperationCode, OperandCode, OperandType, OperationCode
 from nnvk.importers.decompositions.moving import unpacked
 from nnvk.importers.emitter import is_quantised
 from nnvk.importers.errors import Unmapped
@@ -166,10 +166,17 @@ def _both_directions(
 
 @builtin("SVDF")
 def svdf(c: Context) -> Value:
-    """Map SVDF, a filter over features and time."""
-    source = c.input(0)
+    """Map SVDF, a filter over features and time. Of 8-bit levels it has no activation but the range of the output."""
+    source, options = c.input(0), c.options("SVDFOptions")
+    if source.code is OperandCode.TENSOR_QUANT8_ASYMM_SIGNED:
+        before, weights = c.input(4), (c.input(1), c.input(2), c.optional(3))
+        outs = [before.type, c.out()]
+        state, result = c.emit_many(
+            ExtendedOperationCode.QUANTIZED_SVDF, source, *weights, before, options.Rank(), outs=outs
+        )
+        c.update(4, state)
+        return result
     _check_real(c, source)
-    options = c.options("SVDFOptions")
     # Only the first of the two products has 8 bits.
     rounding = Rounding((1,), bool(options.AsymmetricQuantizeInputs()))
     taken, features = hybrid(c, source, c.input(1), rounding)
