@@ -113,6 +113,37 @@ def test_softmax_int8() -> None:
     check("SOFTMAX", [q8(3, 9)], q8(scale=1 / 256, zero_point=-128), "SoftmaxOptions", Beta=1.0)
 
 
+def test_softmax_of_int8_to_int16_with_a_zero_point() -> None:
+    """LiteRT's reference kernel is a step off for some levels; the other one rounds the exact result."""
+    result, options = T("INT16", scale=1 / 65536, zero_point=-32768), {"table": "SoftmaxOptions", "Beta": 1.0}
+    imported = check("SOFTMAX", [q8(40, 12)], result, **options, optimised=True)
+    assert imported.outputs[0].dtype == np.int16
+
+
+def test_int16_with_a_zero_point_that_is_read() -> None:
+    source, result = q8(7, 5), T()
+    levels, rows = (T("INT16", scale=1 / 65536, zero_point=-32768) for _ in range(2))
+    net = Net([source], [result, rows])
+    net.op("SOFTMAX", [source], levels, "SoftmaxOptions", Beta=1.0)
+    net.op("DEQUANTIZE", [levels], result, version=3)
+    net.op("RESHAPE", [levels, i32c(5, 7)], rows, "ReshapeOptions")
+    imported = load(write(net))
+    x = np.random.default_rng(2).integers(-128, 128, (7, 5)).astype(np.int8)
+    powers = np.exp(0.05 * x.astype(np.float64))
+    exact = powers / powers.sum(1, keepdims=True)
+    found, moved = actual(imported, [x])[0]
+    np.testing.assert_allclose(found, exact, atol=0.6 / 65536)
+    np.testing.assert_array_equal(moved, (np.rint(exact * 65536) - 32768).reshape(5, 7))
+
+
+def test_int16_with_a_zero_point_that_is_refused() -> None:
+    source, result = T("INT16", (2,), scale=0.1, zero_point=3, data=[1, 2]), T()
+    net = Net([f32(2)], [result])
+    net.op("ADD", [net.inputs[0], source], result, "AddOptions")
+    with pytest.raises(TfliteImportError, match="is of INT16 with a zero point, but no result"):
+        load(write(net))
+
+
 @pytest.mark.parametrize("name, exact", [("LOGISTIC", lambda x: 1 / (1 + np.exp(-x))), ("TANH", np.tanh)])
 def test_output_scales_that_nnapi_does_not_have(name: str, exact) -> None:
     """TFLite's kernels refuse them too, but other converters write them: computed as real numbers."""

@@ -138,6 +138,16 @@ def round_half_even(c: Emitter, source: Value) -> Value:
     return c.reshape(rounded, source.shape)
 
 
+def round_half_away(c: Emitter, source: Value) -> Value:
+    """Round to the nearest integer, ties away from zero."""
+    size = each(c, Op.ABS, source)
+    below = each(c, Op.FLOOR, size)
+    part = c.emit(Op.SUB, size, below, NONE, out=size.type)  # which is exact, as size + 0.5 is not
+    is_up = c.emit(Op.GREATER_EQUAL, part, scalar(c, 0.5, part), out=BOOL8)
+    rounded = c.emit(Op.ADD, below, c.as_number(is_up, size.type), NONE, out=size.type)
+    return c.emit(Op.MUL, sign(c, source), rounded, NONE, out=size.type)
+
+
 def chosen(c: Emitter, condition: Value, first: Value, second: Value, out: OperandType | None = None) -> Value:
     """``first`` where a condition is true, ``second`` elsewhere; all three broadcast."""
     shape = broadcast_shape(condition, first, second)

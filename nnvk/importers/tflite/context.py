@@ -16,7 +16,7 @@ from nnvk.importers.emitter import F32, Emitter
 from nnvk.importers.errors import Unmapped
 from nnvk.importers.graph_builder import Argument, Graph, Value, at_least_1d
 from nnvk.importers.ports import COMPLEX
-from nnvk.importers.tflite.operands import operand_type
+from nnvk.importers.tflite.operands import has_offset, operand_type
 from nnvk.importers.tflite.schema import Operator, Subgraph, Tensor
 from nnvk.importers.tflite.variables import Variables
 from nnvk.types.codes import OperandCode
@@ -200,7 +200,10 @@ class Context(Emitter):
 
     def out(self, position: int = 0) -> OperandType:
         """The operand type of an output as the file declares it, or of the real numbers in its place."""
-        declared = operand_type(self.output(position))
+        tensor = self.output(position)
+        declared = operand_type(tensor)
+        if has_offset(tensor):
+            return F32.with_dimensions(declared.dimensions)
         if self.is_real and declared.code is OperandCode.TENSOR_QUANT16_SYMM:
             return F32.with_dimensions(declared.dimensions)
         return declared

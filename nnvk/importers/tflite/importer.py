@@ -26,7 +26,7 @@ from nnvk.importers.metadata import Metadata
 from nnvk.importers.ports import COMPLEX, ImportedModel, Signature, Signatures, State
 from nnvk.importers.recovery import Damage, Recovery
 from nnvk.importers.shapes import Shapes, wanted_shapes
-from nnvk.importers.tflite import extent_rules, int64
+from nnvk.importers.tflite import extent_rules, int64, offset_levels
 from nnvk.importers.tflite import mappers as mappers  # registers them
 from nnvk.importers.tflite.by_function import by_function
 from nnvk.importers.tflite.context import Context
@@ -442,7 +442,7 @@ class Builder(Recovery[Operator, int]):
             for position, index in enumerate(operator.inputs)
         ]
         inputs = [
-            self._value(tensors[index]) if there else None
+            offset_levels.read(Emitter(self._graph), tensors[index], self._value(tensors[index])) if there else None
             for index, there in zip(operator.inputs, is_tensor, strict=True)
         ]
         context, values = self._mapped(operator, mapper, inputs)
@@ -524,7 +524,7 @@ class Builder(Recovery[Operator, int]):
         """The value of an output, in the quantisation that the file declares, checked against its shape."""
         if tensor.index in self.values or tensor.index in self.words or tensor.data is not None:
             raise Unmapped(f"its output {tensor} has a value already")
-        declared = operand_type(tensor)
+        declared, value = operand_type(tensor), offset_levels.written(c, tensor, value)
         if value.code is not declared.code or (
             value.code in QUANTISED_CODES and not same_quantisation(value.type, declared)
         ):

@@ -32,6 +32,11 @@ _QUANTISED = frozenset({"UINT8", "INT8", "INT4", "INT16"})
 _INT32 = np.iinfo(np.int32)
 
 
+def has_offset(tensor: Tensor) -> bool:
+    """Whether a tensor is of INT16 with a zero point, which NNAPI lacks: see `offset_levels`."""
+    return tensor.type == "INT16" and tensor.scales.size == 1 and bool(tensor.zero_points.any())
+
+
 def operand_type(tensor: Tensor) -> OperandType:
     """The operand type of a tensor, as Android's NNAPI delegate chooses it. `Unmapped` where there is none."""
     if tensor.type not in _CODES:
@@ -43,6 +48,10 @@ def operand_type(tensor: Tensor) -> OperandType:
     code, dimensions = _CODES[tensor.type], at_least_1d(tensor.shape)
     if tensor.type == COMPLEX:
         dimensions += (2,)
+    if has_offset(tensor):
+        if tensor.is_variable or tensor.data is not None or not _scale(tensor):
+            raise Unmapped(f"{tensor} is of INT16 with a zero point, but no result, which NNAPI does not have")
+        return OperandType(OperandCode.TENSOR_INT32, dimensions)
     if tensor.type not in _QUANTISED:
         # A bias keeps its scale; other integers and real numbers have none.
         is_bias = tensor.type == "INT32" and tensor.scales.size == 1

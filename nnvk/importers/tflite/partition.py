@@ -22,6 +22,7 @@ from nnvk.importers.tflite.c_options import Options
 from nnvk.importers.tflite.errors import TfliteImportError
 from nnvk.importers.tflite.finished import Finished
 from nnvk.importers.tflite.importer import Builder, Import
+from nnvk.importers.tflite.operands import has_offset
 from nnvk.importers.tflite.resizing import resized
 from nnvk.importers.tflite.schema import MAX_RANK, Operator, SignatureDef, Subgraph, Tensor
 from nnvk.types.operand import Shape
@@ -228,6 +229,8 @@ def _foreign(builder: Builder, operator: Operator) -> str:
         return "variables stay with TensorFlow Lite"
     if any(tensor.type == "INT4" and tensor.data is None for tensor in tensors):
         return "tensors of 4 bits can't be handed over"
+    if any(map(has_offset, tensors)):
+        return "tensors of INT16 with a zero point can't be handed over"
     values = [builder.values[tensor.index] for tensor in tensors if tensor.index in builder.values]
     if not builder.extents.keys().isdisjoint(tensor.index for tensor in tensors) or any(
         0 in value.shape and not value.is_constant for value in values
