@@ -166,7 +166,7 @@ def _both_directions(
 
 @builtin("SVDF")
 def svdf(c: Context) -> Value:
-    """Map SVDF, a filter over features and time. Of 8-bit levels it has no activation but the range of the output."""
+    """Map SVDF, a filter over features and time. The levels of an 8-bit output are its only activation."""
     source, options = c.input(0), c.options("SVDFOptions")
     if source.code is OperandCode.TENSOR_QUANT8_ASYMM_SIGNED:
         before, weights = c.input(4), (c.input(1), c.input(2), c.optional(3))
