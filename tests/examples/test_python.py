@@ -8,12 +8,15 @@ import shutil
 import subprocess
 import sys
 import wave
-from importlib.util import find_spec
+from importlib.util import find_spec, module_from_spec, spec_from_file_location
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from PIL import Image
+
+import nnvk
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "python"
 README = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
@@ -48,6 +51,8 @@ def portrait() -> Path:
 def test_each_says_how_it_is_used(path: Path) -> None:
     if path.name == "semantic_search.py" and not (find_spec("safetensors") and find_spec("tokenizers")):
         pytest.skip("needs safetensors and tokenizers")
+    if path.name == "language_model.py" and not find_spec("onnx"):
+        pytest.skip("needs onnx")
     if path.name == "onnxruntime_session.py" and not find_spec("onnxruntime"):
         pytest.skip("needs onnxruntime")
     text = path.read_text(encoding="utf-8")
@@ -99,6 +104,57 @@ def test_sentences_are_as_near_as_the_models_authors_say(tmp_path: Path) -> None
     assert found == pytest.approx(known, abs=3e-3)
     nearest = run("semantic_search.py", "investors are losing money").splitlines()[1:3]
     assert all("Shares" in line or "stock market" in line for line in nearest)
+
+
+@pytest.fixture
+def language_model() -> Any:
+    """The example as a module."""
+    pytest.importorskip("onnx")
+    spec = spec_from_file_location("language_model", EXAMPLES / "language_model.py")
+    assert spec is not None and spec.loader is not None
+    module = module_from_spec(spec)
+    sys.modules["language_model"] = module  # where dataclasses look
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.mark.parametrize("device", [device.name for device in nnvk.get_devices()])
+def test_tokens_are_those_of_onnxruntime_with_a_cache_on_the_host(
+    language_model: Any, device: str, tmp_path: Path
+) -> None:
+    ort = pytest.importorskip("onnxruntime")
+    sizes = language_model.Sizes(layers=2, width=32, heads=4, length=12)
+    data = language_model.network(sizes, 5).SerializeToString()
+    session = ort.InferenceSession(data, providers=["CPUExecutionProvider"])
+    (tmp_path / "decoder.onnx").write_bytes(data)
+    decoder = language_model.Decoder(tmp_path / "decoder.onnx", device)
+    cache, token = np.zeros(sizes.cache, np.float32), 65
+    for place in range(sizes.length):
+        feed = {"token": np.int64([token]), "position": np.int64([place]), "cache": cache}
+        scores, best, cache = session.run(None, feed)
+        assert decoder(token) == best[0]
+        np.testing.assert_allclose(decoder.scores, scores, rtol=1e-4, atol=1e-4)
+        token = int(best[0])
+    with pytest.raises(ValueError, match="the cache has 12 places"):
+        decoder(token)
+    if not device.startswith("nnapi"):
+        assert all(memory.buffer is not None for memory in decoder.caches), "they are on the device"
+    decoder.reset()
+    first = list(language_model.generated(decoder, b"A", 6, 0.0, 0))
+    decoder.reset()
+    assert list(language_model.generated(decoder, b"A", 6, 0.0, 0)) == first
+    decoder.reset()
+    drawn = list(language_model.generated(decoder, b"A", 6, 5.0, 1))
+    assert drawn != first
+    assert set(drawn) <= set(range(256))
+
+
+def test_text_is_written(language_model: Any) -> None:
+    printed = run("language_model.py", "Once upon", "--tokens", 4).splitlines()
+    assert re.fullmatch(r"\d+ operations on .*", printed[0])
+    assert printed[1].startswith("Once upon")
+    assert re.fullmatch(r"\d+ tokens a second, [\d.]+ ms each", printed[2])
+    assert run("language_model.py", "Once upon", "--tokens", 4).splitlines()[1] == printed[1]
 
 
 def record(path: Path, samples: np.ndarray, rate: int) -> Path:
