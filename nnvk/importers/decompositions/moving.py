@@ -125,9 +125,15 @@ def packed(c: Emitter, values: Sequence[Value], axis: int) -> Value:
 
 def padded_integers(c: Emitter, value: Value, paddings: np.ndarray, number: int) -> Value:
     """Pad integers with a number. NNAPI cannot pad them, so elements are gathered, and padding is then replaced."""
-    places = np.pad(np.arange(value.size).reshape(value.shape), paddings)
-    is_there = np.pad(np.ones(value.shape, np.bool_), paddings)
-    return chosen(c, c.constant(is_there, BOOL8), flat_picked(c, value, places), c.constant(number, I32))
+    shape = tuple(
+        size + int(before) + int(behind) for size, (before, behind) in zip(value.shape, paddings, strict=True)
+    )
+    is_there = c.computed(shape, BOOL8, lambda: np.pad(np.ones(value.shape, np.bool_), paddings))
+    places = c.computed(
+        shape, I32, lambda: np.pad(np.arange(value.size, dtype=np.int32).reshape(value.shape), paddings)
+    )
+    picked = gathered(c, c.reshape(value, (value.size,)), 0, places)
+    return chosen(c, is_there, picked, c.constant(number, I32))
 
 
 def unpacked(c: Emitter, source: Value, axis: int) -> list[Value]:

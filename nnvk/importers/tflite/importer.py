@@ -16,7 +16,7 @@ from nnvk.api import Model
 from nnvk.base.errors import NnapiError, ResultCode
 from nnvk.base.log import logger, timed
 from nnvk.base.text import printable
-from nnvk.importers.budget import Budget
+from nnvk.importers.budget import PART_COST, Budget
 from nnvk.importers.decompositions.int64 import Number, Words, low, narrowed, together
 from nnvk.importers.dynamic_extents import DynamicExtent, cut
 from nnvk.importers.emitter import Emitter, same_quantisation
@@ -367,6 +367,8 @@ class Builder(Recovery[Operator, int]):
             if value.code is not declared.code:
                 raise Unmapped(f"{subgraph.tensors[index]} of subgraph {subgraph.index} is given {value.type}")
             self.values[index] = value
+        # Subgraphs that refer to each other many times over are counted out, whatever their operators add.
+        self._owner.budget.charge(PART_COST * (1 + len(subgraph.operators)))
         self.map_operators()
         if len(self.problems) > before or self.lost:
             raise Unmapped(f"subgraph {subgraph.index} has operators that can't be mapped")

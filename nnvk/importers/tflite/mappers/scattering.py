@@ -143,11 +143,13 @@ def updated(c: Context, base: Value, update: Value, start: Value) -> Value:
     first = sliced(c, c.reshape(start, (rank,)), [range(depth)])
     first = c.emit(Op.MAXIMUM, first, c.constant(0, I32), out=I32)
     first = c.emit(Op.MINIMUM, first, c.constant(room[:depth], I32), out=I32)
-    grid = np.indices(update.shape[:depth]).reshape(depth, -1).T
-    places = c.emit(Op.ADD, c.constant(grid, I32), c.reshape(first, (1, depth)), NONE, out=I32)
+    sizes = update.shape[:depth]
+    count = math.prod(sizes)
+    grid = c.computed((count, depth), I32, lambda: np.indices(sizes, np.int32).reshape(depth, -1).T)
+    places = c.emit(Op.ADD, grid, c.reshape(first, (1, depth)), NONE, out=I32)
     inner = math.prod(base.shape[depth:])
     slices = c.reshape(base, (*base.shape[:depth], inner))
-    result = _scattered(c, slices, places, c.reshape(update, (len(grid), inner)), Reduction.NONE)
+    result = _scattered(c, slices, places, c.reshape(update, (count, inner)), Reduction.NONE)
     return c.reshape(result, base.shape)
 
 

@@ -61,10 +61,15 @@ class _Boxes:
         if not fits or len(set(self.axes)) < len(self.axes) or not set(self.axes) <= set(range(len(self.shape))):
             raise Unmapped(f"boxes of {self.sizes} along axes {self.axes} do not fit {list(self.shape)}")
 
+    @property
+    def count(self) -> int:
+        """The elements of a box along the moved axes."""
+        return math.prod(self.sizes[axis] for axis in self.moved)
+
     def grid(self) -> np.ndarray:
         """The places of a box's elements along the moved axes, from its first one on."""
         sizes = [self.sizes[axis] for axis in self.moved]
-        return np.indices(sizes).reshape(len(sizes), -1).T
+        return np.indices(sizes, np.int32).reshape(len(sizes), -1).T
 
     def firsts(self, c: Context, rows: Value) -> Value:
         """The first places [rows, moved axes] of boxes; 0 along axes without an index."""
@@ -118,7 +123,7 @@ def gather(c: Context) -> Value:
         room = np.array([source.shape[axis] - boxes.sizes[axis] for axis in boxes.moved])
         firsts = c.emit(Op.MAXIMUM, boxes.firsts(c, rows), c.constant(0, I32), out=I32)
         firsts = c.emit(Op.MINIMUM, firsts, c.constant(room, I32), out=I32)
-        places = _at(c, firsts, boxes.grid())
+        places = _at(c, firsts, boxes)
         slices = c.reshape(ordered, (*ordered.shape[: len(boxes.moved)], math.prod(rest)))
         picked = c.keep(ExtendedOperationCode.GATHER_ND, slices, places)
     # In the order of the boxes' numbers, the moved axes and the whole ones.
@@ -131,12 +136,12 @@ def gather(c: Context) -> Value:
     return c.reshape(transposed(c, picked, [*order, *left_out]), shape)
 
 
-def _at(c: Context, firsts: Value, grid: np.ndarray) -> Value:
+def _at(c: Context, firsts: Value, boxes: _Boxes) -> Value:
     """The places of all elements of boxes that begin at ``firsts``."""
     count, depth = firsts.shape
     each = c.reshape(firsts, (count, 1, depth))
-    places = c.emit(Op.ADD, each, c.constant(grid.reshape(1, -1, depth), I32), NONE, out=I32)
-    return c.reshape(places, (count * len(grid), depth))
+    grid = c.computed((1, boxes.count, depth), I32, boxes.grid)
+    return c.reshape(c.emit(Op.ADD, each, grid, NONE, out=I32), (count * boxes.count, depth))
 
 
 _REDUCTIONS = {
@@ -173,21 +178,20 @@ def scatter(c: Context) -> Value:
     own = [windows[kept.index(axis)] for axis in boxes.order if axis in kept]
     ordered = transposed(c, c.reshape(updates, updates.shape[:rank]), [*batches, *own])
     rest = math.prod(base.shape[axis] for axis in boxes.whole)
-    grid = boxes.grid() if boxes.moved else np.zeros((1, 0), np.int64)
     count = math.prod(base.shape[axis] for axis in boxes.moved)
-    places = _flat_places(c, boxes, rows, grid, count)
+    places = _flat_places(c, boxes, rows, count)
     slices = c.reshape(transposed(c, base, boxes.order), (count, rest))
     slices = surrounded(c, slices, [(0, 1), (0, 0)])  # a row behind the others, for what is left out
-    elements = c.reshape(ordered, (rows.shape[0] * len(grid), rest))
+    elements = c.reshape(ordered, (rows.shape[0] * boxes.count, rest))
     result = c.keep(ExtendedOperationCode.SCATTER_ND, slices, places, elements, int(reduction))
     result = sliced(c, result, [range(count), range(rest)])
     result = c.reshape(result, [base.shape[axis] for axis in boxes.order])
     return transposed(c, result, [boxes.order.index(axis) for axis in range(len(base.shape))])
 
 
-def _flat_places(c: Context, boxes: _Boxes, rows: Value, grid: np.ndarray, count: int) -> Value:
+def _flat_places(c: Context, boxes: _Boxes, rows: Value, count: int) -> Value:
     """The row of each element of boxes [rows * elements, 1]; ``count`` for boxes that do not lie inside."""
-    total = rows.shape[0] * len(grid)
+    total = rows.shape[0] * boxes.count
     if not boxes.moved:
         return c.filled(0, I32, (total, 1))
     sizes = [boxes.shape[axis] for axis in boxes.moved]
@@ -208,9 +212,9 @@ def _flat_places(c: Context, boxes: _Boxes, rows: Value, grid: np.ndarray, count
         return found
 
     flat = combined(c.emit(Op.MUL, inside, c.constant(strides, I32), NONE, out=I32), Op.ADD)
-    flat = c.emit(Op.ADD, flat, c.constant((grid @ strides).reshape(1, -1), I32), NONE, out=I32)
+    flat = c.emit(Op.ADD, flat, c.computed((1, boxes.count), I32, lambda: boxes.grid() @ strides), NONE, out=I32)
     differs = c.as_number(c.emit(Op.NOT_EQUAL, inside, firsts, out=BOOL8), I32)
     is_outside = c.emit(Op.GREATER, combined(differs, Op.ADD), c.constant(0, I32), out=BOOL8)
-    spare = c.filled(count, I32, (rows.shape[0], len(grid)))
+    spare = c.filled(count, I32, (rows.shape[0], boxes.count))
     chosen = c.emit(Op.SELECT, c.broadcast(is_outside, spare.shape), spare, flat, out=I32)
     return c.reshape(chosen, (total, 1))

@@ -184,10 +184,14 @@ def filled_up(
     result = surrounded(c, sliced(c, spread(c, source, spaces), kept), pairs)
     if is_zero or result is source:
         return result
-    own = np.zeros(sizes, np.bool_)
-    own[tuple(slice(None, None, space + 1) for space in spaces)] = True
-    own = np.pad(own[tuple(slice(axis.start, axis.stop) for axis in kept)], pairs)
-    return chosen(c, c.constant(own, BOOL8), result, c.reshape(number, (1,)))
+
+    def own() -> np.ndarray:
+        """Whether an element of the result is one of the source."""
+        every = np.zeros(sizes, np.bool_)
+        every[tuple(slice(None, None, space + 1) for space in spaces)] = True
+        return np.pad(every[tuple(slice(axis.start, axis.stop) for axis in kept)], pairs)
+
+    return chosen(c, c.computed(result.shape, BOOL8, own), result, c.reshape(number, (1,)))
 
 
 @builtin("STABLEHLO_PAD")
