@@ -61,6 +61,7 @@ def agree(data: bytes, feed: Sequence[Array], *wanted: Array, atol: float = 1e-6
 # --- single elements -----------------------------------------------------------------------------------------
 
 UNARY: dict[str, Callable[[Array], Array]] = {
+    "CBRT": np.cbrt,
     "COSINE": np.cos,
     "EXPONENTIAL": np.exp,
     "FLOOR": np.floor,

@@ -59,6 +59,15 @@ def cosine(c: Context) -> Value:
     return decompositions.cosine(c, _one(c, F32.code))
 
 
+@builtin("STABLEHLO_CBRT")
+def cube_root(c: Context) -> Value:
+    """Map STABLEHLO_CBRT: the power of a third of the size, with the sign of the number."""
+    source = _one(c, F32.code)
+    third = c.constant(1 / 3, F32)
+    root = c.emit(Op.POW, each(c, Op.ABS, source), third, out=F32)
+    return c.emit(Op.MUL, decompositions.sign(c, source), root, NONE, out=F32)
+
+
 # --- two inputs ----------------------------------------------------------------------------------------------
 
 _FUSED = {"STABLEHLO_ADD": Op.ADD, "STABLEHLO_MULTIPLY": Op.MUL, "STABLEHLO_SUBTRACT": Op.SUB}
