@@ -134,6 +134,22 @@ def test_import_of_onnx(name: str) -> None:
     assert peak < 1.6 * len(data) + 1_000_000
 
 
+def test_import_of_weights_of_4_bits() -> None:
+    """They take 8 times as much in FLOAT32, of which a driver sees one matrix at a time."""
+    block = 32
+
+    def layer(number: int, source: str, target: str) -> tuple[list, dict]:
+        attributes = {"K": SIZE, "N": SIZE, "bits": 4, "block_size": block}
+        node = op("MatMulNBits", f"{source} w{number} s{number}", target, domain="com.microsoft", **attributes)
+        weights = RNG.integers(0, 256, (SIZE, SIZE // block, block // 2)).astype(np.uint8)
+        return [node], {f"w{number}": weights, f"s{number}": RNG.random(SIZE * SIZE // block).astype(np.float32)}
+
+    data = chained(layer, ROW)
+    peak, imported = peak_of(lambda: onnx.load(data))
+    assert len(deferred(imported)) == LAYERS
+    assert peak < 1.6 * len(data) + 1_000_000
+
+
 @pytest.mark.parametrize("name", ONNX)
 def test_results_of_onnx(name: str) -> None:
     layer, shape = ONNX[name]

@@ -17,6 +17,7 @@ from nnvk.importers.onnx.mappers.reduction import layer_normalised, rms_normalis
 from nnvk.importers.onnx.registry import operator
 from nnvk.importers.onnx.tensors import Tensor
 from nnvk.types.codes import OperationCode
+from nnvk.types.operand import OperandType
 
 Op = OperationCode
 
@@ -203,7 +204,7 @@ def quick_gelu(c: Context) -> Value:
 
 @operator("com.microsoft.MatMulNBits")
 def matmul_n_bits(c: Context) -> Tensor:
-    """Map MatMulNBits: weights of 4 or 8 bits in blocks with a scale each, which are unpacked at import."""
+    """Map MatMulNBits: weights of 4 or 8 bits in blocks with a scale each, which are unpacked when they are read."""
     if c.has(4):
         raise Unmapped("an order of groups (input 4) is unknown here")
     _refuse(c, 6, "what follows the bias")
@@ -213,16 +214,22 @@ def matmul_n_bits(c: Context) -> Tensor:
     blocks = -(-size // block) if block > 0 else 0
     if bits not in (4, 8) or not blocks or packed.dtype != np.uint8 or packed.size * 8 != units * blocks * block * bits:
         raise Unmapped(f"weights of {bits} bits in blocks of {block} are unknown here, or are not {units} x {size}")
-    c.graph.budget.charge(units * blocks * block * 8)
-    levels = _unpacked(packed.reshape(units, -1), bits).reshape(units, blocks, block).astype(np.float32)
     points: np.ndarray = np.array(1 << (bits - 1), np.float32)
     if c.has(3):
         given = c.array(3, "the zero points")
         rows = given.reshape(units, -1)
         wide = _unpacked(rows, bits)[:, :blocks] if given.dtype == np.uint8 else rows
         points = wide.reshape(units, blocks, 1).astype(np.float32)
-    weights = ((levels - points) * scales.reshape(units, blocks, 1)).reshape(units, -1)[:, :size]
+    factors = scales.reshape(units, blocks, 1)
+
+    def real() -> np.ndarray:
+        levels = _unpacked(packed.reshape(units, -1), bits).reshape(units, blocks, block)
+        found = np.subtract(levels, points, dtype=np.float32)
+        found *= factors  # in place, for copies of large constants are large
+        return found.reshape(units, -1)[:, :size]
+
     x = c.real_number()
+    weights = c.deferred((units, size), OperandType(x.code), real)
     shape = (*c.tensor().shape[:-1], units)
     rows_of_x = c.reshape(x, (x.size // size, size))
     bias = c.array(5, "the bias") if c.has(5) else None
