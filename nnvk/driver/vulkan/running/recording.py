@@ -7,8 +7,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from nnvk.base.limits import cores
 from nnvk.driver.vulkan.planning.plan import Address, Plan
 from nnvk.driver.vulkan.running.compiler import Compiler, distinct
@@ -59,24 +57,28 @@ def upload_constants(device: _native.Device, plan: Plan) -> list[_native.Buffer]
 def _fill(
     device: _native.Device, plan: Plan, targets: Sequence[_native.Buffer], for_all: Callable[..., Iterable[None]]
 ) -> None:
-    """Make and upload all constants, page by page and in batches, through staging memory."""
-    for page, target in enumerate(targets):
-        for some in _portions([placed for placed in plan.constants if placed[0].page == page]):
-            begin = some[0][0].offset
-            size = max(address.offset + address.nbytes for address, _ in some) - begin
-            staging = device.create_buffer(size, host_visible=True)
-            view = staging.view()
+    """Make and upload all constants, page by page and in batches, through staging memory that all batches share."""
+    portions = [
+        (target, some, some[0][0].offset, max(address.offset + address.nbytes for address, _ in some))
+        for page, target in enumerate(targets)
+        for some in _portions([placed for placed in plan.constants if placed[0].page == page])
+    ]
+    if not portions:
+        return
+    staging = device.create_buffer(max(end - begin for _, _, begin, end in portions), host_visible=True)
+    view = staging.view()
+    for target, some, begin, end in portions:
 
-            def put(placed: tuple[Address, Constant], view: np.ndarray = view, begin: int = begin) -> None:
-                address, data = placed
-                first = address.offset - begin
-                view[first : first + address.nbytes] = bytes_of(data)
+        def put(placed: tuple[Address, Constant], begin: int = begin) -> None:
+            address, data = placed
+            first = address.offset - begin
+            view[first : first + address.nbytes] = bytes_of(data)
 
-            deque(for_all(put, some), maxlen=0)
-            program = device.create_program()
-            program.copy(staging, 0, target, begin, size)
-            program.finish([], [])
-            program.run([], [])
+        deque(for_all(put, some), maxlen=0)
+        program = device.create_program()
+        program.copy(staging, 0, target, begin, end - begin)
+        program.finish([], [])
+        program.run([], [])
 
 
 def _portions(placed: Sequence[tuple[Address, Constant]]) -> Iterator[list[tuple[Address, Constant]]]:
