@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
 import numpy as np
@@ -45,6 +45,11 @@ class OpDef:
     """Name of the parameter whose type is ``T``; the first one if None."""
     largest: Infer | None = None
     """The largest shapes that the outputs may have, of operations whose data decides on their first dimension."""
+    results: Signature = field(init=False, repr=False, compare=False)
+    """The outputs, as parameters that are bound in order."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "results", Signature(*self.outputs))
 
 
 _registry: dict[KnownCode, OpDef] = {}
@@ -149,7 +154,7 @@ def bind(
 def _bind_outputs(
     definition: OpDef, operation: Operation, operands: Sequence[Operand], leading: OperandCode, shapes: Shapes
 ) -> list[Tensor]:
-    params = Signature(*definition.outputs)
+    params = definition.results
     least, most = params.arity()
     count = len(operation.outputs)
     if count < least or (most is not None and count > most):
@@ -273,6 +278,8 @@ def check_declared(code: AnyCode, name: str, type_: OperandType, shape: Shape) -
 
 
 def _check_size(code: AnyCode, output: Tensor, shape: Shape) -> None:
+    if 0 < math.prod(shape) * output.dtype.itemsize < 2**32:  # no dimension is 0 then, nor 2^32
+        return
     what = f"{code.name}: output {output.name} of shape {list(shape)}"
     if any(size >= 2**32 for size in shape):
         raise bad_data(f"{what}: a dimension is a number of 32 bits")
@@ -330,6 +337,8 @@ def calls(
 
 def compatible(declared: Sequence[int], shape: Sequence[int]) -> bool:
     """Whether a shape fits declared dimensions, in which 0 is any size."""
+    if declared == shape:
+        return True
     return len(declared) == len(shape) and all(d in (0, s) for d, s in zip(declared, shape, strict=True))
 
 

@@ -8,7 +8,7 @@ all data types of an operation.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from nnvk.types.codes import FuseCode, OperandCode
@@ -74,23 +74,24 @@ class Signature:
     """One overload of an operation: its input parameters, in order."""
 
     params: tuple[Param, ...]
+    variadic: Param | None = field(compare=False, repr=False)
+    """The variadic parameter, if there is one."""
+    _arity: tuple[int, int | None] = field(compare=False, repr=False)
 
     def __init__(self, *params: Param) -> None:
+        variadic = next((param for param in params if param.variadic), None)
+        required = sum(1 for param in params if not param.optional or param.listed)
         object.__setattr__(self, "params", params)
-
-    @property
-    def variadic(self) -> Param | None:
-        """The variadic parameter, if there is one."""
-        return next((param for param in self.params if param.variadic), None)
+        object.__setattr__(self, "variadic", variadic)
+        object.__setattr__(self, "_arity", (required, None if variadic else len(params)))
 
     def arity(self) -> tuple[int, int | None]:
         """The smallest and largest number of inputs (None: no limit)."""
-        required = sum(1 for param in self.params if not param.optional or param.listed)
-        return required, None if self.variadic else len(self.params)
+        return self._arity
 
     def takes(self, count: int) -> bool:
         """Whether so many inputs are an input for each parameter that can't be left out."""
-        least, most = self.arity()
+        least, most = self._arity
         if self.variadic:
             return count >= least
         return (most is None or count <= most) and not self.required(count)
@@ -101,6 +102,8 @@ class Signature:
 
     def spread(self, count: int) -> list[Param]:
         """The parameter of each of ``count`` inputs."""
+        if self.variadic is None:
+            return list(self.params[:count])
         params: list[Param] = []
         extra = count - len(self.params)
         for param in self.params:
