@@ -77,7 +77,6 @@ struct TensorType {
   int32_t element = 0;
   bool has_shape = true;
   std::vector<int64_t> shape;
-  std::vector<std::string> symbols;
 };
 
 inline TensorType typeOf(const TensorInfo* info) {
@@ -87,13 +86,8 @@ inline TensorType typeOf(const TensorInfo* info) {
   check(GetDimensionsCount(api, info, &rank));
   type.has_shape = TensorTypeAndShape_HasShape(api, info);
   type.shape.resize(rank);
-  std::vector<const char*> symbols(rank);
   if (rank > 0) {
     check(GetDimensions(api, info, type.shape.data(), rank));
-    check(GetSymbolicDimensions(api, info, symbols.data(), rank));
-  }
-  for (const char* symbol : symbols) {
-    type.symbols.emplace_back(symbol == nullptr ? "" : symbol);
   }
   return type;
 }
@@ -104,6 +98,19 @@ inline TensorType typeOf(const Value* value) {
   const auto type = typeOf(info);
   ReleaseTensorTypeAndShapeInfo(api, info);
   return type;
+}
+
+// The names of sizes; empty for a size without one.
+inline std::vector<std::string> symbolsOf(const TensorInfo* info, size_t rank) {
+  std::vector<const char*> names(rank);
+  if (rank > 0) {
+    check(GetSymbolicDimensions(api, info, names.data(), rank));
+  }
+  std::vector<std::string> symbols;
+  for (const char* name : names) {
+    symbols.emplace_back(name == nullptr ? "" : name);
+  }
+  return symbols;
 }
 
 }  // namespace nnvk::provider

@@ -74,13 +74,14 @@ Message portProto(const ValueInfo* value) {
     return port;  // a sequence, or an inner value of unknown type
   }
   const auto type = typeOf(tensor_info);
+  const auto symbols = symbolsOf(tensor_info, type.shape.size());
   Message shape;
   for (size_t axis = 0; axis < type.shape.size(); ++axis) {
     Message dim;
     if (type.shape[axis] >= 0) {
       dim.number(1, type.shape[axis]);
-    } else if (!type.symbols[axis].empty()) {
-      dim.part(2, type.symbols[axis]);
+    } else if (!symbols[axis].empty()) {
+      dim.part(2, symbols[axis]);
     }
     shape.part(1, dim);
   }

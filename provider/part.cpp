@@ -1,5 +1,7 @@
 #include "part.hpp"
 
+#include <algorithm>
+
 #include "request.hpp"
 
 namespace nnvk::provider {
@@ -17,20 +19,43 @@ void put(Request& request, const Options& options, const std::string& model, con
   }
 }
 
-void* output(KernelContext* context, size_t index, int32_t element, const std::vector<int64_t>& shape,
-             size_t size) {
+// An output as the server tells of it.
+struct Output {
+  TensorType type;
+  size_t size = 0;
+};
+
+Output readOutput(Reader& reply) {
+  Output output;
+  output.type.element = reply.i32();
+  output.type.shape.resize(reply.u32());
+  for (auto& size : output.type.shape) {
+    size = reply.i64();
+  }
+  output.size = reply.u64();
+  return output;
+}
+
+void write(KernelContext* context, size_t index, const Output& output, const uint8_t* elements) {
   Value* value = nullptr;
   void* data = nullptr;
   size_t expected = 0;
+  const auto& shape = output.type.shape;
   check(KernelContext_GetOutput(api, context, index, shape.data(), shape.size(), &value));
   check(GetTensorSizeInBytes(api, value, &expected));
-  if (typeOf(value).element != element || expected != size) {
-    fail(ANEURALNETWORKS_OP_FAILED, "output %zu has %zu bytes of type %d, onnxruntime wants %zu of type %d", index, size,
-         element, expected, typeOf(value).element);
+  const int32_t element = typeOf(value).element;
+  if (element != output.type.element || expected != output.size) {
+    fail(ANEURALNETWORKS_OP_FAILED, "output %zu has %zu bytes of type %d, onnxruntime wants %zu of type %d", index,
+         output.size, output.type.element, expected, element);
   }
   check(GetTensorMutableData(api, value, &data));
-  return data;
+  if (output.size > 0) {
+    memcpy(data, elements, output.size);
+  }
 }
+
+// The most runs that wait for inputs of their shapes.
+constexpr size_t kMostIdle = 8;
 
 }  // namespace
 
@@ -80,39 +105,131 @@ Part::Part(const Options& options, const Graph* graph, const Node* fused) {
   });
 }
 
-void Part::compute(KernelContext* context) const {
-  object_->server->check();
-  Request request(kRequestOnnxCompute, object_->server);
-  request.put(*object_);
-  Packet& packet = request.packet();
-  packet.u32(static_cast<uint32_t>(given_.size()));
+struct Part::Input {
+  TensorType type;
+  const void* data = nullptr;
+  size_t size = 0;
+};
+
+// An execution in the server, and the shared memory that it reads and writes.
+struct Part::Run {
+  std::vector<TensorType> types;  // of the inputs
+  std::vector<Block> inputs;
+  bool is_bound = false;  // to places for its outputs; else they come with each reply
+  std::vector<Output> outputs;
+  std::vector<Block> results;
+  std::unique_ptr<Object> object;
+
+  bool fits(const std::vector<Input>& others) const {
+    return std::equal(types.begin(), types.end(), others.begin(), [](const TensorType& own, const Input& other) {
+      return own.element == other.type.element && own.shape == other.type.shape;
+    });
+  }
+  void copyIn(const std::vector<Input>& others) const {
+    for (size_t at = 0; at < others.size(); ++at) {
+      if (others[at].size > 0) {
+        memcpy(inputs[at].data(), others[at].data, others[at].size);
+      }
+    }
+  }
+};
+
+Part::~Part() = default;
+
+std::vector<Part::Input> Part::readInputs(const KernelContext* context) const {
+  std::vector<Input> inputs;
   for (const size_t index : given_) {
     const Value* value = nullptr;
-    const void* data = nullptr;
-    size_t size = 0;
+    Input input;
     check(KernelContext_GetInput(api, context, index, &value));
-    const auto type = typeOf(value);
-    check(GetTensorData(api, value, &data));
-    check(GetTensorSizeInBytes(api, value, &size));
-    packet.i32(type.element).u32(static_cast<uint32_t>(type.shape.size()));
-    packet.bytes(type.shape.data(), type.shape.size() * sizeof(int64_t));
-    packet.u64(size).aligned(data, size);
+    input.type = typeOf(value);
+    check(GetTensorData(api, value, &input.data));
+    check(GetTensorSizeInBytes(api, value, &input.size));
+    inputs.push_back(std::move(input));
   }
+  return inputs;
+}
+
+std::unique_ptr<Part::Run> Part::runFor(const std::vector<Input>& inputs) {
+  std::unique_ptr<Run> run;
+  {
+    const std::lock_guard lock(mutex_);
+    const auto found = std::find_if(idle_.begin(), idle_.end(), [&](const auto& one) { return one->fits(inputs); });
+    if (found != idle_.end()) {
+      run = std::move(*found);
+      idle_.erase(found);
+    }
+  }
+  if (run == nullptr) {
+    return newRun(inputs);
+  }
+  run->copyIn(inputs);
+  return run;
+}
+
+std::unique_ptr<Part::Run> Part::newRun(const std::vector<Input>& inputs) const {
+  const auto& server = object_->server;
+  auto run = std::make_unique<Run>();
+  const uint64_t number = server->newNumber();
+  Request request(kRequestOnnxRun, server);
+  request.put(*object_);
+  request.put(number);
+  request.put(static_cast<uint32_t>(inputs.size()));
+  for (const auto& input : inputs) {
+    const auto& block = run->inputs.emplace_back(server->allocate(input.size));
+    const auto& shape = input.type.shape;
+    run->types.push_back(input.type);
+    request.put(input.type.element);
+    request.put(static_cast<uint32_t>(shape.size()));
+    request.packet().bytes(shape.data(), shape.size() * sizeof(int64_t));
+    request.put(block.segment());
+    request.put(static_cast<uint64_t>(block.offset()));
+  }
+  run->copyIn(inputs);  // the server may have to know them
   Reader reply = request.askAll();
-  const uint32_t count = reply.u32();
-  for (uint32_t index = 0; index < count; ++index) {
-    const int32_t element = reply.i32();
-    std::vector<int64_t> shape(reply.u32());
-    for (auto& size : shape) {
-      size = reply.i64();
+  run->object = std::make_unique<Object>(server, number);
+  run->is_bound = reply.u8() != 0;
+  if (run->is_bound) {
+    Request places(kRequestOnnxOutputs, server);
+    places.put(*run->object);
+    const uint32_t count = reply.u32();
+    places.put(count);
+    for (uint32_t index = 0; index < count; ++index) {
+      const auto& output = run->outputs.emplace_back(readOutput(reply));
+      const auto& block = run->results.emplace_back(server->allocate(output.size));
+      places.put(block.segment());
+      places.put(static_cast<uint64_t>(block.offset()));
     }
-    const size_t size = reply.u64();
-    const uint8_t* data = reply.bytes(size);
-    void* place = output(context, index, element, shape, size);
-    if (size > 0) {
-      memcpy(place, data, size);
+    places.askAll();
+  }
+  return run;
+}
+
+void Part::giveBack(std::unique_ptr<Run> run) {
+  std::list<std::unique_ptr<Run>> last;  // freed without the lock
+  const std::lock_guard lock(mutex_);
+  idle_.push_front(std::move(run));
+  if (idle_.size() > kMostIdle) {
+    last.splice(last.begin(), idle_, std::prev(idle_.end()));
+  }
+}
+
+void Part::compute(KernelContext* context) {
+  object_->server->check();
+  auto run = runFor(readInputs(context));
+  Request request(kRequestOnnxCompute, object_->server);
+  request.put(*run->object);
+  Reader reply = request.askAll();
+  const uint32_t count = run->is_bound ? static_cast<uint32_t>(run->outputs.size()) : reply.u32();
+  for (uint32_t index = 0; index < count; ++index) {
+    if (run->is_bound) {
+      write(context, index, run->outputs[index], run->results[index].data());
+    } else {
+      const auto output = readOutput(reply);
+      write(context, index, output, reply.bytes(output.size));
     }
   }
+  giveBack(std::move(run));
 }
 
 }  // namespace nnvk::provider

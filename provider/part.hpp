@@ -1,7 +1,9 @@
 // A part of a graph in the server: it is compiled there, and computes there.
 #pragma once
 
+#include <list>
 #include <memory>
+#include <mutex>
 
 #include "model.hpp"
 #include "objects.hpp"
@@ -26,13 +28,25 @@ class Part {
  public:
   // `fused`: the node that onnxruntime puts in the place of `graph`. Throws what the server refuses it for.
   Part(const Options& options, const Graph* graph, const Node* fused);
+  ~Part();
 
   // Several threads may compute at once. Throws; DEAD_OBJECT where the server that has the part is gone.
-  void compute(KernelContext* context) const;
+  void compute(KernelContext* context);
 
  private:
+  struct Input;
+  struct Run;
+
+  std::vector<Input> readInputs(const KernelContext* context) const;
+  // A run for inputs of these types and shapes, with the elements of the inputs in it.
+  std::unique_ptr<Run> runFor(const std::vector<Input>& inputs);
+  std::unique_ptr<Run> newRun(const std::vector<Input>& inputs) const;
+  void giveBack(std::unique_ptr<Run> run);
+
   std::vector<size_t> given_;  // the inputs that are there
   std::unique_ptr<Object> object_;
+  std::mutex mutex_;
+  std::list<std::unique_ptr<Run>> idle_;  // the last used one first
 };
 
 }  // namespace nnvk::provider

@@ -105,6 +105,7 @@ class Reader {
   Reader() = default;
   Reader(const uint8_t* data, size_t size) : data_(data), size_(size) {}
 
+  uint8_t u8() { return take<uint8_t>(); }
   uint32_t u32() { return take<uint32_t>(); }
   int32_t i32() { return take<int32_t>(); }
   uint64_t u64() { return take<uint64_t>(); }

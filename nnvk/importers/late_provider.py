@@ -21,7 +21,5 @@ def _late(request: Request) -> Handler:
     return handler
 
 
-HANDLERS: Mapping[int, Handler] = {
-    request: _late(request) for request in (Request.ONNX_EXAMINE, Request.ONNX_MODEL, Request.ONNX_COMPUTE)
-}
+HANDLERS: Mapping[int, Handler] = {request: _late(request) for request in Request if request.name.startswith("ONNX_")}
 """The handlers, by the number of the request."""

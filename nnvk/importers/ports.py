@@ -82,6 +82,11 @@ class Port:
         return DTYPES[self.file_type] if self.array_type is None else self.array_type
 
     @property
+    def is_plain(self) -> bool:
+        """Whether the operand's elements are those of the file's tensor, and their number is known."""
+        return self.dtype == self.type.dtype and not self.in_words and -1 not in self.shape
+
+    @property
     def is_open(self) -> bool:
         """Whether the file leaves a size open."""
         return -1 in self.signature

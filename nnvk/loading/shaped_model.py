@@ -50,7 +50,7 @@ class BoundExecution:
         self.inputs = [np.empty(type_.dimensions, type_.dtype) for type_ in model.input_types()]
         self.outputs = [np.empty(type_.dimensions, type_.dtype) for type_ in model.output_types()]
         self.results: list[np.ndarray | None] = [
-            array.reshape(port.shape) if is_plain(port) else None
+            array.reshape(port.shape) if port.is_plain else None
             for array, port in zip(self.outputs, ports, strict=False)
         ]
         """Views of the file's outputs in the file's shape; None for those that have to be decoded."""
@@ -61,11 +61,6 @@ class BoundExecution:
         for index, array in enumerate(self.outputs):
             self.execution.set_output(index, array)
         self.compute = self.execution.compute
-
-
-def is_plain(port: Port) -> bool:
-    """Whether an operand's elements are those of the file's tensor, and their number is known."""
-    return port.dtype == port.type.dtype and not port.in_words and -1 not in port.shape
 
 
 class ShapedModel:
@@ -82,7 +77,7 @@ class ShapedModel:
         self.compilation.finish()
         self.expected = tuple((port.dtype, port.shape) for port in imported.inputs)
         """The type and shape of each input of the file."""
-        self._encoded = [None if is_plain(port) else port for port in imported.inputs]
+        self._encoded = [None if port.is_plain else port for port in imported.inputs]
         self._is_bound = not imported.states and all(
             type_.is_fully_specified for type_ in self.compilation.model.output_types()
         )

@@ -35,9 +35,16 @@ class Request(IntEnum):
     ONNX_MODEL = 1107
     """The execution provider: a part of a graph. Its number, the device, whether it is relaxed, the part and its
     weights, and the names of the inputs in the order in which computations give them."""
-    ONNX_COMPUTE = 1108
-    """The execution provider: the number of a part, and of each input the element type of ONNX, the shape and the
-    elements. The reply has the same of each output."""
+    ONNX_RUN = 1108
+    """The execution provider: a run of a part. The number of the part, that of the run, and of each input the element
+    type of ONNX, the shape, and the segment and the offset where its elements are. The reply says whether the sizes
+    of the outputs depend on these shapes alone; then it has, of each output, the element type, the shape and the
+    bytes."""
+    ONNX_OUTPUTS = 1109
+    """The execution provider: the number of a run, and of each output the segment and the offset for its elements."""
+    ONNX_COMPUTE = 1110
+    """The execution provider: the number of a run, which reads its inputs again. If the run has no places for its
+    outputs, the reply has, of each, the element type, the shape, the bytes and the elements."""
 
 
 REQUESTS: tuple[LaneRequest | Request, ...] = (*LaneRequest, *Request)

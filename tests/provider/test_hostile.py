@@ -45,16 +45,31 @@ def packet(request: Request, model: bytes | None = None, device: str = CPU) -> b
     return b"".join(writer.parts)
 
 
-def computation(shape: tuple[int, ...] = (2, 4), element: int = 1, size: int = 32) -> bytes:
-    """A request for a computation of part 1."""
-    writer = Writer(Request.ONNX_COMPUTE)
-    writer.put(struct.pack("<Q", 1)).u32(1).i32(element).u32(len(shape))
-    writer.put(struct.pack(f"<{len(shape)}qQ", *shape, size)).aligned(np.arange(8, dtype=np.float32).tobytes()[:size])
+def run(shape: tuple[int, ...] = (2, 4), element: int = 1, segment: int = 1, offset: int = 0) -> bytes:
+    """A request for a run of part 1, which gets the number 2."""
+    writer = Writer(Request.ONNX_RUN)
+    writer.u64(1).u64(2).u32(1).i32(element).u32(len(shape))
+    writer.put(struct.pack(f"<{len(shape)}q", *shape)).u32(segment).u64(offset)
     return b"".join(writer.parts)
 
 
+def outputs(*places: tuple[int, int]) -> bytes:
+    """A request that gives run 2 its places for outputs: segments and offsets."""
+    writer = Writer(Request.ONNX_OUTPUTS).u64(2).u32(len(places))
+    for segment, offset in places:
+        writer.u32(segment).u64(offset)
+    return b"".join(writer.parts)
+
+
+def computation(number: int = 2) -> bytes:
+    return b"".join(Writer(Request.ONNX_COMPUTE).u64(number).parts)
+
+
 def session() -> Session:
-    return Session(dict(HANDLERS))
+    """A session with a segment of 128 bytes, at whose beginning are 0 to 7."""
+    owner = Session(dict(HANDLERS))
+    owner.segments[1] = memoryview(bytearray(np.arange(8, dtype=np.float32).tobytes().ljust(128, b"\0")))
+    return owner
 
 
 def code(owner: Session, request: bytes) -> ResultCode:
@@ -65,6 +80,20 @@ def test_a_part_computes() -> None:
     owner = session()
     assert code(owner, packet(Request.ONNX_EXAMINE)) is ResultCode.NO_ERROR
     assert code(owner, packet(Request.ONNX_MODEL)) is ResultCode.NO_ERROR
+    reply = owner.answer(memoryview(run()), Descriptors()).content
+    assert struct.unpack_from("<iIBIiIqqQ", reply) == (0, 0, 1, 1, 1, 2, 2, 4, 32)
+    assert code(owner, outputs((1, 64))) is ResultCode.NO_ERROR
+    given, found = (np.frombuffer(owner.segments[1], np.float32, 8, offset) for offset in (0, 64))
+    for factor in (1, 3):
+        given[:] = factor * np.arange(8)
+        assert code(owner, computation()) is ResultCode.NO_ERROR
+        np.testing.assert_array_equal(found, given + np.arange(8) % 4)
+
+
+def test_outputs_without_places_are_in_the_reply() -> None:
+    owner = session()
+    code(owner, packet(Request.ONNX_MODEL))
+    code(owner, run())
     reply = owner.answer(memoryview(computation()), Descriptors()).content
     assert struct.unpack_from("<iIIiIqqQ", reply) == (0, 0, 1, 1, 2, 2, 4, 32)
     np.testing.assert_array_equal(np.frombuffer(reply[-32:], np.float32), [0, 2, 4, 6, 4, 6, 8, 10])
@@ -72,13 +101,37 @@ def test_a_part_computes() -> None:
 
 @pytest.mark.parametrize(
     "request_",
-    [computation((2, 5)), computation((-2, -4)), computation(element=99), computation(element=7), computation(size=28)],
+    [
+        run((2, 5)),
+        run((-2, -4)),
+        run((1 << 62, 8)),
+        run((2, 4, 1)),
+        run(element=99),
+        run(element=7),
+        run(element=8),
+        run(element=11),
+        run(segment=2),
+        run(offset=100),
+        run(offset=2),
+        run(offset=1 << 63),
+    ],
 )
-def test_elements_that_do_not_fit(request_: bytes) -> None:
+def test_inputs_that_do_not_fit(request_: bytes) -> None:
     owner = session()
     code(owner, packet(Request.ONNX_MODEL))
     assert code(owner, request_) is ResultCode.BAD_DATA
-    assert code(owner, computation()) is ResultCode.NO_ERROR
+    assert code(owner, run()) is ResultCode.NO_ERROR
+    assert code(owner, run()) is ResultCode.BAD_DATA  # the number is taken
+
+
+@pytest.mark.parametrize("request_", [outputs(), outputs((1, 64), (1, 64)), outputs((2, 0)), outputs((1, 100))])
+def test_outputs_that_do_not_fit(request_: bytes) -> None:
+    owner = session()
+    code(owner, packet(Request.ONNX_MODEL))
+    code(owner, run())
+    assert code(owner, request_) is ResultCode.BAD_DATA
+    assert code(owner, outputs((1, 64))) is ResultCode.NO_ERROR
+    assert code(owner, outputs((1, 64))) is ResultCode.BAD_STATE
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -89,6 +142,8 @@ def test_what_is_no_model(kind: Request) -> None:
 
 
 def test_a_part_that_is_not_there() -> None:
+    assert code(session(), run()) is ResultCode.BAD_DATA
+    assert code(session(), outputs((1, 64))) is ResultCode.BAD_DATA
     assert code(session(), computation()) is ResultCode.BAD_DATA
 
 

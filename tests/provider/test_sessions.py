@@ -140,6 +140,30 @@ def test_numbers_beyond_32_bits_are_an_error() -> None:
     agrees(made, model, {"x": np.array([1 << 20, -3])})
 
 
+def test_more_shapes_than_are_kept() -> None:
+    made = session(PERCEPTRON, CPU)
+    for rows in (*range(1, 12), 1, 11, 2, 2):
+        x = np.random.default_rng(rows).standard_normal((rows, 16)).astype(F32)
+        agrees(made, PERCEPTRON, {"x": x}, rtol=1e-5, atol=1e-6)
+
+
+def test_sizes_that_data_decide() -> None:
+    nodes = [node("NonZero", ["x"], ["i"]), node("Neg", ["x"], ["y"])]
+    model = model_of(nodes, [("x", F32, [4])], [("i", np.int64, [1, "n"]), ("y", F32, [4])])
+    made = session(model, CPU)
+    assert ["NonZero"] in parts(made)
+    for x in ([0, 1, 0, 2], [0, 0, 0, 0], [1, 2, 3, 4]):
+        agrees(made, model, {"x": np.array(x, F32)})
+
+
+def test_whole_numbers_of_64_bits_again_and_again() -> None:
+    nodes = [node("Mul", ["x", "x"], ["y"]), node("Cast", ["y"], ["z"], to=1)]
+    model = model_of(nodes, [("x", np.int64, [3])], [("y", np.int64, [3]), ("z", F32, [3])])
+    made = session(model, CPU)
+    for x in ([1, -2, 3], [1 << 20, 5, -(1 << 30)], [0, 0, 0]):
+        agrees(made, model, {"x": np.array(x)})
+
+
 def test_constants_of_a_file_beside(tmp_path: Path) -> None:
     weights = np.random.default_rng(2).random((16, 8), F32)
     path = tmp_path / "model.onnx"

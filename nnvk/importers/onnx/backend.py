@@ -34,7 +34,8 @@ class PreparedModel(BackendRep):
         self, file: OnnxFile, names: Sequence[str], devices: Sequence[Device], *, relaxed: bool = False
     ) -> None:
         self._file = file
-        self._names = names
+        self.names = names
+        """The names of the inputs, in their order."""
         self._devices = devices
         self._relaxed = relaxed
         self._lock = Lock()
@@ -43,7 +44,7 @@ class PreparedModel(BackendRep):
 
     def run(self, inputs: Any, **kwargs: Any) -> tuple[Any, ...]:
         """The outputs, for all inputs by position or by name. Raises `OnnxImportError`."""
-        by_position = dict(zip(self._names, inputs, strict=False))
+        by_position = dict(zip(self.names, inputs, strict=False))
         given = dict(inputs) if isinstance(inputs, Mapping) else by_position
         arrays = {name: as_array(value, f"'{name}'") for name, value in given.items()}
         with self._lock:
@@ -55,6 +56,20 @@ class PreparedModel(BackendRep):
         outputs, _ = imported.decode(run(compilation, encoded))
         return tuple(outputs)
 
+    def compiled_for(self, inputs: Sequence[np.ndarray]) -> tuple[ImportedModel, Compilation] | None:
+        """The compiled model for all inputs of these shapes; None if it, or sizes of outputs, depend on values too.
+
+        Raises `OnnxImportError`.
+        """
+        with self._lock:
+            compiled = self._for(dict(zip(self.names, inputs, strict=True)))
+            is_by_shapes = not self._known and not any(0 in array.shape for array in inputs)
+        if not isinstance(compiled, tuple) or not is_by_shapes:
+            return None
+        imported, compilation = compiled
+        is_fixed = all(type_.is_fully_specified for type_ in compilation.model.output_types())
+        return compiled if is_fixed and not any(-1 in port.shape for port in imported.outputs) else None
+
     def compile(self, shapes: Mapping[str, Shape]) -> None:
         """Compile for inputs of these shapes, unless values of them must be known. Raises `OnnxImportError`."""
         with self._lock:
@@ -64,7 +79,7 @@ class PreparedModel(BackendRep):
                 if not error.unknown:
                     raise
             else:
-                self._keep(tuple(shapes[name] for name in self._names), imported)
+                self._keep(tuple(shapes[name] for name in self.names), imported)
 
     def _keep(self, key: tuple[object, ...], imported: ImportedModel) -> _Compiled:
         """Compile a model, and keep it in the place of the oldest one."""

@@ -15,8 +15,10 @@ from nnvk.base.packets import Descriptors, Malformed, Reader, Writer
 from nnvk.base.text import printable
 from nnvk.importers.onnx import partition
 from nnvk.importers.onnx.backend import PreparedModel
+from nnvk.importers.onnx.bound import BoundRun
 from nnvk.importers.onnx.importer import OnnxFile
 from nnvk.serve.protocol import Request
+from nnvk.types.operand import Shape
 
 _LONGEST = 600
 """Characters of the reason for a node."""
@@ -56,36 +58,77 @@ def _model(session: Session, reader: Reader, descriptors: Descriptors) -> Reply:
     return OK
 
 
-def _compute(session: Session, reader: Reader, descriptors: Descriptors) -> Reply:
-    model = session.get(reader.u64(), PreparedModel)
-    arrays = [_array(reader) for _ in range(reader.u32())]
+def _run(session: Session, reader: Reader, descriptors: Descriptors) -> Reply:
+    model, number = session.get(reader.u64(), PreparedModel), reader.u64()
+    arrays = [_array(session, reader) for _ in range(reader.u32())]
     reader.end()
-    outputs = model.run(arrays)
+    if len(arrays) != len(model.names):
+        raise Malformed(f"the part has {len(model.names)} inputs, got {len(arrays)}")
+    made = BoundRun(model, arrays)
+    session.put(number, made)
+    writer = Writer().u8(made.outputs is not None)
+    if made.outputs is not None:
+        writer.u32(len(made.outputs))
+        for port in made.outputs:
+            _put_type(writer, port.dtype, port.shape)
+    return Reply(SUCCESS + b"".join(writer.parts))
+
+
+def _outputs(session: Session, reader: Reader, descriptors: Descriptors) -> Reply:
+    run = session.get(reader.u64(), BoundRun)
+    places = [(reader.u32(), reader.u64()) for _ in range(reader.u32())]
+    reader.end()
+    ports = run.outputs or ()
+    sizes = [math.prod(port.shape) * port.dtype.itemsize for port in ports]
+    if len(places) != len(ports):
+        raise Malformed(f"the run has {len(ports)} outputs of known sizes, got {len(places)} places")
+    views = [session.segment(*place, size) for place, size in zip(places, sizes, strict=True)]
+    run.set_outputs([np.frombuffer(view, np.uint8) for view in views])
+    return OK
+
+
+def _compute(session: Session, reader: Reader, descriptors: Descriptors) -> Reply:
+    run = session.get(reader.u64(), BoundRun)
+    reader.end()
+    outputs = run.compute()
+    if outputs is None:
+        return OK
     writer = Writer(len(outputs))
     for output in outputs:
         array = np.asarray(output, order="C")  # ascontiguousarray makes [1] of a scalar
-        writer.i32(helper.np_dtype_to_tensor_dtype(array.dtype)).u32(array.ndim)
-        writer.put(struct.pack(f"<{array.ndim}q", *array.shape)).u64(array.nbytes)
+        _put_type(writer, array.dtype, array.shape)
         writer.put(array.reshape(-1).view(np.uint8).data if array.size else b"")
     return Reply(SUCCESS + b"".join(writer.parts))
 
 
-def _array(reader: Reader) -> np.ndarray:
+def _put_type(writer: Writer, dtype: np.dtype, shape: Shape) -> None:
+    """The element type, the shape and the bytes of an output."""
+    writer.i32(helper.np_dtype_to_tensor_dtype(dtype)).u32(len(shape))
+    writer.put(struct.pack(f"<{len(shape)}qQ", *shape, math.prod(shape) * dtype.itemsize))
+
+
+def _array(session: Session, reader: Reader) -> np.ndarray:
+    """An input, whose elements are in a segment."""
     element, rank = reader.i32(), reader.u32()
     shape = struct.unpack(f"<{rank}q", reader.bytes(8 * rank))
-    data = reader.aligned(reader.u64())
+    segment, offset = reader.u32(), reader.u64()
     try:
         dtype = np.dtype(helper.tensor_dtype_to_np_dtype(element))
     except KeyError:
         raise Malformed(f"there is no element type {element}") from None
-    if min(shape, default=0) < 0 or math.prod(shape) * dtype.itemsize != len(data):
-        raise Malformed(f"{dtype} {list(shape)} has not {len(data)} bytes")
+    if dtype.hasobject or min(shape, default=0) < 0:
+        raise Malformed(f"there is no input of {dtype} {list(shape)}")
+    data = session.segment(segment, offset, math.prod(shape) * dtype.itemsize)
+    if offset % dtype.alignment:
+        raise Malformed(f"offset {offset} is not aligned to {dtype}")
     return np.frombuffer(data, dtype).reshape(shape)
 
 
 HANDLERS: Mapping[int, Handler] = {
     Request.ONNX_EXAMINE: _examine,
     Request.ONNX_MODEL: _model,
+    Request.ONNX_RUN: _run,
+    Request.ONNX_OUTPUTS: _outputs,
     Request.ONNX_COMPUTE: _compute,
 }
 """The handlers, by the number of the request."""
