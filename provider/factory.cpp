@@ -76,6 +76,22 @@ bool isTrue(const char* name, const std::string& value) {
   return value == "1";
 }
 
+// The name of the device that a session runs on: the option `chosen`, else the first of those that the session was given.
+std::string chosenDevice(const std::string& chosen, const KeyValuePairs* const* metadata, size_t count) {
+  if (chosen.empty()) {
+    const char* given = count == 0 ? nullptr : GetKeyValue(api, metadata[0], kDeviceKey);
+    return given == nullptr ? "" : given;
+  }
+  std::string names;
+  for (const auto& device : allDevices()) {
+    if (device.name == chosen) {
+      return chosen;
+    }
+    names += (names.empty() ? "" : ", ") + device.name;
+  }
+  NNVK_BAD_DATA("the option device must be one of %s, got '%s'", names.c_str(), chosen.c_str());
+}
+
 // A GPU that onnxruntime did not find: the program asks for it by a name of the registration that ends in ".virtual".
 const HardwareDevice* virtualGpu() {
   KeyValuePairs* metadata = nullptr;
@@ -127,14 +143,11 @@ Status* createEp(Factory* factory, const HardwareDevice* const*, const KeyValueP
   return safely(
       "making the execution provider",
       [&] {
-        if (count != 1) {
-          NNVK_BAD_DATA("a session takes one of nnvk's devices, got %zu", count);
-        }
         const std::string& name = static_cast<OwnFactory*>(factory)->name;
-        const char* device = GetKeyValue(api, metadata[0], kDeviceKey);
         Options options;
-        options.device = device == nullptr ? "" : device;
+        options.device = chosenDevice(option(session, name, "device", ""), metadata, count);
         options.relaxed = isTrue("relaxed", option(session, name, "relaxed", "0"));
+        options.cache_dir = option(session, name, "cache_dir", "");
         Server::running();  // a server that can't be started is an error now
         *made = newProvider(name, options, logger);
       },

@@ -96,6 +96,7 @@ Part::Part(const Options& options, const Graph* graph, const Node* fused) {
     Request request(kRequestOnnxModel, server);
     request.put(number);
     put(request, options, model, weights);
+    request.put(options.cache_dir.c_str());
     request.put(static_cast<uint32_t>(names.size()));
     for (const auto& name : names) {
       request.put(name.c_str());

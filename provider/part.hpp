@@ -13,6 +13,7 @@ namespace nnvk::provider {
 struct Options {
   std::string device;
   bool relaxed = false;
+  std::string cache_dir;  // empty: compiled models are kept in no folder of the application's
 };
 
 // Why a node stays with onnxruntime, or the part that it is in.

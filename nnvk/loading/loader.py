@@ -15,13 +15,13 @@ from nnvk.api import Device
 from nnvk.base.checks import flag, instance, whole
 from nnvk.base.errors import bad_data
 from nnvk.importers import formats
+from nnvk.importers.plan_folder import PlanFolder
 from nnvk.importers.ports import Port
 from nnvk.importers.shapes import Shapes
 from nnvk.inputs.images import AS_IS, ImageOptions
 from nnvk.inputs.reader import Say
 from nnvk.loading.devices import choose_devices
 from nnvk.loading.model import PLAN_BYTES, LoadedModel, Settings
-from nnvk.loading.shaped_model import PlanFolder
 from nnvk.types.operand import Shape
 
 

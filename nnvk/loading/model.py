@@ -19,6 +19,7 @@ from nnvk.base.errors import bad_data, bad_state
 from nnvk.base.text import did_you_mean, dimensions, plural, printable
 from nnvk.importers.errors import NAME_SHOWN
 from nnvk.importers.metadata import Metadata
+from nnvk.importers.plan_folder import PlanFolder
 from nnvk.importers.ports import ImportedModel, Port
 from nnvk.importers.shapes import Shapes
 from nnvk.inputs.images import AS_IS, ImageOptions
@@ -28,7 +29,7 @@ from nnvk.insight.limits import Limits
 from nnvk.insight.placement import Placed, placement, where
 from nnvk.insight.profiling import PROFILED_RUNS, Profile, take_profile
 from nnvk.loading.events import ModelEvent
-from nnvk.loading.shaped_model import PlanFolder, ShapedModel
+from nnvk.loading.shaped_model import ShapedModel
 from nnvk.loading.signature import LoadedSignature
 from nnvk.types.operand import Shape
 

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 
@@ -14,9 +11,9 @@ from nnvk.api import Compilation, Device, Event, Execution, run
 from nnvk.base import forks
 from nnvk.base.errors import ResultCode
 from nnvk.hal import DeferredExecution
+from nnvk.importers.plan_folder import PlanFolder
 from nnvk.importers.ports import ImportedModel, Port
 from nnvk.insight.placement import memory_of
-from nnvk.types.operand import Shape
 from nnvk.types.request import ExecutionResult
 
 _MOST_IDLE = 4
@@ -24,20 +21,6 @@ _MOST_IDLE = 4
 _LARGE = 1 << 21
 """The bytes of inputs and outputs from which binding an execution to the caller's arrays costs less than copying."""
 Arrays = list[np.ndarray]
-
-
-@dataclass(frozen=True, slots=True)
-class PlanFolder:
-    """A folder in which compiled plans are kept for other processes."""
-
-    path: Path
-    token: bytes
-    """Stands for the model and everything that was chosen at import, except for shapes."""
-
-    def apply(self, compilation: Compilation, shapes: Sequence[Shape]) -> None:
-        """Have a compilation take its plan from the folder, or keep it there."""
-        token = hashlib.sha256(self.token + repr(tuple(shapes)).encode()).digest()
-        compilation.set_caching(self.path, token)
 
 
 class BoundExecution:

@@ -34,7 +34,8 @@ class Request(IntEnum):
     the reason why it stays, which is empty where it does not, and the number of its part, or -1."""
     ONNX_MODEL = 1107
     """The execution provider: a part of a graph. Its number, the device, whether it is relaxed, the part and its
-    weights, and the names of the inputs in the order in which computations give them."""
+    weights, the folder for compiled models, which may be empty, and the names of the inputs in the order in which runs
+    give them."""
     ONNX_RUN = 1108
     """The execution provider: a run of a part. The number of the part, that of the run, and of each input the element
     type of ONNX, the shape, and the segment and the offset where its elements are. The reply says whether the sizes

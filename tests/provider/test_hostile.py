@@ -41,7 +41,7 @@ def packet(request: Request, model: bytes | None = None, device: str = CPU) -> b
     writer.string(device).u8(0)
     writer.put(struct.pack("<Q", len(model))).aligned(model).put(struct.pack("<Q", len(weights))).aligned(weights)
     if request is Request.ONNX_MODEL:
-        writer.u32(1).string("x")
+        writer.string("").u32(1).string("x")
     return b"".join(writer.parts)
 
 

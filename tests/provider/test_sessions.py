@@ -216,8 +216,20 @@ def test_options() -> None:
     agrees(session(PERCEPTRON, relaxed="1"), PERCEPTRON, x, rtol=1e-2, atol=1e-3)
     with pytest.raises(Exception, match="the option relaxed must be 0 or 1, got 'yes'"):
         session(PERCEPTRON, CPU, relaxed="yes")
+    assert parts(session(RELU, DEVICES[0], device=CPU)) == [["Relu"]]
+    with pytest.raises(Exception, match=r"the option device must be one of .*, got 'gpu-9'"):
+        session(RELU, CPU, device="gpu-9")
     with pytest.raises(nnvk.NnapiError, match="there is no device 'gpu-9', there are "):
         provider.devices("gpu-9")
+
+
+def test_a_folder_for_compiled_models(tmp_path: Path) -> None:
+    x = {"x": np.ones((2, 16), F32)}
+    for _ in range(2):
+        agrees(session(PERCEPTRON, DEVICES[0], cache_dir=str(tmp_path)), PERCEPTRON, x, rtol=1e-5)
+        assert bool(list(tmp_path.rglob("*"))) == (DEVICES[0] != CPU)
+    with pytest.raises(Exception, match="missing"):
+        session(RELU, DEVICES[0], cache_dir=str(tmp_path / "missing"))
 
 
 def test_where_nodes_run() -> None:

@@ -36,7 +36,7 @@ def _element(dtype: Any) -> int:
     return TensorProto.STRING if dtype is str else helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
 
 
-def session(model: bytes, device: str | None = None, severity: int = 3, **options: str) -> Any:
+def session(model: bytes, device: str | None = None, /, severity: int = 3, **options: str) -> Any:
     """A session that has no way to the CPU but the nodes that nnvk leaves to it."""
     provider.register()
     chosen = ort.SessionOptions()

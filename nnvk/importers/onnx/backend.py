@@ -17,6 +17,7 @@ from onnx.backend.base import Backend, BackendRep
 from nnvk.api import Compilation, Device, get_devices, run
 from nnvk.importers.onnx.errors import OnnxImportError
 from nnvk.importers.onnx.importer import OnnxFile
+from nnvk.importers.plan_folder import PlanFolder
 from nnvk.importers.ports import ImportedModel
 from nnvk.runtime.inputs import as_array
 from nnvk.types.operand import Shape
@@ -31,13 +32,20 @@ class PreparedModel(BackendRep):
     """A model that is compiled for a device. Several threads may run it at once."""
 
     def __init__(
-        self, file: OnnxFile, names: Sequence[str], devices: Sequence[Device], *, relaxed: bool = False
+        self,
+        file: OnnxFile,
+        names: Sequence[str],
+        devices: Sequence[Device],
+        *,
+        relaxed: bool = False,
+        plans: PlanFolder | None = None,
     ) -> None:
         self._file = file
         self.names = names
         """The names of the inputs, in their order."""
         self._devices = devices
         self._relaxed = relaxed
+        self._plans = plans
         self._lock = Lock()
         self._known: tuple[str, ...] = ()
         self._compiled: dict[tuple[object, ...], _Compiled] = {}
@@ -84,6 +92,8 @@ class PreparedModel(BackendRep):
     def _keep(self, key: tuple[object, ...], imported: ImportedModel) -> _Compiled:
         """Compile a model, and keep it in the place of the oldest one."""
         compilation = Compilation(imported.model, self._devices)
+        if self._plans is not None:
+            self._plans.apply(compilation, [port.shape for port in imported.inputs])
         compilation.finish()
         while len(self._compiled) >= _KEPT:
             self._compiled.pop(next(iter(self._compiled)))

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
 import struct
 from collections.abc import Mapping
+from pathlib import Path
 
 import numpy as np
 from onnx import helper
@@ -17,6 +19,7 @@ from nnvk.importers.onnx import partition
 from nnvk.importers.onnx.backend import PreparedModel
 from nnvk.importers.onnx.bound import BoundRun
 from nnvk.importers.onnx.importer import OnnxFile
+from nnvk.importers.plan_folder import PlanFolder
 from nnvk.serve.protocol import Request
 from nnvk.types.operand import Shape
 
@@ -29,14 +32,14 @@ def _devices(reader: Reader) -> list[Device]:
     return [get_device(name)] if name else list(get_devices()[:1])
 
 
-def _file(reader: Reader) -> OnnxFile:
-    """A model, and its weights, which stay in the shared memory of the packet."""
-    data = bytes(reader.aligned(reader.u64()))
-    return OnnxFile(data, reader.aligned(reader.u64()))
+def _bytes(reader: Reader) -> bytes:
+    """A model without its weights. These follow, and stay in the shared memory of the packet."""
+    return bytes(reader.aligned(reader.u64()))
 
 
 def _examine(session: Session, reader: Reader, descriptors: Descriptors) -> Reply:
-    devices, relaxed, file = _devices(reader), bool(reader.u8()), _file(reader)
+    devices, relaxed, data = _devices(reader), bool(reader.u8()), _bytes(reader)
+    file = OnnxFile(data, reader.aligned(reader.u64()))
     reader.end()
     choice = partition.examine(file, devices, relaxed)
     numbers = {position: number for number, part in enumerate(choice.parts) for position in part}
@@ -47,10 +50,13 @@ def _examine(session: Session, reader: Reader, descriptors: Descriptors) -> Repl
 
 
 def _model(session: Session, reader: Reader, descriptors: Descriptors) -> Reply:
-    number, devices, relaxed, file = reader.u64(), _devices(reader), bool(reader.u8()), _file(reader)
+    number, devices, relaxed, data = reader.u64(), _devices(reader), bool(reader.u8()), _bytes(reader)
+    file, folder = OnnxFile(data, reader.aligned(reader.u64())), reader.string()
     names = [reader.string() for _ in range(reader.u32())]
     reader.end()
-    made = PreparedModel(file, names, devices, relaxed=relaxed)
+    token = hashlib.sha256(data + bytes([relaxed])).digest()
+    plans = PlanFolder(Path(folder), token) if folder else None
+    made = PreparedModel(file, names, devices, relaxed=relaxed, plans=plans)
     shapes = partition.fixed_shapes(file)
     if shapes is not None:
         made.compile(shapes)
