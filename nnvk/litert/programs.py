@@ -1,0 +1,155 @@
+"""Runs an unchanged Python program, in which interpreters of TensorFlow Lite get nnvk's delegate before the others.
+
+    python -m nnvk.litert [--device NAME] [--relaxed] PROGRAM.py [ARGUMENT ...]
+    python -m nnvk.litert [--device NAME] [--relaxed] -m MODULE [ARGUMENT ...]
+
+The interpreters are those of LiteRT (``ai_edge_litert``), tflite-runtime and TensorFlow Lite. At the end it prints, for
+each interpreter, how many operators ran where, the number of runs and their time.
+"""
+
+from __future__ import annotations
+
+import inspect
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec, PathFinder
+from types import ModuleType
+from typing import Any
+
+from nnvk.base.program import ModelRecord, Report, read_arguments, run_program
+from nnvk.base.text import plural
+from nnvk.serve.installed import DELEGATE
+
+MODULES = ("ai_edge_litert.interpreter", "tflite_runtime.interpreter", "tensorflow.lite.python.interpreter")
+"""The modules that define an `Interpreter` and `load_delegate`."""
+
+
+def main() -> None:
+    """Read the arguments, and run the program."""
+    given = read_arguments("nnvk.litert", (__doc__ or "").partition("\n")[0])
+    if not DELEGATE.exists():
+        raise FileNotFoundError(f"the delegate was not built: there is no {DELEGATE}")
+    report = Report()
+    options: dict[str, Any] = {"relaxed": given.relaxed, "verbosity": 0}
+    if given.device is not None:
+        options["device"] = given.device
+    replace_interpreters(report, options)
+    report.print_after(lambda: run_program(given.program))
+
+
+def replace_interpreters(report: Report, options: Mapping[str, Any]) -> None:
+    """Have each new interpreter use the delegate with these options, and report it.
+
+    Modules that were not imported yet are changed when the program imports them.
+    """
+    for name in MODULES:
+        if name in sys.modules:
+            _replace(sys.modules[name], report, options)
+    sys.meta_path.insert(0, _Finder(report, options))
+
+
+class _Finder(MetaPathFinder):
+    """Finds the modules of interpreters, which are changed once they are imported."""
+
+    def __init__(self, report: Report, options: Mapping[str, Any]) -> None:
+        self._report = report
+        self._options = options
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        """The module as Python finds it, with a loader that changes it."""
+        if fullname not in MODULES:
+            return None
+        found = PathFinder.find_spec(fullname, path, target)
+        if found is not None and found.loader is not None:
+            found.loader = _Loader(found.loader, self._report, self._options)
+        return found
+
+
+class _Loader(Loader):
+    """Loads a module, and changes its `Interpreter`."""
+
+    def __init__(self, loader: Loader, report: Report, options: Mapping[str, Any]) -> None:
+        self._loader = loader
+        self._report = report
+        self._options = options
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType | None:
+        """The module, as its own loader makes it."""
+        return self._loader.create_module(spec)
+
+    def exec_module(self, module: ModuleType) -> None:
+        """Run the module."""
+        self._loader.exec_module(module)
+        _replace(module, self._report, self._options)
+
+
+def _replace(module: ModuleType, report: Report, options: Mapping[str, Any]) -> None:
+    theirs = module.Interpreter
+    parameters = inspect.signature(theirs.__init__)
+
+    class Interpreter(theirs):  # type: ignore[misc, valid-type]
+        """An interpreter with nnvk's delegate before the others."""
+
+        def __init__(self, *args: Any, **kwargs: Any) -> None:
+            """Like the original one."""
+            bound = parameters.bind(self, *args, **kwargs)
+            others = bound.arguments.get("experimental_delegates") or ()
+            own = module.load_delegate(os.fspath(DELEGATE), dict(options))
+            bound.arguments["experimental_delegates"] = [own, *others]
+            super().__init__(*bound.args[1:], **bound.kwargs)
+            model = bound.arguments.get("model_path") or bound.arguments.get("model_content")
+            self._nnvk_record = report.add(model, _placement(self._get_ops_details()))
+
+        def invoke(self) -> None:
+            """Like the original one."""
+            with report.timed(self._nnvk_record):
+                super().invoke()
+
+        def get_signature_runner(self, signature_key: str | None = None) -> Any:
+            """Like the original one."""
+            return _Runner(super().get_signature_runner(signature_key), report, self._nnvk_record)
+
+    module.Interpreter = Interpreter  # type: ignore[attr-defined]
+
+
+class _Runner:
+    """A signature of an interpreter, whose calls are counted."""
+
+    def __init__(self, runner: Any, report: Report, record: ModelRecord) -> None:
+        self._runner = runner
+        self._report = report
+        self._record = record
+
+    def __call__(self, **inputs: Any) -> Any:
+        """Like the original one."""
+        with self._report.timed(self._record):
+            return self._runner(**inputs)
+
+    def __getattr__(self, name: str) -> Any:
+        """An attribute of the original one."""
+        return getattr(self._runner, name)
+
+
+def _placement(operators: Sequence[Mapping[str, Any]]) -> str:
+    """How many operators run on nnvk.
+
+    The list has the operators of the file, also those that a delegate has taken, and an operator for each partition of
+    the delegate. The taken ones lie between the inputs and the outputs of that one.
+    """
+    own = [one for one in operators if one["op_name"] == "DELEGATE"]
+    writers = {int(output): one for one in operators if one["op_name"] != "DELEGATE" for output in one["outputs"]}
+    taken: set[int] = set()
+    for partition in own:
+        edges = {int(tensor) for tensor in partition["inputs"]}
+        pending = [int(tensor) for tensor in partition["outputs"]]
+        while pending:
+            writer = writers.get(pending.pop())
+            if writer is not None and writer["index"] not in taken:
+                taken.add(writer["index"])
+                pending += [int(tensor) for tensor in writer["inputs"] if int(tensor) not in edges]
+    text = f"{len(taken)} of {plural(len(operators) - len(own), 'operator')} on nnvk"
+    return f"{text} in {plural(len(own), 'partition')}" if own else text

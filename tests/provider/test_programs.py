@@ -1,0 +1,103 @@
+"""Programs that know nothing of nnvk, in which sessions run on it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from onnx import helper
+from ort_session import model_of, ort
+
+if tuple(map(int, ort.__version__.split(".")[:2])) < (1, 26):
+    pytest.skip("onnxruntime 1.26 or later is needed", allow_module_level=True)
+
+RELU = model_of([helper.make_node("Relu", ["x"], ["y"])], [("x", np.float32, [4])], [("y", np.float32, [4])])
+MIXED = model_of(
+    [
+        helper.make_node("Relu", ["x"], ["a"]),
+        helper.make_node("Identity", ["s"], ["t"]),
+        helper.make_node("Neg", ["a"], ["y"]),
+    ],
+    [("x", np.float32, [4]), ("s", str, [2])],
+    [("y", np.float32, [4]), ("t", str, [2])],
+)
+"""Text stays with onnxruntime."""
+PROGRAM = """
+import sys
+import numpy as np
+from onnxruntime import InferenceSession, SessionOptions
+
+feed = {"x": np.array([-1, 2, -3, 4], np.float32)}
+options = SessionOptions()
+for _ in range(2):  # the same options twice
+    session = InferenceSession(sys.argv[1], options, providers=["CPUExecutionProvider"])
+    for _ in range(3):
+        print(session.run(None, feed)[0].tolist())
+with open(sys.argv[2], "rb") as file:
+    other = InferenceSession(file.read(), providers=["CPUExecutionProvider"], provider_options=[{}])
+print(other.run(None, {**feed, "s": np.array(["a", "b"], object)}))
+print(__name__, sys.argv[3:])
+sys.exit(7)
+"""
+
+
+def run(folder: Path, *arguments: object) -> subprocess.CompletedProcess[str]:
+    """A run of Python in a folder."""
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    command = [sys.executable, *map(str, arguments)]
+    return subprocess.run(
+        command, capture_output=True, text=True, check=False, timeout=120, env=environment, cwd=folder
+    )
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the program and its models."""
+    made = tmp_path_factory.mktemp("program")
+    (made / "program.py").write_text(PROGRAM)
+    (made / "relu.onnx").write_bytes(RELU)
+    (made / "mixed.onnx").write_bytes(MIXED)
+    return made
+
+
+@pytest.mark.parametrize("program", [("program.py",), ("-m", "program")])
+def test_an_unchanged_program(folder: Path, program: tuple[str, ...]) -> None:
+    arguments = (*program, "relu.onnx", "mixed.onnx", "--device", "-m")
+    plain = run(folder, *arguments)
+    done = run(folder, "-m", "nnvk.onnxruntime", "--device", "nnapi-reference", *arguments)
+    assert (done.returncode, plain.returncode) == (7, 7), done.stderr
+    assert done.stdout == plain.stdout
+    lines = [line for line in done.stderr.splitlines() if line.startswith("nnvk: ")]
+    assert [line.partition("run,")[0].partition("runs,")[0] for line in lines] == [
+        "nnvk: relu.onnx: 1 of 1 node on nnvk in 1 part; 3 ",
+        "nnvk: relu.onnx: 1 of 1 node on nnvk in 1 part; 3 ",
+        f"nnvk: a model of {len(MIXED)} bytes: 2 of 3 nodes on nnvk in 1 part; elsewhere 1 Identity; 1 ",
+    ]
+
+
+def test_arguments(folder: Path) -> None:
+    none = run(folder, "-m", "nnvk.onnxruntime")
+    assert none.returncode == 2
+    assert "a program is missing" in none.stderr
+    missing = run(folder, "-m", "nnvk.onnxruntime", "--device", "gpu-9", "program.py")
+    assert missing.returncode == 1
+    assert "there is no device 'gpu-9'" in missing.stderr
+
+
+def test_errors_are_the_programs(folder: Path) -> None:
+    """The session of a model that nnvk can't compute fails, and does not go over to the CPU."""
+    (folder / "wide.py").write_text(
+        "import numpy as np, onnxruntime\n"
+        "session = onnxruntime.InferenceSession('wide.onnx')\n"
+        "session.run(None, {'x': np.array([1 << 40])})\n"
+    )
+    ports = [("x", np.int64, [1])], [("y", np.int64, [1])]
+    (folder / "wide.onnx").write_bytes(model_of([helper.make_node("Neg", ["x"], ["y"])], *ports))
+    done = run(folder, "-m", "nnvk.onnxruntime", "wide.py")
+    assert done.returncode == 1
+    assert "must have values of 32 bits" in done.stderr
+    assert "nnvk: wide.onnx: 1 of 1 node on nnvk in 1 part; 1 run, " in done.stderr
