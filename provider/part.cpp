@@ -66,6 +66,7 @@ std::vector<Verdict> examine(const Options& options, const Graph* graph, size_t 
   again([&] {
     Request request(kRequestOnnxExamine, Server::running());
     put(request, options, model, weights);
+    request.put(options.takes_all);
     Reader reply = request.askAll();
     verdicts.clear();
     for (size_t left = nodes; left > 0; --left) {

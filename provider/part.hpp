@@ -13,6 +13,7 @@ namespace nnvk::provider {
 struct Options {
   std::string device;
   bool relaxed = false;
+  bool takes_all = false;  // nodes too that cost less in onnxruntime than on their way to the device
   std::string cache_dir;  // empty: compiled models are kept in no folder of the application's
 };
 

@@ -1,15 +1,30 @@
 #include "provider.hpp"
 
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
 #include <map>
+#include <mutex>
 
 namespace nnvk::provider {
 
 namespace {
 
+// Why a node stays with onnxruntime.
+struct Stay {
+  std::string domain, type, name, reason;
+};
+
 struct Provider : Ep {
   std::string name;
   Options options;
   const Logger* logger = nullptr;
+  std::mutex mutex;  // of what follows
+  std::vector<Stay> stays;
+  bool is_chosen = false;  // for the outermost graph, which comes after those in it
 };
 
 struct FusedNode : ComputeInfo {
@@ -26,15 +41,40 @@ std::string described(const Node* node) {
   return std::string(TEXT(Node_GetOperatorType, node)) + " '" + TEXT(Node_GetName, node) + "'";
 }
 
-bool isNested(const Graph* graph) {
-  const Node* parent = nullptr;
-  check(Graph_GetParentNode(api, graph, &parent));
-  return parent != nullptr;
+// Remembers a node that stays, and writes a line of the log.
+void stay(Provider& provider, const Node* node, const std::string& reason) {
+  log(provider, kInfo, described(node) + " stays with onnxruntime: " + reason);
+  const std::lock_guard lock(provider.mutex);
+  provider.stays.push_back({TEXT(Node_GetDomain, node), TEXT(Node_GetOperatorType, node), TEXT(Node_GetName, node), reason});
 }
 
-void choose(const Provider& provider, const Graph* graph, SupportInfo* info) {
+// The node whose graph a graph is; NULL: it is the outermost graph.
+const Node* parentOf(const Graph* graph) {
+  const Node* parent = nullptr;
+  check(Graph_GetParentNode(api, graph, &parent));
+  return parent;
+}
+
+// onnxruntime asks again after it has changed the graph.
+void begin(Provider& provider, bool is_outermost) {
+  const std::lock_guard lock(provider.mutex);
+  if (provider.is_chosen) {
+    provider.stays.clear();
+  }
+  provider.is_chosen = is_outermost;
+}
+
+void choose(Provider& provider, const Graph* graph, SupportInfo* info) {
   const auto nodes = nodesOf(graph);
-  if (nodes.empty() || isNested(graph)) {  // its parent is taken as a whole, or not at all
+  const Node* parent = parentOf(graph);
+  begin(provider, parent == nullptr);
+  if (parent != nullptr) {  // it is taken as a whole, or not at all
+    for (const auto* node : nodes) {
+      stay(provider, node, "the node around it, " + described(parent) + ", is taken as a whole or stays");
+    }
+    return;
+  }
+  if (nodes.empty()) {
     return;
   }
   auto verdicts = examine(provider.options, graph, nodes.size());
@@ -43,22 +83,20 @@ void choose(const Provider& provider, const Graph* graph, SupportInfo* info) {
     if (verdicts[at].part >= 0) {
       parts[verdicts[at].part].push_back(nodes[at]);
     } else {
-      log(provider, kInfo, described(nodes[at]) + " stays with onnxruntime: " + verdicts[at].reason);
+      stay(provider, nodes[at], verdicts[at].reason);
     }
   }
-  // Before 1.27 a fused node does not get what graphs in it read of those around them.
   size_t taken = 0, count = 0;
   const FusionOptions options{kVersion, true};
   for (const auto& [number, part] : parts) {
-    bool is_whole = true;
-    for (const auto* node : part) {
-      if (running < 27 && !implicitOf(node).empty()) {
-        log(provider, kInfo, described(node) + " and its part stay with onnxruntime: before 1.27 a part can't have it");
-        is_whole = false;
-        break;
+    // Before 1.27 a fused node does not get what graphs in it read of those around them.
+    const auto reads_around = [](const Node* node) { return running < 27 && !implicitOf(node).empty(); };
+    const auto found = std::find_if(part.begin(), part.end(), reads_around);
+    if (found != part.end()) {
+      for (const auto* node : part) {
+        stay(provider, node, "before onnxruntime 1.27 a part can't have " + described(*found));
       }
-    }
-    if (is_whole) {
+    } else {
       check(EpGraphSupportInfo_AddNodesToFuse(ep_api, info, part.data(), part.size(), &options));
       taken += part.size();
       ++count;
@@ -71,14 +109,51 @@ void choose(const Provider& provider, const Graph* graph, SupportInfo* info) {
 
 // An error here would leave all nodes to the CPU, with one line of the log: a warning has the reason.
 Status* getCapability(Ep* base, const Graph* graph, SupportInfo* info) {
-  const auto& provider = *static_cast<const Provider*>(base);
+  auto& provider = *static_cast<Provider*>(base);
   Status* status = safely("choosing nodes", [&] { choose(provider, graph, info); });
   if (status == nullptr) {
     return nullptr;
   }
   const std::string reason = GetErrorMessage(api, status);
   ReleaseStatus(api, status);
-  return safely("choosing nodes", [&] { log(provider, kWarning, "no node of this graph runs on nnvk: " + reason); });
+  return safely("choosing nodes", [&] {
+    log(provider, kWarning, "no node of this graph runs on nnvk: " + reason);
+    for (const auto* node : nodesOf(graph)) {
+      stay(provider, node, reason);
+    }
+  });
+}
+
+// The key of a session's dynamic options whose value is a descriptor. The nodes that stay are written there: domain,
+// operator, name and reason of each, with a zero byte behind each. onnxruntime gives a program no other way to a
+// session's provider.
+constexpr char kReasons[] = "nnvk.reasons";
+
+void writeStays(Provider& provider, int file) {
+  const std::lock_guard lock(provider.mutex);
+  std::string text;
+  for (const auto& one : provider.stays) {
+    for (const auto* field : {&one.domain, &one.type, &one.name, &one.reason}) {
+      text.append(field->c_str(), field->size() + 1);
+    }
+  }
+  for (size_t at = 0; at < text.size();) {
+    const ssize_t written = ::write(file, &text[at], text.size() - at);
+    if (written < 0 && errno != EINTR) {
+      failSystem("the reasons can't be written", errno);
+    }
+    at += static_cast<size_t>(std::max<ssize_t>(written, 0));
+  }
+}
+
+Status* setDynamicOptions(Ep* base, const char* const* keys, const char* const* values, size_t count) {
+  return safely("setting dynamic options", [&] {
+    for (size_t at = 0; at < count; ++at) {
+      if (strcmp(keys[at], kReasons) == 0) {
+        writeStays(*static_cast<Provider*>(base), atoi(values[at]));
+      }
+    }
+  });
 }
 
 Status* createState(ComputeInfo* info, ComputeContext*, void** state) {
@@ -124,6 +199,7 @@ Ep* newProvider(const std::string& name, const Options& options, const Logger* l
   provider->GetCapability = getCapability;
   provider->Compile = compile;
   provider->ReleaseNodeComputeInfos = releaseInfos;
+  provider->SetDynamicOptions = setDynamicOptions;
   provider->name = name;
   provider->options = options;
   provider->logger = logger;

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 from threading import Lock
@@ -20,6 +21,8 @@ _OLDEST = (1, 24)
 _RECORD = "session.record_ep_graph_assignment_info"
 _DEVICE = "nnvk_device"
 """The key of the name of nnvk's device in the metadata of onnxruntime's."""
+_REASONS = "nnvk.reasons"
+"""The dynamic option whose value is the descriptor that the provider writes its reasons to."""
 _lock = Lock()
 
 
@@ -35,6 +38,8 @@ class Placement:
     """The node's name; empty where it has none."""
     part: int
     """The number of the part that the provider runs as a whole."""
+    reason: str = ""
+    """The reason why nnvk does not run the node; empty where it does, and where onnxruntime has made the node later."""
 
 
 def register() -> None:
@@ -73,21 +78,32 @@ def record_assignment(options: onnxruntime.SessionOptions) -> None:
 
 
 def assignment(session: onnxruntime.InferenceSession) -> list[Placement]:
-    """The provider of each node of a session, whose options were given to `record_assignment`.
+    """The provider of each node of a session, whose options were given to `record_assignment`, and why it is not nnvk.
 
-    The nodes are those that onnxruntime's optimisations left. Reasons for nodes that are not on nnvk are in
-    onnxruntime's log, with ``log_severity_level = 1``. Raises onnxruntime's error where nothing was recorded.
+    Reasons belong to nodes by operator and name; nodes without names get the reasons of their operator in their order.
+    Raises onnxruntime's error where nothing was recorded.
     """
-    return [
-        Placement(
-            provider=part.ep_name,
-            operator=f"{node.domain}.{node.op_type}" if node.domain else node.op_type,
-            node=node.name,
-            part=number,
-        )
-        for number, part in enumerate(session.get_provider_graph_assignment_info())
-        for node in part.get_nodes()
-    ]
+    reasons = _reasons(session) if NAME in session.get_providers() else {}
+    placed = []
+    for number, part in enumerate(session.get_provider_graph_assignment_info()):
+        for node in part.get_nodes():
+            operator = f"{node.domain}.{node.op_type}" if node.domain else node.op_type
+            own = reasons.get((operator, node.name)) if part.ep_name != NAME else None
+            placed.append(Placement(part.ep_name, operator, node.name, number, own.popleft() if own else ""))
+    return placed
+
+
+def _reasons(session: onnxruntime.InferenceSession) -> dict[tuple[str, str], deque[str]]:
+    """Why nodes stay, by operator and name, as the session's provider writes it."""
+    file = os.memfd_create("nnvk-reasons")
+    with open(file, "rb") as written:
+        session.set_ep_dynamic_options({_REASONS: str(file)})
+        written.seek(0)
+        fields = written.read().decode(errors="replace").split("\0")[:-1]
+    found: dict[tuple[str, str], deque[str]] = {}
+    for domain, operator, name, reason in zip(*(fields[at::4] for at in range(4)), strict=True):
+        found.setdefault((f"{domain}.{operator}" if domain else operator, name), deque()).append(reason)
+    return found
 
 
 def _registered() -> list[Any]:

@@ -42,6 +42,8 @@ def packet(request: Request, model: bytes | None = None, device: str = CPU) -> b
     writer.put(struct.pack("<Q", len(model))).aligned(model).put(struct.pack("<Q", len(weights))).aligned(weights)
     if request is Request.ONNX_MODEL:
         writer.string("").u32(1).string("x")
+    else:
+        writer.u8(0)
     return b"".join(writer.parts)
 
 

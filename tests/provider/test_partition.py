@@ -116,9 +116,65 @@ def test_reasons_and_parts() -> None:
     ]
     model = onnx.load_from_string(graph(nodes))
     model.graph.value_info.extend(helper.make_tensor_value_info(name, TYPE, [2, "n"]) for name in "ab")
-    choice = examine(OnnxFile(model.SerializeToString(), memoryview(b"")), CPU, relaxed=False)
+    choice = examine(OnnxFile(model.SerializeToString(), memoryview(b"")), CPU, relaxed=False, takes_all=True)
     assert choice.parts == [[0], [2, 3]]
     assert [bool(reason) for reason in choice.reasons] == [False, True, False, False]
+    choice = examine(OnnxFile(model.SerializeToString(), memoryview(b"")), CPU, relaxed=False)
+    assert choice.parts == [[2, 3]]
+    assert "costs less" in choice.reasons[0]
+
+
+@pytest.mark.parametrize(
+    ("nodes", "parts"),
+    [
+        ([("Relu", "x", "y")], [[0]]),  # beside nothing that stays
+        ([("Unknown", "x", "a"), ("Relu", "a", "y")], []),
+        ([("Unknown", "x", "a"), ("Softmax", "a", "y")], [[1]]),
+        ([("Relu", "x", "y"), ("Unknown", "x", "a")], [[0]]),
+        ([("Relu", "x", "a"), ("Unknown", "a", "y")], []),
+        ([("Relu", "x", "a"), ("Neg", "a", "b"), ("Unknown", "b", "y")], [[0, 1]]),
+    ],
+)
+def test_a_cheap_node_beside_nodes_that_stay(nodes: list[tuple[str, str, str]], parts: list[list[int]]) -> None:
+    made = [
+        helper.make_node(kind, [source], [result], domain="other" if kind == "Unknown" else "")
+        for kind, source, result in nodes
+    ]
+    model = onnx.load_from_string(graph(made))
+    model.graph.value_info.extend(helper.make_tensor_value_info(name, TYPE, [2, "n"]) for name in "ab")
+    choice = examine(OnnxFile(model.SerializeToString(), memoryview(b"")), CPU, relaxed=False)
+    assert choice.parts == parts
+
+
+def test_open_sizes_of_a_batch_of_images() -> None:
+    """A batch of 224 images would be too large for a buffer of the device."""
+    edges = [helper.make_tensor_value_info(name, TYPE, [None, 3, None, None]) for name in "xy"]
+    nodes = [
+        helper.make_node("AveragePool", ["x"], ["a"], kernel_shape=[48, 40]),
+        helper.make_node("Abs", ["a"], ["y"]),
+    ]
+    made = helper.make_model(
+        helper.make_graph(nodes, "graph", edges[:1], edges[1:]), opset_imports=[helper.make_opsetid("", 17)]
+    )
+    made.graph.value_info.append(helper.make_tensor_value_info("a", TYPE, [None, 3, None, None]))
+    file = OnnxFile(made.SerializeToString(), memoryview(b""))
+    for device in nnvk.get_devices():
+        assert examine(file, [device], relaxed=False).parts == [[0, 1]]
+
+
+def test_the_reasons_of_a_device() -> None:
+    edges = [helper.make_tensor_value_info(name, TYPE, [1 << 14, 1 << 13, 4]) for name in "xy"]
+    node = helper.make_node("Softmax", ["x"], ["y"])
+    made = helper.make_model(
+        helper.make_graph([node], "graph", edges[:1], edges[1:]), opset_imports=[helper.make_opsetid("", 17)]
+    )
+    file = OnnxFile(made.SerializeToString(), memoryview(b""))
+    gpus = [device for device in nnvk.get_devices() if device.name != CPU[0].name]
+    for gpu in gpus:
+        choice = examine(file, [gpu], relaxed=False)
+        assert choice.parts == []
+        assert choice.reasons[0].startswith(f"the device does not run it: {gpu.name}: ")
+        assert len(choice.reasons[0]) > len(f"the device does not run it: {gpu.name}: ") + 10
 
 
 def test_a_node_behind_an_unknown_shape_stays() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import json
 import os
 import signal
 import subprocess
@@ -85,9 +86,10 @@ def test_a_node_in_the_middle_stays() -> None:
         node("Add", ["n", "a"], ["y"]),
     ]
     model = model_of(nodes, [("x", F32, [2, 2])], [("y", F32, [2, 2])])
-    made = session(model, CPU)
-    assert parts(made) == [["Abs"], ["Add", "Neg"]]
-    agrees(made, model, {"x": np.array([[1, 2], [3, 5]], F32)}, rtol=1e-5)
+    for options, taken in ({}, [["Add", "Neg"]]), ({"take_all": "1"}, [["Abs"], ["Add", "Neg"]]):
+        made = session(model, CPU, **options)
+        assert parts(made) == taken
+        agrees(made, model, {"x": np.array([[1, 2], [3, 5]], F32)}, rtol=1e-5)
 
 
 def test_an_if_goes_as_a_whole() -> None:
@@ -235,6 +237,71 @@ def test_a_folder_for_compiled_models(tmp_path: Path) -> None:
 def test_where_nodes_run() -> None:
     placed = provider.assignment(session(RELU, CPU))
     assert placed == [provider.Placement(provider.NAME, "Relu", "relu", 0)]
+
+
+def test_why_nodes_stay() -> None:
+    nodes = [
+        node("Abs", ["x"], ["a"], "abs"),
+        node("Inverse", ["a"], ["i"], "first", domain="com.microsoft"),
+        node("Neg", ["i"], ["n"]),
+        node("Neg", ["n"], ["m"]),
+        node("Inverse", ["m"], ["y"], "second", domain="com.microsoft"),
+    ]
+    model = model_of(nodes, [("x", F32, [2, 2])], [("y", F32, [2, 2])])
+    for made in session(model, CPU), session(model, CPU):
+        placed = {(one.operator, one.node): one for one in provider.assignment(made)}
+        assert (
+            placed["Abs", "abs"].reason == "it costs less than the way to the device and back, between nodes that stay"
+        )
+        assert "no counterpart" in placed["com.microsoft.Inverse", "first"].reason
+        assert "no counterpart" in placed["com.microsoft.Inverse", "second"].reason
+        assert placed["Neg", ""].reason == ""
+        assert placed["Neg", ""].provider == provider.NAME
+
+
+def test_why_nodes_of_a_branch_stay() -> None:
+    tensor = helper.make_tensor_value_info
+    then = helper.make_graph(
+        [node("Inverse", ["x"], ["t"], "inner", domain="com.microsoft")], "then", [], [tensor("t", 1, [2, 2])]
+    )
+    other = helper.make_graph([node("Neg", ["x"], ["e"], "negate")], "other", [], [tensor("e", 1, [2, 2])])
+    nodes = [node("If", ["c"], ["y"], "choice", then_branch=then, else_branch=other)]
+    model = model_of(nodes, [("x", F32, [2, 2]), ("c", np.bool_, [])], [("y", F32, [2, 2])])
+    placed = {one.node: one.reason for one in provider.assignment(session(model, CPU))}
+    assert "no counterpart" in placed["choice"]
+    assert placed.get("negate", "the node around it, If 'choice'").startswith("the node around it, If 'choice'")
+
+
+def test_no_reasons_without_the_provider() -> None:
+    options = ort.SessionOptions()
+    provider.record_assignment(options)
+    made = ort.InferenceSession(RELU, options, providers=["CPUExecutionProvider"])
+    assert [(one.provider, one.reason) for one in provider.assignment(made)] == [("CPUExecutionProvider", "")]
+
+
+@pytest.mark.parametrize("between", [False, True])
+def test_a_run_that_is_terminated(between: bool) -> None:
+    """onnxruntime ends a run before its next node."""
+    made = session(mixed() if between else RELU, CPU)
+    options = ort.RunOptions()
+    options.terminate = True
+    feed = {**FOUR, "s": np.array(["a", "b"], object)} if between else FOUR
+    with pytest.raises(Exception, match="terminate flag"):
+        made.run(None, feed, options)
+    options.terminate = False
+    assert made.run(None, feed, options)[0].tolist() == ([0, -2, 0, -4] if between else [0, 2, 0, 4])
+
+
+def test_the_profile_has_a_line_for_each_part(tmp_path: Path) -> None:
+    provider.register()
+    options = ort.SessionOptions()
+    options.enable_profiling = True
+    options.profile_file_prefix = str(tmp_path / "profile")
+    options.add_provider_for_devices(provider.devices(CPU), {})
+    made = ort.InferenceSession(PERCEPTRON, options)
+    made.run(None, {"x": np.ones((1, 16), F32)})
+    events = json.loads(Path(made.end_profiling()).read_text())
+    assert [one for one in events if one["cat"] == "Node" and one["args"].get("provider") == provider.NAME]
 
 
 def test_two_sessions_and_eight_threads() -> None:

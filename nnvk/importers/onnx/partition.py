@@ -15,15 +15,33 @@ from nnvk.importers.onnx.errors import Malformed, OnnxImportError
 from nnvk.importers.onnx.importer import Import, OnnxFile
 from nnvk.importers.onnx.node import Node
 from nnvk.importers.onnx.scope import reads
+from nnvk.importers.ports import ImportedModel
 from nnvk.types.operand import Shape
 
 _NAME = "the graph"
-_TRIED_SIZES = (1, 32, 224)
-"""Sizes that are tried for those that the graph leaves open: a single one, a sequence's, an image's."""
+_TRIED_SIZES = ((1, 1), (1, 32), (1, 48), (1, 224), (32, 32), (224, 224))
+"""Sizes that are tried for those that the graph leaves open: that of the first axis, often the batch, and of others.
+
+They are a single one, a sequence's, a line of text's, an image's.
+"""
 _PACKED = frozenset(
     number for name, number in TensorProto.DataType.items() if name.endswith(("INT4", "INT2", "FLOAT4E2M1"))
 )
 """Element types of which several share a byte."""
+# fmt: off
+_CHEAP = frozenset((
+    "Abs", "Acos", "Acosh", "Add", "And", "Asin", "Asinh", "Atan", "Atanh", "BitShift", "BitwiseAnd", "BitwiseNot",
+    "BitwiseOr", "BitwiseXor", "Cast", "CastLike", "Ceil", "Celu", "Clip", "Concat", "Constant", "ConstantOfShape",
+    "Cos", "Cosh", "DepthToSpace", "DequantizeLinear", "Div", "Elu", "Equal", "Erf", "Exp", "Expand", "Flatten",
+    "Floor", "Gather", "GatherElements", "GatherND", "Gelu", "Greater", "GreaterOrEqual", "HardSigmoid",
+    "HardSwish", "Identity", "IsInf", "IsNaN", "LeakyRelu", "Less", "LessOrEqual", "Log", "Max", "Mean", "Min",
+    "Mish", "Mod", "Mul", "Neg", "NonZero", "Not", "OneHot", "Or", "PRelu", "Pad", "Pow", "QuantizeLinear", "Range",
+    "Reciprocal", "Relu", "Reshape", "Round", "Selu", "Shape", "Sigmoid", "Sign", "Sin", "Sinh", "Size", "Slice",
+    "Softplus", "Softsign", "SpaceToDepth", "Split", "Sqrt", "Squeeze", "Sub", "Sum", "Swish", "Tan", "Tanh",
+    "ThresholdedRelu", "Tile", "Transpose", "Trilu", "Unsqueeze", "Where", "Xor",
+))
+# fmt: on
+"""Operators of ONNX that move elements, or compute each from few others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,8 +54,12 @@ class Choice:
     """Positions of the nodes of each part, in the order of the graph."""
 
 
-def examine(file: OnnxFile, devices: Sequence[Device], relaxed: bool) -> Choice:
-    """The largest connected parts of a graph that can be imported and that ``devices`` run."""
+def examine(file: OnnxFile, devices: Sequence[Device], relaxed: bool, *, takes_all: bool = False) -> Choice:
+    """The largest connected parts of a graph that can be imported and that ``devices`` run.
+
+    A part of one cheap node beside nodes that stay would cost more to hand over than to run: it stays, unless
+    ``takes_all``.
+    """
     model = file.proto()
     reasons = _mapped(file, relaxed)
     known: dict[tuple[int, ...], dict[int, str]] = {}
@@ -50,9 +72,25 @@ def examine(file: OnnxFile, devices: Sequence[Device], relaxed: bool) -> Choice:
                 known[key] = _refusals(file, part_of(model, part), part, devices, relaxed)
             refused.update(known[key])
         if not refused:
-            return Choice(reasons, parts)
+            return Choice(reasons, parts) if takes_all else _without_cheap(model.graph.node, reasons, parts)
         for position, reason in refused.items():
             reasons[position] = reason
+
+
+def _without_cheap(nodes: Sequence[NodeProto], reasons: list[str], parts: list[list[int]]) -> Choice:
+    """The choice without parts of one cheap node that exchanges tensors with a node that stays."""
+    stays = [node for node, reason in zip(nodes, reasons, strict=True) if reason]
+    written = {name for node in stays for name in node.output if name}
+    wanted = {name for node in stays for name in reads(node)}
+    kept = []
+    for part in parts:
+        node = nodes[part[0]]
+        is_cheap = len(part) == 1 and node.op_type in _CHEAP and not node.domain
+        if is_cheap and (written.intersection(reads(node)) or wanted.intersection(node.output)):
+            reasons[part[0]] = "it costs less than the way to the device and back, between nodes that stay"
+        else:
+            kept.append(part)
+    return Choice(reasons, kept)
 
 
 def fixed_shapes(file: OnnxFile) -> dict[str, Shape] | None:
@@ -69,8 +107,8 @@ def fixed_shapes(file: OnnxFile) -> dict[str, Shape] | None:
 def _mapped(file: OnnxFile, relaxed: bool) -> list[str]:
     """Why each node can't be mapped: with the sizes, in the place of open ones, that most nodes can be mapped with."""
     fewest: list[str] | None = None
-    for size in _TRIED_SIZES:
-        reasons = _Examiner(file.shared(relaxed)).examine(size)
+    for sizes in _TRIED_SIZES:
+        reasons = _Examiner(file.shared(relaxed)).examine(sizes)
         if fewest is None or sum(map(bool, reasons)) < sum(map(bool, fewest)):
             fewest = reasons
         if not any(fewest):
@@ -88,11 +126,11 @@ class _Examiner(Import):
         super().__init__(shared, _NAME)
         self._reasons: dict[int, str] = {}
         self._ports = {port.name: port for port in (*self._proto.value_info, *self._proto.output)}
-        self._size = 1
+        self._sizes = _TRIED_SIZES[0]
 
-    def examine(self, size: int) -> list[str]:
-        """The reason of each node, with ``size`` in the place of open sizes; empty where it can be mapped."""
-        self._size = size
+    def examine(self, sizes: tuple[int, int]) -> list[str]:
+        """The reason of each node, with ``sizes`` in the place of open ones; empty where it can be mapped."""
+        self._sizes = sizes
         edges: list[Edge] = []
         for port in self._proto.input:
             try:
@@ -101,7 +139,7 @@ class _Examiner(Import):
                 self.lost.add(port.name)
         count = len(self._proto.node)
         try:
-            self._map_nodes(resized(edges, _opened(edges, size)))
+            self._map_nodes(resized(edges, _opened(edges, sizes)))
         except OverBudget as error:
             return [str(error)] * count
         return [self._reasons.get(position, "") or _packed(self._proto.node[position]) for position in range(count)]
@@ -113,7 +151,7 @@ class _Examiner(Import):
         caught: tuple[type[Exception], ...] = (Malformed, *DAMAGE.caught)
         try:
             edges = edges_of(GraphProto(input=[self._ports.get(tensor, ValueInfoProto(name=tensor))]))
-            for edge in resized(edges, _opened(edges, self._size)):
+            for edge in resized(edges, _opened(edges, self._sizes)):
                 self._input(edge, None)
         except caught:
             return False
@@ -145,9 +183,12 @@ def _packed(node: NodeProto) -> str:
     return "elements that share a byte can't be handed over" if _PACKED.intersection(targets) else ""
 
 
-def _opened(edges: Iterable[Edge], size: int) -> dict[str, Shape]:
-    """The shapes of inputs with a size in the place of open ones."""
-    return {edge.name: tuple(size if own == -1 else own for own in edge.signature) for edge in edges}
+def _opened(edges: Iterable[Edge], sizes: tuple[int, int]) -> dict[str, Shape]:
+    """The shapes of inputs with other sizes in the place of open ones, on the first axis and on others."""
+    return {
+        edge.name: tuple(sizes[axis > 0] if own == -1 else own for axis, own in enumerate(edge.signature))
+        for edge in edges
+    }
 
 
 # --- parts -----------------------------------------------------------------------------------------------------------
@@ -249,22 +290,36 @@ def _refusals(
     if any(port.type.tensor_type.elem_type in _PACKED for port in (*model.graph.input, *model.graph.output)):
         return dict.fromkeys(positions, "elements that share a byte can't be handed over")
     failed: OnnxImportError | Malformed | None = None
-    for size in _TRIED_SIZES:
+    fewest: dict[int, str] | None = None
+    for sizes in _TRIED_SIZES:
         try:
             file = whole.part(model)
-            imported = file.load(shapes=_opened(edges_of(model.graph), size), relaxed=relaxed)
+            imported = file.load(shapes=_opened(edges_of(model.graph), sizes), relaxed=relaxed)
         except (OnnxImportError, Malformed) as error:
             failed = failed or error
             continue
-        supported = imported.model.get_supported_operations_for_devices(devices)
-        reason = f"the device does not run it: {', '.join(device.name for device in devices)}"
-        refused = {}
-        for source, is_supported in zip(imported.sources, supported, strict=True):
-            if not is_supported and source is None:
-                return dict.fromkeys(positions, reason)
-            if not is_supported and source is not None:
-                refused[positions[source.number]] = reason
-        return refused
+        refused = _refused_by(devices, imported, positions)
+        if fewest is None or len(refused) < len(fewest):
+            fewest = refused
+        if not refused:
+            break
+    if fewest is not None:
+        return fewest
     problems = failed.problems if isinstance(failed, OnnxImportError) else ()
     of_nodes = {positions[one.index]: one.reason for one in problems if one.operation not in ("input", "output")}
     return of_nodes or dict.fromkeys(positions, f"its part can't be built: {failed}")
+
+
+def _refused_by(devices: Sequence[Device], imported: ImportedModel, positions: Sequence[int]) -> dict[int, str]:
+    """Why devices refuse the nodes of a part, by their positions in the graph."""
+    refused: dict[int, str] = {}
+    answers = zip(*(imported.model.get_support(device) for device in devices), strict=True)
+    for source, answer in zip(imported.sources, answers, strict=True):
+        if any(one.supported for one in answer):
+            continue
+        reasons = [f"{device.name}: {one.reason}" for device, one in zip(devices, answer, strict=True)]
+        reason = f"the device does not run it: {', '.join(reasons)}"
+        if source is None:
+            return dict.fromkeys(positions, reason)
+        refused.setdefault(positions[source.number], reason)
+    return refused
