@@ -148,6 +148,7 @@ Status* createEp(Factory* factory, const HardwareDevice* const*, const KeyValueP
         options.device = chosenDevice(option(session, name, "device", ""), metadata, count);
         options.relaxed = isTrue("relaxed", option(session, name, "relaxed", "0"));
         options.takes_all = isTrue("take_all", option(session, name, "take_all", "0"));
+        options.takes_values = isTrue("values_at_run", option(session, name, "values_at_run", "0"));
         options.cache_dir = option(session, name, "cache_dir", "");
         Server::running();  // a server that can't be started is an error now
         *made = newProvider(name, options, logger);

@@ -54,8 +54,9 @@ void write(KernelContext* context, size_t index, const Output& output, const uin
   }
 }
 
-// The most runs that wait for inputs of their shapes.
+// The most runs that wait for inputs of their shapes, and the most bytes of shared memory of all but the last one.
 constexpr size_t kMostIdle = 8;
+constexpr size_t kMostIdleBytes = size_t{256} * 1024 * 1024;
 
 }  // namespace
 
@@ -67,6 +68,7 @@ std::vector<Verdict> examine(const Options& options, const Graph* graph, size_t 
     Request request(kRequestOnnxExamine, Server::running());
     put(request, options, model, weights);
     request.put(options.takes_all);
+    request.put(options.takes_values);
     Reader reply = request.askAll();
     verdicts.clear();
     for (size_t left = nodes; left > 0; --left) {
@@ -120,6 +122,7 @@ struct Part::Run {
   bool is_bound = false;  // to places for its outputs; else they come with each reply
   std::vector<Output> outputs;
   std::vector<Block> results;
+  size_t bytes = 0;  // of shared memory
   std::unique_ptr<Object> object;
 
   bool fits(const std::vector<Input>& others) const {
@@ -160,6 +163,7 @@ std::unique_ptr<Part::Run> Part::runFor(const std::vector<Input>& inputs) {
     if (found != idle_.end()) {
       run = std::move(*found);
       idle_.erase(found);
+      idle_bytes_ -= run->bytes;
     }
   }
   if (run == nullptr) {
@@ -181,6 +185,7 @@ std::unique_ptr<Part::Run> Part::newRun(const std::vector<Input>& inputs) const 
     const auto& block = run->inputs.emplace_back(server->allocate(input.size));
     const auto& shape = input.type.shape;
     run->types.push_back(input.type);
+    run->bytes += input.size;
     request.put(input.type.element);
     request.put(static_cast<uint32_t>(shape.size()));
     request.packet().bytes(shape.data(), shape.size() * sizeof(int64_t));
@@ -199,6 +204,7 @@ std::unique_ptr<Part::Run> Part::newRun(const std::vector<Input>& inputs) const 
     for (uint32_t index = 0; index < count; ++index) {
       const auto& output = run->outputs.emplace_back(readOutput(reply));
       const auto& block = run->results.emplace_back(server->allocate(output.size));
+      run->bytes += output.size;
       places.put(block.segment());
       places.put(static_cast<uint64_t>(block.offset()));
     }
@@ -210,8 +216,10 @@ std::unique_ptr<Part::Run> Part::newRun(const std::vector<Input>& inputs) const 
 void Part::giveBack(std::unique_ptr<Run> run) {
   std::list<std::unique_ptr<Run>> last;  // freed without the lock
   const std::lock_guard lock(mutex_);
+  idle_bytes_ += run->bytes;
   idle_.push_front(std::move(run));
-  if (idle_.size() > kMostIdle) {
+  while (idle_.size() > kMostIdle || (idle_.size() > 1 && idle_bytes_ > kMostIdleBytes)) {
+    idle_bytes_ -= idle_.back()->bytes;
     last.splice(last.begin(), idle_, std::prev(idle_.end()));
   }
 }

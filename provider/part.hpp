@@ -14,6 +14,7 @@ struct Options {
   std::string device;
   bool relaxed = false;
   bool takes_all = false;  // nodes too that cost less in onnxruntime than on their way to the device
+  bool takes_values = false;  // nodes too that are imported when values of their inputs are there
   std::string cache_dir;  // empty: compiled models are kept in no folder of the application's
 };
 
@@ -49,6 +50,7 @@ class Part {
   std::unique_ptr<Object> object_;
   std::mutex mutex_;
   std::list<std::unique_ptr<Run>> idle_;  // the last used one first
+  size_t idle_bytes_ = 0;
 };
 
 }  // namespace nnvk::provider

@@ -30,9 +30,9 @@ class Request(IntEnum):
     the graph. The reply has the variable tensors, the bytes and the shape of
     all inputs and outputs, and the token."""
     ONNX_EXAMINE = 1106
-    """The execution provider: the device, whether it is relaxed, a graph and its weights, and whether to take nodes too
-    that cost little. The reply has, of each node, the reason why it stays, which is empty where it does not, and the
-    number of its part, or -1."""
+    """The execution provider: the device, whether it is relaxed, a graph and its weights, whether to take nodes too
+    that cost little, and whether to take those that must know values. The reply has, of each node, the reason why it
+    stays, which is empty where it does not, and the number of its part, or -1."""
     ONNX_MODEL = 1107
     """The execution provider: a part of a graph. Its number, the device, whether it is relaxed, the part and its
     weights, the folder for compiled models, which may be empty, and the names of the inputs in the order in which runs

@@ -116,6 +116,12 @@ def test_parameters_that_are_left_out(name: str) -> None:
     compared("RNN", activations=[name])
 
 
+@pytest.mark.parametrize("direction", ["forward", "reverse", "bidirectional"])
+def test_the_default_of_rnn_is_for_any_direction(direction: str) -> None:
+    """ONNX's default is two names, and onnxruntime writes it into its graphs."""
+    compared("RNN", activations=["Tanh", "Tanh"], direction=direction)
+
+
 def test_names_and_parameters_of_both_directions() -> None:
     """Those that have parameters take them, one after the other; names are of any case."""
     names = ["HARDSIGMOID", "tanh", "LeakyRelu", "Sigmoid", "elu", "scaledtanh"]

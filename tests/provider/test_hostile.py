@@ -10,9 +10,10 @@ import onnx
 import pytest
 from onnx import TensorProto, helper
 
-from nnvk.api import ResultCode
+from nnvk.api import Compilation, Execution, ResultCode
 from nnvk.base.lanes import Session
 from nnvk.base.packets import Descriptors, Writer
+from nnvk.importers.onnx import bound
 from nnvk.importers.onnx.provider import HANDLERS
 from nnvk.serve.protocol import Request
 
@@ -43,7 +44,7 @@ def packet(request: Request, model: bytes | None = None, device: str = CPU) -> b
     if request is Request.ONNX_MODEL:
         writer.string("").u32(1).string("x")
     else:
-        writer.u8(0)
+        writer.u8(0).u8(0)
     return b"".join(writer.parts)
 
 
@@ -78,7 +79,15 @@ def code(owner: Session, request: bytes) -> ResultCode:
     return ResultCode(struct.unpack_from("<i", owner.answer(memoryview(request), Descriptors()).content)[0])
 
 
-def test_a_part_computes() -> None:
+def test_a_part_computes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Runs read their inputs anew, and share one execution."""
+    made: list[Execution] = []
+
+    def execution(compilation: Compilation) -> Execution:
+        made.append(Execution(compilation))
+        return made[-1]
+
+    monkeypatch.setattr(bound, "Execution", execution)
     owner = session()
     assert code(owner, packet(Request.ONNX_EXAMINE)) is ResultCode.NO_ERROR
     assert code(owner, packet(Request.ONNX_MODEL)) is ResultCode.NO_ERROR
@@ -90,6 +99,7 @@ def test_a_part_computes() -> None:
         given[:] = factor * np.arange(8)
         assert code(owner, computation()) is ResultCode.NO_ERROR
         np.testing.assert_array_equal(found, given + np.arange(8) % 4)
+    assert len(made) == 1
 
 
 def test_outputs_without_places_are_in_the_reply() -> None:

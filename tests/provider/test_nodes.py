@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+import ctypes
+import math
 from typing import Any
 
 import numpy as np
 import onnx_nodes
 import pytest
-from onnx import TensorProto, numpy_helper
+from onnx import TensorProto, helper, numpy_helper
 from onnx.backend.test.runner import Runner
 from ort_session import expected, ort, parts, session
 
 _SAMPLE = 40
 _DRAWN = ("bernoulli", "dropout", "random")
 """Tests whose outputs are random numbers."""
+_PACKED = ("int4", "int2", "float4_e2m1fn")
+"""The ends of the names of types of which several elements share a byte."""
+_FOREIGN_TYPES = frozenset(
+    f"tensor({name})" for name in ("bfloat16", "float8e4m3fn", "float8e4m3fnuz", "float8e5m2", "float8e5m2fnuz")
+)
+"""Types of onnxruntime that NumPy does not have."""
 
 
 def node_tests(config: pytest.Config) -> list[Any]:
@@ -25,12 +33,12 @@ def node_tests(config: pytest.Config) -> list[Any]:
 def _in_session(test: Any) -> str:
     """ "claimed" and right, "left" to onnxruntime, "refused" by onnxruntime itself; else why it is wrong.
 
-    Tests with elements that onnxruntime's Python does not take are "not fed", and those with whole numbers that
-    nnvk refuses with an error are "beyond 32 bits".
+    Tests with elements that share a byte are "not fed", and those with whole numbers that nnvk refuses with an error
+    are "beyond 32 bits".
     """
     model = test.model.SerializeToString()
     try:
-        made = session(model, take_all="1")
+        made = session(model, take_all="1", values_at_run="1")
         is_claimed = bool(parts(made))
     except Exception as error:
         try:
@@ -41,7 +49,7 @@ def _in_session(test: Any) -> str:
     if not is_claimed:
         return "left"
     edges = [_array(one) for data in test.data_sets for side in data for one in side]
-    if any(isinstance(one, np.ndarray) and one.dtype.isbuiltin == 2 for one in edges):
+    if any(isinstance(one, np.ndarray) and one.dtype.name.endswith(_PACKED) for one in edges):
         return "not fed"
     names = [one.name for one in made.get_inputs()]
     for inputs, wanted in test.data_sets:
@@ -50,7 +58,7 @@ def _in_session(test: Any) -> str:
         if test.name in onnx_nodes.EXACT:
             right = onnx_nodes.EXACT[test.name](list(feed.values()))
         try:
-            got = made.run(None, feed)
+            got = _run(made, feed)
         except Exception as error:
             return "beyond 32 bits" if "must have values of 32 bits" in str(error) else f"no outputs: {error}"
         try:
@@ -59,6 +67,34 @@ def _in_session(test: Any) -> str:
             if not _as_onnxruntime(model, feed, got):
                 return f"wrong: {error}"
     return "claimed"
+
+
+def _run(made: Any, feed: dict[str, Any]) -> list[Any]:
+    """The outputs; elements that onnxruntime's Python does not take, such as bfloat16, go through its own values."""
+    if not any(_is_foreign(one) for one in feed.values()) and not any(
+        one.type in _FOREIGN_TYPES for one in made.get_outputs()
+    ):
+        return list(made.run(None, feed))
+    values = {}
+    for name, array in feed.items():
+        if _is_foreign(array):
+            element = helper.np_dtype_to_tensor_dtype(array.dtype)
+            plain = np.ascontiguousarray(array).view(f"uint{8 * array.dtype.itemsize}").reshape(array.shape)
+            values[name] = ort.OrtValue.ortvalue_from_numpy_with_onnx_type(plain, element)
+        else:
+            values[name] = ort.OrtValue.ortvalue_from_numpy(array)
+    return [_elements(one) for one in made.run_with_ort_values(None, values)]
+
+
+def _is_foreign(array: Any) -> bool:
+    return isinstance(array, np.ndarray) and array.dtype.isbuiltin == 2
+
+
+def _elements(value: Any) -> np.ndarray:
+    """The elements of one of onnxruntime's values, whatever their type is."""
+    dtype, shape = np.dtype(helper.tensor_dtype_to_np_dtype(value.element_type())), value.shape()
+    data = ctypes.string_at(value.data_ptr(), math.prod(shape) * dtype.itemsize)
+    return np.frombuffer(data, dtype).reshape(shape)
 
 
 def _array(value: Any) -> Any:
@@ -87,4 +123,4 @@ def test_nodes_in_sessions(pytestconfig: pytest.Config, capsys: pytest.CaptureFi
     with capsys.disabled():
         print(f"\n{len(tests)} node tests in sessions: {counts}, {len(wrong)} wrong")
     assert not wrong
-    assert counts["claimed"] > len(tests) // 2
+    assert counts["claimed"] > 0.8 * len(tests)

@@ -234,6 +234,37 @@ def test_a_folder_for_compiled_models(tmp_path: Path) -> None:
         session(RELU, DEVICES[0], cache_dir=str(tmp_path / "missing"))
 
 
+def test_values_that_are_known_when_a_part_runs() -> None:
+    """A node that must know an input stays, or is a part by itself, which is imported for each of its values."""
+    nodes = [
+        node("Abs", ["x"], ["a"], "abs"),
+        node("TopK", ["a", "k"], ["v", "i"], "largest"),
+        node("Softmax", ["v"], ["y"], "soft"),
+    ]
+    model = model_of(
+        nodes, [("x", F32, [2, 6]), ("k", np.int64, [1])], [("y", F32, [2, "k"]), ("i", np.int64, [2, "k"])]
+    )
+    placed = {one.node: one for one in provider.assignment(session(model, CPU, take_all="1"))}
+    assert placed["largest"].provider != provider.NAME
+    assert "k (input 1) must be a constant" in placed["largest"].reason
+    made = session(model, CPU, take_all="1", values_at_run="1")
+    assert ["TopK"] in parts(made)
+    x = np.random.default_rng(3).standard_normal((2, 6)).astype(F32)
+    for k in (3, 1, 3, 6):
+        agrees(made, model, {"x": x, "k": np.array([k])}, rtol=1e-6)
+    with pytest.raises(ort.capi.onnxruntime_pybind11_state.Fail, match="TopK"):
+        made.run(None, {"x": x, "k": np.array([7])})
+
+
+def test_inputs_without_elements() -> None:
+    """An input of no elements does not keep the other nodes from the device."""
+    nodes = [node("Abs", ["x"], ["a"]), node("CastLike", ["a", "like"], ["y"])]
+    model = model_of(nodes, [("x", F32, [4]), ("like", np.int32, [0])], [("y", np.int32, [4])])
+    made = session(model, CPU)
+    assert sum(map(len, parts(made))) == 2
+    agrees(made, model, {**FOUR, "like": np.zeros(0, np.int32)})
+
+
 def test_where_nodes_run() -> None:
     placed = provider.assignment(session(RELU, CPU))
     assert placed == [provider.Placement(provider.NAME, "Relu", "relu", 0)]

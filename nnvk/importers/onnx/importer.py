@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -186,12 +186,19 @@ class Import(Recovery[Node, str]):
         edges = edges_of(self._proto)
         fixed = _fixed(edges, constants)
         edges = [edge for edge in edges if edge.name not in fixed]
-        edges = resized(edges, shapes)
-        fixed.update({edge.name: np.zeros(edge.shape, edge.stored) for edge in edges if 0 in edge.shape})
-        edges = [edge for edge in edges if edge.name not in fixed]
         for name, array in fixed.items():
             self._scope.tensors[name] = constant(array)
-        return edges
+        return self._without_empty(resized(edges, shapes))
+
+    def _without_empty(self, edges: Iterable[Edge]) -> list[Edge]:
+        """The inputs that have elements; the others become constants."""
+        left = []
+        for edge in edges:
+            if 0 in edge.shape:
+                self._scope.tensors[edge.name] = constant(np.zeros(edge.shape, edge.stored))
+            else:
+                left.append(edge)
+        return left
 
     def known_outputs(self, shapes: Shapes, constants: Mapping[str, Any]) -> list[np.ndarray] | None:
         """See the function of this name."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -10,6 +11,7 @@ from onnx import GraphProto, ModelProto, NodeProto, TensorProto, ValueInfoProto
 from nnvk.api import Device
 from nnvk.importers.errors import OverBudget, Unmapped
 from nnvk.importers.onnx.builder import DAMAGE, Shared
+from nnvk.importers.onnx.context import NotConstant
 from nnvk.importers.onnx.edges import Edge, edges_of, resized
 from nnvk.importers.onnx.errors import Malformed, OnnxImportError
 from nnvk.importers.onnx.importer import Import, OnnxFile
@@ -24,6 +26,8 @@ _TRIED_SIZES = ((1, 1), (1, 32), (1, 48), (1, 224), (32, 32), (224, 224))
 
 They are a single one, a sequence's, a line of text's, an image's.
 """
+_FEW = 64
+"""The most elements of an input whose values a part waits for: for other values it is imported again."""
 _PACKED = frozenset(
     number for name, number in TensorProto.DataType.items() if name.endswith(("INT4", "INT2", "FLOAT4E2M1"))
 )
@@ -54,14 +58,23 @@ class Choice:
     """Positions of the nodes of each part, in the order of the graph."""
 
 
-def examine(file: OnnxFile, devices: Sequence[Device], relaxed: bool, *, takes_all: bool = False) -> Choice:
+def examine(
+    file: OnnxFile,
+    devices: Sequence[Device],
+    relaxed: bool,
+    *,
+    takes_all: bool = False,
+    takes_values: bool = False,
+) -> Choice:
     """The largest connected parts of a graph that can be imported and that ``devices`` run.
 
     A part of one cheap node beside nodes that stay would cost more to hand over than to run: it stays, unless
-    ``takes_all``.
+    ``takes_all``. With ``takes_values`` a node that must know small inputs at import, such as a shape, is a part by
+    itself, which is imported when they are there.
     """
     model = file.proto()
-    reasons = _mapped(file, relaxed)
+    reasons, values = _mapped(file, relaxed)
+    alone = [one for one in values if takes_values and _waits_for_values(file, part_of(model, [one]), relaxed)]
     known: dict[tuple[int, ...], dict[int, str]] = {}
     while True:
         parts = connected_parts(model.graph.node, [not reason for reason in reasons])
@@ -72,13 +85,17 @@ def examine(file: OnnxFile, devices: Sequence[Device], relaxed: bool, *, takes_a
                 known[key] = _refusals(file, part_of(model, part), part, devices, relaxed)
             refused.update(known[key])
         if not refused:
-            return Choice(reasons, parts) if takes_all else _without_cheap(model.graph.node, reasons, parts)
+            for position in alone:
+                reasons[position] = ""
+            choice = Choice(reasons, [*parts, *([position] for position in alone)])
+            return choice if takes_all else _without_cheap(model.graph.node, choice)
         for position, reason in refused.items():
             reasons[position] = reason
 
 
-def _without_cheap(nodes: Sequence[NodeProto], reasons: list[str], parts: list[list[int]]) -> Choice:
+def _without_cheap(nodes: Sequence[NodeProto], choice: Choice) -> Choice:
     """The choice without parts of one cheap node that exchanges tensors with a node that stays."""
+    reasons, parts = choice.reasons, choice.parts
     stays = [node for node, reason in zip(nodes, reasons, strict=True) if reason]
     written = {name for node in stays for name in node.output if name}
     wanted = {name for node in stays for name in reads(node)}
@@ -104,16 +121,21 @@ def fixed_shapes(file: OnnxFile) -> dict[str, Shape] | None:
 # --- which nodes can be mapped ---------------------------------------------------------------------------------------
 
 
-def _mapped(file: OnnxFile, relaxed: bool) -> list[str]:
-    """Why each node can't be mapped: with the sizes, in the place of open ones, that most nodes can be mapped with."""
+def _mapped(file: OnnxFile, relaxed: bool) -> tuple[list[str], list[int]]:
+    """Why each node can't be mapped, and the positions of those that must know values of inputs.
+
+    Open sizes are those that most nodes can be mapped with.
+    """
     fewest: list[str] | None = None
+    values: list[int] = []
     for sizes in _TRIED_SIZES:
-        reasons = _Examiner(file.shared(relaxed)).examine(sizes)
+        examiner = _Examiner(file.shared(relaxed))
+        reasons = examiner.examine(sizes)
         if fewest is None or sum(map(bool, reasons)) < sum(map(bool, fewest)):
-            fewest = reasons
+            fewest, values = reasons, examiner.values
         if not any(fewest):
             break
-    return fewest or []
+    return fewest or [], values
 
 
 class _Examiner(Import):
@@ -127,6 +149,8 @@ class _Examiner(Import):
         self._reasons: dict[int, str] = {}
         self._ports = {port.name: port for port in (*self._proto.value_info, *self._proto.output)}
         self._sizes = _TRIED_SIZES[0]
+        self.values: list[int] = []
+        """The positions of the nodes that must know values of their inputs."""
 
     def examine(self, sizes: tuple[int, int]) -> list[str]:
         """The reason of each node, with ``sizes`` in the place of open ones; empty where it can be mapped."""
@@ -139,7 +163,7 @@ class _Examiner(Import):
                 self.lost.add(port.name)
         count = len(self._proto.node)
         try:
-            self._map_nodes(resized(edges, _opened(edges, sizes)))
+            self._map_nodes(self._without_empty(resized(edges, _opened(edges, sizes))))
         except OverBudget as error:
             return [str(error)] * count
         return [self._reasons.get(position, "") or _packed(self._proto.node[position]) for position in range(count)]
@@ -172,6 +196,8 @@ class _Examiner(Import):
             raise
         except caught as error:
             self._reasons[operator.index] = DAMAGE.reason(error)
+            if isinstance(error, NotConstant):
+                self.values.append(operator.index)
             self.give_up(operator)
             return False
         return True
@@ -184,11 +210,31 @@ def _packed(node: NodeProto) -> str:
 
 
 def _opened(edges: Iterable[Edge], sizes: tuple[int, int]) -> dict[str, Shape]:
-    """The shapes of inputs with other sizes in the place of open ones, on the first axis and on others."""
+    """The shapes of inputs with open sizes, with other sizes in their place, on the first axis and on others."""
     return {
         edge.name: tuple(sizes[axis > 0] if own == -1 else own for axis, own in enumerate(edge.signature))
         for edge in edges
+        if -1 in edge.signature and 0 not in edge.signature
     }
+
+
+def _waits_for_values(whole: OnnxFile, model: ModelProto, relaxed: bool) -> bool:
+    """Whether a part can't be imported for nothing but the values of inputs, which are few.
+
+    Graphs of control flow, and regions that a Resize crops, may be refused once the values are there.
+    """
+    attributes = [attribute for node in model.graph.node for attribute in node.attribute]
+    if any(one.HasField("g") or one.s == b"tf_crop_and_resize" for one in attributes):
+        return False
+    try:
+        edges = edges_of(model.graph)
+        whole.part(model).load(shapes=_opened(edges, _TRIED_SIZES[0]), relaxed=relaxed)
+    except OnnxImportError as error:
+        few = {edge.name for edge in edges if -1 not in edge.signature and math.prod(edge.signature) <= _FEW}
+        return bool(error.unknown) and few.issuperset(error.unknown)
+    except Malformed:
+        return False
+    return False
 
 
 # --- parts -----------------------------------------------------------------------------------------------------------

@@ -39,9 +39,9 @@ def _bytes(reader: Reader) -> bytes:
 
 def _examine(session: Session, reader: Reader, descriptors: Descriptors) -> Reply:
     devices, relaxed, data = _devices(reader), bool(reader.u8()), _bytes(reader)
-    file, takes_all = OnnxFile(data, reader.aligned(reader.u64())), bool(reader.u8())
+    file, takes_all, takes_values = OnnxFile(data, reader.aligned(reader.u64())), bool(reader.u8()), bool(reader.u8())
     reader.end()
-    choice = partition.examine(file, devices, relaxed, takes_all=takes_all)
+    choice = partition.examine(file, devices, relaxed, takes_all=takes_all, takes_values=takes_values)
     numbers = {position: number for number, part in enumerate(choice.parts) for position in part}
     writer = Writer()
     for position, reason in enumerate(choice.reasons):

@@ -118,6 +118,8 @@ class Cell:
     def _activations(self, defaults: Sequence[str]) -> list[list[Activation]]:
         node, count = self.c.node, len(defaults)
         names = node.texts("activations") or list(defaults) * len(self.backwards)
+        if count == 1 and [name.lower() for name in names] == ["tanh", "tanh"]:
+            names = names[: len(self.backwards)]  # RNN's default in ONNX, for one direction too
         if len(names) != count * len(self.backwards):
             raise Unmapped(f"there must be {count} activations for each direction, got {names}")
         alphas, betas = iter(node.reals("activation_alpha") or ()), iter(node.reals("activation_beta") or ())
