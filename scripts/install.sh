@@ -19,7 +19,7 @@ python=${PYTHON:-python3}
 export PIP_DISABLE_PIP_VERSION_CHECK=1
 
 packages=()
-[ "$extra" != test ] || packages=(validation-layer)
+[ "$extra" != test ] || packages=(validation-layer glslangValidator spirv-val)
 bash scripts/packages.sh "${packages[@]}"
 
 "$python" -c 'import sys; sys.exit(sys.version_info < (3, 10) and f"nnvk needs Python 3.10 or later, not {sys.version}")'
@@ -83,7 +83,8 @@ import pathlib
 import re
 
 text = pathlib.Path("pyproject.toml").read_text()
-print("\n".join(re.findall(r'"([^"]+)"', re.search(r"^requires = \[(.*?)\]$", text, re.MULTILINE | re.DOTALL)[1])))
+lists = re.findall(r"^(?:build\.)?requires = \[(.*?)\]$", text, re.MULTILINE | re.DOTALL)
+print("\n".join(re.findall(r'"([^"]+)"', " ".join(lists))))
 PYTHON
     ) || return
     xargs .venv/bin/pip install --quiet <<<"$requires" || return
@@ -92,7 +93,7 @@ PYTHON
         xargs --no-run-if-empty .venv/bin/pip install --quiet
 }
 
-# The build would compile the shaders too, but pip hides its bar. It finds them in the same folder as scripts/wheels.sh.
+# The build would compile the shaders too, but pip hides the bar. It looks for them in this folder.
 compile_shaders() { .venv/bin/python tools/compile_shaders.py --out build/spirv; }
 
 # With the test tools come the versions that the tests are known to pass with.
@@ -100,7 +101,7 @@ install_nnvk() {
     local constraints=()
     [ "$extra" != test ] || constraints=(--constraint scripts/constraints.txt)
     .venv/bin/pip install --quiet --no-build-isolation --config-settings "build-dir=build/{wheel_tag}" \
-        --config-settings "cmake.define.NNVK_SPIRV_DIR=$PWD/build/spirv" "${constraints[@]}" ".[$extra]"
+        "${constraints[@]}" ".[$extra]"
 }
 
 step "Create the virtual environment .venv" create_environment

