@@ -163,9 +163,11 @@ fi
 
 wheel=$(inside 1 python3 -c 'import sys; print(f"cp3{min(sys.version_info[1], 12)}")')-$(uname -m)
 code=0
-limited 20 bash scripts/wheels.sh "$work_there/wheel" "$wheel" || code=$?
+limited 20 bash scripts/wheels.sh build/wheels "$wheel" || code=$?
 [ "$code" != 3 ] || unable "there is no Python here to build the wheel $wheel with"
 [ "$code" = 0 ] || exit "$code"
+mkdir "$work_there/wheel"
+cp build/wheels/nnvk-*-"${wheel%%-*}"-*_"${wheel#*-}".whl "$work_there/wheel"
 [ -d ../shared ] || echo "Neither vectors nor models are tested: there is no $(realpath ..)/shared"
 inside 30 bash -c 'set -e
     python3 -m venv .venv

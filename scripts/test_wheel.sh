@@ -8,10 +8,13 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 export PIP_DISABLE_PIP_VERSION_CHECK=1
 
-echo "The wheel, in an environment without a compiler:"
-bash scripts/wheels.sh "$work" native
-"${PYTHON:-python3}" -m venv "$work/env"
-"$work/env/bin/pip" install --quiet "$work"/nnvk-*manylinux*.whl
+# That of the stable ABI, which scripts/test_on.sh takes to another system. Where no Python has it, PYTHON's own.
+python=$(bash scripts/find_python.sh cp312) || python=${PYTHON:-python3}
+tag=$("$python" -c 'import sys; print(f"cp3{min(sys.version_info[1], 12)}")')
+echo "The wheel $tag, in an environment without a compiler:"
+bash scripts/wheels.sh build/wheels "$tag-$(uname -m)"
+"$python" -m venv "$work/env"
+"$work/env/bin/pip" install --quiet build/wheels/nnvk-*-"$tag"-*manylinux*_"$(uname -m)".whl
 mkdir "$work/home"
 run() { (cd "$work" && env -i HOME="$work/home" PATH="$work/env/bin" "$@"); }
 [ "$(run nnvk --version)" = "nnvk $(.venv/bin/python -c 'import nnvk; print(nnvk.__version__)')" ]

