@@ -23,6 +23,7 @@ import history
 import numpy as np
 
 import nnvk
+from nnvk.base.machine import processor
 from nnvk.base.text import milliseconds
 from nnvk.cli.output import print_table, write_json
 from nnvk.driver.vulkan import VulkanDevice
@@ -281,7 +282,7 @@ def environment_of(device: nnvk.Device) -> dict[str, Any]:
     """Where figures come from: they mean nothing without."""
     return {
         "device": device.version,
-        "cpu": f"{_cpu()}, {os.cpu_count()} cores",
+        "cpu": f"{processor()}, {os.cpu_count()} cores",
         "load_average": round(os.getloadavg()[0], 2),
         "python": platform.python_version(),
         "packages": {name: _version(name) for name in PACKAGES if _version(name)},
@@ -347,11 +348,3 @@ def _version(package: str) -> str:
         return importlib.metadata.version(package)
     except importlib.metadata.PackageNotFoundError:
         return nnvk.__version__ if package == "nnvk" else ""
-
-
-def _cpu() -> str:
-    try:
-        names = re.findall(r"^model name\s*:\s*(.*)$", Path("/proc/cpuinfo").read_text(), re.MULTILINE)
-    except OSError:
-        names = []
-    return names[0] if names else platform.machine()

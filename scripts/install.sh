@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs nnvk into .venv: packages of the system that are missing, the virtual environment, the package itself.
 #
-#   bash scripts/install.sh          what is needed to use nnvk, with .onnx models
+#   bash scripts/install.sh          what is needed to use nnvk, with .onnx models and pages with charts
 #   bash scripts/install.sh --test   and to test it
 #
 # scripts/packages.sh installs the packages, or names them. Each step prints its name and the seconds that it took. A
@@ -9,10 +9,10 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-extra=onnx
+extra=onnx,report
 case "${1:-}" in
     "") ;;
-    --test) extra=test ;; # which has what onnx has
+    --test) extra=test ;; # which has what the others have
     *) echo "usage: $0 [--test]" >&2; exit 2 ;;
 esac
 python=${PYTHON:-python3}

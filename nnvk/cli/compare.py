@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import asdict
+from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from PIL import Image
 
 from nnvk.api import get_devices
 from nnvk.base.files import writing
@@ -23,13 +23,12 @@ from nnvk.cli.usage import JsonFile
 from nnvk.importers.ports import ImportedModel
 from nnvk.inputs.images import AS_IS, ImageOptions
 from nnvk.inputs.randoms import random_ports
-from nnvk.insight.comparison import Comparison, Difference, Tolerance, compare
-from nnvk.insight.drawing import Bar, Chart
+from nnvk.insight.comparison import LEAST_SHARE, Comparison, Difference, Tolerance, compare
 from nnvk.insight.engines import PEERS, Engine, LiteRt, OnDevice, OnnxRuntime
 from nnvk.loading.devices import find_device
 
-LEAST = 1e-9
-"""The part of the range at which the plot begins."""
+PLOTS = (".svg", ".png")
+"""The formats of --plot."""
 
 
 @takes_options
@@ -100,9 +99,10 @@ def command(
     in quantisation steps for quantised numbers. The first line says where differences begin. Exits with 1 if a
     difference exceeds the tolerance.
     """
-    if plot is not None and plot.suffix.lower() not in (".svg", *Image.registered_extensions()):
-        raise ValueError(f"the name of --plot must end in .svg or .png: {plot}")
+    if plot is not None and plot.suffix.lower() not in PLOTS:
+        raise ValueError(f"the name of --plot must end in {' or '.join(PLOTS)}: {plot}")
     check_writable(plot, json_file)
+    drawing = None if plot is None else import_module("nnvk.insight.drawing")  # which needs matplotlib
     names = engines or (get_devices()[0].name, get_devices()[-1].name)
     one, other = (_engine(name, path) for name in names)
     model = importing.open(path, images=images)
@@ -111,9 +111,10 @@ def command(
     with working(f"Comparing {path.name}"):
         limits = Tolerance(of_range=tolerance, steps=steps, floor=floor)
         comparison = compare(imported, one, other, given, alone=bisect, tolerance=limits)
-    if plot is not None:
+    if plot is not None and drawing is not None:
+        chart_title = f"{path.name}: {comparison.device} against {comparison.reference}"
         with writing(plot):
-            _chart(path, comparison).save(plot)
+            drawing.save(drawing.differences_chart(chart_title, comparison), plot)
     content = {"model": str(path), **as_json(comparison)}
     deliver(json_file, content, lambda: _print(path, imported, comparison), plot)
     if comparison.is_off:
@@ -178,7 +179,6 @@ def _size(difference: Difference) -> str:
 
 def _print(path: Path, imported: ImportedModel, comparison: Comparison) -> None:
     print_line(f"{path.name} on {comparison.device} against {comparison.reference}: {summary(comparison)}")
-    chart = _chart(path, comparison)
     rows = [
         [
             str(each.number),
@@ -186,9 +186,9 @@ def _print(path: Path, imported: ImportedModel, comparison: Comparison) -> None:
             layer_name(each.layer),
             dimensions(each.dimensions),
             *_numbers(each),
-            bar(chart.length(drawn)),
+            bar(_length(each.of_range)),
         ]
-        for each, drawn in zip(comparison.inside, chart.bars, strict=True)
+        for each in comparison.inside
     ]
     columns = ["#", "operation", "layer", "output", "largest", "of range", "steps", "plot"]
     print_table(columns, rows, right="# largest of_range steps", optional="layer steps")
@@ -208,10 +208,8 @@ def _numbers(difference: Difference) -> Sequence[str]:
     return f"{mark}{difference.largest:.3g}", f"{difference.of_range:.2g}", steps
 
 
-def _chart(path: Path, comparison: Comparison) -> Chart:
-    bars = [
-        Bar(f"{each.number} {each.operation}", each.of_range, f"{each.of_range:.2g}", "off" if each.is_off else "plain")
-        for each in comparison.inside
-    ]
-    title = f"{path.name}: {comparison.device} against {comparison.reference}, share of the range"
-    return Chart(title, bars, LEAST)
+def _length(share: float) -> float:
+    """The length of a bar from 0 to 1, on a logarithmic axis from `LEAST_SHARE` to the whole range."""
+    if share <= 0 or math.isnan(share):
+        return 0.0
+    return 1.0 if share >= 1 else max(0.02, 1 - math.log10(share) / math.log10(LEAST_SHARE))

@@ -72,7 +72,7 @@ def command(
                 advance(what)
             reports.append(model_report(name, nbytes, imported, found))
     with writing(out):
-        out.write_text(page(chosen, reports, failures.lines), encoding="utf-8")
+        out.write_text(page(chosen, reference, reports, failures.lines), encoding="utf-8")
     failed = [{"what": what, "why": why} for what, why in failures.lines]
     content = {"models": [_as_json(report) for report in reports], "failures": failed}
     deliver(json_file, content, lambda: _print(reports), out)

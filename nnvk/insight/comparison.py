@@ -17,8 +17,10 @@ from nnvk.insight.engines import Engine, OnDevice, Values
 from nnvk.types.extract import extract
 from nnvk.types.operand import OperandType
 
-_HALF = 2e-3
+HALF = 2e-3
 """The part of the range below the precision of FLOAT16."""
+LEAST_SHARE = 1e-9
+"""The share of the range at which the logarithmic axes of plots begin."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +54,8 @@ class Difference:
     """The largest difference, in real units; infinite where one is no number, or shapes differ."""
     of_range: float
     """The same by the range of the reference's numbers."""
+    tolerated: float
+    """The largest difference that passes, also by the range; 0 for whole numbers and flags."""
     steps: int | None
     """The largest difference of quantised numbers, in quantisation steps."""
     where: tuple[int, ...]
@@ -116,7 +120,7 @@ def compare(
     one, other = (each if isinstance(each, Engine) else OnDevice(each) for each in (device, reference))
     limits = tolerance or Tolerance()
     if imported.model.frozen.relaxed:
-        limits = replace(limits, of_range=max(limits.of_range, _HALF))
+        limits = replace(limits, of_range=max(limits.of_range, HALF))
     given = random_ports(imported) if inputs is None else list(inputs)
     encoded = imported.encode(given)
     frozen = imported.model.frozen
@@ -213,7 +217,7 @@ def difference(about: About, type: OperandType, got: np.ndarray, want: np.ndarra
     if got.size != want.size or not want.size:
         is_wrong = got.size != want.size
         far = np.inf if is_wrong else 0.0
-        return Difference(*about, name, got.shape, far, far, None, (), np.nan, np.nan, int(is_wrong), got.size)
+        return Difference(*about, name, got.shape, far, far, 0.0, None, (), np.nan, np.nan, int(is_wrong), got.size)
     one, other = got.astype(np.float64).reshape(-1), want.astype(np.float64).reshape(-1)
     with np.errstate(invalid="ignore", over="ignore"):
         apart = np.abs(one - other)
@@ -225,12 +229,13 @@ def difference(about: About, type: OperandType, got: np.ndarray, want: np.ndarra
     span = (float(np.ptp(finite)) or float(np.abs(finite).max())) if finite.size else 0.0
     span = span or 1.0
     if is_quantised:
-        wrong = apart > tolerance.steps
+        tolerated: float = tolerance.steps
     elif got.dtype.kind == "f":
-        least = _HALF if got.dtype == np.float16 else 0.0
-        wrong = apart > max(max(tolerance.of_range, least) * span, tolerance.floor)
+        least = HALF if got.dtype == np.float16 else 0.0
+        tolerated = max(max(tolerance.of_range, least) * span, tolerance.floor)
     else:
-        wrong = apart > 0
+        tolerated = 0.0
+    wrong = apart > tolerated
     at = int(np.argmax(apart))
     most = float(apart[at])
     where = tuple(int(place) for place in np.unravel_index(at, got.shape))
@@ -241,6 +246,7 @@ def difference(about: About, type: OperandType, got: np.ndarray, want: np.ndarra
         got.shape,
         most * unit,
         most / span,
+        tolerated / span,
         int(most) if is_quantised else None,
         where,
         (float(one[at]) - zero) * unit,

@@ -1,23 +1,38 @@
-"""Bar charts: rectangles and words that become SVG, or a picture by Pillow."""
+"""Bar charts with matplotlib: for a page as SVG elements, and as files."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from importlib.util import find_spec
+from io import BytesIO
 from pathlib import Path
 from xml.etree import ElementTree
 
-from PIL import Image, ImageDraw
-
 from nnvk.base.text import printable
+from nnvk.insight.comparison import LEAST_SHARE, Comparison
 
-_ROW, _GAP, _LEFT, _WIDTH, _RIGHT = 18, 4, 230, 420, 90
-"""Pixels: a bar's row, what is free of it, the space of its name, the longest bar, the space of its number."""
-_NAME = 34
+if find_spec("matplotlib") is None:
+    raise ModuleNotFoundError("charts need the matplotlib package: pip install matplotlib")
+
+from matplotlib import rc_context
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocator
+
+_POINTS = 72.0
+"""Points of an inch."""
+_WIDTH, _ROW, _TITLE, _AXIS, _RIGHT = 280.0, 25.0, 22.0, 46.0, 46.0
+"""Points: a chart, which fits a phone; a bar with its name; the title; the axis with its label and the legend; the
+space on the right for numbers."""
+_FONT = 8.5
+_LONGEST = 46
 """Characters of a name that fit."""
-COLOURS = {"plain": "#4878a8", "off": "#c44e52", "other": "#a0a0a0"}
-"""The colours of bars by kind, for light and dark backgrounds."""
+_BAR, _OFF, _LIMIT, _LINES = "#4878a8", "#c44e52", "#d99000", "#808080"
+"""Colours that can be seen on white and on black."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,78 +43,122 @@ class Bar:
     value: float
     shown: str
     """The value, as it is written."""
-    kind: str = "plain"
-    """A key of `COLOURS`."""
+    is_off: bool = False
+    """Whether it exceeds what is tolerated."""
+    tolerated: float | None = None
+    """The largest value that is tolerated; None if there is no such limit."""
 
 
 @dataclass(frozen=True, slots=True)
 class Chart:
-    """Bars below each other, on a linear scale from 0 to the largest, or on a logarithmic one from ``least`` to 1."""
+    """Bars below each other, on a linear axis that begins at 0 or on a logarithmic one from `LEAST_SHARE` to 1."""
 
     title: str
+    axis: str
+    """The quantity and its unit."""
     bars: Sequence[Bar]
-    least: float = 0.0
+    is_logarithmic: bool = False
 
     @property
-    def size(self) -> tuple[int, int]:
-        """Width and height in pixels."""
-        return _LEFT + _WIDTH + _RIGHT, _ROW * (len(self.bars) + 1) + _GAP
-
-    def length(self, bar: Bar) -> float:
-        """A bar's length, from 0 to 1."""
-        if bar.value <= 0 or math.isnan(bar.value):
-            return 0.0
-        if math.isinf(bar.value):
-            return 1.0
-        if not self.least:
-            return bar.value / max(other.value for other in self.bars if math.isfinite(other.value))
-        return min(1.0, max(0.02, 1 - math.log10(bar.value) / math.log10(self.least)))
-
-    def svg(self) -> ElementTree.Element:
-        """The chart as an ``svg`` element, whose words have the colour of the text around it."""
-        width, height = self.size
-        attributes = {"viewBox": f"0 0 {width} {height}", "role": "img", "xmlns": "http://www.w3.org/2000/svg"}
-        style = "font: 12px sans-serif; fill: currentColor; max-width: 100%"
-        svg = ElementTree.Element("svg", {**attributes, "width": str(width), "height": str(height), "style": style})
-        _word(svg, "title", printable(self.title), {})
-        _word(svg, "text", printable(self.title), {"x": "0", "y": str(_ROW - 5), "font-weight": "bold"})
-        for row, bar in enumerate(self.bars, 1):
-            top, length = row * _ROW, self.length(bar) * _WIDTH
-            line = str(top + _ROW - 5)
-            _word(svg, "text", _short(bar.name), {"x": str(_LEFT - 6), "y": line, "text-anchor": "end"})
-            box = {"x": str(_LEFT), "y": str(top + _GAP / 2), "width": f"{length:.1f}", "height": str(_ROW - _GAP)}
-            ElementTree.SubElement(svg, "rect", {**box, "fill": COLOURS[bar.kind]})
-            _word(svg, "text", bar.shown, {"x": f"{_LEFT + length + 6:.1f}", "y": line})
-        return svg
-
-    def save(self, path: Path) -> None:
-        """Write the chart, as SVG or as what Pillow makes of the file's name (ValueError where it can't)."""
-        if path.suffix.lower() == ".svg":
-            text = ElementTree.tostring(self.svg(), encoding="unicode")
-            path.write_text(f"{text}\n", encoding="utf-8")
-            return
-        image = Image.new("RGB", self.size, "white")
-        draw = ImageDraw.Draw(image)
-        draw.text((0, _GAP / 2), _ascii(self.title), "black")
-        for row, bar in enumerate(self.bars, 1):
-            top, length = row * _ROW, self.length(bar) * _WIDTH
-            name = _ascii(_short(bar.name))
-            draw.text((_LEFT - 6 - draw.textlength(name), top + _GAP / 2), name, "black")
-            draw.rectangle((_LEFT, top + _GAP / 2, _LEFT + length, top + _ROW - _GAP / 2), COLOURS[bar.kind])
-            draw.text((_LEFT + length + 6, top + _GAP / 2), bar.shown, "black")
-        image.save(path)
+    def label(self) -> str:
+        """The label of the axis, which says so if the axis is logarithmic."""
+        return f"{self.axis} (logarithmic axis)" if self.is_logarithmic else self.axis
 
 
-def _word(parent: ElementTree.Element, tag: str, text: str, attributes: dict[str, str]) -> None:
-    ElementTree.SubElement(parent, tag, attributes).text = text
+def differences_chart(title: str, comparison: Comparison, most: int | None = None) -> Chart:
+    """The differences of a model's operations, ``most`` of them if given, with the tolerance of each."""
+    bars = [
+        Bar(f"{each.number} {each.operation}", each.of_range, f"{each.of_range:.2g}", each.is_off, each.tolerated)
+        for each in comparison.inside[:most]
+    ]
+    return Chart(title, "share of the reference's range", bars, is_logarithmic=True)
+
+
+def inline_svg(chart: Chart) -> str:
+    """The chart without its title as an ``svg`` element for HTML. Its words have the colour of the text around it."""
+    file = BytesIO()
+    with _drawn(chart, has_title=False) as figure:
+        figure.savefig(file, format="svg", transparent=True, metadata={"Date": None})
+    root = ElementTree.fromstring(file.getvalue())
+    for element in root.iter():
+        element.tag = element.tag.rpartition("}")[2]  # HTML needs no namespaces
+        element.attrib.pop("id", None)  # every chart has the same
+        for name in [name for name in element.attrib if name.startswith("{")]:
+            del element.attrib[name]
+    for name in ("metadata", "defs"):  # defs has a style, which would be for the whole page
+        for element in root.findall(name):
+            root.remove(element)
+    root.set("aria-hidden", "true")  # the table beside it has the numbers
+    return ElementTree.tostring(root, encoding="unicode", method="html")
+
+
+def save(chart: Chart, path: Path) -> None:
+    """Write the chart as SVG or PNG, by the file's name."""
+    with _drawn(chart, has_title=True) as figure:
+        figure.savefig(path, format=path.suffix.lower().removeprefix("."), dpi=2 * _POINTS)
+
+
+@contextmanager
+def _drawn(chart: Chart, *, has_title: bool) -> Iterator[Figure]:
+    """The figure, in the style that it has to be saved in, too."""
+    with rc_context({"svg.fonttype": "none", "font.size": _FONT, "text.parse_math": False}), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Glyph .* missing")  # the font has not every script
+        top = _TITLE * has_title
+        height = _ROW * len(chart.bars) + _AXIS + top
+        figure = Figure((_WIDTH / _POINTS, height / _POINTS))
+        box = (0.01, _AXIS / height, 1 - _RIGHT / _WIDTH, 1 - (_AXIS + top) / height)
+        axes = figure.add_axes(box)
+        _scale(axes, chart)
+        _draw(axes, chart)
+        if has_title:
+            title = printable(chart.title)
+            figure.text(0.01, 1 - 13 / height, title, fontweight="bold", fontsize=_FONT - 1)
+        yield figure
+
+
+def _scale(axes: Axes, chart: Chart) -> None:
+    """Set the axes up."""
+    axes.set_ylim(max(len(chart.bars), 1), 0)
+    axes.yaxis.set_visible(False)
+    axes.spines[["left", "top", "right"]].set_visible(False)
+    axes.spines["bottom"].set_color(_LINES)
+    axes.tick_params(axis="x", bottom=False)  # its marks refer to elements by their ids
+    axes.set_axisbelow(True)
+    axes.grid(axis="x", color=_LINES, alpha=0.35, linewidth=0.6, clip_on=False)
+    axes.set_xlabel(chart.label, loc="left")
+    if chart.is_logarithmic:
+        axes.set_xscale("log")
+        axes.set_xlim(LEAST_SHARE, 1)
+        axes.xaxis.set_major_locator(LogLocator(numticks=5))
+    else:
+        finite = [bar.value for bar in chart.bars if math.isfinite(bar.value)]
+        axes.set_xlim(0, max(finite, default=0.0) or 1.0)
+        axes.xaxis.set_major_locator(MaxNLocator(5))
+    axes.xaxis.set_minor_locator(NullLocator())
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+
+
+def _draw(axes: Axes, chart: Chart) -> None:
+    """Draw each bar below its name, its number behind it, and a line where it would exceed the tolerance."""
+    least, most = axes.get_xlim()
+    has_limits = False
+    for row, bar in enumerate(chart.bars):
+        length = least if math.isnan(bar.value) else min(max(bar.value, least), most)
+        colour = _OFF if bar.is_off else _BAR
+        axes.barh(row + 0.68, length - least, 0.4, least, color=colour, clip_on=False)
+        axes.annotate(bar.shown, (length, row + 0.68), (3, 0), textcoords="offset points", va="center_baseline")
+        axes.annotate(_short(bar.name), (0, row + 0.4), (0, 0), ("axes fraction", "data"), "offset points")
+        if bar.tolerated:
+            at = min(max(bar.tolerated, least), most)
+            axes.plot(
+                [at, at], [row + 0.42, row + 0.94], color=_LIMIT, linewidth=1.6, clip_on=False, solid_capstyle="butt"
+            )
+            has_limits = True
+    if has_limits:
+        axes.annotate("| the tolerance", (0, 0), (0, 4 - _AXIS), "axes fraction", "offset points", color=_LIMIT)
 
 
 def _short(name: str) -> str:
     """A name that fits, of which the end is kept."""
     name = printable(name)
-    return name if len(name) <= _NAME else f"..{name[2 - _NAME :]}"
-
-
-def _ascii(text: str) -> str:
-    """The characters that Pillow's own font has."""
-    return printable(text).encode("ascii", "replace").decode("ascii")
+    return name if len(name) <= _LONGEST else f"..{name[2 - _LONGEST :]}"

@@ -1,159 +1,196 @@
-"""A report as one HTML file: tables and charts, nothing from elsewhere, no script, readable light and dark.
-
-It is a tree of elements until it is written, so that names out of files, which may hold anything, are only ever text.
-"""
+"""A report on models as one HTML file: charts, and beside each a table with its numbers."""
 
 from __future__ import annotations
 
+import platform
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from xml.etree.ElementTree import Element, tostring
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime, timezone
+from typing import Any
+
+from markupsafe import Markup
 
 from nnvk import __version__
 from nnvk.api import Device
+from nnvk.base.machine import describe_machine
 from nnvk.base.text import dimensions, megabytes, milliseconds, plural, printable
 from nnvk.importers.graph_builder import Source
-from nnvk.insight.comparison import Comparison, Difference
-from nnvk.insight.drawing import Bar, Chart
+from nnvk.insight.comparison import HALF, Comparison, Difference, Tolerance
+from nnvk.insight.drawing import Bar, Chart, differences_chart, inline_svg
+from nnvk.insight.html import LONGEST, Cell, Marked, Table, render, script
+from nnvk.insight.measuring import WARM_UP
 from nnvk.insight.profiling import Profile
 from nnvk.insight.report import ModelReport, OnDevice
 
-_STYLE = """
-:root { color-scheme: light dark; }
-body { font: 15px/1.45 system-ui, sans-serif; margin: 2rem auto; max-width: 64rem; padding: 0 1rem;
-  background: light-dark(#ffffff, #16181c); color: light-dark(#1b1d21, #e4e6ea); }
-h1, h2, h3 { line-height: 1.2; margin: 1.6em 0 .5em; }
-h1, h2, h3, p { overflow-wrap: anywhere; }
-a { color: light-dark(#1a5a96, #8ab8e6); }
-.wide { overflow-x: auto; }
-table { border-collapse: collapse; margin: .6rem 0 1.2rem; font-size: 13.5px; }
-caption { text-align: left; font-weight: 600; padding: .2rem 0; }
-th, td { text-align: left; padding: .22rem .8rem .22rem 0; vertical-align: top;
-  border-bottom: 1px solid light-dark(#dddfe3, #33373e); overflow-wrap: anywhere; }
-td.n, th.n { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }
-.off { color: light-dark(#b3261e, #ff8a80); font-weight: 600; }
-details { margin: .4rem 0; }
-summary { cursor: pointer; }
-"""
-_POLICY = "default-src 'none'; style-src 'unsafe-inline'"
-_LONGEST = 120
-"""Characters of a name."""
 _LONGEST_REASON = 1000
 _MOST_BARS = 40
 """The most bars of a chart; tables have all rows."""
-_LEAST_SHARE = 1e-9
-"""The part of the range at which charts of differences begin."""
-
-Cell = str | Element
 
 
-def page(devices: Sequence[Device], models: Sequence[ModelReport], failures: Sequence[tuple[str, str]]) -> str:
-    """The file's text. ``failures`` are names of models, with devices perhaps, and what was wrong."""
-    body = _tag("body", _tag("h1", "nnvk report"), _tag("p", f"nnvk {__version__}, {plural(len(models), 'model')}"))
-    body.append(_devices(devices))
-    if models:
-        body.append(_summary(models))
-    if failures:
-        body.append(_table("failures", "What could not be done", ["what", "why"], failures, longest=_LONGEST_REASON))
-    for number, model in enumerate(models):
-        body.extend(_model(number, model))
-    head = _tag(
-        "head",
-        _tag("meta", charset="utf-8"),
-        _tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
-        _tag("meta", content=_POLICY, **{"http-equiv": "Content-Security-Policy"}),
-        _tag("title", "nnvk report"),
-        _tag("style", _STYLE),
+def page(
+    devices: Sequence[Device], reference: Device, models: Sequence[ModelReport], failures: Sequence[tuple[str, str]]
+) -> str:
+    """The file's text. ``failures`` are names of models, with devices perhaps, and the reasons."""
+    return render(
+        "report.html",
+        [script("sort.js")],
+        facts=_facts(models),
+        terms=_terms(reference.name),
+        devices=Table(
+            "devices",
+            "Devices",
+            ["device", "type", "driver and version"],
+            [(device.name, device.type.name, device.version) for device in devices],
+        ),
+        summary=_summary(models, reference.name) if models else None,
+        failures=Table("failures", "Failures", ["task", "reason"], failures, longest=_LONGEST_REASON)
+        if failures
+        else None,
+        models=[_model(number, model, reference.name) for number, model in enumerate(models)],
     )
-    text = tostring(_tag("html", head, body, lang="en"), encoding="unicode", method="html")
-    return f"<!DOCTYPE html>\n{text}\n"
 
 
-def _devices(devices: Sequence[Device]) -> Element:
-    rows = [(device.name, device.type.name, device.version) for device in devices]
-    return _table("devices", "Devices", ["device", "type", "driver and version"], rows)
+def _facts(models: Sequence[ModelReport]) -> list[tuple[str, str]]:
+    runs = sorted({one.measurement.runs for model in models for one in model.devices})
+    counted = f"{runs[0]} to {runs[-1]}" if len(runs) > 1 else "".join(map(str, runs))
+    facts = [
+        ("date", f"{datetime.now(timezone.utc):%Y-%m-%d %H:%M} UTC"),
+        ("machine", describe_machine()),
+        ("software", f"nnvk {__version__}, Python {platform.python_version()}"),
+        ("models", f"{len(models)}"),
+    ]
+    if counted:
+        facts.append(("runs", f"{counted} of each model on each device, after {WARM_UP} that are not counted"))
+    return facts
 
 
-def _summary(models: Sequence[ModelReport]) -> Element:
+def _terms(reference: str) -> list[tuple[str, str]]:
+    tolerance = Tolerance()
+    return [
+        ("inputs", "Inputs are random numbers. The table of each model has their shapes."),
+        ("median", "Half of the runs took at most this time, from inputs in host memory to outputs in host memory."),
+        ("90 %", "90 % of the runs took at most this time."),
+        ("speed", f"The speed is the median of {reference} divided by the median of the device."),
+        (
+            "of range",
+            f"The largest difference between an output and that of {reference}, divided by the range of the output: "
+            f"the largest number of {reference} minus its smallest.",
+        ),
+        (
+            "agrees",
+            f"A device agrees if no result of an operation and no output differs from that of {reference} by more than "
+            f"is tolerated: {tolerance.of_range:g} of the range for floats ({HALF:g} for 16-bit floats and relaxed "
+            f"models) or {tolerance.floor:g}, {plural(tolerance.steps, 'quantisation step')} for quantised numbers, "
+            "and nothing for integers and flags.",
+        ),
+        ("sorting", "A click on the name of a column sorts a table."),
+    ]
+
+
+def _summary(models: Sequence[ModelReport], reference: str) -> Table:
     columns = [
         "model",
         "device",
-        "ops on it",
-        "partitions",
-        "compile ms",
         "median ms",
         "90 % ms",
-        "MB",
-        "of range",
+        f"speed ({reference} = 1)",
+        "runs",
         "agrees",
+        "of range",
+        "operations on it",
+        "partitions",
+        "compile ms",
+        "MB",
     ]
     rows = [
         (
-            _tag("a", printable(model.title, _LONGEST), href=f"#model-{number}"),
+            Marked(model.title, f"#model-{number}"),
             one.measurement.device,
+            milliseconds(one.measurement.median_ns),
+            milliseconds(one.measurement.p90_ns),
+            _speed(model, one),
+            str(one.measurement.runs),
+            *_agreement(one.comparison),
             f"{one.measurement.operations_on_device}/{one.measurement.operations}",
             str(one.partitions),
             milliseconds(one.measurement.compile_ns),
-            milliseconds(one.measurement.median_ns),
-            milliseconds(one.measurement.p90_ns),
             megabytes(sum(one.memory.values())) if one.memory else "-",
-            *_agreement(one.comparison),
         )
         for number, model in enumerate(models)
         for one in model.devices
     ]
-    return _table("summary", "All models", columns, rows, numbers=range(2, 9))
+    return Table("summary", "All models", columns, rows, numbers=(2, 3, 4, 5, 7, 8, 9, 10, 11))
 
 
-def _agreement(comparison: Comparison | None) -> tuple[str, Cell]:
-    """The largest difference of an output, and whether everything is within the tolerance."""
+def _speed(model: ModelReport, one: OnDevice) -> str:
+    """How many times as fast as on the reference, where the report has that."""
+    base = next((other.measurement.median_ns for other in model.devices if other.comparison is None), None)
+    return "-" if base is None else f"{base / max(one.measurement.median_ns, 1):.3g}"
+
+
+def _agreement(comparison: Comparison | None) -> tuple[Cell, str]:
+    """Whether everything is within the tolerance, and the largest difference of an output."""
     if comparison is None:
-        return "-", "reference"
+        return "reference", "-"
     worst = max((each.of_range for each in comparison.outputs), default=0.0)
-    return f"{worst:.2g}", _tag("span", "no", **{"class": "off"}) if comparison.is_off else "yes"
+    return Marked("no", is_off=True) if comparison.is_off else "yes", f"{worst:.2g}"
 
 
-def _model(number: int, model: ModelReport) -> Iterator[Element]:
-    title = printable(model.title, _LONGEST)
-    yield _tag("h2", title, id=f"model-{number}")
+def _model(number: int, model: ModelReport, reference: str) -> Mapping[str, Any]:
     counts = ", ".join(f"{name} {count}" for name, count in Counter(model.operations).most_common())
-    yield _tag("p", f"{megabytes(model.nbytes)} MB, {plural(len(model.operations), 'operation')}: {counts}.")
     ports = [("input", each) for each in model.inputs] + [("output", each) for each in model.outputs]
-    yield _table(f"ports-{number}", "Inputs and outputs", ["which", "name and type"], ports)
     bars = [
-        Bar(one.measurement.device, one.measurement.median_ns, f"{milliseconds(one.measurement.median_ns)} ms")
+        Bar(one.measurement.device, one.measurement.median_ns / 1e6, milliseconds(one.measurement.median_ns))
         for one in model.devices
     ]
-    if bars:
-        yield _figure(Chart("Latency, the median", bars))
-    for place, one in enumerate(model.devices):
-        yield from _on_device(f"{number}-{place}", one)
+    rows = [
+        (
+            one.measurement.device,
+            milliseconds(one.measurement.median_ns),
+            milliseconds(one.measurement.min_ns),
+            milliseconds(one.measurement.p90_ns),
+            milliseconds(one.measurement.hardware_ns),
+            _speed(model, one),
+        )
+        for one in model.devices
+    ]
+    columns = ["device", "median ms", "least ms", "90 % ms", "hardware ms", f"speed ({reference} = 1)"]
+    return {
+        "key": f"model-{number}",
+        "title": model.title,
+        "description": f"{megabytes(model.nbytes)} MB, {plural(len(model.operations), 'operation')}: {counts}.",
+        "ports": Table(f"ports-{number}", "Inputs and outputs", ["kind", "name, type and shape"], ports),
+        "latency": _figure(Chart("Latency, the median", "milliseconds", bars)) if bars else None,
+        "times": Table(f"times-{number}", "Latency", columns, rows, numbers=range(1, 6)),
+        "devices": [_on_device(f"{number}-{place}", one) for place, one in enumerate(model.devices)],
+    }
 
 
-def _on_device(key: str, one: OnDevice) -> Iterator[Element]:
-    yield _tag("h3", f"On {one.measurement.device}")
-    rows = [("operations", ", ".join(f"{count} on {name}" for name, count in one.placement.items()))]
+def _on_device(key: str, one: OnDevice) -> Mapping[str, Any]:
+    rows = [("operations", f"{count} on {name}") for name, count in one.placement.items()]
     rows += [("memory", f"{kind} {megabytes(nbytes)} MB") for kind, nbytes in one.memory.items()]
-    yield _table(f"placement-{key}", "Placement and memory", ["what", "how much"], rows)
-    yield from _times(key, one.profile)
-    if one.comparison is not None:
-        yield from _accuracy(key, one.comparison)
+    layers = one.profile.by_layer()
+    bars = [Bar(_layer(layer), time / 1e6, f"{share:.1%}") for layer, time, share in layers[:_MOST_BARS]]
+    by_layer = [(_layer(layer), milliseconds(time), f"{share:.1%}") for layer, time, share in layers]
+    columns = ["layer", "ms", "share"]
+    title = "Time by layer" if len(layers) <= _MOST_BARS else f"Time by layer, the {_MOST_BARS} slowest"
+    return {
+        "name": one.measurement.device,
+        "placement": Table(f"placement-{key}", "Placement and memory", ["kind", "amount"], rows),
+        "layers_chart": _figure(Chart(title, "milliseconds", bars)),
+        "layers": Table(f"layers-{key}", "Time by layer", columns, by_layer, numbers=(1, 2)),
+        "tables": list(_times(key, one.profile)),
+        **_differences(key, one.comparison),
+    }
 
 
-def _times(key: str, profile: Profile) -> Iterator[Element]:
-    layers = profile.by_layer()
-    bars = [Bar(_layer(layer), time, f"{share:.1%}") for layer, time, share in layers[:_MOST_BARS]]
-    yield _figure(Chart("Time by layer", bars))
+def _times(key: str, profile: Profile) -> Iterator[Table]:
     by_operation: Counter[str] = Counter()
     for part in profile.parts:
         by_operation[part.operation] += part.mean_ns
     total = sum(by_operation.values()) or 1
     rows = [(name, milliseconds(time), f"{time / total:.1%}") for name, time in by_operation.most_common()]
-    columns = ["operation", "ms", "share"]
-    yield _table(f"operations-{key}", "Time by operation", columns, rows, numbers=(1, 2))
-    rows = [(_layer(layer), milliseconds(time), f"{share:.1%}") for layer, time, share in layers]
-    table = _table(f"layers-{key}", "Time by layer", ["layer", "ms", "share"], rows, numbers=(1, 2))
-    yield _tag("details", _tag("summary", plural(len(layers), "layer")), table)
+    yield Table(f"operations-{key}", "Time by operation", ["operation", "ms", "share"], rows, numbers=(1, 2))
     if len(profile.partitions) > 1:
         partitions = [
             (
@@ -165,28 +202,29 @@ def _times(key: str, profile: Profile) -> Iterator[Element]:
             )
             for place, partition in enumerate(profile.partitions)
         ]
-        columns = ["partition", "device", "ops", "ms", "share"]
-        yield _table(f"partitions-{key}", "Partitions, by the host's clock", columns, partitions, numbers=(0, 2, 3, 4))
+        columns = ["partition", "device", "operations", "ms", "share"]
+        title = "Partitions, by the host's clock"
+        yield Table(f"partitions-{key}", title, columns, partitions, numbers=(0, 2, 3, 4))
 
 
-def _accuracy(key: str, comparison: Comparison) -> Iterator[Element]:
-    kinds = {True: "off", False: "plain"}
-    bars = [
-        Bar(f"{each.number} {each.operation}", each.of_range, f"{each.of_range:.2g}", kinds[each.is_off])
-        for each in comparison.inside[:_MOST_BARS]
-    ]
-    yield _figure(Chart(f"Largest difference from {comparison.reference}, share of the range", bars, _LEAST_SHARE))
-    begins = comparison.begins
-    if begins is not None:
-        said = f"Differences begin at operation {begins.number}, {begins.operation} ({_layer(begins.layer)})."
-        yield _tag("p", printable(said, 2 * _LONGEST), **{"class": "off"})
+def _differences(key: str, comparison: Comparison | None) -> Mapping[str, Any]:
+    if comparison is None:
+        return {"differences": None}
     outputs = [(f"output {each.output}", *_numbers(each)) for each in comparison.outputs]
     inside = [(f"{each.number} {each.operation}", *_numbers(each)) for each in comparison.inside]
-    columns = ["what", "layer", "output", "largest", "of range", "steps"]
+    columns = ["result", "layer", "output", "largest", "of range", "tolerated", "steps"]
     title = f"Differences from {comparison.reference}"
-    yield _table(f"outputs-{key}", title, columns, outputs, numbers=(3, 4, 5))
-    table = _table(f"inside-{key}", "Of all operations", columns, inside, numbers=(3, 4, 5))
-    yield _tag("details", _tag("summary", f"{plural(len(inside), 'result')} inside"), table)
+    begins = comparison.begins
+    chart = differences_chart(f"{title}, operation by operation", comparison, _MOST_BARS)
+    return {
+        "begins": begins
+        and printable(
+            f"Differences begin at operation {begins.number}, {begins.operation} ({_layer(begins.layer)}).", 2 * LONGEST
+        ),
+        "differences_chart": _figure(chart),
+        "differences": Table(f"inside-{key}", f"{title}, all operations", columns, inside, numbers=(3, 4, 5, 6)),
+        "outputs": Table(f"outputs-{key}", f"{title}, outputs", columns, outputs, numbers=(3, 4, 5, 6)),
+    }
 
 
 def _numbers(difference: Difference) -> tuple[Cell, ...]:
@@ -194,8 +232,9 @@ def _numbers(difference: Difference) -> tuple[Cell, ...]:
     return (
         _layer(difference.layer) if difference.layer else "",
         dimensions(difference.dimensions),
-        _tag("span", largest, **{"class": "off"}) if difference.is_off else largest,
+        Marked(largest, is_off=True) if difference.is_off else largest,
         f"{difference.of_range:.2g}",
+        f"{difference.tolerated:.2g}",
         "" if difference.steps is None else str(difference.steps),
     )
 
@@ -204,39 +243,5 @@ def _layer(layer: Source | None) -> str:
     return "(none)" if layer is None else f"{layer.operator} {layer.name}"
 
 
-# --- elements ---------------------------------------------------------------------------------------------------------
-
-
-def _tag(tag: str, *children: Cell, **attributes: str) -> Element:
-    """An element whose children are text, in which what is not seen is escaped, and elements."""
-    element = Element(tag, attributes)
-    for child in children:
-        if isinstance(child, Element):
-            element.append(child)
-        elif len(element):
-            element[-1].tail = (element[-1].tail or "") + child
-        else:
-            element.text = (element.text or "") + child
-    return element
-
-
-def _table(
-    key: str,
-    title: str,
-    columns: Sequence[str],
-    rows: Sequence[Sequence[Cell]],
-    numbers: Sequence[int] = (),
-    longest: int = _LONGEST,
-) -> Element:
-    def cell(tag: str, place: int, content: Cell) -> Element:
-        shown = printable(content, longest) if isinstance(content, str) else content
-        return _tag(tag, shown, **({"class": "n"} if place in numbers else {}))
-
-    head = _tag("tr", *(cell("th", place, name) for place, name in enumerate(columns)))
-    body = [_tag("tr", *(cell("td", place, content) for place, content in enumerate(row))) for row in rows]
-    table = _tag("table", _tag("caption", title), _tag("thead", head), _tag("tbody", *body), id=key)
-    return _tag("div", table, **{"class": "wide"})
-
-
-def _figure(chart: Chart) -> Element:
-    return _tag("div", chart.svg(), **{"class": "wide"})
+def _figure(chart: Chart) -> Mapping[str, Any]:
+    return {"chart": chart, "svg": Markup(inline_svg(chart))}

@@ -49,8 +49,10 @@ def test_what_is_off(nnvk_command: Any, tmp_path: Path) -> None:
     assert marked == [str(each["number"]) for each in wrong]
     svg = ElementTree.parse(tmp_path / "x.svg").getroot()
     texts = [element.text for element in svg.iter() if element.tag.endswith("text")]
-    assert texts[1::2] == [f"{each['number']} {each['operation']}" for each in found["inside"]]
-    assert texts[2::2] == [f"{each['of_range']:.2g}" for each in found["inside"]]
+    expected = [(f"{each['of_range']:.2g}", f"{each['number']} {each['operation']}") for each in found["inside"]]
+    assert [text for text in texts if text in sum(expected, ())] == list(sum(expected, ()))
+    assert "share of the reference's range (logarithmic axis)" in texts
+    assert {each["tolerated"] for each in found["inside"]} == {0}
     alone = nnvk_command("compare", FLOAT, *limits, "--bisect")
     assert alone.exit_code == 1
     assert f"operation {number} ({operation}, {layer}) is the first that is off by itself: " in alone.stdout

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
+import re
 import shutil
+from base64 import b64encode
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -12,9 +15,11 @@ import pytest
 from tflite_net import Net, T, write
 
 import nnvk
+from nnvk.base.machine import describe_machine
 from nnvk.base.text import milliseconds
 from nnvk.cli import report as module
 from nnvk.demo.assets import DATA
+from nnvk.insight.html import script
 
 FLOAT, INT8 = DATA / "digits_float.tflite", DATA / "digits_int8.tflite"
 DEVICES = [device.name for device in nnvk.get_devices()]
@@ -31,6 +36,7 @@ class Page(HTMLParser):
         self.tags: set[str] = set()
         self.attributes: list[tuple[str, str]] = []
         self.text = ""
+        self.scripts: list[str] = []
         self._open: list[str] = []
         self._rows: list[list[str]] | None = None
         self._in_cell = False
@@ -57,6 +63,9 @@ class Page(HTMLParser):
             self._in_cell = False
 
     def handle_data(self, data: str) -> None:
+        if self._open[-1:] == ["script"]:
+            self.scripts.append(data)
+            return
         self.text += data
         if self._in_cell:
             self._rows[-1][-1] += data
@@ -69,15 +78,18 @@ def made(nnvk_command: Any, tmp_path: Path, *arguments: object, exit_code: int =
     text = out.read_text(encoding="utf-8")
     assert text.startswith("<!DOCTYPE html>\n<html lang=")
     page = Page(text)
-    # Nothing is run, and nothing is fetched.
-    assert page.tags.isdisjoint({"script", "img", "link", "iframe", "object", "embed", "form", "base"})
+    # Nothing is run but the script that sorts tables, and nothing is fetched.
+    assert page.tags.isdisjoint({"img", "link", "iframe", "object", "embed", "form", "base"})
+    assert page.scripts == [script("sort.js")]
     names = {name for name, _ in page.attributes}
     assert names.isdisjoint({"src", "srcset", "data", "action"})
     assert not [name for name in names if name.startswith("on")]
     links = [value for name, value in page.attributes if name in ("href", "xlink:href")]
     assert all(value.startswith("#model-") for value in links)
     assert "@import" not in text and "url(" not in text
-    assert ("content", "default-src 'none'; style-src 'unsafe-inline'") in page.attributes
+    digest = b64encode(hashlib.sha256(page.scripts[0].encode()).digest()).decode()
+    policy = f"default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{digest}'"
+    assert ("content", policy) in page.attributes
     ids = [value for name, value in page.attributes if name == "id"]
     assert len(ids) == len(set(ids))
     assert {value[1:] for value in links} <= set(ids)
@@ -95,11 +107,13 @@ def test_the_tables_are_the_json(nnvk_command: Any, tmp_path: Path) -> None:
             key = f"{number}-{place}"
             comparison = one["comparison"]
             worst = None if comparison is None else max(each["of_range"] for each in comparison["outputs"])
-            times = [milliseconds(one[name]) for name in ("compile_ns", "median_ns", "p90_ns")]
+            median, p90, compiled = (milliseconds(one[name]) for name in ("median_ns", "p90_ns", "compile_ns"))
+            speed = f"{model['devices'][-1]['median_ns'] / one['median_ns']:.3g}"
             memory = f"{sum(one['memory'].values()) / 1e6:.2f}" if one["memory"] else "-"
-            agrees = ["-", "reference"] if worst is None else [f"{worst:.2g}", "yes"]
+            agrees = ["reference", "-"] if worst is None else ["yes", f"{worst:.2g}"]
             whole = f"{one['operations_on_device']}/{one['operations']}"
-            expected.append([model["model"], one["device"], whole, str(one["partitions"]), *times, memory, *agrees])
+            row = [model["model"], one["device"], median, p90, speed, "2", *agrees, whole, str(one["partitions"])]
+            expected.append([*row, compiled, memory])
             layers = page.tables[f"layers-{key}"][1:]
             parts = one["profile"]["parts"]
             names = [f"{each['layer']['operator']} {each['layer']['name']}" for each in parts if each["layer"]]
@@ -111,9 +125,30 @@ def test_the_tables_are_the_json(nnvk_command: Any, tmp_path: Path) -> None:
                 inside = page.tables[f"inside-{key}"][1:]
                 assert [row[0] for row in inside] == [f"{e['number']} {e['operation']}" for e in comparison["inside"]]
                 assert [row[3] for row in inside] == [f"{each['largest']:.3g}" for each in comparison["inside"]]
+                assert [row[5] for row in inside] == [f"{each['tolerated']:.2g}" for each in comparison["inside"]]
     assert summary[1:] == expected
     assert [row[0] for row in page.tables["devices"][1:]] == DEVICES
-    assert {"svg", "rect"} <= page.tags
+    assert page.tables["ports-0"][1] == ["input", content["models"][0]["inputs"][0]]
+    assert "1x16x16x1" in page.tables["ports-0"][1][1]
+    assert re.search(r"\d{4}-\d\d-\d\d \d\d:\d\d UTC", page.text)
+    assert describe_machine() in page.text
+    assert f"nnvk {nnvk.__version__}, Python" in page.text
+    assert "2 of each model on each device, after 3 that are not counted" in page.text
+
+
+def test_each_chart_is_before_its_table(nnvk_command: Any, tmp_path: Path) -> None:
+    page, _ = made(nnvk_command, tmp_path, FLOAT)
+    charts = [value for name, value in page.attributes if name == "aria-label" and "The table after the chart" in value]
+    compared = len(DEVICES) - 1
+    assert len(charts) == 1 + len(DEVICES) + compared
+    assert sum("logarithmic axis" in one for one in charts) == compared
+    text = (tmp_path / "out.html").read_text(encoding="utf-8")
+    assert len(re.findall(r"</figure>\s*<div class=\"wide\"[^>]*>\s*<table", text)) == text.count("<svg") == len(charts)
+
+
+def test_a_part_of_the_devices_has_no_speed(nnvk_command: Any, tmp_path: Path) -> None:
+    page, _ = made(nnvk_command, tmp_path, FLOAT, "--device", DEVICES[0])
+    assert page.tables["summary"][1][4] == ("-" if len(DEVICES) > 1 else "1")
 
 
 def test_a_folder_with_what_is_no_model(nnvk_command: Any, tmp_path: Path) -> None:
