@@ -11,7 +11,6 @@ from typing import Annotated, Any
 import typer
 
 from nnvk.api import OperandType, get_devices
-from nnvk.base.files import writing
 from nnvk.base.text import dimensions, plural
 from nnvk.cli.importing import DEFAULT, Importing, takes_options
 from nnvk.cli.lines import CHECK_FAILED, print_line
@@ -31,7 +30,6 @@ from nnvk.insight.placement import (
     strategies_of_operations,
 )
 from nnvk.loading.devices import find_device, find_vulkan_device
-from nnvk.runtime.graphviz import to_dot
 from nnvk.types.operand import Shape
 
 NOWHERE = "none"
@@ -51,10 +49,6 @@ def command(
         bool,
         typer.Option("--check", help="Exit with 1 where the device, or else the preferred one, doesn't run it whole."),
     ] = False,
-    dot: Annotated[
-        Path | None,
-        typer.Option("--dot", metavar="FILE", help="Write the model as a Graphviz graph, coloured by device."),
-    ] = None,
     passes: Annotated[
         bool,
         typer.Option("--passes", help="List the Vulkan driver's passes, and how often each one rewrites the model."),
@@ -68,10 +62,10 @@ def command(
     not run on a device that comes before the one it runs on; then the strategies by which products are computed, and
     the memory that a Vulkan device needs for the activations of an execution.
     """
-    check_writable(dot, json_file)
+    check_writable(json_file)
     if passes:
-        if check or dot is not None:
-            raise ValueError("--passes lists passes alone: give neither --check nor --dot with it")
+        if check:
+            raise ValueError("--passes lists passes alone: don't give --check with it")
         _show_passes(path, device, importing, json_file)
         return
     if path is None:
@@ -94,10 +88,6 @@ def command(
         places = [NOWHERE if why else first for why in reasons]
     placed = placed_operations(imported.model, places, reasons, ways, imported.sources)
     is_whole = all(one.device == first for one in placed)
-    if dot is not None:
-        graph = to_dot(imported.model.frozen, {number: one.device for number, one in enumerate(placed)}, path.stem)
-        with writing(dot):
-            dot.write_text(graph, encoding="utf-8")
     content = {
         "model": str(path),
         "device": first,
@@ -120,7 +110,7 @@ def command(
             for one in placed
         ],
     }
-    deliver(json_file, content, lambda: _print(path, imported, placed, memory), dot)
+    deliver(json_file, content, lambda: _print(path, imported, placed, memory))
     if check and not is_whole:
         raise typer.Exit(CHECK_FAILED)
 

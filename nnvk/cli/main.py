@@ -33,6 +33,7 @@ COMMANDS: Mapping[str, Entry] = {
     "quickstart": Entry("nnvk.cli.quickstart", "Run five commands on a small model, and explain them."),
     "devices": Entry("nnvk.cli.devices", "List the devices, and why one is absent."),
     "info": Entry("nnvk.cli.info", "Show what a model consists of, and where each part runs."),
+    "graph": Entry("nnvk.cli.graph", "Draw the operations of a model, coloured by device."),
     "run": Entry("nnvk.cli.run", "Run a model on images or arrays, or on random numbers."),
     "map": Entry("nnvk.cli.map", "Run a model on many inputs, and keep the results in a folder."),
     "bench": Entry("nnvk.cli.bench", "Measure how long models take on devices, with random inputs."),

@@ -132,8 +132,7 @@ def test_errors_are_one_line(nnvk_command: Any) -> None:
         ["absent.tflite"],
         [DATA / "labels.txt"],
         [model, "--device", "abacus"],
-        [model, "--dot", "/absent/model.dot"],
-        [model, "--dot", "/"],
+        [model, "--json", "/absent/model.json"],
     ):
         result = nnvk_command("info", *arguments)
         assert (result.exit_code, result.stdout) == (2, "")

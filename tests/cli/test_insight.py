@@ -47,7 +47,7 @@ def test_profile_names_dispatches_and_adds_up() -> None:
 
 
 def test_graph_is_coloured_by_device(tmp_path: Path) -> None:
-    nnvk("info", MODEL, "--dot", tmp_path / "model.dot")
+    nnvk("graph", MODEL, "--dot", tmp_path / "model.dot")
     text = (tmp_path / "model.dot").read_text()
     assert text.startswith("digraph")
     assert "CONV_2D" in text and "input0 -> op0" in text and "legend0" in text

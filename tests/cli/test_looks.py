@@ -29,6 +29,7 @@ CALLS = {
     "quickstart": ["--out", "QUICK"],
     "devices": [],
     "info": [INT8],
+    "graph": [INT8, "--html", "PAGE"],
     "run": [INT8, "--input", SEVEN, "--top", 3],
     "map": [INT8, SEVEN, "--out", "RESULTS", "--device", "cpu"],
     "bench": [FLOAT, INT8, "--runs", 1],
@@ -314,10 +315,13 @@ def test_shells_complete(typed: str, wanted: str) -> None:
     assert result.stdout.split() == [wanted], result.stderr
 
 
-@pytest.mark.parametrize(("option", "name"), [("--dot", "model.dot"), ("--json", "model.json")])
-def test_files_are_written_before_anything_is_printed(tmp_path: Path, option: str, name: str) -> None:
+@pytest.mark.parametrize(
+    ("command", "option", "name"),
+    [("graph", "--dot", "model.dot"), ("graph", "--html", "model.html"), ("info", "--json", "model.json")],
+)
+def test_files_are_written_before_anything_is_printed(tmp_path: Path, command: str, option: str, name: str) -> None:
     """As with ``| head -1``: whoever reads the first line alone ends the program at the second."""
-    arguments = nnvk_process("info", INT8, option, tmp_path / name)
+    arguments = nnvk_process(command, INT8, option, tmp_path / name)
     reader, writer = os.pipe()
     os.close(reader)
     with subprocess.Popen(

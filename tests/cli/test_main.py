@@ -175,7 +175,7 @@ def test_streams_may_be_closed(closed: str, tmp_path: Path) -> None:
     assert result.returncode == 2
     assert result.stderr == ("" if "2>&-" in closed else "nnvk: no such file: /absent\n")
     graph = tmp_path / "graph.dot"
-    result = run_closed("info", str(DATA / "digits_float.tflite"), "--dot", str(graph), closed=closed)
+    result = run_closed("graph", str(DATA / "digits_float.tflite"), "--dot", str(graph), closed=closed)
     assert (result.returncode, result.stderr) == (0, "")
     assert graph.read_text().startswith("digraph")
     assert graph.read_text().endswith("}\n")
