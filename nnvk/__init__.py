@@ -12,16 +12,20 @@ from nnvk.api import __all__ as _api
 
 if TYPE_CHECKING:
     from nnvk.loading import ImageOptions, LoadedModel, Normalization, load
+    from nnvk.serve.installed import library_paths
 
 __version__ = "0.1.0"
-_LATE = ("ImageOptions", "LoadedModel", "Normalization", "load")
-"""Names of `nnvk.loading`, which is imported when one of them is used first: servers and drivers need none."""
-__all__ = [*_api, "ImageOptions", "LoadedModel", "Normalization", "load"]
+_LATE = {
+    **dict.fromkeys(("ImageOptions", "LoadedModel", "Normalization", "load"), "nnvk.loading"),
+    "library_paths": "nnvk.serve.installed",
+}
+"""Names of modules that are imported when one of them is used first: servers and drivers need none."""
+__all__ = [*_api, "ImageOptions", "LoadedModel", "Normalization", "library_paths", "load"]
 
 
 def __getattr__(name: str) -> Any:
     if name in _LATE:
-        return getattr(import_module("nnvk.loading"), name)
+        return getattr(import_module(_LATE[name]), name)
     raise AttributeError(f"module 'nnvk' has no attribute {name!r}")
 
 

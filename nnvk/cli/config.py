@@ -9,7 +9,7 @@ import typer
 from nnvk.cli.lines import print_line
 from nnvk.cli.output import check_writable, deliver
 from nnvk.cli.usage import JsonFile
-from nnvk.serve.installed import DELEGATE, INCLUDES, LIBRARY, PKG_CONFIG, PROVIDER, require_library
+from nnvk.serve.installed import LIBRARY, library_paths
 
 
 def command(
@@ -29,26 +29,24 @@ def command(
     line, for instance:
     cc program.c $(nnvk config --includes --ldflags)
     """
-    require_library()
+    paths = library_paths()
     check_writable(json_file)
     folder = LIBRARY.parent
     parts = []
     if includes:
-        parts.append(f"-I{INCLUDES}")
+        parts.append(f"-I{paths.includes}")
     if ldflags:
         parts.append(f"-L{folder} -Wl,--push-state,--no-as-needed -lneuralnetworks -Wl,--pop-state -Wl,-rpath,{folder}")
     if library:
-        parts.append(str(LIBRARY))
+        parts.append(paths.library)
     if delegate:
-        parts.append(str(DELEGATE))
+        parts.append(paths.delegate)
     if onnxruntime:
-        parts.append(str(PROVIDER))
+        parts.append(paths.onnxruntime)
     if pkg_config:
-        parts.append(str(PKG_CONFIG))
+        parts.append(paths.pkg_config)
     if not parts and json_file is None:
         raise ValueError(
             "say what is wanted: --includes, --ldflags, --library, --delegate, --onnxruntime or --pkg-config"
         )
-    paths = {"includes": INCLUDES, "library": LIBRARY, "delegate": DELEGATE, "pkg_config": PKG_CONFIG}
-    paths["onnxruntime"] = PROVIDER
-    deliver(json_file, {name: str(path) for name, path in paths.items()}, lambda: print_line(" ".join(parts)))
+    deliver(json_file, paths._asdict(), lambda: print_line(" ".join(parts)))

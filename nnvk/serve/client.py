@@ -12,7 +12,7 @@ import numpy as np
 
 from nnvk.api import NnapiError, OperandType, ResultCode
 from nnvk.serve.extensions import ALL_FUNCTIONS
-from nnvk.serve.installed import LIBRARY, require_library
+from nnvk.serve.installed import library_paths
 from nnvk.serve.table import Function
 
 _TYPES: dict[str, Any] = {
@@ -100,8 +100,7 @@ class Library:
 @lru_cache(maxsize=1)
 def library() -> Library:
     """The installed one, loaded. FileNotFoundError: it was not built."""
-    require_library()
-    return Library(LIBRARY)
+    return Library(Path(library_paths().library))
 
 
 def numbers(values: Sequence[int]) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import NamedTuple
 
 # An editable installation has two folders for a package: one for what was built, and the source tree.
 _PLACES = [Path(place) for place in sys.modules["nnvk"].__path__]
@@ -21,7 +22,23 @@ PKG_CONFIG = LIBRARY.parent / "pkgconfig"
 """The folder of neuralnetworks.pc."""
 
 
-def require_library() -> None:
-    """FileNotFoundError where the library was not built."""
+class LibraryPaths(NamedTuple):
+    """Where the C libraries and their headers are, as text, which ``ctypes.CDLL`` and other loaders take."""
+
+    includes: str
+    """The folder of android/NeuralNetworks.h."""
+    library: str
+    """libneuralnetworks.so."""
+    delegate: str
+    """The delegate for LiteRT and TensorFlow Lite."""
+    pkg_config: str
+    """The folder of neuralnetworks.pc."""
+    onnxruntime: str
+    """The execution provider for onnxruntime."""
+
+
+def library_paths() -> LibraryPaths:
+    """The paths of the C libraries and their headers. Raises FileNotFoundError if the libraries were not built."""
     if not LIBRARY.exists():
         raise FileNotFoundError(f"the C library was not built: there is no {LIBRARY}")
+    return LibraryPaths(*map(str, (INCLUDES, LIBRARY, DELEGATE, PKG_CONFIG, PROVIDER)))
