@@ -2,6 +2,7 @@
 
 All text goes through `printable`, for names in models and vectors may hold anything. It is plain text everywhere: a
 terminal gets its tables folded to its width and its progress bars, a pipe or file neither, whatever FORCE_COLOR says.
+Progress bars are rich's. Its tables are not used: they fold names anywhere, and a pipe gets them 80 columns wide.
 """
 
 from __future__ import annotations

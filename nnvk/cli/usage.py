@@ -1,4 +1,8 @@
-"""The options that all commands share: ``--json [FILE]``, ``--traceback``, and how their help looks."""
+"""The options that all commands share: ``--json [FILE]``, ``--traceback``, and how their help looks.
+
+Typer parses the rest. It has no options with an optional value, none that may stand before and after the command, and
+takes the last of repeated options silently.
+"""
 
 from __future__ import annotations
 

@@ -2,7 +2,8 @@
 
 The tables are those of ``metadata_schema.fbs`` of TFLite Support, read by the number of a field. Nobody has to believe
 them to run the model, so what is damaged is left out, and so is what would make more of a small file than its size
-warrants: the metadata have a budget of their own, so that a model does not fail by them.
+warrants: the metadata have a budget of their own, so that a model does not fail by them. Classes of flatc or of the
+package tflite-support, which has none for Python 3.12 and later, would raise at the first damaged table.
 """
 
 from __future__ import annotations
