@@ -12,7 +12,7 @@ KOMPUTE_SOURCE_DIR ?=
 # What `make quick` compares the working tree with.
 BASE ?= HEAD
 
-.PHONY: build help shaders native quick test validate sanitize wheel wheels check mutate docs picture install demo clean
+.PHONY: build help shaders native quick test validate sanitize wheel wheels check mutate docs site picture install demo clean
 
 build: native shaders ## build the extension module and the shaders into the source tree (the default)
 
@@ -69,11 +69,16 @@ mutate: ## change a random sample of a package and say which changes no test not
 	[ -d build/mutate/tools ] || $(PYTHON) -m pip install --quiet --target build/mutate/tools coverage==7.17.4
 	PYTHONPATH=.:build/mutate/tools nice -n 19 $(PYTHON) tools/mutate.py $(PACKAGE) $(TESTS) --sample $(SAMPLE) --seed $(SEED)
 
-docs: ## write the generated pages of docs/
+docs: ## write the generated pages and pictures of docs/
 	PYTHONPATH=. $(PYTHON) tools/operations_doc.py
 	PYTHONPATH=. $(PYTHON) tools/models_doc.py
 	PYTHONPATH=. $(PYTHON) tools/layers_doc.py
 	$(PYTHON) tools/c_api.py --doc
+	PYTHONPATH=. $(PYTHON) tools/speed_picture.py nvidia-h100-80gb-hbm3 docs/images/speed-nvidia-h100.svg
+	PYTHONPATH=. $(PYTHON) tools/speed_picture.py llvmpipe docs/images/speed-llvmpipe.svg
+
+site: ## build the site of docs/ into build/site
+	$(PYTHON) -m mkdocs build --strict
 
 # The picture shows this machine's device and its times.
 picture: ## draw the README's picture

@@ -289,8 +289,8 @@ _INTRODUCTION = """\
 # The C interface
 
 `libneuralnetworks.so` has every function of NNAPI at feature level 8. `tools/c_api.py` writes this page from the same
-table as the library, its server and the headers. [The README](../README.md#from-c-and-c) says how to build programs
-with the library, and [processes.md](processes.md#the-c-library) how it works.
+table as the library, its server and the headers. [c.md](c.md) says how to build programs with the library,
+and [processes.md](processes.md#the-c-library) how it works.
 
 Functions that return `int` return a `ResultCode`. Each function may return these codes, and those that its entry lists:
 

@@ -31,7 +31,7 @@ space on the right for numbers."""
 _FONT = 8.5
 _LONGEST = 46
 """Characters of a name that fit."""
-_BAR, _OFF, _LIMIT, _LINES = "#4878a8", "#c44e52", "#d99000", "#808080"
+_BAR, _OFF, _OTHER, _LIMIT, _LINES = "#4878a8", "#c44e52", "#a0a0a0", "#d99000", "#808080"
 """Colours that can be seen on white and on black."""
 
 
@@ -47,6 +47,8 @@ class Bar:
     """Whether it exceeds what is tolerated."""
     tolerated: float | None = None
     """The largest value that is tolerated; None if there is no such limit."""
+    is_other: bool = False
+    """Whether it is of something that is only compared with."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,13 +97,15 @@ def inline_svg(chart: Chart) -> str:
 def save(chart: Chart, path: Path) -> None:
     """Write the chart as SVG or PNG, by the file's name."""
     with _drawn(chart, has_title=True) as figure:
-        figure.savefig(path, format=path.suffix.lower().removeprefix("."), dpi=2 * _POINTS)
+        suffix = path.suffix.lower().removeprefix(".")
+        figure.savefig(path, format=suffix, dpi=2 * _POINTS, metadata={"Date": None} if suffix == "svg" else None)
 
 
 @contextmanager
 def _drawn(chart: Chart, *, has_title: bool) -> Iterator[Figure]:
     """The figure, in the style that it has to be saved in, too."""
-    with rc_context({"svg.fonttype": "none", "font.size": _FONT, "text.parse_math": False}), warnings.catch_warnings():
+    style = {"svg.fonttype": "none", "svg.hashsalt": "nnvk", "font.size": _FONT, "text.parse_math": False}
+    with rc_context(rc=style), warnings.catch_warnings():  # type: ignore[arg-type]
         warnings.filterwarnings("ignore", "Glyph .* missing")  # the font has not every script
         top = _TITLE * has_title
         height = _ROW * len(chart.bars) + _AXIS + top
@@ -144,7 +148,7 @@ def _draw(axes: Axes, chart: Chart) -> None:
     has_limits = False
     for row, bar in enumerate(chart.bars):
         length = least if math.isnan(bar.value) else min(max(bar.value, least), most)
-        colour = _OFF if bar.is_off else _BAR
+        colour = _OFF if bar.is_off else _OTHER if bar.is_other else _BAR
         axes.barh(row + 0.68, length - least, 0.4, least, color=colour, clip_on=False)
         axes.annotate(bar.shown, (length, row + 0.68), (3, 0), textcoords="offset points", va="center_baseline")
         axes.annotate(_short(bar.name), (0, row + 0.4), (0, 0), ("axes fraction", "data"), "offset points")

@@ -8,26 +8,34 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from nnvk import FeatureLevelCode
 from nnvk.base.settings import Settings
 from nnvk.cli.main import COMMANDS, app
 from nnvk.demo.assets import DATA, MODELS
-from nnvk.serve.installed import DELEGATE
 
 ROOT = Path(__file__).resolve().parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
-EXAMPLES = re.findall(r"^```python\n(.*?)^```", README, re.MULTILINE | re.DOTALL)
+SHOWN_IN = ("README.md", "docs/index.md", "docs/litert.md", "docs/pytorch.md")
+EXAMPLES = [
+    (f"{page}-{number}", code)
+    for page in SHOWN_IN
+    for number, code in enumerate(
+        re.findall(r"^```python\n(.*?)^```", (ROOT / page).read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
+    )
+]
 
 
-@pytest.mark.parametrize("number", range(len(EXAMPLES)))
+@pytest.mark.parametrize(("place", "code"), EXAMPLES, ids=[place for place, _ in EXAMPLES])
 @pytest.mark.parametrize("model", MODELS, ids=lambda model: model.title)
-def test_example_runs(number, model, tmp_path, monkeypatch, capsys):
+def test_example_runs(place, code, model, tmp_path, monkeypatch, capsys):
+    """As it is pasted, beside a model and a photo."""
     shutil.copy(model.path, tmp_path / "model.tflite")
     shutil.copy(DATA / "0007_label7.png", tmp_path / "photo.png")
     monkeypatch.chdir(tmp_path)
-    if "ai_edge_litert" in EXAMPLES[number]:
-        pytest.importorskip("ai_edge_litert")
-    code = EXAMPLES[number].replace(f'"{DELEGATE.name}"', repr(str(DELEGATE)))
-    exec(compile(code, f"README.md, example {number}", "exec"), {"__name__": "example"})
+    for package in ("ai_edge_litert", "torch"):
+        if f"import {package}" in code or f"from {package}" in code:
+            pytest.importorskip(package)
+    exec(compile(code, place, "exec"), {"__name__": "example"})
     printed = capsys.readouterr().out
     promised = re.findall(r"print\(.*\)  # (.*)$", code, re.MULTILINE)
     assert printed
@@ -35,12 +43,42 @@ def test_example_runs(number, model, tmp_path, monkeypatch, capsys):
 
 
 def test_examples_are_there():
-    assert len(EXAMPLES) == 4
+    assert [place for place, _ in EXAMPLES] == [
+        "README.md-0",
+        "README.md-1",
+        "docs/index.md-0",
+        "docs/index.md-1",
+        "docs/litert.md-0",
+        "docs/pytorch.md-0",
+    ]
+
+
+def test_it_is_short_and_has_both_commands():
+    assert len(README.splitlines()) <= 150
+    commands = re.findall(r"^    (bash .*)$", README, re.MULTILINE)
+    assert commands == ["bash scripts/demo.sh", "bash scripts/test.sh"]
+
+
+def test_the_badges_are_true():
+    project = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    versions = re.findall(r"Python :: (3\.\d+)", project)
+    (licence,) = re.findall(r'^license = "(.*)"$', project, re.MULTILINE)
+    level = max(FeatureLevelCode)
+    badges = re.findall(r"^!\[(.*)\]\(https://img.shields.io/badge/(.*)\)$", README, re.MULTILINE)
+    assert [text for text, _ in badges] == [
+        f"Python {versions[0]} to {versions[-1]}",
+        f"License: {licence}",
+        f"NNAPI feature level {level.name.removeprefix('LEVEL_')}",
+        "Vulkan 1.1",
+    ]
+    for text, badge in badges:
+        shown = badge.replace("--", "~").replace("-", " ").replace("_", " ").replace("~", "-").removesuffix(" blue")
+        assert shown.lower() == text.replace(":", "").lower()
 
 
 def test_three_lines_come_first():
     """The title, and the shortest program."""
-    title, first = README.split("\n\n```python\n")[0], EXAMPLES[0]
+    title, first = README.split("\n\n```python\n")[0], EXAMPLES[0][1]
     assert title == "# nnvk"
     statements = [line for line in first.splitlines() if line]
     assert [line.partition("(")[0].split(" ")[0] for line in statements] == ["import", "model", "outputs", "print"]
@@ -48,7 +86,7 @@ def test_three_lines_come_first():
 
 SHOWN = [
     (page, line.strip())
-    for page in ("README.md", "docs/models.md")
+    for page in ("README.md", "docs/index.md", "docs/models.md")
     for line in re.findall(r"^    nnvk (.*)$", (ROOT / page).read_text(encoding="utf-8"), re.MULTILINE)
     if ".onnx" not in line  # which test_onnx_page.py runs
 ]
@@ -118,7 +156,7 @@ PAGES = [*TEXTS, *(f"docs/{page.name}" for page in sorted(ROOT.glob("docs/*.md")
 @pytest.mark.parametrize("page", PAGES)
 def test_links_lead_somewhere(page):
     path = ROOT / page
-    text = path.read_text(encoding="utf-8")
+    text = re.sub(r"^```.*?^```$", "", path.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
     for target in re.findall(r"\]\(([^)]+)\)", text):
         if "://" in target:
             continue

@@ -19,7 +19,7 @@ from PIL import Image
 import nnvk
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "python"
-README = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).parents[2] / "docs" / "index.md").read_text(encoding="utf-8")
 
 
 def needs(package: str, of: str) -> pytest.MarkDecorator:
@@ -59,7 +59,7 @@ def test_each_says_how_it_is_used(path: Path) -> None:
     assert f"python {path.name} " in text
     assert ".venv/bin/pip install " in text
     assert "pip install nnvk" not in text  # nnvk is not on PyPI
-    assert f"examples/python/{path.name}" in README
+    assert f"examples/python/{path.name}" in PAGE
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     command = [sys.executable, str(path), "-h"]
     result = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=100)

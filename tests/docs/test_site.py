@@ -1,0 +1,112 @@
+"""The site of docs/: it builds without a warning, its links lead somewhere, and it fetches nothing to be read."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from html.parser import HTMLParser
+from importlib.util import find_spec
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+NEEDED = ("mkdocs.yml", "docs", "benchmarks", "tools/site_hook.py", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md")
+
+pytestmark = pytest.mark.skipif(find_spec("material") is None, reason="needs mkdocs-material")
+
+
+class Links(HTMLParser):
+    """The links, the anchors and the addresses that a page loads."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.links: list[str] = []
+        self.anchors: set[str] = set()
+        self.loaded: list[str] = []
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        values = {name: value or "" for name, value in attrs}
+        self.anchors.add(values.get("id", ""))
+        if tag == "a" and "href" in values:
+            self.links.append(values["href"])
+        elif tag in ("script", "img") and "src" in values:
+            self.loaded.append(values["src"])
+        elif tag == "link" and values.get("rel") in ("stylesheet", "icon"):
+            self.loaded.append(values["href"])
+
+
+def build(root: Path, out: Path) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(out)]
+    environment = {**os.environ, "NO_MKDOCS_2_WARNING": "1", "PYTHONDONTWRITEBYTECODE": "1"}
+    return subprocess.run(command, cwd=root, env=environment, capture_output=True, text=True, check=False)
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("site")
+    done = build(ROOT, out)
+    assert done.returncode == 0, done.stderr
+    return out
+
+
+def test_all_pages_are_there(site: Path) -> None:
+    pages = {page.stem for page in (ROOT / "docs").glob("*.md")} | {
+        "changelog",
+        "contributing",
+        "security",
+        "benchmarks",
+    }
+    assert pages <= {page.stem for page in site.glob("*.html")}
+
+
+def test_links_lead_somewhere(site: Path) -> None:
+    pages = {page: Links(page.read_text(encoding="utf-8")) for page in site.rglob("*.html") if page.name != "404.html"}
+    wrong = []
+    for page, found in pages.items():
+        for link in (*found.links, *found.loaded):
+            parts = urlsplit(link)
+            if parts.scheme or parts.netloc:
+                continue
+            target = (page.parent / unquote(parts.path)).resolve() if parts.path else page
+            target = target / "index.html" if target.is_dir() else target
+            if not target.exists():
+                wrong.append(f"{page.name}: {link}")
+            elif parts.fragment and target in pages and unquote(parts.fragment) not in pages[target].anchors:
+                wrong.append(f"{page.name}: {link} has no such anchor")
+    assert not wrong
+    assert sum(len(found.links) for found in pages.values()) > 1000
+
+
+def test_nothing_is_fetched_from_elsewhere(site: Path) -> None:
+    """The badges of the README, which needs no site, are the only pictures from elsewhere."""
+    for page in site.rglob("*.html"):
+        loaded = Links(page.read_text(encoding="utf-8")).loaded
+        assert [address for address in loaded if urlsplit(address).netloc] == [], page.name
+
+
+def test_lists_and_line_breaks(site: Path) -> None:
+    """A list that follows a sentence without an empty line, and a backslash, as in the page of the C interface."""
+    text = (site / "c-api.html").read_text(encoding="utf-8")
+    assert text.count("<li>") > 100
+    assert text.count("<br") > 50
+    assert "\\\n" not in text
+    assert not re.search(r"^- (?:<code>|Feature)", text, re.MULTILINE)
+
+
+@pytest.mark.parametrize("wrong", ["[a](absent.md)", "[a](api.md#absent)", "![a](images/absent.png)"])
+def test_a_broken_link_fails(tmp_path: Path, wrong: str) -> None:
+    for name in NEEDED:
+        path = ROOT / name
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (shutil.copytree if path.is_dir() else shutil.copy)(path, tmp_path / name)
+    with (tmp_path / "docs" / "faq.md").open("a", encoding="utf-8") as page:
+        page.write(f"\n{wrong}\n")
+    done = build(tmp_path, tmp_path / "site")
+    assert done.returncode != 0
+    assert "faq.md" in done.stderr

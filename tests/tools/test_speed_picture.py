@@ -1,0 +1,30 @@
+"""The pictures of speed have the numbers of the benchmarks' results."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+import speed_picture
+
+IMAGES = Path(__file__).resolve().parents[2] / "docs" / "images"
+
+
+@pytest.mark.parametrize(
+    ("device", "image"), [("nvidia-h100-80gb-hbm3", "speed-nvidia-h100.svg"), ("llvmpipe", "speed-llvmpipe.svg")]
+)
+def test_it_is_up_to_date(device: str, image: str) -> None:
+    """Otherwise: `make docs`."""
+    result = json.loads((speed_picture.RESULTS / f"{device}.json").read_text(encoding="utf-8"))
+    root = ElementTree.parse(IMAGES / image).getroot()
+    texts = [element.text for element in root.iter() if element.tag.endswith("text")]
+    chart = speed_picture.picture(result)
+    assert {chart.title, chart.axis} <= set(texts)
+    expected = [text for bar in chart.bars for text in (bar.shown, bar.name)]
+    assert [text for text in texts if text in expected] == expected
+    measured = result["models"]["figures"]["resnet50"]
+    assert [bar.value for bar in chart.bars if bar.name.startswith("ResNet-50")] == [
+        pytest.approx(measured[engine]["median_ms"], rel=1e-2) for engine in ("vulkan-0", "ncnn")
+    ]
