@@ -8,8 +8,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timezone
 from typing import Any
 
-from markupsafe import Markup
-
 from nnvk import __version__
 from nnvk.api import Device
 from nnvk.base.machine import describe_machine
@@ -17,7 +15,7 @@ from nnvk.base.text import dimensions, megabytes, milliseconds, plural, printabl
 from nnvk.importers.graph_builder import Source
 from nnvk.insight.comparison import HALF, Comparison, Difference, Tolerance
 from nnvk.insight.drawing import Bar, Chart, differences_chart, inline_svg
-from nnvk.insight.html import LONGEST, Cell, Marked, Table, render, script
+from nnvk.insight.html import LONGEST, Cell, Marked, Table, markup, render, script
 from nnvk.insight.measuring import WARM_UP
 from nnvk.insight.profiling import Profile
 from nnvk.insight.report import ModelReport, OnDevice
@@ -244,4 +242,4 @@ def _layer(layer: Source | None) -> str:
 
 
 def _figure(chart: Chart) -> Mapping[str, Any]:
-    return {"chart": chart, "svg": Markup(inline_svg(chart))}
+    return {"chart": chart, "svg": markup(inline_svg(chart))}
