@@ -81,7 +81,7 @@ site: ## build the site of docs/ into build/site
 	$(PYTHON) -m mkdocs build --strict
 
 # The picture shows this machine's device and its times.
-picture: ## draw the README's picture
+picture: ## draw the picture of the demo
 	PYTHONPATH=. $(PYTHON) -m nnvk.cli demo --output docs/images/demo.png
 
 install: ## install nnvk into .venv

@@ -63,7 +63,11 @@ def command(
     if html is not None and pages is not None:
         with writing(html):
             html.write_text(pages.graph_page(path.name, graph, placed), encoding="utf-8")
-    content = {"model": str(path), **asdict(graph)}
+    content = {
+        "model": str(path),
+        "nodes": [asdict(node) for node in graph.nodes],
+        "edges": [asdict(edge) for edge in graph.edges],
+    }
     deliver(json_file, content, lambda: _print(path, placed), html, dot)
     if show and html is not None and not webbrowser.open(html.resolve().as_uri()):
         raise ValueError(f"there is no browser to open {html} in")
