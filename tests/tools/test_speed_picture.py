@@ -10,6 +10,15 @@ import pytest
 import speed_picture
 
 IMAGES = Path(__file__).resolve().parents[2] / "docs" / "images"
+README = IMAGES.parents[1] / "README.md"
+
+
+def test_the_readme_says_what_the_picture_shows() -> None:
+    result = json.loads((speed_picture.RESULTS / "nvidia-h100-80gb-hbm3.json").read_text(encoding="utf-8"))
+    bars = speed_picture.picture(result).bars
+    ratios = [nnvk.value / peer.value for nnvk, peer in zip(bars[::2], bars[1::2], strict=True)]
+    said = f"nnvk takes {min(ratios):.2f} to {max(ratios):.2f} of the time of ncnn's Vulkan path"
+    assert f"{said}](docs/images/speed-nvidia-h100.svg)" in README.read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize(
