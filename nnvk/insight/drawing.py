@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 import warnings
 from collections.abc import Iterator, Sequence
@@ -17,6 +18,9 @@ from nnvk.insight.comparison import LEAST_SHARE, Comparison
 
 if find_spec("matplotlib") is None:
     raise ModuleNotFoundError("charts need the matplotlib package: pip install matplotlib")
+else:
+    # Its first import would say on standard error that it makes a cache of fonts, or that it has no place for one.
+    logging.getLogger("matplotlib").setLevel(logging.ERROR)
 
 from matplotlib import rc_context
 from matplotlib.axes import Axes

@@ -1,7 +1,8 @@
-"""Without the packages of the extra `report`: one line names them, and everything else works."""
+"""Without the packages of the extra `report`, or without a place for their files: nothing is printed in vain."""
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -45,3 +46,12 @@ def test_the_rest_works(package: str, arguments: list[str], tmp_path: Path) -> N
     command = [sys.executable, "-c", CODE, package, *arguments]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_matplotlib_without_a_cache_is_silent(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "nnvk.cli", "compare", MODEL, "--plot", str(tmp_path / "x.png")]
+    environment = {**os.environ, "MPLCONFIGDIR": str(tmp_path / "x.png" / "absent")}
+    (tmp_path / "x.png").touch()
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert (tmp_path / "x.png").stat().st_size > 1000
