@@ -46,3 +46,11 @@ def test_others_are_computed(vulkan: VulkanDevice) -> None:
     for part in parts[1:]:
         total = net.op(Op.MAXIMUM, total, part)
     assert families(run_both(vulkan, net.finish(total), net.arrays)).split().count("pool2d") == 3
+
+
+def test_zeros_of_both_signs_are_told_apart(vulkan: VulkanDevice) -> None:
+    net = Net()
+    x, pads = net.input(3, 5), np.array([[0, 0], [1, 1]], np.int32)
+    padded = [net.op(Op.PAD_V2, x, pads, zero) for zero in (0.0, -0.0)]
+    model = net.finish(*(net.op(Op.DIV, net.scalar(1.0), each, net.code(0)) for each in padded))
+    run_both(vulkan, model, net.arrays, disabled=frozenset({"cse"}))

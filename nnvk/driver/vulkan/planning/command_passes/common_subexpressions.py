@@ -37,7 +37,7 @@ def _result(graph: CommandGraph, position: int, dispatch: Dispatch) -> TensorRef
 def _computed(dispatch: Dispatch, result: TensorRef) -> Hashable:
     """All that a result depends on."""
     sources = tuple((name, tensor) for name, tensor in sorted(dispatch.tensors.items()) if tensor != result)
-    push = tuple(sorted(dispatch.push.items()))
+    push = repr(sorted(dispatch.push.items()))  # 0.0 and -0.0, which are equal, give other results
     return dispatch.shader.name, dispatch.specialization, dispatch.groups, push, sources, result.nbytes
 
 

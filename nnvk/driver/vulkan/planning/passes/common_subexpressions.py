@@ -41,22 +41,19 @@ def eliminate_common_subexpressions(graph: Graph, context: Context) -> tuple[Gra
 def _computed(node: Node) -> Hashable:
     """All that the results of a node depend on."""
     given = {tensor.index for tensor in node.outputs}
-    inputs = tuple((name, _key(value)) for name, value in node.call.items() if not _is_output(value, given))
+    inputs = tuple((name, _key(value, given)) for name, value in node.call.items())
     return node.code, inputs, tuple((each.type, each.shape, _box(each)) for each in node.outputs)
 
 
-def _is_output(value: Any, given: set[int]) -> bool:
-    return isinstance(value, Tensor) and value.index in given
-
-
-def _key(value: Any) -> Hashable:
-    if isinstance(value, list):
-        return tuple(_key(item) for item in value)
+def _key(value: Any, given: set[int]) -> Hashable:
+    """All that a result depends on in an operand; None for one of the tensors in ``given``, which are the results."""
     if isinstance(value, Tensor):
-        return Tensor, value.index, _box(value)
+        return None if value.index in given else (Tensor, value.index, _box(value))
+    if isinstance(value, list):
+        return tuple(_key(item, given) for item in value)
     if isinstance(value, Unknown):
         return Unknown, value.index
-    key: Hashable = value
+    key: Hashable = value.hex() if isinstance(value, float) else value  # 0.0 and -0.0 give other results
     return key
 
 
