@@ -46,7 +46,7 @@ class OpDef:
     largest: Infer | None = None
     """The largest shapes that the outputs may have, of operations whose data decides on their first dimension."""
     results: Signature = field(init=False, repr=False, compare=False)
-    """The outputs, as parameters that are bound in order."""
+    """The outputs as a signature."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "results", Signature(*self.outputs))
@@ -155,7 +155,7 @@ def _bind_outputs(
     definition: OpDef, operation: Operation, operands: Sequence[Operand], leading: OperandCode, shapes: Shapes
 ) -> list[Tensor]:
     params = definition.results
-    least, most = params.arity()
+    least, most = params.arity
     count = len(operation.outputs)
     if count < least or (most is not None and count > most):
         raise bad_data(f"{operation}: expected {_range(least, most)} outputs, got {count}")
@@ -189,7 +189,7 @@ def _match(
     """How many inputs fit, the leading type, and why the next input does not fit ("" if all fit)."""
     count = len(operation.inputs)
     nothing = OperandCode.TENSOR_FLOAT32
-    least, most = signature.arity()
+    least, most = signature.arity
     if count < least or (most is not None and count > most):
         return -1, nothing, f"expected {_range(least, most)} inputs, got {count}"
     params = signature.spread(count)
@@ -278,12 +278,13 @@ def check_declared(code: AnyCode, name: str, type_: OperandType, shape: Shape) -
 
 
 def _check_size(code: AnyCode, output: Tensor, shape: Shape) -> None:
-    if 0 < math.prod(shape) * output.dtype.itemsize < 2**32:  # no dimension is 0 then, nor 2^32
+    nbytes = math.prod(shape) * output.dtype.itemsize
+    if 0 < nbytes < 2**32:
         return
     what = f"{code.name}: output {output.name} of shape {list(shape)}"
     if any(size >= 2**32 for size in shape):
         raise bad_data(f"{what}: a dimension is a number of 32 bits")
-    if math.prod(shape) * output.dtype.itemsize >= 2**32:
+    if nbytes >= 2**32:
         raise bad_data(f"{what} is 4 GiB or more")
     if math.prod(size or 1 for size in shape) * output.dtype.itemsize >= 2**63:
         raise bad_data(f"{what}, though empty, has larger dimensions than an array may have")

@@ -76,22 +76,19 @@ class Signature:
     params: tuple[Param, ...]
     variadic: Param | None = field(compare=False, repr=False)
     """The variadic parameter, if there is one."""
-    _arity: tuple[int, int | None] = field(compare=False, repr=False)
+    arity: tuple[int, int | None] = field(compare=False, repr=False)
+    """The smallest and largest number of inputs (None: no limit)."""
 
     def __init__(self, *params: Param) -> None:
         variadic = next((param for param in params if param.variadic), None)
         required = sum(1 for param in params if not param.optional or param.listed)
         object.__setattr__(self, "params", params)
         object.__setattr__(self, "variadic", variadic)
-        object.__setattr__(self, "_arity", (required, None if variadic else len(params)))
-
-    def arity(self) -> tuple[int, int | None]:
-        """The smallest and largest number of inputs (None: no limit)."""
-        return self._arity
+        object.__setattr__(self, "arity", (required, None if variadic else len(params)))
 
     def takes(self, count: int) -> bool:
         """Whether so many inputs are an input for each parameter that can't be left out."""
-        least, most = self._arity
+        least, most = self.arity
         if self.variadic:
             return count >= least
         return (most is None or count <= most) and not self.required(count)

@@ -189,7 +189,7 @@ class TestSignature:
         ],
     )
     def test_arity(self, params, arity):
-        assert Signature(*params).arity() == arity
+        assert Signature(*params).arity == arity
 
     @pytest.mark.parametrize(("count", "names"), [(2, "ab"), (4, "aaab")])
     def test_spread(self, count, names):

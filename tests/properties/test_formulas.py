@@ -25,7 +25,7 @@ Formula = Callable[..., "np.ndarray | list[np.ndarray]"]
 def by_name(case: Case) -> dict[str, object]:
     """Operands under the names of the overload that fits; what was left out has its default."""
     for signature in registry.lookup(case.code).signatures:
-        least, most = signature.arity()
+        least, most = signature.arity
         count = len(case.inputs)
         params = signature.spread(count)
         fits = count >= least and (most is None or count <= most)

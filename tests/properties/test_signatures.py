@@ -28,8 +28,8 @@ EVERY = pytest.mark.parametrize("code", list(Op), ids=lambda code: code.name)
 def test_numbers_of_inputs(code: Op) -> None:
     case = base(code)
     signatures = registry.lookup(code).signatures
-    least = min(signature.arity()[0] for signature in signatures)
-    most = [signature.arity()[1] for signature in signatures]
+    least = min(signature.arity[0] for signature in signatures)
+    most = [signature.arity[1] for signature in signatures]
     fewer = replace(case, inputs=case.inputs[: least - 1])
     assert f"{code.name}: " in refused(build(fewer)[0].finish)
     if None not in most:
@@ -76,7 +76,7 @@ def wrong_type(code: Op, place: int, count: int, leading: OperandCode) -> Operan
     """A type that no overload accepts in a place, None where every type is."""
     accepted: set[OperandCode] = set()
     for signature in registry.lookup(code).signatures:
-        least, most = signature.arity()
+        least, most = signature.arity
         if count >= least and (most is None or count <= most):
             accepted |= signature.spread(count)[place].accepts(leading)
     types = registry.lookup(code).types
@@ -108,7 +108,7 @@ def test_types_of_inputs(code: Op) -> None:
         alternatives = {
             signature.spread(len(labels))[place].name
             for signature in definition.signatures
-            if signature.arity()[0] <= len(labels) <= (signature.arity()[1] or len(labels))
+            if signature.arity[0] <= len(labels) <= (signature.arity[1] or len(labels))
         }
         assert reason.startswith(f"{code.name}: "), reason
         assert any(name in reason for name in {label, *alternatives}), reason

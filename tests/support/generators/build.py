@@ -18,7 +18,7 @@ def names(case: Case) -> list[str]:
     """The operands' names in the overload that fits."""
     definition = registry.lookup(case.code)
     for signature in definition.signatures:
-        least, most = signature.arity()
+        least, most = signature.arity
         count = len(case.inputs)
         if count < least or (most is not None and count > most):
             continue

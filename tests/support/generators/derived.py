@@ -52,7 +52,7 @@ def _drawn(d: Draw, code: KnownCode, definition: OpDef, leading: OperandCode) ->
 
 def _given(d: Draw, signature: Signature) -> list[Param]:
     """The parameters that get an operand: two for a variadic one, and all optional ones or none of them."""
-    required, most = signature.arity()
+    required, most = signature.arity
     if most is None:
         return signature.spread(len(signature.params) + 1)
     leaves_out = required < most and signature.takes(required) and d.chance()

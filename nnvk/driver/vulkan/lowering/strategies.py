@@ -377,10 +377,12 @@ def _split_k(whole: Strategy, work: Work, device: DeviceProfile) -> Iterator[Str
     for split_k in range(2, _SPLITS_OF_K[-1] + 1):
         if work.steps < split_k * _SHORTEST_K_SLICE or tiles * split_k > device.units * costs_of(device).resident:
             return
-        filled, split = _filled(tiles * split_k, device), replace(whole, split_k=split_k)
-        if split.is_busy(work) and (split_k in _SPLITS_OF_K or filled > best + 0.03):
-            best = max(best, filled)
-            yield split
+        filled = _filled(tiles * split_k, device)
+        if split_k in _SPLITS_OF_K or filled > best + 0.03:
+            split = replace(whole, split_k=split_k)
+            if split.is_busy(work):
+                best = max(best, filled)
+                yield split
 
 
 def _filled(groups: int, device: DeviceProfile) -> float:
