@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from nnvk.driver.vulkan.lowering.broadcast import broadcast_strides
+from nnvk.driver.vulkan.lowering.broadcast import broadcast_strides, four_sizes
 from nnvk.driver.vulkan.lowering.dtypes import F16, F32, dtype
 from nnvk.driver.vulkan.lowering.kernel import kernel
 from nnvk.driver.vulkan.lowering.lowering import Lowering
@@ -10,7 +10,6 @@ from nnvk.driver.vulkan.lowering.row_sharing import own_vec4s, shared_out
 from nnvk.driver.vulkan.shaders.declaration import Shader
 from nnvk.ops.call import Call
 from nnvk.ops.internal import InternalCode
-from nnvk.types.operand import Shape
 
 SOFTMAX_ROWS = Shader("softmax_rows", DTYPE=(F32.name, F16.name))
 
@@ -22,11 +21,11 @@ def lower(call: Call, g: Lowering) -> None:
     rows = call.input.size // length
     groups, shares = shared_out(g, rows, length)
     if call.mask is None:
-        mask, sizes, strides = source, [1, rows], [0, 0, 0, 0]
+        mask, sizes, strides = source, [1, 1, rows, length], [0, 0, 0, 0]
     else:
         mask, sizes, strides = (
             g.tensor(call.mask),
-            _middle_of_four(call.input.shape),
+            four_sizes(call.input.shape),
             broadcast_strides(call.mask.shape),
         )
     *outer, inner = strides
@@ -45,14 +44,9 @@ def lower(call: Call, g: Lowering) -> None:
         tensors={"src": source, "mask": mask, "dst": g.tensor(call.output)},
         rows=rows,
         length=length,
-        size_1=sizes[0],
-        size_2=sizes[1],
+        size_1=sizes[1],
+        size_2=sizes[2],
         **{f"mask_stride_{axis}": stride for axis, stride in enumerate(strides)},
         scale=1.0 if call.scale is None else call.scale,
         factor=call.beta,
     )
-
-
-def _middle_of_four(shape: Shape) -> list[int]:
-    """The sizes of the second and the third of four dimensions."""
-    return [*[1] * (4 - len(shape)), *shape][1:3]

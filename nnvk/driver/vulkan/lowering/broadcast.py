@@ -14,14 +14,14 @@ def broadcast_spec(output: Tensor, first: Tensor, second: Tensor) -> dict[str, b
     return {
         "CONTIGUOUS": first.size == second.size == output.size,
         "ROWS": rows,
-        "LHS_SPREAD": _padded(first.shape)[-1] == 1,
-        "RHS_SPREAD": _padded(second.shape)[-1] == 1,
+        "LHS_SPREAD": four_sizes(first.shape)[-1] == 1,
+        "RHS_SPREAD": four_sizes(second.shape)[-1] == 1,
     }
 
 
 def broadcast_push(output: Tensor, first: Tensor, second: Tensor) -> dict[str, int]:
     """Push constants: sizes of the output but for the outermost, strides of ``first`` (lhs) and ``second`` (rhs)."""
-    sizes = _padded(output.shape)
+    sizes = four_sizes(output.shape)
     push = {"elements": output.size} | {f"size_{axis}": sizes[axis] for axis in (1, 2, 3)}
     push |= {f"magic_{axis}": magic(sizes[axis]) for axis in (1, 2, 3)}
     for name, tensor in (("lhs", first), ("rhs", second)):
@@ -31,9 +31,10 @@ def broadcast_push(output: Tensor, first: Tensor, second: Tensor) -> dict[str, i
 
 def broadcast_strides(shape: Shape) -> list[int]:
     """Strides, in elements, of four dimensions; 0 where the size is 1."""
-    full = _padded(shape)
+    full = four_sizes(shape)
     return [0 if size == 1 else stride for size, stride in zip(full, dense_strides(full), strict=True)]
 
 
-def _padded(shape: Shape) -> list[int]:
+def four_sizes(shape: Shape) -> list[int]:
+    """The sizes of four dimensions: those of a shape behind sizes of 1."""
     return [1] * (4 - len(shape)) + list(shape)

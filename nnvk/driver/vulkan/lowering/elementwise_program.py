@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from nnvk.driver.vulkan.lowering.broadcast import four_sizes
 from nnvk.driver.vulkan.lowering.dtypes import F16, F32, of
 from nnvk.driver.vulkan.lowering.lowering import Lowering
 from nnvk.driver.vulkan.lowering.quantised import clamp
@@ -19,7 +20,6 @@ from nnvk.ops.fused import REAL_RANGES
 from nnvk.ops.internal import InternalCode, code_of, traits_of
 from nnvk.ops.traits import Function
 from nnvk.types.codes import FuseCode
-from nnvk.types.operand import Shape
 
 SOURCES, NUMBERS, RESULTS = 5, 8, 2
 """The most sources, numbers and results of a program."""
@@ -270,8 +270,8 @@ def source_of(tensor: Tensor, output: Tensor) -> Source | None:
         return Source(tensor.index)
     if own == 1:
         return Source(tensor.index, Spread.SINGLE)
-    sizes = _padded(output.shape)
-    kept = [axis for axis, size in enumerate(_padded(tensor.shape)) if size > 1]
+    sizes = four_sizes(output.shape)
+    kept = [axis for axis, size in enumerate(four_sizes(tensor.shape)) if size > 1]
     inner = math.prod(sizes[kept[-1] + 1 :])
     if math.prod(sizes[kept[0] : kept[-1] + 1]) != own:
         return None  # it is repeated in the middle
@@ -280,8 +280,3 @@ def source_of(tensor: Tensor, output: Tensor) -> Source | None:
     if inner * own == elements and inner % 4 == 0:
         return Source(tensor.index, Spread.ACROSS, inner // 4)
     return None
-
-
-def _padded(shape: Shape) -> list[int]:
-    """Four dimensions."""
-    return [1] * (4 - len(shape)) + list(shape)
