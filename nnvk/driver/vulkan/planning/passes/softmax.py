@@ -42,12 +42,11 @@ def fuse_softmax(graph: Graph, context: Context) -> tuple[Graph, int]:
 
 def _length(call: Call) -> int | None:
     """The length of the rows along which a SOFTMAX adds up; None if elements of a row are apart, or too many."""
-    axis, beta = call.known("axis"), call.known("beta")
-    if call.input.code not in FLOATS or axis is None or beta is None or beta < 0:
-        return None
     shape = call.input.shape
-    axis %= len(shape)
-    return shape[axis] if math.prod(shape[axis + 1 :]) == 1 and 0 < shape[axis] <= _LONGEST else None
+    axis = call.axis % len(shape)
+    if call.input.code not in FLOATS or math.prod(shape[axis + 1 :]) != 1:
+        return None
+    return shape[axis] if 0 < shape[axis] <= _LONGEST else None
 
 
 # --- what comes before -------------------------------------------------------------------------------------------
