@@ -190,6 +190,15 @@ def test_read_in_place(vulkan: VulkanDevice, layer: Layer, kind: str) -> None:
 # --- networks ----------------------------------------------------------------------------------------------------
 
 
+def test_what_is_split_and_put_together_as_it_was(vulkan: VulkanDevice) -> None:
+    """Nobody but the copies reads what is split, which lies in the result then."""
+    net = Net()
+    source = net.input(1, 6, 5, 8)
+    (x,), (other,) = columns(net, "float32", source, 8, 16), columns(net, "float32", source, 8, 8)
+    y = joined(net, 3, *split(net, x, 3, 2), other)
+    run_both(vulkan, net.finish(maximum(net, y)), net.arrays, disabled=frozenset({"transposes"}))
+
+
 def test_what_is_split_and_put_together_again(vulkan: VulkanDevice) -> None:
     """As YOLO's blocks do: two halves, and what is computed of the last one, all in one tensor."""
     net = Net()

@@ -121,8 +121,8 @@ class CommandGraph:
         return self._readers.get(tensor, ())
 
     def is_passed_on(self, tensor: TensorRef) -> bool:
-        """Whether commands alone see a tensor, so that it need not be there once none reads it."""
-        return tensor.storage is Storage.ARENA
+        """Whether commands alone see a tensor, and no other one has its elements: it may go once none reads it."""
+        return tensor.storage is Storage.ARENA and tensor not in self._parts
 
     def may_wait(self, position: int) -> bool:
         """Whether a command may run later, ahead of whoever reads what it writes: all that it reads stays as it is.
