@@ -121,7 +121,6 @@ def _gathered(graph: CommandGraph, every: Sequence[_Copying]) -> list[_Laying]:
                 pieces.setdefault((copied.source, copied.given.first - copied.taken.first), []).append(copied)
     found: dict[TensorRef, _Laying] = {}
     for (source, first), some in pieces.items():
-        some.sort(key=lambda copying: copying.taken.first)
         width = some[0].taken.pitch
         ends = [0, *(copying.taken.first + copying.taken.width for copying in some)]
         if [copying.taken.first for copying in some] == ends[:-1] and ends[-1] == width:

@@ -8,7 +8,7 @@ another order than MEAN has, so that results may differ by a few units in the la
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 from nnvk.driver.vulkan.graph.ir import Graph, Node
 from nnvk.driver.vulkan.planning.passes.context import Context, MakeTensor
@@ -55,9 +55,11 @@ class _Norm:
     """The operations of a normalisation, found from the root in its middle to both sides."""
 
     graph: Graph
-    inside: set[Node] = field(default_factory=set)
+    is_divided: bool
+    """Whether rows are divided by the root, which is multiplied by them otherwise."""
+    inside: set[Node]
     """The operations that it replaces."""
-    between: list[Tensor] = field(default_factory=list)
+    between: list[Tensor]
     """Tensors that are not there any more, so that nobody else may read them."""
     source: Tensor | None = None
     target: Tensor | None = None
@@ -65,14 +67,13 @@ class _Norm:
     axes: tuple[int, ...] = ()
     """The axes of the source that a row consists of."""
     epsilon: float = 0.0
-    is_divided: bool = False
     weights: Tensor | None = None
     bias: Tensor | None = None
 
     @classmethod
     def around(cls, graph: Graph, root: Node) -> _Norm | None:
         """The normalisation around a root; None if there is none."""
-        norm = cls(graph, {root}, [root.call.output], is_divided=root.code is Op.SQRT)
+        norm = cls(graph, root.code is Op.SQRT, {root}, [root.call.output])
         try:
             norm._find(root.call)
         except _Mismatch:
