@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from nnvk.driver.vulkan.lowering.strided_view import StridedView
 from nnvk.driver.vulkan.planning.barriers import barriers
 from nnvk.driver.vulkan.planning.plan import Address
 from nnvk.driver.vulkan.shaders.commands import Copy, Storage, TensorRef
@@ -86,3 +87,70 @@ def test_no_hazard_is_left_between_barriers(copies: list[str]) -> None:
     for position in at:
         begin = max((other for other in at if other < position), default=0)
         assert any(hazard(copies[earlier], copies[position]) for earlier in range(begin, position)), "one too many"
+
+
+# --- columns of rows ---------------------------------------------------------------------------------------------
+
+
+class Columns:
+    """Copies between tensors of a page, of which some are columns of rows of 64 bytes, four rows each."""
+
+    def __init__(self, **views: tuple[int, int, int] | None) -> None:
+        """By letter the byte at which rows begin, and the columns; None for a tensor of another page."""
+        self.addresses, self.refs = {}, {}
+        for number, (letter, view) in enumerate(views.items()):
+            address = Address(Storage.ARENA, 1 + number, 0, 64)
+            if view is not None:
+                begin, first, width = view
+                address = Address(Storage.ARENA, 0, begin + first, 4 * width, StridedView(first, width, 64))
+            self.addresses[number] = address
+            self.refs[letter] = TensorRef(number, address.nbytes, address.storage)
+
+    def needed(self, *copies: str) -> list[int]:
+        refs = self.refs
+        return sorted(barriers([Copy(refs[a], refs[b], 4) for a, b in copies], self.addresses))
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "clash"),
+    [
+        ((0, 0, 16), (0, 16, 16), False),
+        ((0, 0, 16), (0, 0, 16), True),
+        ((0, 0, 20), (0, 16, 16), True),
+        ((0, 48, 16), (0, 32, 16), False),
+        ((0, 32, 20), (0, 48, 16), True),
+        # Rows that begin elsewhere are seen as if they were dense, from their first byte to their last.
+        ((0, 0, 16), (256, 0, 16), False),
+        ((0, 48, 16), (256, 0, 16), False),
+        ((0, 48, 16), (192, 0, 16), True),
+        ((192, 0, 16), (0, 48, 16), True),
+        ((0, 0, 16), (192, 16, 16), False),
+        ((0, 0, 16), (128, 16, 16), True),
+    ],
+    ids=str,
+)
+def test_columns_of_rows(one: tuple[int, int, int], other: tuple[int, int, int], clash: bool) -> None:
+    columns = Columns(a=one, b=other, x=None, y=None)
+    at = [1] * clash
+    assert columns.needed("xa", "yb") == at
+    assert columns.needed("xa", "by") == at
+    assert columns.needed("ax", "yb") == at
+    assert columns.needed("ax", "by") == []
+
+
+def test_columns_beside_a_tensor_of_the_page() -> None:
+    whole = Columns(a=(0, 16, 16), x=None, y=None)
+    for offset, nbytes, clash in ((0, 16, False), (0, 17, True), (224, 16, False), (208, 16, True), (64, 16, True)):
+        whole.addresses[3] = Address(Storage.ARENA, 0, offset, nbytes)
+        whole.refs["b"] = TensorRef(3, nbytes, Storage.ARENA)
+        assert whole.needed("xa", "yb") == [1] * clash, (offset, nbytes)
+        assert whole.needed("xb", "ya") == [1] * clash, (offset, nbytes)
+
+
+def test_columns_that_are_touched_again() -> None:
+    """All columns since the last barrier count, and none from before it."""
+    columns = Columns(a=(0, 0, 16), b=(0, 16, 16), c=(0, 32, 16), d=(192, 0, 16), x=None, y=None)
+    assert columns.needed("xa", "xb", "xc", "by") == [3]
+    assert columns.needed("xa", "ax", "xb", "xc") == [1, 2]
+    assert columns.needed("xa", "xb", "xc", "yd") == [3]
+    assert columns.needed("xc", "xa", "yd") == [2]

@@ -207,6 +207,13 @@ def test_memory_is_counted_for_the_next_part() -> None:
         assert alive.may_lay([copies["e"]], copies["f"]) == may
 
 
+def test_a_whole_is_counted_from_its_first_part_on() -> None:
+    """Once for all of its parts, wherever they begin."""
+    copies = Copies("XY", "Ab", "Ae", "Ag", "bc", "ec", "gc", "cD", "XY", nbytes={"c": 192})
+    alive = Alive(copies.graph)
+    assert [alive.may_lay([copies[part]], copies["c"]) for part in "beg"] == [True] * 3
+
+
 def test_nothing_can_not_be_laid() -> None:
     copies = Copies("Ab", "bC")
     assert not Alive(copies.graph).may_lay([], copies["b"])

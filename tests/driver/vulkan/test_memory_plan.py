@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nnvk.driver.vulkan import VulkanDevice
+from nnvk.driver.vulkan.planning import memory_plan
 from nnvk.driver.vulkan.planning.memory_plan import Block, Place, most_alive, place
 from nnvk.driver.vulkan.shaders.commands import ALIGNMENT, padded
 from nnvk.importers.tflite import load
@@ -35,7 +36,8 @@ def test_placement_is_sound(some: list[Block]) -> None:
         assert spot.offset % ALIGNMENT == 0
         assert spot.offset + padded(block.size) <= placement.pages[spot.page] <= PAGE
         for other, there in zip(some[:number], placement.places, strict=False):
-            if block.overlaps(other) and spot.page == there.page:
+            are_together = block.first <= other.last and other.first <= block.last
+            if are_together and spot.page == there.page:
                 apart = spot.offset + padded(block.size) <= there.offset
                 assert apart or there.offset + padded(other.size) <= spot.offset
 
@@ -102,6 +104,31 @@ def test_another_order_is_tried_where_the_largest_first_wastes_memory() -> None:
     some = [Block(192, 3, 6), Block(128, 1, 3), Block(192, 3, 3), Block(256, 4, 5)]
     assert most_alive(some) == 512
     assert place(some, PAGE).pages == (512,)
+
+
+@pytest.mark.parametrize(
+    "some",
+    [
+        [Block(64, 0, 3), Block(128, 2, 2), Block(384, 1, 4), Block(192, 0, 2), Block(320, 4, 8)],
+        [Block(384, 0, 0), Block(64, 0, 1), Block(384, 0, 3), Block(192, 3, 4), Block(320, 1, 3)],
+        [Block(128, 2, 2), Block(192, 1, 2), Block(256, 3, 4), Block(128, 1, 3)],
+        [Block(320, 1, 4), Block(320, 2, 5), Block(128, 0, 2), Block(384, 5, 8)],
+        [Block(384, 0, 1), Block(192, 1, 3), Block(192, 3, 4), Block(320, 3, 6)],
+    ],
+    ids=["by size", "by size and time", "by time", "as they come", "from the end"],
+)
+def test_each_order_is_the_only_one_that_takes_the_least_somewhere(
+    some: list[Block], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(memory_plan, "_REPAIRS", 0)
+    every = memory_plan._ORDERS
+    found = []
+    for order in every:
+        monkeypatch.setattr(memory_plan, "_ORDERS", (order,))
+        found.append(sum(place(some, PAGE).pages) == most_alive(some))
+    assert sum(found) == 1
+    monkeypatch.setattr(memory_plan, "_ORDERS", every)
+    assert sum(place(some, PAGE).pages) == most_alive(some)
 
 
 def test_what_was_placed_too_high_is_placed_first() -> None:

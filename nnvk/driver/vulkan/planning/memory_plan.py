@@ -27,10 +27,6 @@ class Block:
     first: int
     last: int
 
-    def overlaps(self, other: Block) -> bool:
-        """Whether both are needed at some step."""
-        return self.first <= other.last and other.first <= self.last
-
 
 @dataclass(frozen=True, slots=True)
 class Place:
