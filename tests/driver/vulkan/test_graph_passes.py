@@ -20,7 +20,9 @@ from nnvk.driver.vulkan.planning.passes.context import Rewrite
 from nnvk.driver.vulkan.planning.passes.elementwise import fuse_elementwise
 from nnvk.driver.vulkan.planning.passes.epilogue import fuse_epilogues
 from nnvk.driver.vulkan.planning.passes.horizontal import fuse_horizontally
+from nnvk.driver.vulkan.planning.passes.layouts import legalise_layouts
 from nnvk.driver.vulkan.planning.passes.pad import fold_pads
+from nnvk.driver.vulkan.planning.passes.quantisation import legalise_quantisation
 from nnvk.driver.vulkan.planning.passes.time_steps import fuse_time_steps
 from nnvk.driver.vulkan.planning.passes.transposes import move_transposes
 from nnvk.types.codes import FuseCode
@@ -513,6 +515,49 @@ def test_parts_of_a_split_are_read_where_they_lie() -> None:
     graph, _ = rewritten(net.finish(joined(net, 1, two, one)), move_transposes)
     assert codes(graph) == ["RSQRT", "CONCATENATION"]
     assert all(tensor.view is not None for tensor in graph.nodes[-1].call.inputs)
+
+
+# --- layouts -----------------------------------------------------------------------------------------------------
+
+
+def nchw_conv(net: Net, x: int, outputs: int, depth: int) -> int:
+    rest = [*map(net.code, (1, 1, 1, 0)), net.build.value(True)]
+    return net.op(Op.CONV_2D, x, net.weights(outputs, 3, 3, depth), net.weights(outputs), *rest)
+
+
+def test_images_are_transposed_once_for_all_who_read_them() -> None:
+    """A convolution reads what another one gives before it is transposed back."""
+    net = Net()
+    x = net.input(1, 4, 6, 5)
+    one, two = nchw_conv(net, x, 8, 4), nchw_conv(net, x, 8, 4)
+    names, count = fused(net, legalise_layouts, nchw_conv(net, one, 4, 8), two)
+    assert (names, count) == (["ARRANGE", *["CONV_2D", "ARRANGE"] * 3], 3)
+
+
+def test_images_of_one_channel_or_pixel_are_only_reshaped() -> None:
+    net = Net()
+    names, _ = fused(net, legalise_layouts, nchw_conv(net, net.input(2, 1, 6, 5), 1, 1))
+    assert names == ["VIEW", "CONV_2D", "VIEW"]
+
+
+def test_left_matrices_are_transposed() -> None:
+    for adj_x, expected in ((True, (["ARRANGE", "BATCH_MATMUL"], 1)), (False, (["BATCH_MATMUL"], 0))):
+        net = Net()
+        left = net.input(2, 5, 3) if adj_x else net.input(2, 3, 5)
+        flags = [net.build.value(flag) for flag in (adj_x, False)]
+        y = net.op(Op.BATCH_MATMUL, left, net.input(2, 5, 7), *flags)
+        assert fused(net, legalise_layouts, y) == expected
+
+
+def test_levels_are_brought_to_the_scale_of_the_output() -> None:
+    """Once for each tensor, and not those that have it, or have no elements."""
+    net = Net()
+    out = OperandType(U8, (), 0.5, 3)
+    one = net.input(2, 3, code=U8, scale=0.5, zero=3)
+    two, three = (net.input(2, 3, code=U8, scale=scale, zero=zero) for scale, zero in ((0.25, 3), (0.5, 4)))
+    y = net.build.operation(Op.CONCATENATION, [one, two, three, two, net.code(1)], out)
+    names, count = fused(net, legalise_quantisation, y)
+    assert (names, count) == (["TABLE_LOOKUP", "TABLE_LOOKUP", "CONCATENATION"], 2)
 
 
 # --- time steps --------------------------------------------------------------------------------------------------

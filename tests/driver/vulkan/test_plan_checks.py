@@ -126,6 +126,16 @@ def test_inputs_and_outputs(changes: dict[str, Any], fits: bool) -> None:
     assert passes(plan_of(**changes)) == fits
 
 
+def test_what_has_no_elements_lies_nowhere() -> None:
+    net = Net()
+    empty = net.finish(net.op(Op.RELU, net.input(0, 4)))
+    plan = plan_of(inputs=(None,), outputs=(None,), output_shapes=((0, 4),), commands=())
+    check(plan, empty, [(0, 4)], GPU)
+    for change in ({"inputs": plan_of().inputs}, {"outputs": plan_of().outputs}):
+        with pytest.raises(ValueError, match="of 0 bytes has 64"):
+            check(replace(plan, **change), empty, [(0, 4)], GPU)
+
+
 def test_inputs_lie_where_the_host_writes() -> None:
     """That is upload memory on devices whose memory the host writes, and staging memory on the others."""
     source, target = Address(UPLOAD, 0, 0, 64), Address(STAGING, 0, 0, 64)
