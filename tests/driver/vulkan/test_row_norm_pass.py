@@ -176,6 +176,7 @@ def with_scale(changes: dict[str, Any]) -> tuple[list[str], int]:
     outputs = [net.op(Op.ADD, net.input(ROWS, LENGTH) if changes.get("added") else rest, scaled)]
     outputs += [rest] if changes.get("added") else []
     outputs += [net.op(Op.ABS, scale)] if changes.get("read") else []
+    outputs += [scale] if changes.get("given") else []
     graph, count = rewritten(net.finish(*outputs), fuse_row_norms)
     return codes(graph), count
 
@@ -195,6 +196,7 @@ def test_weights_that_are_applied_first() -> None:
         {"reversed": True},
         {"added": True},
         {"read": True},
+        {"given": True},
     ],
     ids=str,
 )

@@ -60,7 +60,7 @@ class _Norm:
     inside: set[Node]
     """The operations that it replaces."""
     between: list[Tensor]
-    """Tensors that are not there any more, so that nobody else may read them."""
+    """Tensors that are not there any more, so that nobody else may read them: those not known to have one reader."""
     source: Tensor | None = None
     target: Tensor | None = None
     mean: Tensor | None = None
@@ -73,7 +73,7 @@ class _Norm:
     @classmethod
     def around(cls, graph: Graph, root: Node) -> _Norm | None:
         """The normalisation around a root; None if there is none."""
-        norm = cls(graph, root.code is Op.SQRT, {root}, [root.call.output])
+        norm = cls(graph, root.code is Op.SQRT, {root}, [])
         try:
             norm._find(root.call)
         except _Mismatch:
@@ -175,7 +175,7 @@ class _Norm:
         _require(less.input1.index == moved.index and self._is_row(less.input0, less.output.shape))
         total = self._reader(scaled, Op.ADD)
         _require(_other(total, scaled).index == less.output.index)
-        self.between += [scale, scaled, moved, less.output]
+        self.between.append(scale)
         self.target, self.weights, self.bias = total.output, weights, less.input0
 
     def _reader(self, tensor: Tensor, code: KnownCode) -> Call:
@@ -202,7 +202,6 @@ class _Norm:
         if other.index == target.index or not self._is_row(other, target.shape):
             return None
         self.inside.add(node)
-        self.between.append(target)
         self.target = node.call.output
         return other
 

@@ -1,0 +1,123 @@
+"""Which copies of columns go, by plans for a device that need not be there."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from fused import F16, Net, Op, families, joined, maximum, split
+from rewritten import library, native
+
+from nnvk.driver.vulkan.planning.plan import Plan
+from nnvk.driver.vulkan.planning.planner import lower
+from nnvk.driver.vulkan.shaders.commands import Dispatch
+from nnvk.driver.vulkan.shaders.passes import Pass
+
+
+def planned(net: Net, *outputs: int, disabled: frozenset[str] = frozenset(), **changes: Any) -> Plan:
+    """A plan for a GPU that shares the memory of the host, so that inputs and outputs are not copied."""
+    model = net.finish(*outputs)
+    profile = replace(native(), unified_memory=True, disabled_passes=disabled, **changes)
+    return lower(model, [type_.dimensions for type_ in model.input_types()], profile, library())
+
+
+def copies(plan: Plan) -> int:
+    """The dispatches that copy columns."""
+    return sum(name in ("move", "arrange") for name in families(plan).split())
+
+
+def views(plan: Plan) -> list[tuple[int, int, int]]:
+    """The columns that tensors are of larger ones, in bytes."""
+    found = [address.view for number, address in plan.addresses.items() if number in plan.parts]
+    return sorted((view.first, view.width, view.pitch) for view in found if view is not None)
+
+
+def pointwise(net: Net, x: int, outputs: int, depth: int = 8) -> int:
+    """A convolution of single pixels."""
+    return net.conv(x, outputs, depth, size=1)
+
+
+def test_columns_are_written_in_place() -> None:
+    net = Net()
+    x = net.input(1, 4, 6, 8)
+    y = joined(net, 3, pointwise(net, x, 8), pointwise(net, x, 4), pointwise(net, x, 12))
+    plan = planned(net, maximum(net, y))
+    assert copies(plan) == 0
+    assert views(plan) == [(0, 32, 96), (32, 16, 96), (48, 48, 96)]
+    assert plan.applied[Pass.IN_PLACE] == 3
+
+
+def test_columns_of_columns_are_written_in_place() -> None:
+    net = Net()
+    x = net.input(1, 4, 6, 8)
+    inner = joined(net, 3, pointwise(net, x, 8), pointwise(net, x, 4))
+    outer = joined(net, 3, pointwise(net, x, 4), inner)
+    plan = planned(net, maximum(net, outer))
+    assert copies(plan) == 0
+    assert views(plan) == [(0, 16, 64), (16, 32, 64), (16, 48, 64), (48, 16, 64)]
+
+
+def test_columns_are_read_in_place() -> None:
+    net = Net()
+    x = maximum(net, net.input(1, 5, 7, 24))
+    plan = planned(net, *(maximum(net, part) for part in split(net, x, 3, 3)))
+    assert copies(plan) == 0
+    assert views(plan) == [(0, 32, 96), (32, 32, 96), (64, 32, 96)]
+
+
+CASES = {
+    "the same twice": 1,
+    "an input": 1,
+    "a constant": 1,
+    "an output": 1,
+    "in another whole": 2,
+    "read before it is whole": 0,
+    "of 16 bits amid words": 2,
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_columns_that_are_copied(case: str) -> None:
+    net = Net(real=F16) if case == "of 16 bits amid words" else Net()
+    x = net.input(1, 4, 6, 8)
+    one = pointwise(net, x, 3 if case == "of 16 bits amid words" else 8)
+    two = pointwise(net, x, 5 if case == "of 16 bits amid words" else 8)
+    outputs: list[int] = []
+    if case == "the same twice":
+        y = joined(net, 3, one, two, one)
+    elif case == "an input":
+        y = joined(net, 3, one, x)
+    elif case == "a constant":
+        y = joined(net, 3, one, net.weights(1, 4, 6, 8))
+    elif case == "an output":
+        outputs, y = [one], joined(net, 3, one, two)
+    elif case == "in another whole":
+        outputs, y = [maximum(net, joined(net, 3, two, one))], joined(net, 3, one, two)
+    elif case == "read before it is whole":
+        y = joined(net, 3, one, pointwise(net, one, 8))
+    else:
+        y = joined(net, 3, one, two, kind="float16")
+    kind = "float16" if case == "of 16 bits amid words" else "float32"
+    assert copies(planned(net, maximum(net, y, kind), *outputs)) == CASES[case]
+
+
+def test_a_part_that_is_read_as_other_rows_is_copied() -> None:
+    """An operation on the elements in another shape cannot go from row to row."""
+    for is_reshaped in (False, True):
+        net = Net()
+        x = net.input(1, 4, 6, 8)
+        one, two = pointwise(net, x, 8), pointwise(net, x, 8)
+        reader = net.op(Op.RESHAPE, one, np.array([1, 2, 3, 32], np.int32)) if is_reshaped else one
+        plan = planned(net, maximum(net, joined(net, 3, one, two)), maximum(net, reader))
+        assert copies(plan) == is_reshaped
+
+
+def test_results_are_named_for_all_operations() -> None:
+    """The commands that write parts name the concatenation too."""
+    net = Net()
+    x = net.input(1, 4, 6, 8)
+    plan = planned(net, maximum(net, joined(net, 3, pointwise(net, x, 8), pointwise(net, x, 4))))
+    fused = [command.fused for command in plan.commands if isinstance(command, Dispatch)]
+    assert sum(2 in each for each in fused) >= 1
