@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -17,6 +18,8 @@ from nnvk.driver.vulkan.planning.plan import Plan
 from nnvk.driver.vulkan.planning.planner import Planner, lower
 from nnvk.driver.vulkan.planning.support import support
 from nnvk.driver.vulkan.shaders.commands import Choice, Dispatch, Storage
+from nnvk.driver.vulkan.shaders.passes import FUSIONS
+from nnvk.driver.vulkan.shaders.profile import AvoidedShader
 from nnvk.types.codes import OperandCode
 from nnvk.types.model import Model
 from nnvk.types.operand import OperandType
@@ -289,3 +292,24 @@ def test_flags_name_the_operation() -> None:
     plan = planned(net, net.op(Op.ABS, gathered))
     (flag,) = plan.flags
     assert "GATHER" in flag.assertion
+
+
+def test_without_a_shader_to_avoid_nothing_is_fused_or_relaxed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The second attempt gets everything else that the first one got."""
+    attempts: list[tuple[Any, ...]] = []
+
+    def lowered(*arguments: Any) -> str:
+        attempts.append(arguments)
+        if len(attempts) == 1:
+            raise AvoidedShader("a shader")
+        return "a plan"
+
+    monkeypatch.setattr(planner_module, "_lowered", lowered)
+    model, profile = dense().with_relaxed(True), replace(native(), disabled_passes=frozenset({"cse"}))
+    rest = library(), "refuse", {1: np.zeros(2)}, {"key": "candidate"}, "observe"
+    assert lower(model, [(64, 96)], profile, *rest, quick=True) == "a plan"  # type: ignore[comparison-overlap,arg-type]
+    first, second = attempts
+    assert first == (model, [(64, 96)], profile, *rest, True)
+    assert (second[0].operations, second[0].relaxed) == (model.operations, False)
+    assert second[2] == replace(profile, disabled_passes=FUSIONS | {"cse"})
+    assert (second[1], *second[3:]) == (first[1], *first[3:])

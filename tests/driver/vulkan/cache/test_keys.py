@@ -11,6 +11,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 from builder import Builder
+from cached import keyed
+from fused import Net, Op, joined, maximum
 from profiles import GPU
 from rewritten import library
 from samples import BOOL8
@@ -19,8 +21,9 @@ from nnvk.base.errors import NnapiError
 from nnvk.base.settings import override
 from nnvk.driver.vulkan.planning import autotune_results
 from nnvk.driver.vulkan.planning.autotune_results import KIND, AutotuneResults
-from nnvk.driver.vulkan.planning.cache import key_of
+from nnvk.driver.vulkan.planning.cache import PlanCache, key_of
 from nnvk.driver.vulkan.planning.outline import outline
+from nnvk.driver.vulkan.planning.planner import lower
 from nnvk.driver.vulkan.planning.support import support
 from nnvk.driver.vulkan.shaders.profile import DeviceProfile
 from nnvk.types.codes import OperandCode, OperationCode
@@ -130,6 +133,44 @@ def test_a_folder_that_can_not_be_written(tmp_path: Path, caplog: pytest.LogCapt
     assert own.known == {"a": "1"}
     (message,) = caplog.messages
     assert message.startswith(f"what was measured can't be kept in {own.path}: ")
+
+
+# --- plans ---------------------------------------------------------------------------------------------------------
+
+
+def with_flags(net: Net) -> int:
+    return net.op(Op.GATHER, net.input(5, 3), net.code(0), net.input(2, code=OperandCode.TENSOR_INT32))
+
+
+def with_parts(net: Net) -> int:
+    x = net.input(1, 4, 6, 8)
+    return maximum(net, joined(net, 3, net.conv(x, 8, 8), net.conv(x, 4, 8)))
+
+
+def with_choices(net: Net) -> int:
+    return net.dense(net.input(64, 96), 80, 96)
+
+
+PLANS = {"flags": with_flags, "parts": with_parts, "choices": with_choices}
+
+
+@pytest.mark.parametrize("name", PLANS)
+def test_all_of_a_plan_comes_back(tmp_path: Path, name: str) -> None:
+    net = Net()
+    model = net.finish(PLANS[name](net))
+    shapes = [type_.dimensions for type_ in model.input_types()]
+    plan = lower(model, shapes, GPU, library())
+    assert getattr(plan, name)
+    keyed(tmp_path)
+    cache = PlanCache(tmp_path / "entry", {"part": "value"})
+    cache.store(plan)
+    back = cache.load(model, shapes, GPU, library())
+    assert back is not None
+    kept = ("commands", "barriers", "addresses", "pages", "inputs", "outputs", "output_shapes", "flags", "counts")
+    for field in (*kept, "entropy", "parts", "most_alive"):
+        assert getattr(back, field) == getattr(plan, field), field
+    for ours, theirs in zip(back.choices, plan.choices, strict=True):
+        assert ours == replace(theirs, candidates=theirs.candidates[:1], commands=())
 
 
 # --- models that refer to models -----------------------------------------------------------------------------------
