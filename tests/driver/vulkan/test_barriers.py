@@ -96,7 +96,7 @@ class Columns:
     """Copies between tensors of a page, of which some are columns of rows of 64 bytes, four rows each."""
 
     def __init__(self, **views: tuple[int, int, int] | None) -> None:
-        """By letter the byte at which rows begin, and the columns; None for a tensor of another page."""
+        """``views`` gives each tensor the byte at which rows begin, and its columns; None for one of another page."""
         self.addresses, self.refs = {}, {}
         for number, (letter, view) in enumerate(views.items()):
             address = Address(Storage.ARENA, 1 + number, 0, 64)

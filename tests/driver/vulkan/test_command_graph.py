@@ -86,7 +86,7 @@ def test_replaced(
     left: list[str],
     origins: list[tuple[int, ...]],
 ) -> None:
-    """What only the commands before read goes too, unless others write it, or it is cleared or exchanged."""
+    """A tensor that only the replaced commands read goes, unless several write it, or it is cleared or exchanged."""
     copies = Copies(*pairs)
     copies.graph.replace(position, copies.command(new), swallowed)
     assert copies.left() == left

@@ -1,4 +1,4 @@
-"""Which copies of columns go, by plans for a device that need not be there."""
+"""Copy elimination: the copies of columns that plans have, for a device that need not be there."""
 
 from __future__ import annotations
 

@@ -137,7 +137,7 @@ def test_what_has_no_elements_lies_nowhere() -> None:
 
 
 def test_inputs_lie_where_the_host_writes() -> None:
-    """That is upload memory on devices whose memory the host writes, and staging memory on the others."""
+    """Devices whose memory the host writes have upload memory for them, and the others staging memory."""
     source, target = Address(UPLOAD, 0, 0, 64), Address(STAGING, 0, 0, 64)
     uploaded = replace(
         plan_of(pages={STAGING: (64,), UPLOAD: (64,)}),
@@ -301,7 +301,7 @@ def test_parts_of_tensors(part: Address, fits: bool) -> None:
 
 
 def test_rows_amid_others_are_those_of_a_part() -> None:
-    """What a view spans has to lie in a page, too."""
+    """All rows that a view spans have to lie in a page, too."""
     lone = Address(ARENA, 0, 0, 64, StridedView(0, 16, 64))
     assert not passes(plan_of(lone, Address(ARENA, 0, 64, 64), pages={ARENA: (128,)}))
 

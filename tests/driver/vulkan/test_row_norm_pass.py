@@ -1,4 +1,4 @@
-"""Which operations are a layer normalisation to the pass, and which only look like one."""
+"""The pass row_norm: operations that are a layer normalisation, and operations that only look like one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which scales and masks a SOFTMAX takes to the pass, and which SOFTMAX stays as it is."""
+"""The pass softmax: the scales and masks that it takes, and the operations that it leaves."""
 
 from __future__ import annotations
 
@@ -154,7 +154,7 @@ def test_what_others_read_is_not_taken(seen: str, taken: tuple[float | None, boo
 
 
 def test_the_scores_are_what_a_gemm_computes() -> None:
-    """Of two terms of the same size; a result rather than an input otherwise."""
+    """The other term is the mask if both have the same size. Without a GEMM, a result goes before an input."""
     for other_first in (False, True):
         for gemm in (False, True):
             net = Net()
