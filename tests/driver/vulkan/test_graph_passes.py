@@ -196,6 +196,18 @@ def test_the_later_gemm_takes_what_combines_two() -> None:
     assert [node.operation for node in graph.nodes if node.behind] == [1]
 
 
+@pytest.mark.parametrize(
+    ("avoided", "names"),
+    [("gemm.f32.register.none.whole.fused", ["FULLY_CONNECTED", "TANH"]), ("pool2d.", ["FULLY_CONNECTED>1"])],
+)
+def test_an_epilogue_needs_no_shader_that_has_to_be_avoided(avoided: str, names: list[str]) -> None:
+    every = frozenset(name for name in library()._compiled if name.startswith(avoided))
+    assert every
+    net, outputs = after_dense("an activation")
+    found, _ = fused(net, fuse_epilogues, *outputs, profile=replace(native(), avoided=every))
+    assert found == names
+
+
 BYTES = OperandType(U8, (), 0.05, 128)
 
 
@@ -425,6 +437,14 @@ def test_elementwise_operations_are_computed_before_transpositions() -> None:
     net = Net()
     y = net.op(Op.TANH, transposed(net, net.op(Op.ABS, net.input(2, 3, 5)), 2, 0, 1))
     assert moved(net, y)[0] == ["ABS", "TANH", "ARRANGE"]
+
+
+def test_what_becomes_of_one_operation_makes_another_one_possible() -> None:
+    """Once the second transposition undoes the first one, TANH alone reads that, and can go before it."""
+    net = Net()
+    y = transposed(net, net.op(Op.RSQRT, net.input(2, 3, 5)), 2, 0, 1)
+    names, _ = moved(net, net.op(Op.TANH, y), transposed(net, y, 1, 2, 0))
+    assert names == ["RSQRT", "TANH", "ARRANGE", "VIEW"]
 
 
 @pytest.mark.parametrize(

@@ -83,7 +83,7 @@ class Plan:
     """Tensors that lie in others: by `TensorRef.number`, the number of the tensor that has the memory."""
     most_alive: int = 0
     """The most bytes of the arena that are needed at once."""
-    applied: Mapping[Pass, int] = field(default_factory=dict, compare=False)
+    applied: Mapping[Pass, int] = field(default_factory=dict)
     """How often each pass has found something to rewrite; nothing where the plan comes from a cache."""
 
     def place_in_whole(self, number: int) -> tuple[Address, int]:
