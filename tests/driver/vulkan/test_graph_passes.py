@@ -19,6 +19,7 @@ from nnvk.driver.vulkan.planning.passes.constants import deduplicate_constants
 from nnvk.driver.vulkan.planning.passes.context import Rewrite
 from nnvk.driver.vulkan.planning.passes.elementwise import fuse_elementwise
 from nnvk.driver.vulkan.planning.passes.epilogue import fuse_epilogues
+from nnvk.driver.vulkan.planning.passes.heads import write_heads
 from nnvk.driver.vulkan.planning.passes.horizontal import fuse_horizontally
 from nnvk.driver.vulkan.planning.passes.layouts import legalise_layouts
 from nnvk.driver.vulkan.planning.passes.pad import fold_pads
@@ -576,6 +577,54 @@ def test_levels_are_brought_to_the_scale_of_the_output() -> None:
     y = net.build.operation(Op.CONCATENATION, [one, two, three, two, net.code(1)], out)
     names, count = fused(net, legalise_quantisation, y)
     assert (names, count) == (["TABLE_LOOKUP", "TABLE_LOOKUP", "CONCATENATION"], 2)
+
+
+# --- views -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("case", "names"),
+    [
+        ("merged", ["BATCH_MATMUL", "RESHAPE"]),
+        ("transposed", ["BATCH_MATMUL"]),
+        ("reshaped before", ["BATCH_MATMUL"]),
+        ("transposed again", ["BATCH_MATMUL", "TRANSPOSE", "RESHAPE", "TRANSPOSE"]),
+        ("read by others", ["BATCH_MATMUL", "TRANSPOSE", "RESHAPE", "SOFTMAX"]),
+        ("an output", ["BATCH_MATMUL", "TRANSPOSE", "RESHAPE"]),
+    ],
+)
+def test_heads_are_written_where_an_arrangement_would_put_them(case: str, names: list[str]) -> None:
+    """A reshape behind it changes nothing; another arrangement is for the pass transposes."""
+    net = Net()
+    x = multiplied(net, "float32", net.input(2, 3, 9, 8), net.input(2, 3, 8, 4), adj_y=False)
+    if case == "reshaped before":
+        x = multiplied(net, "float32", net.input(6, 9, 8), net.input(6, 8, 4), adj_y=False)
+        x = net.op(Op.RESHAPE, x, np.array([2, 3, 9, 4], np.int32))
+    y = transposed(net, x, 0, 2, 1, 3)
+    outputs = [x] if case == "an output" else []
+    if case == "read by others":
+        outputs.append(net.op(Op.SOFTMAX, x, 1.0))
+    if case not in ("transposed", "reshaped before"):
+        y = net.op(Op.RESHAPE, y, np.array([2, 9, 12], np.int32))
+    if case == "transposed again":
+        y = transposed(net, y, 0, 2, 1)
+    graph, _ = rewritten(net.finish(y, *outputs), eliminate_common_subexpressions, write_heads)
+    assert sorted(codes(graph)) == sorted(names)
+
+
+@pytest.mark.parametrize("case", ["an input", "a constant", "reshaped"])
+def test_weights_that_are_views(case: str) -> None:
+    """A constant is arranged once, and all elements in order are no view."""
+    net = Net()
+    if case == "reshaped":
+        weights = net.op(Op.RESHAPE, net.input(12, 4), np.array([6, 8], np.int32))
+    else:
+        source = net.weights(8, 6) if case == "a constant" else net.input(8, 6)
+        weights = transposed(net, source, 1, 0)
+    y = net.op(Op.FULLY_CONNECTED, net.input(3, 8), weights, net.weights(6), net.code(0))
+    graph, _ = rewritten(net.finish(y), move_transposes)
+    (call,) = (node.call for node in graph.nodes if node.code is Op.FULLY_CONNECTED)
+    assert (call.weights.view is not None) == (case == "an input")
 
 
 # --- time steps --------------------------------------------------------------------------------------------------

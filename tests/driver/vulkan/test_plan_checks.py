@@ -126,6 +126,14 @@ def test_inputs_and_outputs(changes: dict[str, Any], fits: bool) -> None:
     assert passes(plan_of(**changes)) == fits
 
 
+@pytest.mark.parametrize("shape", [(-4, -4), (-4, -4, 1), (4, -2, -2)], ids=str)
+def test_negative_dimensions_of_an_output_of_any_rank(shape: tuple[int, ...]) -> None:
+    net = Net()
+    any_rank = net.finish(net.op(Op.RELU, net.input(16)))
+    assert passes(plan_of(output_shapes=((4, 4),)), of=any_rank)
+    assert not passes(plan_of(output_shapes=(shape,)), of=any_rank)
+
+
 def test_what_has_no_elements_lies_nowhere() -> None:
     net = Net()
     empty = net.finish(net.op(Op.RELU, net.input(0, 4)))
