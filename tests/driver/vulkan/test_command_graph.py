@@ -343,17 +343,17 @@ def test_what_is_not_written_in_place(change: str) -> None:
     assert found == [None, *([None, None] if change in ("overlapping", "written by others") else others)]
 
 
-@pytest.mark.parametrize(("to", "fits"), [(44, True), (40, False)])
+@pytest.mark.parametrize(("to", "fits"), [(456, True), (452, False)])
 def test_runs_beside_strided_copies(to: int, fits: bool) -> None:
-    """Four rows of four, eight apart, are seen as all from their first element to their last: 16 to before 44."""
+    """A box of five dimensions is seen as all from its first element to its last: from 16 to before 456."""
     moves = Moves()
-    one, box, other = (moves.written(16) for _ in range(3))
+    one, box, other = moves.written(16), moves.written(96), moves.written(16)
     whole = moves.g.scratch(4 * (to + 16))
     moves.move(one, whole, 16)
-    move(moves.g, "b32", box, whole, [4, 4], [4, 1], [8, 1], 0, 16)
+    move(moves.g, "b32", box, whole, [3, 2, 2, 2, 4], [32, 16, 8, 4, 1], [160, 72, 32, 12, 1], 0, 16)
     moves.move(other, whole, 16, to=to)
     moves.read(whole)
-    assert moves.places(one, box, other) == ([(whole, 0), None, (whole, 176)] if fits else [None, None, None])
+    assert moves.places(one, box, other) == ([(whole, 0), None, (whole, 4 * to)] if fits else [None, None, None])
 
 
 def test_wholes_lie_in_wholes() -> None:
