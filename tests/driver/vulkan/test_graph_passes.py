@@ -13,7 +13,7 @@ from profiles import EIGHT_LANES
 from rewritten import codes, context_of, graph_of, library, native, rewritten, through
 
 from nnvk.driver.vulkan.graph.ir import Graph
-from nnvk.driver.vulkan.planning.passes import PIPELINE
+from nnvk.driver.vulkan.planning.passes import PIPELINE, run
 from nnvk.driver.vulkan.planning.passes.common_subexpressions import eliminate_common_subexpressions
 from nnvk.driver.vulkan.planning.passes.constants import deduplicate_constants
 from nnvk.driver.vulkan.planning.passes.context import Rewrite
@@ -26,6 +26,7 @@ from nnvk.driver.vulkan.planning.passes.pad import fold_pads
 from nnvk.driver.vulkan.planning.passes.quantisation import legalise_quantisation
 from nnvk.driver.vulkan.planning.passes.time_steps import fuse_time_steps
 from nnvk.driver.vulkan.planning.passes.transposes import move_transposes
+from nnvk.driver.vulkan.shaders.passes import Pass
 from nnvk.types.codes import FuseCode
 from nnvk.types.operand import OperandType
 
@@ -47,6 +48,23 @@ def test_a_pass_that_finds_nothing_gives_the_same_graph(rewrite: Rewrite, is_rel
     model = model.with_relaxed(is_relaxed)
     graph = graph_of(model)
     assert rewrite(graph, context_of(model)) == (graph, 0)
+
+
+def test_how_often_passes_were_applied() -> None:
+    """Both runs of a pass count together; one that is switched off, or has no switch, is not named."""
+    net = Net()
+    x = net.input(1, 4, 6, 5)
+    one, two = (net.op(Op.TANH, nchw_conv(net, x, 8, 4)) for _ in range(2))
+    model = net.finish(net.op(Op.ADD, one, two), net.op(Op.ADD, net.op(Op.EXP, x), net.op(Op.EXP, x)))
+    profile = replace(native(), disabled_passes=frozenset({Pass.ELEMENTWISE.value}))
+    seen: list[str] = []
+    _, applied = run(graph_of(model), context_of(model, profile), observe=lambda name, lines: seen.append(name))
+    switches = dict.fromkeys(each for each, _ in PIPELINE if each not in (None, Pass.ELEMENTWISE))
+    assert list(applied) == list(switches)
+    assert applied[Pass.CSE] == 1
+    assert applied[Pass.EPILOGUE] == 1
+    names = [each.value if each else rewrite.__name__ for each, rewrite in PIPELINE if each is not Pass.ELEMENTWISE]
+    assert seen == ["build", *names]
 
 
 # --- common subexpressions and constants -------------------------------------------------------------------------
