@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
+from typing import Any
 
+from fused import Net, Op
 from profiles import GPU
 
 from nnvk.driver.vulkan.graph import verifier
@@ -80,3 +82,15 @@ def codes(graph: Graph) -> list[str]:
         node.code.name + f"<{len(node.before)}" * bool(node.before) + f">{len(node.behind)}" * bool(node.behind)
         for node in graph.nodes
     ]
+
+
+def fused(net: Net, rewrite: Rewrite, *outputs: int, **options: Any) -> tuple[list[str], int]:
+    """The operations after one pass, and how often it was applied."""
+    graph, count = rewritten(net.finish(*outputs), rewrite, **options)
+    return codes(graph), count
+
+
+def nchw_conv(net: Net, x: int, outputs: int, depth: int) -> int:
+    """Add a convolution of an image in NCHW order."""
+    rest = [*map(net.code, (1, 1, 1, 0)), net.build.value(True)]
+    return net.op(Op.CONV_2D, x, net.weights(outputs, 3, 3, depth), net.weights(outputs), *rest)

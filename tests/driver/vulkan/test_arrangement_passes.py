@@ -1,0 +1,221 @@
+"""Passes on transpositions, layouts and views: the operations that they rewrite and leave, without a device."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+from fused import U8, Net, Op, joined, multiplied, split, transposed
+from rewritten import codes, fused, nchw_conv, rewritten
+
+from nnvk.driver.vulkan.graph.ir import Graph
+from nnvk.driver.vulkan.planning.passes.common_subexpressions import eliminate_common_subexpressions
+from nnvk.driver.vulkan.planning.passes.heads import write_heads
+from nnvk.driver.vulkan.planning.passes.layouts import legalise_layouts
+from nnvk.driver.vulkan.planning.passes.quantisation import legalise_quantisation
+from nnvk.driver.vulkan.planning.passes.transposes import move_transposes
+from nnvk.types.operand import OperandType
+
+# --- transpositions ----------------------------------------------------------------------------------------------
+
+
+def moved(net: Net, *outputs: int) -> tuple[list[str], int]:
+    return fused(net, move_transposes, *outputs)
+
+
+def test_two_transpositions_become_one_or_none() -> None:
+    net = Net()
+    x = net.input(2, 3, 5)
+    assert moved(net, transposed(net, transposed(net, x, 2, 0, 1), 1, 2, 0))[0] == ["VIEW"]
+    net = Net()
+    x = net.input(2, 3, 5)
+    assert moved(net, transposed(net, transposed(net, x, 2, 0, 1), 2, 0, 1))[0] == ["ARRANGE"]
+
+
+def test_elementwise_operations_are_computed_before_transpositions() -> None:
+    net = Net()
+    y = net.op(Op.TANH, transposed(net, net.op(Op.ABS, net.input(2, 3, 5)), 2, 0, 1))
+    assert moved(net, y)[0] == ["ABS", "TANH", "ARRANGE"]
+
+
+def test_what_becomes_of_one_operation_makes_another_one_possible() -> None:
+    """Once the second transposition undoes the first one, TANH alone reads that, and can go before it."""
+    net = Net()
+    y = transposed(net, net.op(Op.RSQRT, net.input(2, 3, 5)), 2, 0, 1)
+    names, _ = moved(net, net.op(Op.TANH, y), transposed(net, y, 1, 2, 0))
+    assert names == ["RSQRT", "TANH", "ARRANGE", "VIEW"]
+
+
+@pytest.mark.parametrize(
+    ("case", "names"),
+    [
+        ("both alike", ["ADD", "ARRANGE"]),
+        ("the same twice", ["MUL", "ARRANGE"]),
+        ("one of them", ["TRANSPOSE", "ADD"]),
+        ("another order", ["TRANSPOSE", "TRANSPOSE", "ADD"]),
+        ("a number", ["ADD", "ARRANGE"]),
+        ("a row", ["ADD", "ARRANGE"]),
+        ("read by others", ["TRANSPOSE", "TANH", "REDUCE_MAX"]),
+        ("an output", ["TRANSPOSE", "TANH"]),
+    ],
+)
+def test_operands_of_elementwise_operations(case: str, names: list[str]) -> None:
+    net = Net()
+    x = net.op(Op.RSQRT, net.input(2, 3, 5))
+    y, outputs = transposed(net, x, 2, 0, 1), []
+    if case == "both alike":
+        result = net.op(Op.ADD, y, transposed(net, net.input(2, 3, 5), 2, 0, 1))
+    elif case == "the same twice":
+        result = net.op(Op.MUL, y, y)
+    elif case == "one of them":
+        result = net.op(Op.ADD, y, net.input(5, 2, 3))
+    elif case == "another order":
+        result = net.op(Op.ADD, y, transposed(net, net.input(2, 5, 3), 1, 0, 2))
+    elif case == "a number":
+        result = net.op(Op.ADD, net.scalar(2.0), y)
+    elif case == "a row":
+        result = net.op(Op.ADD, y, net.weights(5, 1, 1))
+    elif case == "read by others":
+        result = net.op(Op.TANH, y)
+        outputs = [net.op(Op.REDUCE_MAX, y, np.array([1], np.int32), net.build.value(True))]
+    else:
+        outputs, result = [y], net.op(Op.TANH, y)
+    found, _ = moved(net, result, *outputs)
+    assert [name for name in found if name not in ("RSQRT", "VIEW")] == names
+
+
+def axis_of(graph: Graph) -> int:
+    """The axis along which tensors are concatenated: 2 if images in NHWC order are, as pixels of channels."""
+    (axis,) = (node.call.axis for node in graph.nodes if node.code is Op.CONCATENATION)
+    return int(axis)
+
+
+@pytest.mark.parametrize(
+    ("readers", "axis"), [(["transposed"], 2), (["computed"], 2), (["pooled"], 1), (["pooled", "computed"], 1)], ids=str
+)
+def test_images_are_concatenated_before_they_are_transposed(readers: Sequence[str], axis: int) -> None:
+    """If all who read them can do without the transposition."""
+    net = Net()
+    parts = [transposed(net, net.op(Op.RSQRT, net.input(2, 3, 4, each)), 0, 3, 1, 2) for each in (8, 4)]
+    y = joined(net, 1, *parts)
+    outputs = {
+        "transposed": lambda: transposed(net, y, 0, 3, 2, 1),
+        "computed": lambda: net.op(Op.TANH, y),
+        "pooled": lambda: net.op(Op.MAX_POOL_2D, y, *map(net.code, (1, 1, 1, 2, 2, 0))),
+    }
+    graph, _ = rewritten(net.finish(*(outputs[reader]() for reader in readers)), move_transposes)
+    assert axis_of(graph) == axis
+
+
+@pytest.mark.parametrize("case", ["an output", "of one that is not transposed", "other pixels", "read elsewhere"])
+def test_images_that_are_transposed_before_they_are_concatenated(case: str) -> None:
+    net = Net()
+    one = transposed(net, net.input(2, 3, 4, 8), 0, 3, 1, 2)
+    two = transposed(net, net.input(2, 3, 4, 4), 0, 3, 1, 2)
+    outputs = []
+    if case == "of one that is not transposed":
+        two = net.input(2, 4, 3, 4)
+    if case == "other pixels":
+        two = transposed(net, net.input(2, 4, 3, 4), 0, 3, 2, 1)
+    if case == "read elsewhere":
+        outputs = [one, two]
+    y = joined(net, 1, one, two)
+    y = y if case == "an output" else net.op(Op.TANH, y)
+    graph, _ = rewritten(net.finish(y, *outputs), move_transposes)
+    assert axis_of(graph) == 1
+
+
+def test_parts_of_a_split_are_read_where_they_lie() -> None:
+    net = Net()
+    x = net.op(Op.RSQRT, net.input(6, 8))
+    one, two = split(net, x, 1, 2)
+    graph, _ = rewritten(net.finish(joined(net, 1, two, one)), move_transposes)
+    assert codes(graph) == ["RSQRT", "CONCATENATION"]
+    assert all(tensor.view is not None for tensor in graph.nodes[-1].call.inputs)
+
+
+# --- layouts -----------------------------------------------------------------------------------------------------
+
+
+def test_images_are_transposed_once_for_all_who_read_them() -> None:
+    """A convolution reads what another one gives before it is transposed back."""
+    net = Net()
+    x = net.input(1, 4, 6, 5)
+    one, two = nchw_conv(net, x, 8, 4), nchw_conv(net, x, 8, 4)
+    names, count = fused(net, legalise_layouts, nchw_conv(net, one, 4, 8), two)
+    assert (names, count) == (["ARRANGE", *["CONV_2D", "ARRANGE"] * 3], 3)
+
+
+def test_images_of_one_channel_or_pixel_are_only_reshaped() -> None:
+    net = Net()
+    names, _ = fused(net, legalise_layouts, nchw_conv(net, net.input(2, 1, 6, 5), 1, 1))
+    assert names == ["VIEW", "CONV_2D", "VIEW"]
+
+
+def test_left_matrices_are_transposed() -> None:
+    for adj_x, expected in ((True, (["ARRANGE", "BATCH_MATMUL"], 1)), (False, (["BATCH_MATMUL"], 0))):
+        net = Net()
+        left = net.input(2, 5, 3) if adj_x else net.input(2, 3, 5)
+        flags = [net.build.value(flag) for flag in (adj_x, False)]
+        y = net.op(Op.BATCH_MATMUL, left, net.input(2, 5, 7), *flags)
+        assert fused(net, legalise_layouts, y) == expected
+
+
+def test_levels_are_brought_to_the_scale_of_the_output() -> None:
+    """Once for each tensor, and not those that have it, or have no elements."""
+    net = Net()
+    out = OperandType(U8, (), 0.5, 3)
+    one = net.input(2, 3, code=U8, scale=0.5, zero=3)
+    two, three = (net.input(2, 3, code=U8, scale=scale, zero=zero) for scale, zero in ((0.25, 3), (0.5, 4)))
+    y = net.build.operation(Op.CONCATENATION, [one, two, three, two, net.code(1)], out)
+    names, count = fused(net, legalise_quantisation, y)
+    assert (names, count) == (["TABLE_LOOKUP", "TABLE_LOOKUP", "CONCATENATION"], 2)
+
+
+# --- views -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("case", "names"),
+    [
+        ("merged", ["BATCH_MATMUL", "RESHAPE"]),
+        ("transposed", ["BATCH_MATMUL"]),
+        ("reshaped before", ["BATCH_MATMUL"]),
+        ("transposed again", ["BATCH_MATMUL", "TRANSPOSE", "RESHAPE", "TRANSPOSE"]),
+        ("read by others", ["BATCH_MATMUL", "TRANSPOSE", "RESHAPE", "SOFTMAX"]),
+        ("an output", ["BATCH_MATMUL", "TRANSPOSE", "RESHAPE"]),
+    ],
+)
+def test_heads_are_written_where_an_arrangement_would_put_them(case: str, names: list[str]) -> None:
+    """A reshape behind it changes nothing; another arrangement is for the pass transposes."""
+    net = Net()
+    x = multiplied(net, "float32", net.input(2, 3, 9, 8), net.input(2, 3, 8, 4), adj_y=False)
+    if case == "reshaped before":
+        x = multiplied(net, "float32", net.input(6, 9, 8), net.input(6, 8, 4), adj_y=False)
+        x = net.op(Op.RESHAPE, x, np.array([2, 3, 9, 4], np.int32))
+    y = transposed(net, x, 0, 2, 1, 3)
+    outputs = [x] if case == "an output" else []
+    if case == "read by others":
+        outputs.append(net.op(Op.SOFTMAX, x, 1.0))
+    if case not in ("transposed", "reshaped before"):
+        y = net.op(Op.RESHAPE, y, np.array([2, 9, 12], np.int32))
+    if case == "transposed again":
+        y = transposed(net, y, 0, 2, 1)
+    graph, _ = rewritten(net.finish(y, *outputs), eliminate_common_subexpressions, write_heads)
+    assert sorted(codes(graph)) == sorted(names)
+
+
+@pytest.mark.parametrize("case", ["an input", "a constant", "reshaped"])
+def test_weights_that_are_views(case: str) -> None:
+    """A constant is arranged once, and all elements in order are no view."""
+    net = Net()
+    if case == "reshaped":
+        weights = net.op(Op.RESHAPE, net.input(12, 4), np.array([6, 8], np.int32))
+    else:
+        source = net.weights(8, 6) if case == "a constant" else net.input(8, 6)
+        weights = transposed(net, source, 1, 0)
+    y = net.op(Op.FULLY_CONNECTED, net.input(3, 8), weights, net.weights(6), net.code(0))
+    graph, _ = rewritten(net.finish(y), move_transposes)
+    (call,) = (node.call for node in graph.nodes if node.code is Op.FULLY_CONNECTED)
+    assert (call.weights.view is not None) == (case == "an input")
