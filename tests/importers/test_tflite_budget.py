@@ -226,7 +226,7 @@ def test_outputs_that_are_one_tensor() -> None:
 
 
 def test_subgraphs_that_refer_to_each_other_many_times_over() -> None:
-    """Counted out, the operators that take the place of these calls would be 8^14."""
+    """One by one, the operators that take the place of these calls would be 8^14."""
     nets = []
     for depth in range(15):
         source = floats(2, 3)

@@ -34,8 +34,8 @@ def written(c: Emitter, tensor: Tensor, value: Value) -> Value:
     if not has_offset(tensor):
         return value
     zero_point = float(tensor.zero_points[0])
-    steps = with_number(c, Op.MUL, c.widened(value), float(1 / tensor.scales[0]), NONE)
-    rounded = round_half_away(c, steps)
+    scaled = with_number(c, Op.MUL, c.widened(value), float(1 / tensor.scales[0]), NONE)
+    rounded = round_half_away(c, scaled)
     levels = with_number(c, Op.ADD, rounded, zero_point, NONE)
     levels = with_number(c, Op.MINIMUM, with_number(c, Op.MAXIMUM, levels, _LIMITS.min), _LIMITS.max)
     return c.emit(Op.CAST, levels, out=I32)
