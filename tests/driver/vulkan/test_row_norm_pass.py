@@ -139,7 +139,7 @@ def test_a_part_is_one(changes: dict[str, Any], left: list[str]) -> None:
         {"centred": False, "keep_dims": 0, "shape": (LENGTH, LENGTH)},
         {"real": F16},
     ],
-    ids=str,
+    ids=lambda changes: " ".join(changes),
 )
 def test_nothing_is_one(changes: dict[str, Any]) -> None:
     names, count = Norm(**changes).fused()
