@@ -46,7 +46,9 @@ FeatureChain::FeatureChain(uint32_t api_version, const std::vector<std::string>&
 std::vector<std::string> FeatureChain::enabled() const {
     std::vector<std::string> names;
     for (const Entry& entry : entries_) {
-        if (*entry.value) {
+        // Atomic operations of other shaders have the scope of the device, which this model allows by a feature of its own.
+        bool lacks_scope = entry.value == &memory_model_.vulkanMemoryModel && !memory_model_.vulkanMemoryModelDeviceScope;
+        if (*entry.value && !lacks_scope) {
             names.emplace_back(entry.name);
         }
     }
@@ -66,13 +68,13 @@ void FeatureChain::restrict_to(const std::vector<std::string>& names) {
     for (const Entry& entry : entries_) {
         *entry.value = VK_FALSE;
     }
-    memory_model_.vulkanMemoryModelDeviceScope = VK_FALSE;
     memory_model_.vulkanMemoryModelAvailabilityVisibilityChains = VK_FALSE;
     storage16_.storageInputOutput16 = VK_FALSE;
     cooperative_matrix_.cooperativeMatrixRobustBufferAccess = VK_FALSE;
     for (VkBool32* value : keep) {
         *value = VK_TRUE;
     }
+    memory_model_.vulkanMemoryModelDeviceScope = memory_model_.vulkanMemoryModel;
 }
 
 std::vector<const char*> float_features(

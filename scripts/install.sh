@@ -19,7 +19,7 @@ python=${PYTHON:-python3}
 export PIP_DISABLE_PIP_VERSION_CHECK=1
 
 packages=()
-[ "$extra" != test ] || packages=(validation-layer glslangValidator spirv-val)
+[ "$extra" != test ] || packages=(validation-layer glslangValidator)
 bash scripts/packages.sh "${packages[@]}"
 
 "$python" -c 'import sys; sys.exit(sys.version_info < (3, 10) and f"nnvk needs Python 3.10 or later, not {sys.version}")'

@@ -39,6 +39,7 @@ _FIXED: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("clib/", ("tests/clib", "tests/provider")),
     ("provider/", ("tests/provider",)),
     ("nnvk/onnxruntime/", ("tests/provider",)),
+    ("nnvk/litert/", ("tests/delegate",)),
     ("nnvk/serve/", ("tests/clib",)),
     ("examples/", ("tests/examples",)),
 )

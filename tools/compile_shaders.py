@@ -211,7 +211,7 @@ def _build(
     """A valid module without contraction."""
     spirv = needs.spirv if needs else ""
     module = spirv_contraction.forbid_contraction(glslang.compile_shader(name, text, defines, include, spirv))
-    glslang.validate(module, spirv)
+    glslang.validate(module, f"spv{spirv}" if spirv else glslang.TARGET)
     return module
 
 

@@ -265,17 +265,17 @@ def compile_shader(name: str, text: str, defines: Sequence[str], include: Includ
     return bytes(words)
 
 
-def validate(module: bytes, version: str = "") -> None:
-    """Check a module against the rules of SPIR-V and Vulkan, or of a version of SPIR-V alone.
+def validate(module: bytes, environment: str = TARGET) -> None:
+    """Check a module against the rules of an environment, such as vulkan1.2, or spv1.6 for those of SPIR-V alone.
 
     Raises:
         GlslangError: the module is wrong, or the validator is not installed.
     """
     tools = _spirv_tools()
-    environment = c_int()
-    if not tools.spvParseTargetEnv((f"spv{version}" if version else TARGET).encode(), byref(environment)):
-        raise GlslangError(f"the validator does not know SPIR-V {version}")
-    context, diagnostic = tools.spvContextCreate(environment), POINTER(_Diagnostic)()
+    number = c_int()
+    if not tools.spvParseTargetEnv(environment.encode(), byref(number)):
+        raise GlslangError(f"the validator does not know {environment}")
+    context, diagnostic = tools.spvContextCreate(number), POINTER(_Diagnostic)()
     try:
         if tools.spvValidateBinary(context, module, len(module) // 4, byref(diagnostic)):
             raise GlslangError(diagnostic.contents.error.decode(errors="replace"))

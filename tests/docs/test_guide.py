@@ -34,7 +34,7 @@ SECTIONS = {
 }
 """The parts of the pages, by the headings or sentences that they begin and end with."""
 BUILD_ON_THE_OPERATION = ("variant",)
-NOT_COPIED = shutil.ignore_patterns(".*", "__pycache__", "build", "dist", "demo-out", "spirv", "results")
+NOT_COPIED = shutil.ignore_patterns(".*", "__pycache__", "build", "dist", "demo-out", "spirv")
 
 needs_tools = pytest.mark.skipif(
     find_spec("cmeel") is None or shutil.which("make") is None, reason="there is no compiler of shaders, or no make"

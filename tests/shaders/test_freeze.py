@@ -5,10 +5,10 @@ from __future__ import annotations
 import shutil
 import subprocess
 from array import array
-from pathlib import Path
 
 import numpy as np
 import pytest
+from glslang import validate
 
 from nnvk.driver.vulkan import find_devices
 from nnvk.driver.vulkan import kernels as _kernels  # noqa: F401  (declares the shaders)
@@ -100,10 +100,7 @@ def test_constants_that_are_not_given_keep_their_defaults(module: bytes) -> None
     [("vulkan1.1", frozenset()), ("vulkan1.2", FLOAT_CONTROLS)],
     ids=["frozen", "float-controls"],
 )
-def test_all_variants_stay_valid(tmp_path: Path, target: str, features: frozenset[str]) -> None:
-    validator = shutil.which("spirv-val")
-    if validator is None:
-        pytest.skip("there is no validator")
+def test_all_variants_stay_valid(target: str, features: frozenset[str]) -> None:
     library = ShaderLibrary()
     for shader in declared_shaders():
         compiled_variants = (variant for variant in shader.variants if variant.name not in library.left_out)
@@ -111,8 +108,4 @@ def test_all_variants_stay_valid(tmp_path: Path, target: str, features: frozense
             compiled = library[variant]
             frozen = compiled.frozen(compiled.specialization({}), features, unroll_loops=False)
             assert not {48, 49, 50} & set(opcodes(frozen)), compiled.name
-            (tmp_path / "frozen.spv").write_bytes(frozen)
-            done = subprocess.run(
-                [validator, "--target-env", target, str(tmp_path / "frozen.spv")], capture_output=True, text=True
-            )
-            assert done.returncode == 0, f"{compiled.name}: {done.stdout}{done.stderr}"
+            validate(frozen, target)

@@ -70,8 +70,8 @@ def test_a_shader_without_an_entry_point_does_not_link() -> None:
 def test_the_validator_says_what_is_wrong() -> None:
     module = compile_shader("x", SHADER, (), include(PART % "1"))
     validate(module)
-    validate(module, "1.3")
+    validate(module, "spv1.3")
     with pytest.raises(GlslangError, match=r"Invalid SPIR-V binary version 1\.3 for target environment SPIR-V 1\.2"):
-        validate(module, "1.2")
-    with pytest.raises(GlslangError, match=r"the validator does not know SPIR-V 9\.9"):
-        validate(module, "9.9")
+        validate(module, "spv1.2")
+    with pytest.raises(GlslangError, match=r"the validator does not know spv9\.9"):
+        validate(module, "spv9.9")
