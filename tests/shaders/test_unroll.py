@@ -10,8 +10,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from glslang import validate
 from spirv_contraction import forbid_contraction
+from valid_spirv import check_valid
 
 from nnvk.base.settings import override
 from nnvk.check.cases import cases
@@ -157,7 +157,7 @@ def test_loops(compiled: Compile, name: str) -> None:
     module = compiled(body)
     unrolled = unroll(module)
     assert loops(unrolled) == left + OWN_LOOPS
-    validate(unrolled)
+    check_valid(unrolled)
     assert forbid_contraction(unrolled) == unrolled, "copies lack NoContraction"
     if name != "endless":
         np.testing.assert_array_equal(results(unrolled), results(module))
