@@ -23,8 +23,8 @@ from nnvk.types.codes import OperationCode
 from nnvk.types.operand import Shape
 
 
-def _infer(call: Call) -> list[Shape]:
-    check_activation(call.activation)
+def shapes_of_filters(call: Call) -> list[Shape]:
+    """The shapes of the state and of the output of a call with SVDF's operands, quantised or not."""
     batches, input_size = matrix(call, "input")
     filters, width = matrix(call, "weights_feature")
     if width != input_size:
@@ -40,6 +40,11 @@ def _infer(call: Call) -> list[Shape]:
     if present(call, "bias"):
         check(call, "bias", units)
     return [(batches, filters * memory), (batches, units)]
+
+
+def _infer(call: Call) -> list[Shape]:
+    check_activation(call.activation)
+    return shapes_of_filters(call)
 
 
 def _reference(call: Call) -> list[np.ndarray]:

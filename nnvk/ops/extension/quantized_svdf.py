@@ -7,12 +7,12 @@ import numpy as np
 from nnvk.base.errors import bad_data
 from nnvk.ops.call import Call
 from nnvk.ops.quant import limits, multiply_by_quantized_multiplier, quantize_multiplier
-from nnvk.ops.recurrent import check, check_state, matrix, present
+from nnvk.ops.recurrent import present
 from nnvk.ops.registry import define
 from nnvk.ops.signature import EXTENSIONS_SINCE, I32, Q8S, Q16_SYMM, Signature, i32, one_of, optional_tensor, tensor
+from nnvk.ops.svdf import shapes_of_filters
 from nnvk.ops.traits import Fp16, Traits
 from nnvk.types.extension import ExtendedOperationCode
-from nnvk.types.operand import Shape
 
 
 def feature_multiplier(call: Call) -> tuple[int, int]:
@@ -27,23 +27,6 @@ def time_multiplier(call: Call) -> tuple[int, int]:
     scales = (np.float32(tensor.scale) for tensor in (call.state_in, call.weights_time, call.result))
     state, weights, result = scales
     return quantize_multiplier(float(state * weights / result))
-
-
-def _infer(call: Call) -> list[Shape]:
-    batches, input_size = matrix(call, "input")
-    filters, width = matrix(call, "weights_feature")
-    if width != input_size:
-        raise bad_data(f"weights_feature must have {input_size} columns as the input has, got {width}")
-    memory = matrix(call, "weights_time")[1]
-    check(call, "weights_time", filters, memory)
-    if memory < 1:
-        raise bad_data(f"weights_time must have at least 1 column, got shape {list(call.weights_time.shape)}")
-    if call.rank < 1 or filters % call.rank:
-        raise bad_data(f"rank must be a divisor of the {filters} rows of weights_feature, got {call.rank}")
-    check_state(call, "state_in", batches, filters * memory, any_shape=True)
-    if present(call, "bias"):
-        check(call, "bias", filters // call.rank)
-    return [(batches, filters * memory), (batches, filters // call.rank)]
 
 
 def _validate(call: Call) -> None:
@@ -87,7 +70,7 @@ define(
         i32("rank"),
     ),
     outputs=(tensor("state_out", one_of(Q16_SYMM)), tensor("result")),
-    infer=_infer,
+    infer=shapes_of_filters,
     reference=_reference,
     validate=_validate,
 )

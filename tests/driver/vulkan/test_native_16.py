@@ -7,12 +7,14 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from against_reference import check_like_the_reference
 from kernel_cases import KERNELS, supported
 
 from nnvk.base.settings import override
 from nnvk.check.model_rows import Row, empty_like, execute, parse, reference
 from nnvk.driver.vulkan import VulkanDevice, find_devices
 from nnvk.driver.vulkan.lowering import cooperative_matrix
+from nnvk.driver.vulkan.shaders.commands import Dispatch
 from nnvk.driver.vulkan.shaders.declaration import declared_shaders
 from nnvk.driver.vulkan.shaders.library import ShaderLibrary
 from nnvk.driver.vulkan.shaders.profile import NATIVE_16
@@ -114,6 +116,31 @@ def test_bit_by_bit_as_packed(
             continue
         for got, want in zip(outputs_of(native, row), outputs_of(packed, row), strict=True):
             same_numbers(got, want)
+
+
+@pytest.mark.parametrize(
+    ("text", "constant"),
+    [
+        ("BATCH_MATMUL f16[3,33,40]~2 f16[3,40,28]~2", "BY_ELEMENTS"),
+        ("BATCH_MATMUL f16[2,5,7]~2 f16[2,7,5]~2", "BY_ELEMENTS"),
+        ("FULLY_CONNECTED f16[67,136]~3 #f16[29,136]~2 #f16[29]~9 RELU", "BY_ELEMENTS"),
+        ("DEPTHWISE_CONV_2D f16[1,9,11,8]~3 #f16[1,5,5,8]~2 #f16[8]~9 SAME 1 1 1 NONE nhwc", "BY_LINES"),
+        ("DEPTHWISE_CONV_2D f16[1,9,11,7]~3 #f16[1,3,3,7]~2 #f16[7]~9 SAME 2 2 1 NONE nhwc", "BY_LINES"),
+    ],
+)
+def test_small_subgroups(native: VulkanDevice, text: str, constant: str) -> None:
+    """A GPU with small subgroups and 16-bit floats of its own, such as Mali."""
+    with override():
+        device = find_devices()[0][0]
+    profile = replace(
+        native.profile, is_cpu=False, texel_loads=False, subgroup_size=16, cooperative_matrices=frozenset()
+    )
+    device.gpu.profile = device.planner.profile = profile
+    row = parse(text)
+    commands = device.planner.lower(row.model, [array.shape for array in row.inputs], None, {}).commands
+    dispatches = [command for command in commands if isinstance(command, Dispatch)]
+    assert any(each.shader.named_constants(each.specialization).get(constant) for each in dispatches)
+    check_like_the_reference(device, text)
 
 
 @pytest.mark.parametrize(
