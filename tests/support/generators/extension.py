@@ -62,7 +62,8 @@ def _roi_align_v2(d: Draw, code: KnownCode, t: OperandCode) -> Case:
 @generator(Op.TREE_ENSEMBLE)
 def _tree_ensemble(d: Draw, code: KnownCode, t: OperandCode) -> Case:
     """Trees whose nodes lead to any nodes behind them and to any leaves, with thresholds that features often equal."""
-    rows, features, count, leaves, targets, trees = d.sizes(6, 6)
+    rows, count, trees = d.sizes(3, 6)
+    features, leaves, targets = (d.integer(1, 6) for _ in range(3))
     entries = np.sort(d.rng.integers(0, 9, leaves + 1))
     nodes = np.zeros((count, 5), np.int32)
     for place, node in enumerate(nodes):
