@@ -40,7 +40,7 @@ import spirv_reflect
 ROOT = Path(__file__).resolve().parent.parent
 MANIFEST = "manifest.json"
 KERNELS = "nnvk.driver.vulkan.kernels"
-ASSUMPTIONS = "nnvk.driver.vulkan.shaders.assumptions"
+OTHERS = ("nnvk.driver.vulkan.shaders.assumptions", "nnvk.driver.vulkan.lowering.verification")
 
 _TOOLS = (__file__, glslang.__file__, spirv_contraction.__file__, spirv_reflect.__file__)
 """Files that make a module and its entry of the manifest."""
@@ -344,7 +344,8 @@ def declared_variants(root: Path = ROOT) -> list[VariantLike]:
             package = types.ModuleType(name)
             package.__path__ = [str(root.joinpath(*parents[:depth]))]
             sys.modules[name] = package
-    importlib.import_module(ASSUMPTIONS)
+    for name in OTHERS:
+        importlib.import_module(name)
     kernels = importlib.import_module(KERNELS)
     for info in pkgutil.walk_packages(kernels.__path__, f"{KERNELS}."):
         importlib.import_module(info.name)

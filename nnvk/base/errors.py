@@ -54,6 +54,13 @@ class UnfitData(NnapiError):
         super().__init__(ResultCode.OP_FAILED, reason)
 
 
+class VerificationError(NnapiError):
+    """OP_FAILED because a device has computed something twice, and the results differ."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(ResultCode.OP_FAILED, reason)
+
+
 def bad_data(reason: str) -> NnapiError:
     """The error for an argument, a model or data that breaks a rule."""
     return NnapiError(ResultCode.BAD_DATA, reason)

@@ -124,6 +124,8 @@ class PrepareOptions:
     deadline_ns: int | None = None
     cache: Path | None = None
     """File in which the driver may keep the prepared model, and find one that it kept."""
+    verified: bool = False
+    """Whether the driver proves every result, if it can: an execution with a wrong one ends with VerificationError."""
     progress: Callable[[int, int], None] | None = None
     """Called on the preparing thread with the number of finished parts of the work and of all parts."""
 

@@ -22,13 +22,13 @@ import numpy as np
 
 from nnvk.base import forks
 from nnvk.base.detached_work import settle_detached_work
-from nnvk.base.errors import NnapiError, ResultCode, UnfitData, system_error
+from nnvk.base.errors import NnapiError, ResultCode, UnfitData, VerificationError, system_error
 from nnvk.base.lanes import GREETING, LaneRequest, read_head, released
 from nnvk.base.limits import poll
 from nnvk.base.log import logger
 from nnvk.base.packets import ALIGNMENT, Buffer, Descriptors, Malformed, Reader, Writer, limit_waits, receive, send
 from nnvk.base.settings import settings
-from nnvk.driver.process.protocol import UNFIT, fingerprint
+from nnvk.driver.process.protocol import UNFIT, UNVERIFIED, fingerprint
 
 _log = logger("driver")
 SLICE_SECONDS = 0.25
@@ -271,7 +271,10 @@ class Connection:
             code = ResultCode(code)
         except ValueError as error:  # Malformed, or no result code
             raise self.died(f"its reply makes no sense: {error}") from error
-        raise UnfitData(reason) if reader.rest() == UNFIT else NnapiError(code, reason)
+        kind = reader.rest()
+        if kind == UNVERIFIED:
+            raise VerificationError(reason)
+        raise UnfitData(reason) if kind == UNFIT else NnapiError(code, reason)
 
     def send(self, lane: socket.socket, request: Writer | Buffer, descriptors: Sequence[int] = ()) -> None:
         """Send a request. Raises DEAD_OBJECT, and what keeps it from being sent."""

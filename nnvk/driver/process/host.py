@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from nnvk.base import lanes
-from nnvk.base.errors import NnapiError, ResultCode, UnfitData
+from nnvk.base.errors import NnapiError, ResultCode, UnfitData, VerificationError
 from nnvk.base.lanes import OK, SUCCESS, Handler, Reply, Session, failure
 from nnvk.base.packets import Descriptors, Reader, Writer
 from nnvk.driver.process.encoding import (
@@ -24,7 +24,7 @@ from nnvk.driver.process.encoding import (
     read_prepare_options,
     read_type,
 )
-from nnvk.driver.process.protocol import EXECUTE, UNFIT, Request, fingerprint
+from nnvk.driver.process.protocol import EXECUTE, UNFIT, UNVERIFIED, Request, fingerprint
 from nnvk.hal import IBuffer, IBurst, IDevice, IExecution, IFencedExecution, IPreparedModel
 from nnvk.types import request
 from nnvk.types.request import ExecuteOptions, ExecutionResult, InputArgument, OutputArgument
@@ -51,7 +51,8 @@ class _Session(Session):
 
 
 def _failure(error: Exception) -> bytes:
-    return failure(error, UNFIT if isinstance(error, UnfitData) else b"")
+    kinds: dict[type[Exception], bytes] = {UnfitData: UNFIT, VerificationError: UNVERIFIED}
+    return failure(error, kinds.get(type(error), b""))
 
 
 @dataclass(slots=True)

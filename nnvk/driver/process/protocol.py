@@ -49,6 +49,8 @@ EXECUTE = struct.Struct("<IQQBqQQ")
 the loop timeout; the duration."""
 UNFIT = b"\1"
 """Belongs to an error that is the data's fault, `UnfitData`."""
+UNVERIFIED = b"\2"
+"""Belongs to a `VerificationError`."""
 
 
 def fingerprint() -> int:

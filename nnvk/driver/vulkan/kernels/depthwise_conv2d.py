@@ -145,7 +145,9 @@ def multiply_by_channel(g: Lowering, operands: Operands, gemm: Gemm) -> None:
     float16 = kind == F16.name and g.device.has_native_16 and may_be_float16(g, filters, filters.taps)
     float16 = float16 and not g.device.avoids(SHADER.variant(DTYPE=kind, ARITHMETIC="half", EPILOGUE="plain"))
     every = g.once(("tiles", gemm, kind, float16), lambda: tiles(gemm, kind, g.device, float16))
-    tile = g.choose(f"{kind} {gemm} by channel{', may be float16' if float16 else ''}", every)
+    tile = g.choose(
+        f"{kind} {gemm} by channel{', may be float16' if float16 else ''}", every, is_exact=operands.is_quantised
+    )
     local = _local(g.device)
     multiplier = out_channels // channels
     masks = {**sign_push(operands.input), "weight_sign_mask": sign_mask(filters.tensor)} if kind == "q8" else {}

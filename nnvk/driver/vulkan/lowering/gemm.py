@@ -255,7 +255,8 @@ def work_of(g: Lowering, operands: Operands, gemm: Gemm) -> Work:
 def best_strategy(g: Lowering, gemm: Gemm, work: Work) -> Strategy:
     """The strategy for a GEMM that is thought or was measured to be the fastest."""
     every = g.once(("ranked", work), lambda: ranked(work, g.device))
-    return g.choose(f"{work} {gemm}", every, is_quick=lambda strategy: strategy.is_quick)
+    is_exact = work.kind not in (F32.name, F16.name)
+    return g.choose(f"{work} {gemm}", every, is_quick=lambda strategy: strategy.is_quick, is_exact=is_exact)
 
 
 def multiply_by(g: Lowering, strategy: Strategy, operands: Operands, gemm: Gemm, work: Work) -> None:

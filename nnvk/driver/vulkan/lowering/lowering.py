@@ -7,8 +7,8 @@ a whole model. Where tensors lie is decided afterwards (`nnvk.driver.vulkan.plan
 from __future__ import annotations
 
 import itertools
-from collections import Counter
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections import ChainMap, Counter
+from collections.abc import Callable, Hashable, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
@@ -33,7 +33,7 @@ from nnvk.driver.vulkan.shaders.profile import AvoidedShader, DeviceProfile
 from nnvk.ops.call import Tensor
 from nnvk.ops.strided import Box
 from nnvk.types.constant import Constant, DeferredConstant
-from nnvk.types.operand import OperandType
+from nnvk.types.operand import OperandType, Shape
 
 T = TypeVar("T")
 
@@ -59,6 +59,21 @@ class Taken:
     first: int
 
 
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """A tensor that is computed twice."""
+
+    operation: int
+    """Position in the model of the operation that computes it; -1 for an exchange with the host."""
+    name: str
+    dtype: str
+    shape: Shape
+
+
+Pairs = dict[int, tuple[TensorRef, TensorRef]]
+"""The results of two computations of tensors, by their indices."""
+
+
 class Lowering:
     """The commands of a model, one operation after the other."""
 
@@ -70,8 +85,12 @@ class Lowering:
         *,
         relaxed: bool = False,
         quick: bool = False,
+        verified: bool = False,
     ) -> None:
-        """``quick``: candidates that drivers compile quickly are preferred to those with the lowest estimated times."""
+        """``quick``: candidates that drivers compile quickly are preferred to those with the lowest estimated times.
+
+        ``verified``: every node is computed twice (`lowering/verification.py`).
+        """
         self.device = device
         """Limits and kind of the device that the commands are for."""
         self.relaxed = relaxed
@@ -86,7 +105,9 @@ class Lowering:
         self._numbers = itertools.count()
         self._commands: list[Command] = []
         self._written: set[TensorRef] = set()
-        self._tensors: dict[int, TensorRef] = {}
+        self._tensors: MutableMapping[int, TensorRef] = {}
+        self._second: dict[int, TensorRef] = {}  # where the results of second computations are
+        self._given: dict[int, TensorRef] = {}  # where the host puts the inputs that commands copy
         self._constants: dict[int, tuple[TensorRef, Constant]] = {}
         self._forms: dict[Hashable, Any] = {}
         self._renamed: dict[TensorRef, TensorRef] = {}
@@ -102,6 +123,14 @@ class Lowering:
         """The tensors that the host fills with random bytes for each execution."""
         self.applied: Counter[Pass] = Counter()
         """How often each pass has found something to rewrite."""
+        self.verified = verified
+        """Whether every node is computed twice."""
+        self.comparisons: list[Subject] = []
+        """The tensors that were computed twice, in the order of the comparisons."""
+        self.difference: TensorRef | None = None
+        """Where comparisons report the first difference."""
+        self._is_second = False
+        self._drawn: dict[tuple[int, int], TensorRef] = {}
         self._choices: list[Choice] = []
         self._of_all: set[int] = set()
         self._chosen_for: list[int | None] = []  # of each command the number of the choice that it came of
@@ -117,12 +146,14 @@ class Lowering:
         *,
         of_all: bool = False,
         is_quick: Callable[[T], bool] = lambda _: True,
+        is_exact: bool = False,
     ) -> T:
         """The candidate that was measured to be the fastest for a tuning key, or else the first one.
 
         ``tuning_key`` has all that the times depend on, and the candidates; these are told apart by what ``str`` gives.
         ``of_all``: all commands of the model come of it, not those that follow for the same operation. ``is_quick``
-        says whether drivers compile a candidate quickly, for plans that need that.
+        says whether drivers compile a candidate quickly, for plans that need that. ``is_exact``: all candidates give
+        the same bits, so that a second computation can take another kind of candidate.
         Where there is one candidate alone, nothing is chosen.
         """
         if len(ranked) == 1:
@@ -132,6 +163,8 @@ class Lowering:
         chosen = names.index(measured) if measured in names else 0
         if self._quick and not is_quick(ranked[chosen]):
             chosen = next((place for place, candidate in enumerate(ranked) if is_quick(candidate)), chosen)
+        if self._is_second:
+            return ranked[_of_another_kind(names, chosen) if is_exact else chosen]
         self._choices.append(Choice(self.operation, tuning_key, names, names[chosen]))
         if of_all:
             self._of_all.add(len(self._choices) - 1)
@@ -180,9 +213,22 @@ class Lowering:
 
     def once(self, form: Hashable, make: Callable[[], T]) -> T:
         """The result of ``make`` for the first caller that asks for this form; all others get the same."""
+        if self._is_second:
+            return self._once_more(form, make)
         if form not in self._forms:
             self._forms[form] = make()
         known: T = self._forms[form]
+        return known
+
+    def _once_more(self, form: Hashable, make: Callable[[], T]) -> T:
+        """`once` in a second computation: it has its own results of commands, but shares constants with the first."""
+        own = "second", form
+        known: T | None = self._forms.get(own)
+        if known is None:
+            known = self._forms.get(form)
+        if known is None or (own not in self._forms and _is_computed(known)):
+            known = make()
+            self._forms[own if _is_computed(known) else form] = known
         return known
 
     def give(self, output: Tensor, data: np.ndarray) -> None:
@@ -199,21 +245,28 @@ class Lowering:
         Words, zero at first: the shader makes the first one 1 and leaves what is wrong in the others
         (``shaders/include/flag.glsl``). They are put in the places of ``{}``, an integer, and of ``{:r}``, a float.
         """
-        ref = self._new(4 * (1 + placeholders(assertion)), Storage.STAGING)
-        self._clear(ref)
+        ref = self.report(1 + placeholders(assertion))
         self.flags.append((ref, self.operation, assertion))
+        return ref
+
+    def report(self, words: int) -> TensorRef:
+        """Words that shaders report to the host, zero at first."""
+        ref = self._new(4 * words, Storage.STAGING)
+        self._clear(ref)
         return ref
 
     def count(self, outputs: Sequence[Tensor]) -> TensorRef:
         """Where a shader says how many rows of ``outputs`` there are, which have their largest shape; zero at first."""
-        ref = self._new(4, Storage.STAGING)
-        self._clear(ref)
+        ref = self.report(1)
         self.counts.update((output.index, ref) for output in outputs)
         return ref
 
     def random_bytes(self, nbytes: int) -> TensorRef:
-        """Random bytes, others for each execution."""
-        ref = self._new(nbytes, Storage.STAGING)
+        """Random bytes, others for each execution, but the same for both computations of an operation."""
+        form = self.operation, nbytes
+        if self._is_second:
+            return self._drawn[form]
+        ref = self._drawn[form] = self._new(nbytes, Storage.STAGING)
         self.entropy.append(ref)
         return ref
 
@@ -348,9 +401,46 @@ class Lowering:
         if self.fused and isinstance(command, Dispatch):
             command = replace(command, fused=self.fused)
         self._commands.append(command)
-        of_choice = bool(self._choices) and self._choices[-1].operation == self.operation
+        is_first = bool(self._choices) and not self._is_second
+        of_choice = is_first and self._choices[-1].operation == self.operation
         self._chosen_for.append(len(self._choices) - 1 if of_choice else None)
         self._written.update(command.writes)
+
+    def add_second(self, written: Mapping[int, bool], lower: Callable[[], None]) -> tuple[Pairs, Pairs]:
+        """Compute tensors a second time, of the second results of earlier operations. Returns both results of each.
+
+        ``lower`` is what has added the first computation. ``written`` has the indices of the tensors that it writes,
+        and whether it may leave elements as they are. The second value has both numbers of rows of the tensors whose
+        number of rows depends on data.
+        """
+        tensors, counts = self._tensors, self.counts
+        first = {index: tensors.pop(index) for index in written if index in tensors}
+        self._tensors, self.counts = ChainMap(self._second, tensors), {}
+        self._is_second = True
+        for index, before in first.items():
+            if written[index] and index not in self._second:
+                self._second[index] = self.scratch(before.nbytes)
+                self.copy(before, self._second[index], before.nbytes)
+        lower()
+        self._is_second = False
+        both = {index: (before, self._tensors[index]) for index, before in first.items()}
+        both_counts = {index: (counts[index], count) for index, count in self.counts.items()}
+        tensors.update(first)
+        self._tensors, self.counts = tensors, counts
+        return both, both_counts
+
+    def copy_input_again(self, index: int) -> tuple[TensorRef, TensorRef] | None:
+        """Copy an input for second computations, if it was copied. Returns both copies."""
+        given = self._given.get(index)
+        if given is None:
+            return None
+        self._second[index] = self._new(given.nbytes, Storage.ARENA)
+        self.copy(given, self._second[index], given.nbytes)
+        return self._tensors[index], self._second[index]
+
+    def second_result(self, index: int) -> TensorRef:
+        """The second result for an operand; the only one if the operand is not computed."""
+        return self._second.get(index, self._tensors[index])
 
     # --- what the model takes and gives ----------------------------------------------------------------------
 
@@ -362,6 +452,7 @@ class Lowering:
             self._tensors[index] = given
         else:
             self._tensors[index] = self._new(nbytes, Storage.ARENA)
+            self._given[index] = given
             self.copy(given, self._tensors[index], nbytes)
         return given
 
@@ -403,3 +494,16 @@ class Lowering:
             return replace(command, source=renamed.get(source, source), target=renamed.get(target, target))
         tensors = {name: renamed.get(tensor, tensor) for name, tensor in command.tensors.items()}
         return replace(command, tensors=tensors)
+
+
+def _of_another_kind(names: Sequence[str], chosen: int) -> int:
+    """The first candidate of another kind than the chosen one; the chosen one if there is none."""
+    kind = names[chosen].split()[0]
+    return next((place for place, name in enumerate(names) if name.split()[0] != kind), chosen)
+
+
+def _is_computed(form: object) -> bool:
+    """Whether commands compute what `Lowering.once` keeps."""
+    if isinstance(form, tuple):
+        return any(map(_is_computed, form))
+    return isinstance(form, TensorRef) and form.storage is not Storage.CONSTANTS

@@ -21,9 +21,10 @@ import numpy as np
 from nnvk.base.files import FileKind, UnusableFileError
 from nnvk.base.log import logger
 from nnvk.base.text import printable
+from nnvk.driver.vulkan.lowering.lowering import Subject
 from nnvk.driver.vulkan.lowering.strided_view import StridedView
 from nnvk.driver.vulkan.planning import validation
-from nnvk.driver.vulkan.planning.plan import Address, Flag, Plan
+from nnvk.driver.vulkan.planning.plan import Address, Flag, Plan, Verification
 from nnvk.driver.vulkan.shaders.commands import Choice, Clear, Command, Copy, Dispatch, Storage, TensorRef
 from nnvk.driver.vulkan.shaders.library import ShaderLibrary
 from nnvk.driver.vulkan.shaders.profile import DeviceProfile, described
@@ -85,14 +86,17 @@ class PlanCache:
             _log.log(self.failure_level, "cache file %s can't be written: %s", self.path, error)
 
 
-def key_of(version: str, profile: DeviceProfile, library: ShaderLibrary, model: Model) -> dict[str, str]:
-    """Everything that the plan of a fully specified model depends on: device, driver, shaders, code, model."""
+def key_of(
+    version: str, profile: DeviceProfile, library: ShaderLibrary, model: Model, *, verified: bool = False
+) -> dict[str, str]:
+    """Everything that the plan of a fully specified model depends on: device, driver, shaders, code, model, kind."""
     return {
         "device": version,
         "profile": json.dumps(described(profile), sort_keys=True),
         "shaders": library.digest,
         "code": _code_digest(),
         "model": _model_digest(model),
+        "kind": "verified" if verified else "plain",
     }
 
 
@@ -141,6 +145,7 @@ def _header(plan: Plan, key: Mapping[str, str]) -> bytes:
         "entropy": [_address_row(address) for address in plan.entropy],
         "parts": dict(plan.parts),
         "most_alive": plan.most_alive,
+        "verification": plan.verification and _verification_row(plan.verification),
         "choices": [
             [choice.operation, choice.tuning_key, choice.candidates[0], choice.chosen] for choice in plan.choices
         ],
@@ -189,6 +194,23 @@ def _plan(header: Mapping[str, Any], constants: memoryview, library: ShaderLibra
         ),
         {int(number): _whole(whole) for number, whole in header["parts"].items()},
         _whole(header["most_alive"]),
+        None if header["verification"] is None else _verification(header["verification"]),
+    )
+
+
+def _verification_row(verification: Verification) -> list[Any]:
+    rows = [[each.operation, each.name, each.dtype, each.shape] for each in verification.subjects]
+    return [_address_row(verification.address), rows]
+
+
+def _verification(row: Sequence[Any]) -> Verification:
+    address, subjects = row
+    return Verification(
+        _address(address),
+        tuple(
+            Subject(_whole(operation), str(name), str(np.dtype(dtype)), tuple(map(_whole, shape)))
+            for operation, name, dtype, shape in subjects
+        ),
     )
 
 

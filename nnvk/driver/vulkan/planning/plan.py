@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+import numpy as np
+
+from nnvk.driver.vulkan.lowering.lowering import Subject
 from nnvk.driver.vulkan.lowering.strided_view import StridedView
 from nnvk.driver.vulkan.planning.command_passes.command_graph import Part
 from nnvk.driver.vulkan.shaders.commands import Choice, Command, Storage, TensorRef
 from nnvk.driver.vulkan.shaders.passes import Pass
 from nnvk.types.constant import Constant
+from nnvk.types.model import Model
 from nnvk.types.operand import Shape
 
 
@@ -54,6 +59,32 @@ class Flag:
     """With the operation, and places for the numbers (`worded`)."""
 
 
+@dataclass(frozen=True, slots=True)
+class Verification:
+    """The comparisons of a verified plan."""
+
+    address: Address
+    """The first difference: whether there is one, the comparison, the place of the word, and both words."""
+    subjects: tuple[Subject, ...]
+    """The tensor of each comparison."""
+
+    def worded(self, model: Model, words: np.ndarray) -> str:
+        """Say which element of which tensor of a model differs, and how, from the words that a comparison reported."""
+        number, place, *both = words[1:]
+        if number >= len(self.subjects):  # the report itself is wrong
+            return f"a comparison reported the number {number}, of {len(self.subjects)}"
+        subject = self.subjects[number]
+        dtype = np.dtype(subject.dtype)
+        first, second = (np.array([word], np.uint32).view(dtype) for word in both)
+        inside = int(np.flatnonzero(first.view(np.uint8) != second.view(np.uint8))[0]) // dtype.itemsize
+        element = int(place) * 4 // dtype.itemsize + inside
+        is_inside = element < math.prod(subject.shape)
+        at = [int(index) for index in np.unravel_index(element, subject.shape)] if is_inside else element
+        where = "an exchange with the host" if subject.operation < 0 else str(model.operations[subject.operation])
+        got = f"is {first[inside]} by one computation and {second[inside]} by another one"
+        return f"{where}: element {at} of {subject.name} {got}"
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Plan:
     """A model lowered for given input shapes. Recording it needs nothing else than buffers of these sizes."""
@@ -83,6 +114,8 @@ class Plan:
     """Tensors that lie in others: by `TensorRef.number`, the number of the tensor that has the memory."""
     most_alive: int = 0
     """The most bytes of the arena that are needed at once."""
+    verification: Verification | None = None
+    """The comparisons of two computations of each result; None where there is one computation."""
     applied: Mapping[Pass, int] = field(default_factory=dict)
     """How often each pass has found something to rewrite; nothing where the plan comes from a cache."""
 
@@ -93,6 +126,7 @@ class Plan:
 
     @property
     def reports(self) -> tuple[Address, ...]:
-        """The tensors that the host reads besides the outputs: flags, then counts, each once."""
+        """The tensors that the host reads besides the outputs: flags, then counts, each once, then the difference."""
         counts = dict.fromkeys(count for count in self.counts if count is not None)
-        return *(flag.address for flag in self.flags), *counts
+        difference = () if self.verification is None else (self.verification.address,)
+        return *(flag.address for flag in self.flags), *counts, *difference

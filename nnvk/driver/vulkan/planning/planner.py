@@ -17,6 +17,7 @@ from nnvk.driver.vulkan.graph.builder import NeedsValue, build, needs_value
 from nnvk.driver.vulkan.lowering.kernel import kernels
 from nnvk.driver.vulkan.lowering.lowering import Lowering
 from nnvk.driver.vulkan.lowering.node import lower as lower_node
+from nnvk.driver.vulkan.lowering.verification import compare_outputs, compute_again, copy_inputs_again
 from nnvk.driver.vulkan.planning import command_passes, passes
 from nnvk.driver.vulkan.planning.autotune_results import AutotuneResults
 from nnvk.driver.vulkan.planning.barriers import barriers
@@ -24,7 +25,7 @@ from nnvk.driver.vulkan.planning.cache import PlanCache, key_of
 from nnvk.driver.vulkan.planning.command_passes import Rewritten
 from nnvk.driver.vulkan.planning.concurrent_lifetimes import prolonged
 from nnvk.driver.vulkan.planning.memory_plan import Block, most_alive, place
-from nnvk.driver.vulkan.planning.plan import Address, Flag, Plan, addresses_of
+from nnvk.driver.vulkan.planning.plan import Address, Flag, Plan, Verification, addresses_of
 from nnvk.driver.vulkan.planning.plan_folder import plan_folder
 from nnvk.driver.vulkan.planning.support import refuse, support
 from nnvk.driver.vulkan.shaders.commands import Choice, Dispatch, Storage, TensorRef
@@ -69,7 +70,7 @@ class Planner:
             plan = kept.load(model, shapes, self.profile, self.library)
             if plan is not None and all(self._stands(choice) for choice in plan.choices):
                 return plan
-        plan = self.lower(model, shapes, values, self.autotune_results.known)
+        plan = self.lower(model, shapes, values, self.autotune_results.known, verified=options.verified)
         if kept is not None:
             kept.store(plan)
         return plan
@@ -77,11 +78,12 @@ class Planner:
     def _cache(self, model: Model, options: PrepareOptions) -> PlanCache | None:
         """The cache of a model: the application's, or else the user's, if the user's keeps such plans."""
         if options.cache is not None:
-            return PlanCache(options.cache, key_of(self._version, self.profile, self.library, model))
+            return PlanCache(options.cache, self._key(model, options))
         folder = plan_folder(model)
-        if folder is None:
-            return None
-        return folder.cache(key_of(self._version, self.profile, self.library, model))
+        return None if folder is None else folder.cache(self._key(model, options))
+
+    def _key(self, model: Model, options: PrepareOptions) -> dict[str, str]:
+        return key_of(self._version, self.profile, self.library, model, verified=options.verified)
 
     def lower(
         self,
@@ -89,15 +91,23 @@ class Planner:
         shapes: Sequence[Shape],
         values: Mapping[int, np.ndarray] | None,
         autotune_results: Mapping[str, str],
+        *,
+        verified: bool = False,
     ) -> Plan:
         """A new plan, with these autotune results where there are several candidates."""
-        return lower(model, shapes, self.profile, self.library, self.refuse, values, autotune_results)
+        return lower(
+            model, shapes, self.profile, self.library, self.refuse, values, autotune_results, verified=verified
+        )
 
-    def quick_plan(self, model: Model, shapes: Sequence[Shape], values: Mapping[int, np.ndarray] | None) -> Plan | None:
+    def quick_plan(
+        self, model: Model, shapes: Sequence[Shape], values: Mapping[int, np.ndarray] | None, *, verified: bool = False
+    ) -> Plan | None:
         """A plan that drivers compile more quickly than the one of `plan`; None if that one has the same candidates."""
         known = self.autotune_results.known
-        plan = lower(model, shapes, self.profile, self.library, self.refuse, values, known, quick=True)
-        return None if all(self._stands(choice) for choice in plan.choices) else plan
+        lowered = lower(
+            model, shapes, self.profile, self.library, self.refuse, values, known, quick=True, verified=verified
+        )
+        return None if all(self._stands(choice) for choice in lowered.choices) else lowered
 
     def _stands(self, choice: Choice) -> bool:
         """Whether what was chosen for a plan would be chosen again."""
@@ -182,22 +192,28 @@ def lower(
     observe: passes.Observe | None = None,
     *,
     quick: bool = False,
+    verified: bool = False,
 ) -> Plan:
     """Lower every operation and plan memory. OP_FAILED: shapes contradict each other (`registry.at_execution`).
 
     ``refuse`` is asked of every call, now that all shapes are known: OP_FAILED with its reason where it gives one,
     because another device may do better. ``values`` are those of inputs that are looked at. Raises `NeedsValue` where
     others are. ``autotune_results`` are preferred where there are several candidates. ``observe`` gets the text
-    of the model after each pass. ``quick``: candidates that drivers compile quickly are preferred.
+    of the model after each pass. ``quick``: candidates that drivers compile quickly are preferred. ``verified``: every
+    node is computed twice.
     """
     try:
-        return _lowered(model, input_shapes, profile, library, refuse, values, autotune_results, observe, quick)
+        return _lowered(
+            model, input_shapes, profile, library, refuse, values, autotune_results, observe, quick, verified
+        )
     except AvoidedShader:
         # Each operation has a shader by itself, or it would have been refused: it is float16, or operations that are
         # computed together, that need the one to avoid.
         model = replace(model, relaxed=False)
         profile = replace(profile, disabled_passes=profile.disabled_passes | FUSIONS)
-        return _lowered(model, input_shapes, profile, library, refuse, values, autotune_results, observe, quick)
+        return _lowered(
+            model, input_shapes, profile, library, refuse, values, autotune_results, observe, quick, verified
+        )
 
 
 def _lowered(
@@ -210,15 +226,18 @@ def _lowered(
     autotune_results: Mapping[str, str] | None,
     observe: passes.Observe | None,
     quick: bool,
+    verified: bool,
 ) -> Plan:
     """`lower`, which raises AvoidedShader where this way needs a shader variant that plans have to do without."""
-    g = Lowering(profile, library, autotune_results, relaxed=model.relaxed, quick=quick)
+    g = Lowering(profile, library, autotune_results, relaxed=model.relaxed, quick=quick, verified=verified)
     inputs = [
         None
         if model.operands[index].lifetime is Lifetime.NO_VALUE
         else g.input(index, math.prod(shape) * model.operands[index].type.dtype.itemsize)
         for index, shape in zip(model.inputs, input_shapes, strict=True)
     ]
+    if verified:
+        copy_inputs_again(g, model, input_shapes)
     graph, shapes = build(model, input_shapes, values or {}, lambda call: refuse(call) if _runs(call) else None)
     context = passes.Context(profile, model.relaxed, g.intermediate, g.choose, refuse)
     with np.errstate(all="ignore"):  # multipliers of extreme scales saturate
@@ -230,11 +249,15 @@ def _lowered(
             try:
                 if _runs(node.call):
                     lower_node(node, g)
+                    if verified:
+                        compute_again(g, node)
             except UnknownValue as unknown:
                 raise needs_value(model, node.operation, unknown) from unknown
     outputs = [
         g.output(index, math.prod(shapes[index]) * model.operands[index].type.dtype.itemsize) for index in model.outputs
     ]
+    if verified:
+        compare_outputs(g, model, shapes, outputs)
     return _placed(g, model, inputs, outputs, tuple(shapes[index] for index in model.outputs), observe)
 
 
@@ -263,7 +286,7 @@ def _placed(
     if not g.device.is_cpu:
         lifetimes = prolonged(commands, parts, lifetimes)
     always = -1, len(commands)
-    reported = (*(flag for flag, _, _ in g.flags), *g.counts.values())
+    reported = (*(flag for flag, _, _ in g.flags), *g.counts.values(), g.difference)
     for exchanged in (*inputs, *outputs, *reported, *g.entropy):
         if exchanged is not None:
             lifetimes[exchanged] = always  # the host's side of the exchange is never shared
@@ -304,6 +327,7 @@ def _placed(
         tuple(_moved(g.choices, rewritten)),
         {tensor.number: part.whole.number for tensor, part in parts.items()},
         alive[Storage.ARENA],
+        None if g.difference is None else Verification(addresses[g.difference.number], tuple(g.comparisons)),
         {each: g.applied[each] for each in Pass},
     )
 

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from nnvk.driver.vulkan.lowering.device_assertion import placeholders
+from nnvk.driver.vulkan.lowering.verification import DIFFERENCE_WORDS, EXCHANGE
 from nnvk.driver.vulkan.planning.barriers import barriers
 from nnvk.driver.vulkan.planning.plan import Address, Flag, Plan
 from nnvk.driver.vulkan.shaders.commands import ALIGNMENT, FOUR, Command, Copy, Dispatch, Storage, padded, whole_vec4s
@@ -77,6 +78,11 @@ def check(plan: Plan, model: Model, shapes: Sequence[Shape], profile: DeviceProf
     for flag in plan.flags:
         _check_assertion(flag)
         _check_exchange("a flag", flag.address, 4 * (1 + placeholders(flag.assertion)))
+    if plan.verification is not None:
+        _check_exchange("a difference", plan.verification.address, 4 * DIFFERENCE_WORDS)
+        for subject in plan.verification.subjects:
+            is_there = EXCHANGE <= subject.operation < len(model.operations) and len(subject.name) <= _LONGEST_ASSERTION
+            _require(is_there and min(subject.shape, default=0) >= 0, f"{subject} can't be verified")
     for address in plan.entropy:
         _check_exchange("random numbers", address, address.nbytes)
         _require(0 < address.nbytes <= _MOST_ENTROPY, f"{address.nbytes} random bytes are asked for")

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from nnvk.base import forks
-from nnvk.base.errors import NnapiError, ResultCode, UnfitData, bad_data
+from nnvk.base.errors import NnapiError, ResultCode, UnfitData, VerificationError, bad_data
 from nnvk.base.log import logger
 from nnvk.driver.vulkan.lowering.device_assertion import worded
 from nnvk.driver.vulkan.planning.plan import Address, Plan
@@ -231,7 +231,12 @@ class ResidentPlan:
         return tuple(np.frombuffer(secrets.token_bytes(address.nbytes), np.uint8) for address in self.plan.entropy)
 
     def check(self, reports: Sequence[np.ndarray]) -> tuple[OutputShape, ...]:
-        """The shapes of the outputs, from the reports of shaders. OP_FAILED: a device assertion failed."""
+        """The shapes of the outputs, from the reports of shaders.
+
+        OP_FAILED: a device assertion failed. VerificationError: two computations of a tensor differ.
+        """
+        if self.plan.verification is not None and reports[-1][0]:
+            raise VerificationError(self.plan.verification.worded(self.model, reports[-1]))
         for flag, words in zip(self.plan.flags, reports, strict=False):
             if words[0]:
                 raise UnfitData(worded(flag.assertion, words[1:]))

@@ -112,7 +112,7 @@ class Segment:
             with timed(_log, "%s: measuring candidates", self._gpu.name):
                 tune(self._gpu, self._planner, model, sizes, known)
         with timed(_log, "%s: planning", self._gpu.name):
-            quick = self._planner.quick_plan(model, sizes, known) if settings().compile == "fast" else None
+            quick = self._quick_plan(model, sizes, known) if settings().compile == "fast" else None
             plan = quick or self._planner.plan(model, sizes, self._options, known)
         watch = self._watch(plan, progress=self._options.progress)
         if quick is None:
@@ -123,6 +123,9 @@ class Segment:
             improve(name, partial(_improve, reference, quick, model, sizes, known))
 
         return ResidentPlan(self._gpu, self._buffers, model, plan, watch, when_compiled)
+
+    def _quick_plan(self, model: Model, sizes: Sequence[Shape], known: dict[int, np.ndarray]) -> Plan | None:
+        return self._planner.quick_plan(model, sizes, known, verified=self._options.verified)
 
     def _watch(
         self,

@@ -28,9 +28,9 @@ def lowered(monkeypatch: pytest.MonkeyPatch) -> list[Model]:
     models: list[Model] = []
     lower = planner.lower
 
-    def counted(model: Model, *arguments: Any) -> Plan:
+    def counted(model: Model, *arguments: Any, **options: Any) -> Plan:
         models.append(model)
-        return lower(model, *arguments)
+        return lower(model, *arguments, **options)
 
     monkeypatch.setattr(planner, "lower", counted)
     return models

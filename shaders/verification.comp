@@ -1,0 +1,57 @@
+#version 450
+// Compares a tensor, word by word, with the result of a second computation of it. The first difference of an execution
+// is reported to the host (lowering/verification.py): the number of the comparison, the place of the word, both words.
+
+#extension GL_GOOGLE_include_directive : require
+
+#include "include/flag.glsl"
+#include "include/indexing.glsl"
+
+layout(local_size_x_id = 0) in;
+
+layout(set = 0, binding = 0) readonly buffer Computed { uvec4 computed[]; };
+layout(set = 0, binding = 1) readonly buffer Again { uvec4 again[]; };
+FLAG_AS(2, Flag, flag)
+#ifdef ROWS_COUNTED
+layout(set = 0, binding = 3) readonly buffer Rows { uint rows[]; };    // how many rows the tensor has
+#endif
+
+layout(push_constant) uniform Push {
+    uint computed_offset;
+    uint again_offset;
+    uint flag_offset;
+#ifdef ROWS_COUNTED
+    uint rows_offset;
+    uint most_rows;
+#endif
+    uint row_bytes;    // the bytes of a row, or of the tensor
+    uint number;       // of the comparison
+};
+
+void main() {
+#ifdef ROWS_COUNTED
+    uint size = min(rows[rows_offset], most_rows) * row_bytes;
+#else
+    uint size = row_bytes;
+#endif
+    uint words = divide_up(size, 4u), count = divide_up(words, 4u), last = words - 1u;
+    uint last_bits = ~0u >> 8u * (4u * words - size);
+    uint stride = gl_NumWorkGroups.x * gl_WorkGroupSize.x;
+    for (uint i = gl_GlobalInvocationID.x; i < count; i += stride) {
+        uvec4 left = computed[computed_offset / 4u + i], right = again[again_offset / 4u + i];
+        uvec4 place = i * 4u + uvec4(0u, 1u, 2u, 3u);
+        uvec4 bits = mix(uvec4(~0u), uvec4(last_bits), equal(place, uvec4(last)));
+        bits = mix(bits, uvec4(0u), greaterThan(place, uvec4(last)));
+        uvec4 differing = (left ^ right) & bits;
+        if (differing != uvec4(0u)) {
+            uint word = differing.x != 0u ? 0u : differing.y != 0u ? 1u : differing.z != 0u ? 2u : 3u;
+            if (IS_FIRST_COMPLAINT(flag)) {
+                flag[flag_offset + 1u] = number;
+                flag[flag_offset + 2u] = place[word];
+                flag[flag_offset + 3u] = left[word];
+                flag[flag_offset + 4u] = right[word];
+            }
+            return;
+        }
+    }
+}

@@ -1,0 +1,130 @@
+"""Verified plans: no false alarm on right results, and no fault of a device that changes a result stays unseen."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import numpy as np
+import pytest
+from faults import KINDS, computing, overwritten, with_fault
+from kernel_cases import KERNELS, supported
+from networks import classifier, images
+
+from nnvk.base.errors import UnfitData, VerificationError
+from nnvk.check.model_rows import empty_like, parse, reference, request
+from nnvk.driver.vulkan import VulkanDevice
+from nnvk.driver.vulkan.planning.plan import Plan
+from nnvk.driver.vulkan.shaders.commands import Dispatch
+from nnvk.types.codes import OperandCode, OperationCode
+from nnvk.types.model import Model
+from nnvk.types.request import ExecuteOptions, PrepareOptions
+
+ROWS = """
+ADD f32[2,3,5] f32[5] RELU6
+AVERAGE_POOL_2D i8[2,5,3,4]*0.5+3 SAME 1 1 2 2 NONE nchw
+SOFTMAX f32[7,40]  1.0f
+LOGISTIC i8[13]*0.05+3 -> i8*0.00390625-128
+CONCATENATION u8[2,3]*0.5+3 u8[2,5]*0.25+9 u8[2,1]*0.5+3 1
+PAD i8[2,3,5]*0.5+3 (0,1;2,0;1,1)
+CONV_2D u8[1,5,7,3]*0.05+120 #pc0[5,3,3,3] #i32[5] SAME 1 1 RELU -> u8*0.08+100
+CONV_2D i8[2,9,7,16]*0.05+12 #pc0[24,1,1,16] #i32[24] SAME 1 1 NONE -> i8*0.3-10
+CONV_2D f32[2,4,5,7] #f32[8,3,3,4] #f32[8] SAME 1 1 NONE nchw
+DEPTHWISE_CONV_2D i8[1,7,6,8]*0.05-3 #pc3[1,3,3,8] #i32[8] SAME 1 1 1 RELU6 -> i8*0.08-20
+FULLY_CONNECTED i8[5,33]*0.05-7 i8[7,33]*0.02+5 i32[7] RELU -> i8*0.08-20
+BATCH_MATMUL i8[3,9,22]*0.5+3 i8[3,22,5]*0.25-7 -> i8*9.5-20
+TRANSPOSE f32[3,5,7] (2,0,1)
+MEAN u8[40,5]*0.5+3 (0) 0
+GATHER f32[3,5] @1 @(4,0,4)
+""".strip().splitlines()
+FAULTS = 300
+
+
+def run(device: VulkanDevice, model: Model, inputs: list[np.ndarray], outputs: list[np.ndarray]) -> None:
+    """Execute a model verified."""
+    prepared = device.prepare_model(model, PrepareOptions(verified=True))
+    prepared.execute(request(inputs, outputs), ExecuteOptions())
+
+
+@contextmanager
+def planning(device: VulkanDevice, change: Callable[[Plan], Plan]) -> Iterator[None]:
+    """The device with plans that are changed once they are made."""
+    with pytest.MonkeyPatch.context() as patch:
+        plan = device.planner.plan
+        patch.setattr(device.planner, "plan", lambda *arguments: change(plan(*arguments)))
+        yield
+
+
+@pytest.mark.parametrize(("code", "leading"), KERNELS)
+def test_results_are_those_of_a_plain_plan(own: VulkanDevice, code: OperationCode, leading: OperandCode) -> None:
+    _, row = next(supported(own, code, leading, range(300, 310)))
+    verified, plain = empty_like(reference(row)), empty_like(reference(row))
+    run(own, row.model, row.inputs, verified)
+    own.prepare_model(row.model, PrepareOptions()).execute(request(row.inputs, plain), ExecuteOptions())
+    for ours, theirs in zip(verified, plain, strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+
+
+def test_a_plain_plan_has_no_comparison(vulkan: VulkanDevice) -> None:
+    plan, verified = (
+        vulkan.planner.plan(classifier(1).frozen, [(1, 6, 6, 4)], PrepareOptions(verified=wanted))
+        for wanted in (False, True)
+    )
+    families = Counter(command.shader.family for command in plan.commands if isinstance(command, Dispatch))
+    again = Counter(command.shader.family for command in verified.commands if isinstance(command, Dispatch))
+    assert plan.verification is None
+    assert "verification" not in families
+    assert again.pop("verification") == len(verified.verification.subjects)
+    assert again == families + families
+
+
+@pytest.mark.parametrize("text", [row for row in ROWS if "i8[2,9,7,16]" in row])
+def test_exact_numbers_are_multiplied_by_another_strategy(own: VulkanDevice, text: str) -> None:
+    row = parse(text)
+    plan = own.planner.plan(row.model, [array.shape for array in row.inputs], PrepareOptions(verified=True))
+    gemms = [each for each in plan.commands if isinstance(each, Dispatch) and each.shader.family != "verification"]
+    assert len({each.shader.name for each in gemms}) == len(gemms) == 2
+
+
+def _faulty(device: VulkanDevice, model: Model, inputs: list[np.ndarray], right: list[np.ndarray], seed: int) -> str:
+    """Execute a model with a fault: whether it was found, was without effect, or was missed."""
+    kind = KINDS[seed % len(KINDS)]
+    by_buffer = device.profile.barriers_by_buffer
+    outputs = empty_like(right)
+    with planning(device, lambda plan: with_fault(plan, kind, seed, by_buffer=by_buffer)):
+        try:
+            run(device, model, inputs, outputs)
+        except (VerificationError, UnfitData):  # the flag of a device assertion may be what was overwritten
+            return "found"
+    same = all(ours.tobytes() == theirs.tobytes() for ours, theirs in zip(outputs, right, strict=True))
+    return "harmless" if same else f"missed: {kind}, seed {seed}"
+
+
+@pytest.mark.parametrize("place", range(len(ROWS) + 1))
+def test_no_fault_that_changes_a_result_is_missed(own: VulkanDevice, place: int) -> None:
+    if place < len(ROWS):
+        row = parse(ROWS[place])
+        model, inputs, right = row.model, row.inputs, empty_like(reference(row))
+    else:
+        model, inputs, right = classifier(3).frozen, [images(3)], [np.zeros((3, 5), np.float32)]
+    run(own, model, inputs, right)
+    count = FAULTS // (len(ROWS) + 1) + 1
+    found = Counter(_faulty(own, model, inputs, right, seed) for seed in range(place * count, (place + 1) * count))
+    assert [outcome for outcome in found if outcome.startswith("missed")] == []
+    assert found["found"] >= count // 3
+
+
+def test_an_error_names_the_operation_the_element_and_both_values(own: VulkanDevice) -> None:
+    row = parse(ROWS[0])
+
+    def with_wrong_sum(plan: Plan) -> Plan:
+        position = next(place for place in computing(plan) if isinstance(plan.commands[place], Dispatch))
+        sums, rng = plan.commands[position].writes, np.random.default_rng(3)
+        return overwritten(plan, position + 1, sums, 4, rng, own.profile.barriers_by_buffer)
+
+    with (
+        planning(own, with_wrong_sum),
+        pytest.raises(VerificationError, match=r"^OP_FAILED: ADD.*: element \[[01], [012], [0-4]\] of .* is .* and"),
+    ):
+        run(own, row.model, row.inputs, empty_like(reference(row)))
