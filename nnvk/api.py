@@ -15,7 +15,7 @@ import numpy as np
 
 from nnvk.base import log
 from nnvk.base.checks import instance
-from nnvk.base.errors import NnapiError, ResultCode
+from nnvk.base.errors import NnapiError, ResultCode, VerificationError
 from nnvk.base.log import logger
 from nnvk.base.settings import settings
 from nnvk.driver import process
@@ -41,6 +41,7 @@ from nnvk.runtime.execution_plan import Partition
 from nnvk.runtime.inputs import Inputs, as_array, in_order, is_array
 from nnvk.runtime.memory import HardwareBuffer, Memory
 from nnvk.runtime.model import Model
+from nnvk.runtime.verification import Stats, stats
 from nnvk.types.codes import (
     DeviceTypeCode,
     DurationCode,
@@ -81,12 +82,15 @@ __all__ = [
     "PreferenceCode",
     "PriorityCode",
     "ResultCode",
+    "Stats",
+    "VerificationError",
     "get_default_loop_timeout",
     "get_device",
     "get_devices",
     "get_maximum_loop_timeout",
     "get_runtime_feature_level",
     "run",
+    "stats",
     "unavailable",
 ]
 

@@ -17,6 +17,7 @@ from nnvk.cli.models import find_models, title
 from nnvk.cli.output import check_writable, deliver, print_table, progress
 from nnvk.cli.profile import print_profiles
 from nnvk.cli.usage import JsonFile, Runs, Seconds
+from nnvk.cli.verified import may_verify
 from nnvk.inputs.images import AS_IS, ImageOptions
 from nnvk.inputs.randoms import random_ports
 from nnvk.insight.limits import Limits
@@ -33,6 +34,7 @@ LEGEND = (
 )
 
 
+@may_verify
 @takes_options
 def command(
     ctx: typer.Context,

@@ -20,6 +20,7 @@ from nnvk.cli.models import Seed
 from nnvk.cli.output import bar, check_writable, deliver, print_table, working
 from nnvk.cli.profile import layer_name
 from nnvk.cli.usage import JsonFile
+from nnvk.cli.verified import may_verify
 from nnvk.importers.ports import ImportedModel
 from nnvk.inputs.images import AS_IS, ImageOptions
 from nnvk.inputs.randoms import random_ports
@@ -31,6 +32,7 @@ PLOTS = (".svg", ".png")
 """The formats of --plot."""
 
 
+@may_verify
 @takes_options
 def command(
     path: Annotated[Path, typer.Argument(metavar="MODEL", help="A model.")],

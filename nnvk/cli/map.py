@@ -16,6 +16,7 @@ from nnvk.cli.importing import DEFAULT, Importing, note, takes_options
 from nnvk.cli.lines import CHECK_FAILED, print_line
 from nnvk.cli.output import check_writable, counted, deliver, print_table
 from nnvk.cli.usage import JsonFile
+from nnvk.cli.verified import may_verify
 from nnvk.inputs.images import AS_IS, ImageOptions
 from nnvk.loading.devices import find_device
 
@@ -23,6 +24,7 @@ SHOWN = 20
 """Errors that are printed; the file has all."""
 
 
+@may_verify
 @takes_options
 def command(
     model: Annotated[Path, typer.Argument(metavar="MODEL", help="A model.")],

@@ -18,12 +18,14 @@ from nnvk.cli.lines import FAILURE, REPORTED_ERRORS, Failures, print_line
 from nnvk.cli.models import find_models, title
 from nnvk.cli.output import check_writable, deliver, print_table, progress
 from nnvk.cli.usage import JsonFile, Runs, Seconds
+from nnvk.cli.verified import may_verify
 from nnvk.insight.limits import Limits
 from nnvk.insight.page import page
 from nnvk.insight.report import ModelReport, OnDevice, examine, model_report
 from nnvk.loading.devices import find_device
 
 
+@may_verify
 @takes_options
 def command(
     ctx: typer.Context,

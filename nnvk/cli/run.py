@@ -23,6 +23,7 @@ from nnvk.cli.models import Seed
 from nnvk.cli.output import check_writable, deliver, print_table, working
 from nnvk.cli.run_folder import run_folder
 from nnvk.cli.usage import JsonFile
+from nnvk.cli.verified import may_verify
 from nnvk.importers.ports import ImportedModel, Port
 from nnvk.inputs.images import AS_IS, ImageOptions
 from nnvk.inputs.randoms import random_ports
@@ -33,6 +34,7 @@ DEFAULT_TOP = 5
 """Classes that are printed where there are labels and no --top."""
 
 
+@may_verify
 @takes_options
 def command(
     ctx: typer.Context,

@@ -22,6 +22,7 @@ from nnvk.inputs.images import AS_IS, ImageOptions
 from nnvk.inputs.reader import Say
 from nnvk.loading.devices import choose_devices
 from nnvk.loading.model import PLAN_BYTES, LoadedModel, Settings
+from nnvk.runtime.verification import Verified, verified_option
 from nnvk.types.operand import Shape
 
 
@@ -41,6 +42,7 @@ def load(
     round_hybrid: bool = True,
     images: ImageOptions = AS_IS,
     plan_bytes: int = PLAN_BYTES,
+    verified: Verified | None = None,
 ) -> LoadedModel:
     """Load a ``.tflite`` or ``.onnx`` model from a path, a folder that has one, or the bytes of a file.
 
@@ -58,6 +60,8 @@ def load(
         images: how images become inputs: normalisation, layout, resizing. A normalisation that is a guess is a warning
             of the class `ImageNormalizationWarning`.
         plan_bytes: the bytes on devices that plans for different sizes may take; the latest plan is always kept.
+        verified: True has devices prove each result, and a call with a wrong one raise OP_FAILED. ``"repair"`` has it
+            computed again (`Compilation.set_verified`). The default is the variable ``NNVK_VERIFIED``.
 
     A model without open sizes is compiled at once, another one with its first call. Raises OSError, ValueError, the
     importer's errors, BAD_DATA for a device or an input that is not there, and what compiling raises.
@@ -72,6 +76,7 @@ def load(
         round_hybrid=round_hybrid,
         images=images,
         plan_bytes=plan_bytes,
+        verified=verified,
     )
     model = open_model(source, options)
     if not model.is_open:
@@ -92,6 +97,7 @@ class LoadOptions:
     round_hybrid: bool = True
     images: ImageOptions = AS_IS
     plan_bytes: int = PLAN_BYTES
+    verified: Verified | None = None
 
 
 def open_model(source: formats.ModelSource, given: LoadOptions, say: Say | None = None) -> LoadedModel:
@@ -108,6 +114,7 @@ def open_model(source: formats.ModelSource, given: LoadOptions, say: Say | None 
     shapes = _by_name("the shapes", given.shapes)
     instance("the options for images", given.images, ImageOptions)
     plan_bytes = whole("plan_bytes", given.plan_bytes, 0)
+    verified = None if given.verified is None else verified_option(given.verified)
     cache = given.cache
     if cache is not True and not isinstance(cache, (str, os.PathLike)):
         raise TypeError(f"cache must be True or a path, got {cache!r}; NNVK_KEEP_PLANS=0 keeps no plans")
@@ -115,7 +122,7 @@ def open_model(source: formats.ModelSource, given: LoadOptions, say: Say | None 
     imported = file.load(shapes=shapes, **options)
     free = free_shapes(imported.inputs, shapes)
     folder = None if cache is True else _plan_folder(cache, source, options)
-    settings = Settings(devices, folder, given.images, plan_bytes, _warn if say is None else say)
+    settings = Settings(devices, folder, given.images, plan_bytes, verified, _warn if say is None else say)
     again = partial(_import_again, file, options) if any(-1 in shape for shape in free) else None
     return LoadedModel(Path(file.name).name, imported, free, settings, again)
 

@@ -31,6 +31,7 @@ from nnvk.insight.profiling import PROFILED_RUNS, Profile, take_profile
 from nnvk.loading.events import ModelEvent
 from nnvk.loading.shaped_model import ShapedModel
 from nnvk.loading.signature import LoadedSignature
+from nnvk.runtime.verification import Verified
 from nnvk.types.operand import Shape
 
 PLAN_BYTES = 1 << 30
@@ -50,6 +51,8 @@ class Settings:
     """Keeps plans for other processes; None: they are not kept."""
     images: ImageOptions = AS_IS
     plan_bytes: int = PLAN_BYTES
+    verified: Verified | None = None
+    """Whether devices prove their results; None leaves it to ``NNVK_VERIFIED``."""
     say: Say | None = None
     """Takes remarks for the user."""
 
@@ -316,7 +319,9 @@ class LoadedModel:
             shaped = self._plans.get(shapes)
             if shaped is None:
                 imported = self.imported if shapes == self._default_shapes() else self._imported(shapes)
-                shaped = self._plans[shapes] = ShapedModel(imported, self._settings.devices, self._settings.folder)
+                shaped = self._plans[shapes] = ShapedModel(
+                    imported, self._settings.devices, self._settings.folder, self._settings.verified
+                )
             self._plans.move_to_end(shapes)
             self._current = shaped
             self._forget_oldest()

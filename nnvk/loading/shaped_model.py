@@ -14,6 +14,7 @@ from nnvk.hal import DeferredExecution
 from nnvk.importers.plan_folder import PlanFolder
 from nnvk.importers.ports import ImportedModel, Port
 from nnvk.insight.placement import memory_of
+from nnvk.runtime.verification import Verified
 from nnvk.types.request import ExecutionResult
 
 _MOST_IDLE = 4
@@ -52,11 +53,19 @@ class ShapedModel:
     Calls of a model with states follow one another, and each gets the states that the one before has left.
     """
 
-    def __init__(self, imported: ImportedModel, devices: Sequence[Device] | None, folder: PlanFolder | None) -> None:
+    def __init__(
+        self,
+        imported: ImportedModel,
+        devices: Sequence[Device] | None,
+        folder: PlanFolder | None,
+        verified: Verified | None = None,
+    ) -> None:
         self.imported = imported
         self.compilation = Compilation(imported.model, devices)
         if folder is not None:
             folder.apply(self.compilation, [port.shape for port in imported.inputs])
+        if verified is not None:
+            self.compilation.set_verified(verified)
         self.compilation.finish()
         self.expected = tuple((port.dtype, port.shape) for port in imported.inputs)
         """The type and shape of each input of the file."""

@@ -17,6 +17,7 @@ from nnvk.runtime.arguments import duration
 from nnvk.runtime.devices import Device, check_distinct, get_devices
 from nnvk.runtime.execution_plan import Cache, ExecutionPlan, ExecutionPlanner, Partition
 from nnvk.runtime.model import Model
+from nnvk.runtime.verification import REPAIR, Verified, verified_option
 from nnvk.types import model as frozen
 from nnvk.types.codes import BYTE_SIZE_OF_CACHE_TOKEN, DeviceTypeCode, PreferenceCode, PriorityCode
 from nnvk.types.request import PrepareOptions, deadline_after
@@ -40,6 +41,11 @@ class _Progress:
                 self.error = error
 
 
+def _reference() -> Device:
+    """The CPU device that runs every operation."""
+    return next(device for device in reversed(get_devices()) if device.type is DeviceTypeCode.CPU)
+
+
 class Compilation:
     """A model compiled for devices (``ANeuralNetworksCompilation``).
 
@@ -60,6 +66,7 @@ class Compilation:
         self._timeout_ns = 0
         self._cache: Cache | None = None
         self._progress: _Progress | None = None
+        self._verified: Verified = REPAIR if settings().verified == REPAIR else settings().verified == "1"
         self._plan: ExecutionPlan | None = None
         self._finish_called = False
 
@@ -125,6 +132,18 @@ class Compilation:
         self._check_unfinished("set_progress")
         self._progress = _Progress(function("the callback", callback))
 
+    def set_verified(self, verified: Verified = True) -> None:
+        """Have devices prove their results; the default is the variable ``NNVK_VERIFIED``.
+
+        The Vulkan driver computes everything twice and compares all bits. An execution whose results differ ends with
+        OP_FAILED (`VerificationError`), which names the operation, the element and both values. With ``"repair"`` such
+        an execution is done again, and by the CPU reference if that fails as well, also for devices that the
+        application named; `nnvk.stats` counts both. The CPU reference itself and drivers of other packages prove
+        nothing. An execution takes about twice the time.
+        """
+        self._check_unfinished("set_verified")
+        self._verified = verified_option(verified)
+
     def finish(self) -> None:
         """Partition the model and have the devices prepare their parts (``ANeuralNetworksCompilation_finish``).
 
@@ -134,10 +153,15 @@ class Compilation:
         self._check_unfinished("finish")
         self._finish_called = True
         deadline = deadline_after(time.monotonic_ns(), self._timeout_ns) if self._timeout_ns else None
-        options = PrepareOptions(self._preference, self._priority, deadline, progress=self._progress)
+        options = PrepareOptions(
+            self._preference, self._priority, deadline, verified=bool(self._verified), progress=self._progress
+        )
         with timed(_log, "compiling a model of %s", plural(len(self._model.operations), "operation")):
             if self._devices is not None:
-                plan = ExecutionPlanner(self._in_order(self._devices), options, cache=self._cache).plan(self._model)
+                planner = ExecutionPlanner(
+                    self._in_order(self._devices), options, cache=self._cache, repairing=self._repairing()
+                )
+                plan = planner.plan(self._model)
             else:
                 plan = self._planned_by_choice(options)
         if self._progress is not None and self._progress.error is not None:
@@ -150,12 +174,13 @@ class Compilation:
         """The devices to choose from, by NNVK_PARTITION: 0 is the CPU alone, 1 all with the CPU as fallback, 2 all
         without it.
         """
-        devices = get_devices()
-        cpu = next(device for device in reversed(devices) if device.type is DeviceTypeCode.CPU)
+        devices, cpu = get_devices(), _reference()
         mode = settings().partition
         if mode == 0:
             return ExecutionPlanner([cpu], options, cache=self._cache).plan(self._model)
-        planner = ExecutionPlanner(self._in_order(devices), options, cpu if mode == 1 else None, self._cache)
+        planner = ExecutionPlanner(
+            self._in_order(devices), options, cpu if mode == 1 else None, self._cache, self._repairing()
+        )
         try:
             return planner.plan(self._model)
         except Exception as error:
@@ -167,6 +192,10 @@ class Compilation:
                 raise error from None
             _log.warning("the whole model goes to %s: %r", cpu.name, error)
             return plan
+
+    def _repairing(self) -> Device | None:
+        """The device that computes wrong results again, if that is wanted."""
+        return _reference() if self._verified == REPAIR else None
 
     def _in_order(self, devices: Sequence[Device]) -> list[Device]:
         """The devices, sorted by how well they serve the preference. Equal ones keep their order."""

@@ -41,6 +41,8 @@ class Partition:
     prepared: IPreparedModel
     fallback: Backup | None = None
     """Prepares the part on the CPU, should the device fail to execute it; None where that is not wanted."""
+    repair: Backup | None = None
+    """Prepares the part on the CPU, should the device compute it wrong twice; None where that is not wanted."""
 
     def __repr__(self) -> str:
         names = [str(operation) for operation in self.part.model.operations]
@@ -133,6 +135,8 @@ class ExecutionPlanner:
     fallback: Device | None = None
     """The device that takes over where one fails to prepare or to execute; None where errors are the caller's."""
     cache: Cache | None = None
+    repairing: Device | None = None
+    """The device that takes over where one computes wrong results; None where that is an error."""
     _plans: dict[Model, ExecutionPlan] = field(default_factory=dict, init=False)
     _support: dict[Model, list[list[Support]]] = field(default_factory=dict, init=False)
 
@@ -179,22 +183,22 @@ class ExecutionPlanner:
         options = self.options
         if self.cache is not None:
             options = replace(options, cache=self.cache.entry(device, operations, nested))
-        backup = self._backup(device, part)
+        backup, repair = (self._backup(device, part, other) for other in (self.fallback, self.repairing))
         try:
             with tracing.span(f"prepare on {device.name}", "compilation", operations=len(operations)):
                 prepared = device.driver.prepare_model(part.model, options)
         except Exception as error:
             prepared = _taken_over(device, backup, error)
             assert self.fallback is not None
-            device, backup = self.fallback, None
+            device, backup, repair = self.fallback, None, None
         _log.debug("%s runs %s", device.name, [str(operation) for operation in part.model.operations])
-        return Partition(device, operations, part, prepared, backup)
+        return Partition(device, operations, part, prepared, backup, repair)
 
-    def _backup(self, device: Device, part: Extract) -> Backup | None:
-        fallback = self.fallback
-        if fallback is None or fallback is device:
+    def _backup(self, device: Device, part: Extract, other: Device | None) -> Backup | None:
+        """Prepares the part of a device on another one."""
+        if other is None or other is device:
             return None
-        return functools.cache(lambda: fallback.driver.prepare_model(part.model, self.options))
+        return functools.cache(lambda: other.driver.prepare_model(part.model, self.options))
 
     def _control(self, model: Model, number: int, nested: str) -> ControlFlowPartition:
         operation = model.operations[number]

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 
 import numpy as np
 
 from nnvk.base import tracing
-from nnvk.base.errors import NnapiError, ResultCode, UnfitData, driver_error, op_failed
+from nnvk.base.errors import NnapiError, ResultCode, UnfitData, VerificationError, driver_error, op_failed
 from nnvk.base.log import logger
 from nnvk.hal import DeferredExecution, IBurst, IExecution, IFencedExecution, IPreparedModel
 from nnvk.ops import flow
+from nnvk.runtime import verification
 from nnvk.runtime.execution_plan import ControlFlowPartition, ExecutionPlan, Partition
 from nnvk.types.model import Model
 from nnvk.types.request import (
@@ -77,7 +78,7 @@ class BoundPlan(IExecution):
         ``after_host_writes``: some of ``wait_for`` writes to the host's memory, which a device's queue does not see.
         """
         by_thread = wait_for and (after_host_writes or options.measure or options.deadline_ns is not None)
-        if self._bound is not None and not self._bound.has_fallback and not by_thread:
+        if self._bound is not None and not self._bound.may_run_again and not by_thread:
             return self._bound.execute_fenced(wait_for, options)
         return DeferredExecution(
             lambda: self.execute(options.started(time.monotonic_ns())), wait_for, options.deadline_ns
@@ -91,7 +92,8 @@ class _BoundPartition(IExecution):
         self._partition = partition
         self._request = request
         tokens = [source.token for source in request.inputs] + [target.token for target in request.outputs]
-        self.has_fallback = partition.fallback is not None and not any(tokens)
+        self._is_on_host = not any(tokens)
+        self.has_fallback = partition.fallback is not None and self._is_on_host
         try:
             self._bound = partition.prepared.create_reusable_execution(request)
         except UnfitData:
@@ -100,19 +102,48 @@ class _BoundPartition(IExecution):
             self._bound = self._backup("can't take the request", error).create_reusable_execution(request)
             self.has_fallback = False
 
+    @property
+    def may_run_again(self) -> bool:
+        """Whether an execution that fails may be followed by another one, here or on the CPU."""
+        return self.has_fallback or self._partition.repair is not None
+
     def execute(self, options: ExecuteOptions) -> ExecutionResult:
+        return self._execute(lambda: self._bound.execute(options), options)
+
+    def execute_in_burst(self, burst: IBurst, options: ExecuteOptions) -> ExecutionResult:
+        return self._execute(lambda: burst.execute(self._bound, options), options)
+
+    def _execute(self, on_device: Callable[[], ExecutionResult], options: ExecuteOptions) -> ExecutionResult:
         with self._span():
             try:
-                return self._bound.execute(options)
+                return on_device()
+            except VerificationError as error:
+                verification.count(failed=1)
+                return self._repaired(error, on_device, options)
             except Exception as error:
                 return self._taken_over(error, options)
 
-    def execute_in_burst(self, burst: IBurst, options: ExecuteOptions) -> ExecutionResult:
-        with self._span():
-            try:
-                return burst.execute(self._bound, options)
-            except Exception as error:
-                return self._taken_over(error, options)
+    def _repaired(
+        self, error: VerificationError, on_device: Callable[[], ExecutionResult], options: ExecuteOptions
+    ) -> ExecutionResult:
+        """Execute again after a wrong result, at last on the CPU; raise the error if that is not wanted."""
+        repair, name = self._partition.repair, self._partition.device.name
+        if repair is None:
+            return self._taken_over(error, options)
+        _log.warning("%s has computed a wrong result, and computes again: %s", name, error.reason)
+        try:
+            result = on_device()
+        except VerificationError as again:
+            verification.count(failed=1)
+            if not self._is_on_host:
+                raise
+            _log.warning("%s has computed a wrong result again, the CPU takes over: %s", name, again.reason)
+        else:
+            verification.count(by_device=1)
+            return result
+        result = repair().execute(self._request, options)
+        verification.count(by_cpu=1)
+        return result
 
     def _span(self) -> AbstractContextManager[None]:
         if not tracing.is_recording():
