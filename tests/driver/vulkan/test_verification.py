@@ -15,8 +15,10 @@ from networks import classifier, images
 from nnvk.base.errors import UnfitData, VerificationError
 from nnvk.check.model_rows import empty_like, parse, reference, request
 from nnvk.driver.vulkan import VulkanDevice
-from nnvk.driver.vulkan.planning.plan import Plan
-from nnvk.driver.vulkan.shaders.commands import Dispatch
+from nnvk.driver.vulkan.lowering.lowering import Subject
+from nnvk.driver.vulkan.lowering.verification import EXCHANGE
+from nnvk.driver.vulkan.planning.plan import Address, Plan, Verification
+from nnvk.driver.vulkan.shaders.commands import Dispatch, Storage
 from nnvk.types.codes import OperandCode, OperationCode
 from nnvk.types.model import Model
 from nnvk.types.request import ExecuteOptions, PrepareOptions
@@ -128,3 +130,26 @@ def test_an_error_names_the_operation_the_element_and_both_values(own: VulkanDev
         pytest.raises(VerificationError, match=r"^OP_FAILED: ADD.*: element \[[01], [012], [0-4]\] of .* is .* and"),
     ):
         run(own, row.model, row.inputs, empty_like(reference(row)))
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ([1, 0, 7, 0x3F800000, 0x40000000], "ADD: element [0, 1, 2] of output is 1.0 by one computation and 2.0 by"),
+        ([1, 0, 30, 1, 2], "element 30 of output is"),
+        ([1, 9, 0, 1, 2], "the report of a difference is wrong itself: [1, 9, 0, 1, 2]"),
+        ([1, 0, 0, 5, 5], "the report of a difference is wrong itself"),
+        ([1, 1, 3, 0x40000000, 0], "an exchange with the host: element [0, 0, 3] of output 0 is 2.0"),
+    ],
+)
+def test_reports_are_worded(words: list[int], said: str) -> None:
+    subjects = Subject(0, "output", "float32", (2, 3, 5)), Subject(EXCHANGE, "output 0", "float32", (2, 3, 5))
+    verification = Verification(Address(Storage.STAGING, 0, 0, 20), subjects)
+    assert said in verification.worded(parse(ROWS[0]).model, np.array(words, np.uint32))
+
+
+def test_bytes_are_found_in_their_words() -> None:
+    subject = Subject(0, "output", "int8", (3, 3))
+    verification = Verification(Address(Storage.STAGING, 0, 0, 20), (subject,))
+    said = verification.worded(parse(ROWS[0]).model, np.array([1, 0, 1, 0x00FF0001, 0x00FE0001], np.uint32))
+    assert "element [2, 0] of output is -1 by one computation and -2 by another one" in said

@@ -71,8 +71,8 @@ class Verification:
     def worded(self, model: Model, words: np.ndarray) -> str:
         """Say which element of which tensor of a model differs, and how, from the words that a comparison reported."""
         number, place, *both = words[1:]
-        if number >= len(self.subjects):  # the report itself is wrong
-            return f"a comparison reported the number {number}, of {len(self.subjects)}"
+        if number >= len(self.subjects) or both[0] == both[1]:
+            return f"the report of a difference is wrong itself: {[int(word) for word in words]}"
         subject = self.subjects[number]
         dtype = np.dtype(subject.dtype)
         first, second = (np.array([word], np.uint32).view(dtype) for word in both)
