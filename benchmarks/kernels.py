@@ -21,7 +21,8 @@ from harness import Section, Table, device_of, driver_of, options, report
 import nnvk
 from nnvk import OperationCode
 from nnvk.base.text import milliseconds
-from nnvk.driver.vulkan.running.recording import Recording, upload_constants
+from nnvk.driver.vulkan.running.constants import upload_constants
+from nnvk.driver.vulkan.running.recording import Recording
 from nnvk.driver.vulkan.shaders.commands import Command, Dispatch
 from nnvk.importers import tflite
 from nnvk.types.model import Model

@@ -20,11 +20,14 @@ constexpr uint64_t kGranularity = 256;
 // kp::Tensor counts its bytes in 32 bits.
 constexpr uint64_t kMaxSize = UINT32_MAX - (kGranularity - 1);
 
-// Lavapipe compiles a shader once for texel buffers of a size that is a power of two, and once for all others. So no
-// buffer has such a size, except one that is as large as `range`, the most that can be bound.
+// Lavapipe compiles a shader again for texel buffers of a size that is a power of two, and for those of a size whose
+// second byte is 0, which it takes for the last level of a texture. So no buffer has such a size, except one that is as
+// large as `range`, the most that can be bound.
+bool has_special_size(uint64_t bytes) { return (bytes & (bytes - 1)) == 0 || (bytes >> 8 & 0xff) == 0; }
+
 uint64_t padded(uint64_t size, uint64_t range) {
     uint64_t bytes = (size + kGranularity - 1) / kGranularity * kGranularity;
-    while ((bytes & (bytes - 1)) == 0 && bytes + kGranularity <= range) {
+    while (has_special_size(bytes) && bytes + kGranularity <= range) {
         bytes += kGranularity;
     }
     return bytes;

@@ -120,6 +120,13 @@ class IPreparedModel(ABC):
         """Bytes that it holds on its device, or one execution takes there, by what they are for; empty: unknown."""
         return {}
 
+    def shared_constants(self) -> Mapping[str, int]:
+        """The bytes of those constants of `memory_bytes` that other prepared models use too, by a name for each.
+
+        The name is the same for the same memory of a device.
+        """
+        return {}
+
     def configure_execution_burst(self) -> IBurst:
         """A burst. The default one has nothing to keep ready."""
         return _PlainBurst()

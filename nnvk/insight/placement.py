@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from nnvk.api import Compilation, Device, DeviceTypeCode, Model, OperandType, Partition, get_devices
@@ -80,6 +80,17 @@ def memory_of(compilation: Compilation) -> dict[str, int]:
     for partition in compilation.partitions:
         total.update(partition.prepared.memory_bytes())
     return dict(total)
+
+
+def held_bytes(compilations: Iterable[Compilation]) -> int:
+    """The bytes that compilations hold on their devices; constants that they share count once."""
+    held = 0
+    shared: dict[tuple[str, str], int] = {}
+    for partition in (partition for compilation in compilations for partition in compilation.partitions):
+        constants = partition.prepared.shared_constants()
+        held += sum(partition.prepared.memory_bytes().values()) - sum(constants.values())
+        shared |= {(partition.device.name, name): nbytes for name, nbytes in constants.items()}
+    return held + sum(shared.values())
 
 
 @dataclass(frozen=True, slots=True)

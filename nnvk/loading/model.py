@@ -26,7 +26,7 @@ from nnvk.inputs.images import AS_IS, ImageOptions
 from nnvk.inputs.randoms import random_inputs
 from nnvk.inputs.reader import InputReader, Say
 from nnvk.insight.limits import Limits
-from nnvk.insight.placement import Placed, placement, where
+from nnvk.insight.placement import Placed, held_bytes, placement, where
 from nnvk.insight.profiling import PROFILED_RUNS, Profile, take_profile
 from nnvk.loading.events import ModelEvent
 from nnvk.loading.shaped_model import ShapedModel
@@ -221,6 +221,15 @@ class LoadedModel:
         shapes = tuple(array.shape for array in arrays)
         return self.imported if shapes == self._default_shapes() else self._imported(shapes)
 
+    @property
+    def nbytes(self) -> int:
+        """The bytes that the model holds on its devices: constants, activations and staging memory of all its plans.
+
+        Constants that several plans share count once.
+        """
+        with self._lock:
+            return held_bytes(shaped.compilation for shaped in self._plans.values())
+
     def where(self) -> list[Placed]:
         """Each operation in the order of execution, with the device that runs it, and why no preferred device does."""
         latest = self._latest()
@@ -322,9 +331,9 @@ class LoadedModel:
                 shaped = self._plans[shapes] = ShapedModel(
                     imported, self._settings.devices, self._settings.folder, self._settings.verified
                 )
+                self._forget_oldest()
             self._plans.move_to_end(shapes)
             self._current = shaped
-            self._forget_oldest()
         return shaped
 
     def _imported(self, shapes: tuple[Shape, ...]) -> ImportedModel:
@@ -333,10 +342,8 @@ class LoadedModel:
 
     def _forget_oldest(self) -> None:
         """Drop the plans that were not used for the longest time, until the others take few enough bytes."""
-        total = sum(shaped.nbytes for shaped in self._plans.values()) if len(self._plans) > 1 else 0
-        while len(self._plans) > 1 and total > self._settings.plan_bytes:
-            _, oldest = self._plans.popitem(last=False)
-            total -= oldest.nbytes
+        while len(self._plans) > 1 and self.nbytes > self._settings.plan_bytes:
+            self._plans.popitem(last=False)
 
     def _returned(self, results: list[np.ndarray], wanted: str | Sequence[str] | type[dict] | None) -> Any:
         if wanted is None:

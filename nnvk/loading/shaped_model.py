@@ -13,7 +13,6 @@ from nnvk.base.errors import ResultCode
 from nnvk.hal import DeferredExecution
 from nnvk.importers.plan_folder import PlanFolder
 from nnvk.importers.ports import ImportedModel, Port
-from nnvk.insight.placement import memory_of
 from nnvk.runtime.verification import Verified
 from nnvk.types.request import ExecutionResult
 
@@ -81,11 +80,6 @@ class ShapedModel:
         self._turn = forks.lock()
         self._started: DeferredExecution | None = None
         """The last call that was started, if the model has states: the next call waits for it."""
-
-    @property
-    def nbytes(self) -> int:
-        """The bytes that the model holds on its devices: constants, activations and staging memory."""
-        return sum(memory_of(self.compilation).values())
 
     def run(self, arrays: Sequence[np.ndarray]) -> Arrays:
         """The file's outputs for the file's inputs, which have the expected types and shapes."""

@@ -130,7 +130,7 @@ def plans(loaded: LoadedModel) -> list[int]:
 
 
 def test_the_plans_that_were_used_last_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("nnvk.loading.shaped_model.ShapedModel.nbytes", property(lambda self: 100))
+    monkeypatch.setattr("nnvk.loading.model.held_bytes", lambda compilations: 100 * len(list(compilations)))
     loaded = nnvk.load(rows(), device="cpu", plan_bytes=300)
     for count in (1, 2, 3, 1, 4):
         loaded(*inputs(count))
@@ -145,9 +145,39 @@ def test_a_plan_says_how_much_it_holds() -> None:
     loaded = nnvk.load(rows())
     loaded.prepare(*inputs(3))
     partitions = loaded.compilation.partitions
-    assert sum(shaped.nbytes for shaped in loaded._plans.values()) == sum(
-        sum(partition.prepared.memory_bytes().values()) for partition in partitions
+    assert loaded.nbytes == sum(sum(partition.prepared.memory_bytes().values()) for partition in partitions) > 0
+
+
+def deep_rows() -> bytes:
+    """x V W, with weights that are large."""
+    generator = np.random.default_rng(0)
+    weights = {name: generator.standard_normal((257, 257), np.float32) / 16 for name in "vw"}
+    net = model(
+        [op("MatMul", "x v", "m"), op("MatMul", "m w", "y")], {"x": (np.float32, ["rows", 257])}, ["y"], weights
     )
+    return net.SerializeToString()
+
+
+def test_weights_are_on_the_device_once() -> None:
+    """Twenty sizes take little more memory than one, and the plans of all are kept."""
+    device = next((each for each in nnvk.get_devices() if each.type is nnvk.DeviceTypeCode.GPU), None)
+    if device is None:
+        pytest.skip("there is no Vulkan device")
+    weights = 2 * 4 * 257 * 257
+    loaded = nnvk.load(deep_rows(), device=device, plan_bytes=4 * weights)
+    one = 0
+    for rows in range(1, 21):
+        x = np.random.default_rng(rows).standard_normal((rows, 257), np.float32)
+        exact = nnvk.load(deep_rows(), device="cpu", shapes={"rows": rows})(x) if rows in (1, 7, 20) else None
+        y = loaded(x)
+        if exact is not None:
+            np.testing.assert_allclose(y, exact, rtol=1e-4, atol=1e-4)
+        one = one or loaded.nbytes
+    assert plans(loaded) == list(range(1, 21))
+    assert weights < one < 2 * weights
+    assert loaded.nbytes < 3 * weights, "not twenty times the weights"
+    loaded.close()
+    assert loaded.nbytes == 0
 
 
 def test_models_of_one_file_share_its_constants() -> None:

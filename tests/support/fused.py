@@ -16,7 +16,8 @@ from nnvk.driver.vulkan.graph.builder import NeedsValue
 from nnvk.driver.vulkan.planning.barriers import barriers
 from nnvk.driver.vulkan.planning.plan import Plan
 from nnvk.driver.vulkan.planning.planner import lower
-from nnvk.driver.vulkan.running.recording import Recording, upload_constants
+from nnvk.driver.vulkan.running.constants import upload_constants
+from nnvk.driver.vulkan.running.recording import Recording
 from nnvk.driver.vulkan.shaders.commands import Dispatch
 from nnvk.driver.vulkan.shaders.passes import FUSIONS
 from nnvk.types.codes import FuseCode, OperandCode, OperationCode

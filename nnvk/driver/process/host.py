@@ -223,10 +223,11 @@ def _output(session: Session, segment: int, reader: Reader) -> OutputArgument:
 def _memory(session: Session, reader: Reader, descriptors: Descriptors) -> Reply:
     prepared = session.get(reader.u64(), IPreparedModel)
     reader.end()
-    held = prepared.memory_bytes()
-    writer = Writer(len(held))
-    for purpose, nbytes in held.items():
-        writer.string(purpose).u64(nbytes)
+    writer = Writer()
+    for held in (prepared.memory_bytes(), prepared.shared_constants()):
+        writer.u32(len(held))
+        for name, nbytes in held.items():
+            writer.string(name).u64(nbytes)
     return _reply(writer)
 
 

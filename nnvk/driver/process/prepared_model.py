@@ -62,9 +62,18 @@ class RemotePreparedModel(IPreparedModel):
 
     def memory_bytes(self) -> dict[str, int]:
         """The driver's answer."""
+        return self._memory()[0]
+
+    def shared_constants(self) -> dict[str, int]:
+        """The driver's answer."""
+        return self._memory()[1]
+
+    def _memory(self) -> tuple[dict[str, int], dict[str, int]]:
+        """The bytes by purpose, and the bytes of shared constants by name."""
         connection, number = self._place()
         reader = connection.ask(Writer(Request.MEMORY).u64(number))
-        return {reader.string(): reader.u64() for _ in range(reader.u32())}
+        held, shared = ({reader.string(): reader.u64() for _ in range(reader.u32())} for _ in range(2))
+        return held, shared
 
     def configure_execution_burst(self) -> IBurst:
         """The driver's burst."""

@@ -56,6 +56,31 @@ def test_the_driver_is_not_in_this_process() -> None:
     """)
 
 
+def test_models_share_large_constants_there() -> None:
+    apart("""
+        def shared(rows):
+            model = nnvk.Model()
+            a, b = (model.add_operand(nnvk.OperandType(F32, (size, 1 << 15))) for size in (rows, 1))
+            fuse = model.add_operand(nnvk.OperandType(nnvk.OperandCode.INT32))
+            out = model.add_operand(nnvk.OperandType(F32, (rows, 1 << 15)))
+            model.set_operand_value(b, np.ones((1, 1 << 15), np.float32))
+            model.set_operand_value(fuse, 0)
+            model.add_operation(nnvk.OperationCode.ADD, [a, b, fuse], [out])
+            model.identify_inputs_and_outputs([a], [out])
+            model.finish()
+            compilation = nnvk.Compilation(model, [nnvk.get_device("vulkan-0")])
+            compilation.finish()
+            compilations.append(compilation)
+            return compilation.partitions[0].prepared.shared_constants()
+
+        compilations = []
+        first, second = shared(1), shared(2)
+        assert first == second and list(first.values()) == [1 << 17], (first, second)
+        held = [each.partitions[0].prepared.memory_bytes()["constants"] for each in compilations]
+        assert held == [1 << 17] * 2, held
+    """)
+
+
 @pytest.mark.parametrize("end", ["SIGSEGV", "SIGKILL", "SIGABRT"])
 def test_a_driver_that_crashes(end: str) -> None:
     apart(f"""

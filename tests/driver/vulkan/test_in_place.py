@@ -26,7 +26,8 @@ from fused import (
 
 from nnvk.driver.vulkan import VulkanDevice
 from nnvk.driver.vulkan.planning.planner import lower
-from nnvk.driver.vulkan.running.recording import Recording, upload_constants
+from nnvk.driver.vulkan.running.constants import upload_constants
+from nnvk.driver.vulkan.running.recording import Recording
 from nnvk.driver.vulkan.shaders.commands import Storage
 from nnvk.driver.vulkan.shaders.passes import FUSIONS
 from nnvk.types.codes import OperandCode

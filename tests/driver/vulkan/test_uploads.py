@@ -10,7 +10,7 @@ import pytest
 from nnvk.check.model_rows import empty_like, execute, parse, reference
 from nnvk.driver.vulkan import VulkanDevice
 from nnvk.driver.vulkan.planning.plan import Plan
-from nnvk.driver.vulkan.running import recording
+from nnvk.driver.vulkan.running import constants
 from nnvk.driver.vulkan.running.resident_plan import ResidentPlan
 from nnvk.types.constant import Constant, deferred_bytes
 from nnvk.types.request import PrepareOptions
@@ -21,9 +21,9 @@ ROW = "CONV_2D u8[1,7,9,13]*0.05+120 #u8[67,3,3,13]*0.02+131 #i32[67] SAME 1 1 R
 @pytest.fixture(params=["by threads", "at once", "in portions"])
 def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """All ways to upload, whatever the size."""
-    monkeypatch.setattr(recording, "_MUCH", 0 if request.param == "by threads" else 1 << 40)
+    monkeypatch.setattr(constants, "_MUCH", 0 if request.param == "by threads" else 1 << 40)
     if request.param == "in portions":
-        monkeypatch.setattr(recording, "_STAGED", 300)
+        monkeypatch.setattr(constants, "_STAGED", 300)
 
 
 def plan_of(device: VulkanDevice, row: str = ROW) -> Plan:

@@ -88,6 +88,11 @@ _ORDERS: tuple[Callable[[Block], tuple[int, ...]], ...] = (
 _REPAIRS, _REPAIRED = 16, 1 << 11
 """How often each order is changed at most, and how many blocks are placed for that at most."""
 
+LEAST_SHARED = 1 << 16
+"""The bytes from which on a constant has a page of its own: a smaller one saves too little for a page."""
+MOST_ALONE = 256
+"""The most constants of a plan that have a page of their own: devices limit the number of allocations."""
+
 _ENOUGH = 1.03
 """So many times the least memory are worth no change of an order."""
 
@@ -104,6 +109,19 @@ def place(blocks: Sequence[Block], page_limit: int) -> MemoryPlan:
         if sum(best.pages) <= (least if number < len(_ORDERS) else _ENOUGH * least):
             break
     return best
+
+
+def place_constants(sizes: Sequence[int], page_limit: int) -> MemoryPlan:
+    """Place constants: large ones in a page each, which plans share, and all others together. Errors as of `place`."""
+    large = sorted((number for number, size in enumerate(sizes) if size >= LEAST_SHARED), key=lambda n: -sizes[n])
+    alone = {number: page for page, number in enumerate(sorted(large[:MOST_ALONE]))}
+    together = [number for number in range(len(sizes)) if number not in alone]
+    rest = place([Block(sizes[number], 0, 0) for number in together], page_limit)
+    places = {number: Place(page, 0) for number, page in alone.items()}
+    for number, spot in zip(together, rest.places, strict=True):
+        places[number] = Place(spot.page + len(alone), spot.offset)
+    pages = (*(padded(sizes[number]) for number in alone), *rest.pages)
+    return MemoryPlan(tuple(places[number] for number in range(len(sizes))), pages)
 
 
 def _attempts(blocks: Sequence[Block], page_limit: int) -> Iterator[MemoryPlan]:

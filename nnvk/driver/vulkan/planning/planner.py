@@ -24,7 +24,7 @@ from nnvk.driver.vulkan.planning.barriers import barriers
 from nnvk.driver.vulkan.planning.cache import PlanCache, key_of
 from nnvk.driver.vulkan.planning.command_passes import Rewritten
 from nnvk.driver.vulkan.planning.concurrent_lifetimes import prolonged
-from nnvk.driver.vulkan.planning.memory_plan import Block, most_alive, place
+from nnvk.driver.vulkan.planning.memory_plan import Block, most_alive, place, place_constants
 from nnvk.driver.vulkan.planning.plan import Address, Flag, Plan, Verification, addresses_of
 from nnvk.driver.vulkan.planning.plan_folder import plan_folder
 from nnvk.driver.vulkan.planning.support import refuse, support
@@ -299,7 +299,10 @@ def _placed(
     for storage in Storage:
         tensors = [tensor for tensor in lifetimes if tensor.storage is storage]
         blocks = [Block(tensor.nbytes, *lifetimes[tensor]) for tensor in tensors]
-        memory = place(blocks, g.device.max_buffer)
+        if storage is Storage.CONSTANTS:
+            memory = place_constants([tensor.nbytes for tensor in tensors], g.device.max_buffer)
+        else:
+            memory = place(blocks, g.device.max_buffer)
         pages[storage], alive[storage] = memory.pages, most_alive(blocks)
         for tensor, spot in zip(tensors, memory.places, strict=True):
             addresses[tensor.number] = Address(storage, spot.page, spot.offset, tensor.nbytes)

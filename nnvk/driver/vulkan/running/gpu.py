@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from nnvk.base import forks
 from nnvk.base.errors import NnapiError, ResultCode
 from nnvk.base.settings import settings
+from nnvk.driver.vulkan.running.constants import ConstantStore
 from nnvk.driver.vulkan.running.instance import Instance
 from nnvk.driver.vulkan.running.pipeline_cache import PipelineCache
 from nnvk.driver.vulkan.running.scheduler import Scheduler
@@ -42,6 +43,8 @@ class Gpu:
         self.profile = profile
         """The properties of the device that plans depend on."""
         self.counters = Counters()
+        self.constants = ConstantStore()
+        """The large constants of all plans."""
         self._instance = instance
         self._described = physical
         self._features = sorted(profile.features & features)

@@ -17,6 +17,7 @@ from nnvk.driver.vulkan.running.resident_plan import ResidentPlan
 from nnvk.driver.vulkan.running.segment import Segment
 from nnvk.driver.vulkan.running.staged import StagedExecution
 from nnvk.driver.vulkan.running.values import BufferPool
+from nnvk.driver.vulkan.shaders.commands import Storage
 from nnvk.hal import IExecution, IFencedExecution, IPreparedModel
 from nnvk.ops.check import validate_request
 from nnvk.types.model import Model
@@ -68,10 +69,21 @@ class VulkanPreparedModel(IPreparedModel):
     def memory_bytes(self) -> dict[str, int]:
         """The memory of the plans made so far: constants, and activations and staging memory of one execution."""
         total: Counter[str] = Counter()
+        shared: dict[str, int] = {}
         for segment in self._segments():
             for plan in segment.plans():
-                total.update({storage.name.lower(): sum(pages) for storage, pages in plan.plan.pages.items()})
+                total.update(plan.memory_bytes())
+                shared |= plan.shared_constants()
+        total[Storage.CONSTANTS.value] += sum(shared.values())
         return dict(total)
+
+    def shared_constants(self) -> dict[str, int]:
+        """The large constants of the plans made so far. Plans of other models may have the same."""
+        shared: dict[str, int] = {}
+        for segment in self._segments():
+            for plan in segment.plans():
+                shared |= plan.shared_constants()
+        return shared
 
     def create_reusable_execution(self, request: Request) -> IExecution:
         """Bind a request to the plan for its shapes. If plans depend on more, the execution selects them."""

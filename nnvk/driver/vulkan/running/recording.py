@@ -2,95 +2,16 @@
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from nnvk.base.limits import cores
 from nnvk.driver.vulkan.planning.plan import Address, Plan
 from nnvk.driver.vulkan.running.compiler import Compiler, distinct
 from nnvk.driver.vulkan.running.watch import Watch
 from nnvk.driver.vulkan.shaders.commands import Clear, Copy, Dispatch, Storage, TensorRef
-from nnvk.types.constant import Constant, bytes_of
 
 if TYPE_CHECKING:
     import nnvk._native as _native
-
-
-_MOST_THREADS = 4
-"""The most threads that make constants."""
-_MUCH = 1 << 20
-"""The bytes of constants from which on several threads make them."""
-_STAGED = 32 << 20
-"""Bytes of constants that are uploaded together; a larger constant goes alone."""
-
-
-class Upload:
-    """The upload of a plan's constants. Their buffers can be bound at once, while they are being filled."""
-
-    def __init__(self, device: _native.Device, plan: Plan) -> None:
-        sizes = plan.pages[Storage.CONSTANTS]
-        self.buffers = [device.create_buffer(size, host_visible=False) for size in sizes]
-        """The buffers by page."""
-        self._filled: Future[None] | None = None
-        if sum(sizes) < _MUCH:
-            _fill(device, plan, self.buffers, map)
-            return
-        threads = ThreadPoolExecutor(min(_MOST_THREADS, cores()) + 1, "nnvk-constants")
-        self._filled = threads.submit(_fill, device, plan, self.buffers, threads.map)
-        self._filled.add_done_callback(lambda _: threads.shutdown(wait=False))
-
-    def wait(self) -> None:
-        """Wait until all constants are uploaded. Raises the error of the upload, each time."""
-        if self._filled is not None:
-            self._filled.result()
-
-
-def upload_constants(device: _native.Device, plan: Plan) -> list[_native.Buffer]:
-    """Buffers with the plan's constants, filled."""
-    upload = Upload(device, plan)
-    upload.wait()
-    return upload.buffers
-
-
-def _fill(
-    device: _native.Device, plan: Plan, targets: Sequence[_native.Buffer], for_all: Callable[..., Iterable[None]]
-) -> None:
-    """Make and upload all constants, page by page and in batches, through staging memory that all batches share."""
-    portions = [
-        (target, some, some[0][0].offset, max(address.offset + address.nbytes for address, _ in some))
-        for page, target in enumerate(targets)
-        for some in _portions([placed for placed in plan.constants if placed[0].page == page])
-    ]
-    if not portions:
-        return
-    staging = device.create_buffer(max(end - begin for _, _, begin, end in portions), host_visible=True)
-    view = staging.view()
-    for target, some, begin, end in portions:
-
-        def put(placed: tuple[Address, Constant], begin: int = begin) -> None:
-            address, data = placed
-            first = address.offset - begin
-            view[first : first + address.nbytes] = bytes_of(data)
-
-        deque(for_all(put, some), maxlen=0)
-        program = device.create_program()
-        program.copy(staging, 0, target, begin, end - begin)
-        program.finish([], [])
-        program.run([], [])
-
-
-def _portions(placed: Sequence[tuple[Address, Constant]]) -> Iterator[list[tuple[Address, Constant]]]:
-    """The constants of a page in the order of their offsets, in batches that keep staging memory small."""
-    some: list[tuple[Address, Constant]] = []
-    for each in sorted(placed, key=lambda one: one[0].offset):
-        if some and each[0].offset + each[0].nbytes - some[0][0].offset > _STAGED:
-            yield some
-            some = []
-        some.append(each)
-    if some:
-        yield some
 
 
 class Recording:

@@ -17,8 +17,9 @@ from nnvk.driver.vulkan.lowering.device_assertion import worded
 from nnvk.driver.vulkan.planning.plan import Address, Plan
 from nnvk.driver.vulkan.running.buffer import Buffers, VulkanBuffer
 from nnvk.driver.vulkan.running.compiler import Compiler, distinct
+from nnvk.driver.vulkan.running.constants import Upload
 from nnvk.driver.vulkan.running.gpu import Gpu
-from nnvk.driver.vulkan.running.recording import Recording, Upload
+from nnvk.driver.vulkan.running.recording import Recording
 from nnvk.driver.vulkan.running.scheduler import IN_FLIGHT
 from nnvk.driver.vulkan.running.watch import Watch
 from nnvk.driver.vulkan.shaders.commands import Storage
@@ -80,7 +81,7 @@ class ResidentPlan:
         self._gpu = gpu
         self._buffers = buffers
         self._native = gpu.native()
-        self._upload = Upload(self._native, plan)
+        self._upload = Upload(self._native, plan, gpu.constants)
         self._watch = watch
         self._when_compiled = when_compiled
         self.successor: ResidentPlan | None = None
@@ -106,8 +107,18 @@ class ResidentPlan:
         """Make a recording for plain executions."""
         self.put(self.take(_HOST_ONLY, "none"), _HOST_ONLY, "none")
 
+    def memory_bytes(self) -> dict[str, int]:
+        """The bytes of its own constants, and of the activations and staging memory of one recording."""
+        held = {storage.value: sum(pages) for storage, pages in self.plan.pages.items()}
+        held[Storage.CONSTANTS.value] -= sum(self._upload.shared().values())
+        return held
+
+    def shared_constants(self) -> Mapping[str, int]:
+        """The bytes of the constants that other plans may use too, by a name for each."""
+        return self._upload.shared()
+
     def compile(self) -> None:
-        """Compile the pipelines, without a recording: executions will use device memory."""
+        """Compile the pipelines, without a recording."""
         compiler = Compiler(self._native, self._gpu.unroll_loops, self._watch or Watch())
         try:
             compiler.compile_alone(distinct(self.plan.commands))
@@ -132,17 +143,18 @@ class ResidentPlan:
             if idle:
                 return idle.pop()
         del gone
+        if not self._upload.is_done:
+            self.compile()  # meanwhile
         try:
             recording = Recording(
                 self._native,
                 self.plan,
-                self._upload.buffers,
+                self._upload.wait(),
                 external={address: memory.buffer for address, memory in bound.external.items()},
                 timestamps=timestamps,
                 unroll_loops=self._gpu.unroll_loops,
                 watch=self._watch,
             )
-            self._upload.wait()  # shaders were compiled meanwhile
         except (RuntimeError, MemoryError) as error:
             raise self._gpu.failure(error) from error
         self._compiled()

@@ -14,8 +14,9 @@ from nnvk.base.errors import NnapiError
 from nnvk.base.log import logger
 from nnvk.driver.vulkan.planning.plan import Plan
 from nnvk.driver.vulkan.planning.planner import Planner
+from nnvk.driver.vulkan.running.constants import Upload
 from nnvk.driver.vulkan.running.gpu import Gpu
-from nnvk.driver.vulkan.running.recording import Recording, Upload
+from nnvk.driver.vulkan.running.recording import Recording
 from nnvk.types.model import Model
 from nnvk.types.operand import Shape
 
@@ -122,10 +123,10 @@ class Trial:
     def __init__(self, gpu: Gpu, plan: Plan) -> None:
         self.plan = plan
         native = gpu.native()
-        upload = Upload(native, plan)
-        recording = Recording(native, plan, upload.buffers, timestamps="each", unroll_loops=gpu.unroll_loops)
+        self._upload = Upload(native, plan, gpu.constants)
+        constants = self._upload.wait()
+        recording = Recording(native, plan, constants, timestamps="each", unroll_loops=gpu.unroll_loops)
         self._program = recording.program
-        upload.wait()
         inputs = (*plan.inputs, *plan.entropy)
         self._inputs = [np.zeros(address.nbytes, np.uint8) for address in inputs if address is not None]
         self._outputs = [None for address in (*plan.outputs, *plan.reports) if address is not None]
