@@ -17,7 +17,7 @@ from nnvk.importers.errors import Unmapped
 from nnvk.ops import registry
 from nnvk.ops.call import Call
 from nnvk.types.codes import ExtensionCode, OperandCode, OperationCode
-from nnvk.types.constant import Constant, DeferredConstant, elements, reshaped
+from nnvk.types.constant import Constant, DeferredConstant, converted, elements, reshaped
 from nnvk.types.extension import AnyCode, ExtendedOperationCode, KnownCode
 from nnvk.types.model import Lifetime, Operand, Operation
 from nnvk.types.operand import OperandType, Shape
@@ -174,7 +174,7 @@ class Graph:
         self.budget.charge(type.size)
         if isinstance(constant, DeferredConstant) and constant.dtype == type.dtype:
             return Value(type, constant)
-        return Value(type, DeferredConstant(type.dimensions, type.dtype, lambda: elements(constant)))
+        return Value(type, converted(constant, type.dimensions, type.dtype))
 
     def filled(self, number: np.ndarray, type: OperandType) -> Value:
         """The constant of one element everywhere, of which there is one for each number and type."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
@@ -11,6 +12,14 @@ from nnvk.types.operand import Shape
 
 _FIRST = 16
 """The number of elements in the beginning of a constant."""
+
+
+class Origin(NamedTuple):
+    """What the elements of a constant are made of: memory that does not change."""
+
+    key: Hashable
+    """Constants whose origins have equal keys have equal elements, as long as `memory` is alive."""
+    memory: np.ndarray
 
 
 class DeferredConstant:
@@ -23,11 +32,22 @@ class DeferredConstant:
         shape: The dimensions.
         dtype: The NumPy type of one element.
         make: Gives an array of this shape and type, or a view. Any thread may call it, and it must not fail.
+        source: The constant that ``make`` works on, if there is one.
+        form: Tells apart all that ``make`` may make of the source in this shape and type.
     """
 
-    __slots__ = ("_beginning", "_made", "_make", "dtype", "shape")
+    __slots__ = ("_beginning", "_form", "_made", "_make", "_source", "dtype", "shape")
 
-    def __init__(self, shape: Shape, dtype: np.dtype, make: Callable[[], np.ndarray]) -> None:
+    def __init__(
+        self,
+        shape: Shape,
+        dtype: np.dtype,
+        make: Callable[[], np.ndarray],
+        source: Constant | None = None,
+        form: Hashable = None,
+    ) -> None:
+        self._source = source
+        self._form = form
         self.shape = shape
         self.dtype = dtype
         self._make = make
@@ -56,6 +76,19 @@ class DeferredConstant:
             made.setflags(write=False)
             self._made = weakref.ref(made)
         return made
+
+    @property
+    def origin(self) -> Origin | None:
+        """What the elements are made of; None where that is not known."""
+        source = None if self._source is None else origin(self._source)
+        return None if source is None else self._made_of(source, self._form)
+
+    def formed(self, source: Constant, form: Hashable) -> DeferredConstant:
+        """The same elements, with what they are made of."""
+        return DeferredConstant(self.shape, self.dtype, self._make, source, form)
+
+    def _made_of(self, source: Origin, form: Hashable) -> Origin:
+        return source._replace(key=(self.shape, self.dtype.str, form, source.key))
 
     @property
     def beginning(self) -> bytes:
@@ -96,6 +129,12 @@ class QuantisedConstant(DeferredConstant):
         self.zero_point = zero_point
         self.axis = axis
 
+    @property
+    def origin(self) -> Origin | None:
+        """What the elements are made of; None where that is not known."""
+        levels = origin(self.levels)
+        return None if levels is None else self._made_of(levels, (self.scales.tobytes(), self.zero_point, self.axis))
+
     def _real(self) -> np.ndarray:
         shape = [1] * self.levels.ndim
         if self.scales.size > 1:
@@ -123,6 +162,32 @@ def elements(constant: Constant) -> np.ndarray:
     return constant.array if isinstance(constant, DeferredConstant) else constant
 
 
+def origin(constant: Constant) -> Origin | None:
+    """What the elements of a constant are made of; None if they may change, or where that is not known."""
+    if isinstance(constant, DeferredConstant):
+        return constant.origin
+    memory = constant
+    while isinstance(memory.base, np.ndarray):
+        memory = memory.base
+    if memory.flags.writeable or not _is_read_only(memory.base):
+        return None
+    place = constant.__array_interface__["data"][0]
+    return Origin((place, constant.shape, constant.strides, constant.dtype.str), memory)
+
+
+def _is_read_only(memory: object) -> bool:
+    """Whether an object has memory that nobody can write through it: the bytes of a file, for example."""
+    try:
+        return memoryview(memory).readonly  # type: ignore[arg-type] # TypeError: it has none
+    except TypeError:
+        return False
+
+
+def converted(constant: Constant, shape: Shape, dtype: np.dtype) -> DeferredConstant:
+    """The same elements in another shape and type, deferred."""
+    return DeferredConstant(shape, dtype, lambda: elements(constant), constant)
+
+
 def bytes_of(constant: Constant) -> np.ndarray:
     """The bytes of a constant, one after the other: a view where it is contiguous and not deferred."""
     return np.ascontiguousarray(elements(constant)).reshape(-1).view(np.uint8)
@@ -144,7 +209,7 @@ def transposed(constant: Constant, order: Sequence[int]) -> Constant:
         return QuantisedConstant(constant.levels.transpose(order), constant.scales, constant.zero_point, axis)
     if isinstance(constant, DeferredConstant):
         shape = tuple(constant.shape[axis] for axis in order)
-        return DeferredConstant(shape, constant.dtype, lambda: constant.array.transpose(order))
+        return DeferredConstant(shape, constant.dtype, lambda: constant.array.transpose(order), constant, tuple(order))
     return constant.transpose(order)
 
 
@@ -158,7 +223,7 @@ def portion(constant: Constant, axis: int, first: int, count: int) -> Constant:
         return QuantisedConstant(constant.levels[taken], scales, constant.zero_point, constant.axis)
     if isinstance(constant, DeferredConstant):
         shape = *constant.shape[:axis], count, *constant.shape[axis + 1 :]
-        return DeferredConstant(shape, constant.dtype, lambda: constant.array[taken])
+        return DeferredConstant(shape, constant.dtype, lambda: constant.array[taken], constant, (axis, first))
     return constant[taken]
 
 
@@ -167,5 +232,5 @@ def reshaped(constant: Constant, shape: Shape) -> Constant:
     if isinstance(constant, QuantisedConstant) and constant.scales.size == 1:
         return QuantisedConstant(constant.levels.reshape(shape), constant.scales, constant.zero_point)
     if isinstance(constant, DeferredConstant):
-        return DeferredConstant(shape, constant.dtype, lambda: constant.array.reshape(shape))
+        return DeferredConstant(shape, constant.dtype, lambda: constant.array.reshape(shape), constant)
     return constant.reshape(shape)

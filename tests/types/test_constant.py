@@ -8,12 +8,15 @@ import numpy as np
 import pytest
 
 from nnvk.types.constant import (
+    Constant,
     DeferredConstant,
     QuantisedConstant,
     beginning,
     bytes_of,
+    converted,
     deferred_bytes,
     elements,
+    origin,
     portion,
     reshaped,
     transposed,
@@ -116,3 +119,65 @@ def test_others_in_another_order_and_in_part_stay_deferred() -> None:
     assert elements(turned).tolist() == [[5, 2], [4, 1], [3, 0]]
     assert elements(some).tolist() == [[4, 3], [1, 0]]
     assert elements(portion(np.arange(6).reshape(2, 3), 1, 1, 2)).tolist() == [[1, 2], [4, 5]]
+
+
+def file_memory() -> np.ndarray:
+    """An array on bytes that nobody can change."""
+    return np.frombuffer(np.arange(24, dtype=np.int8).tobytes(), np.int8).reshape(2, 3, 4)
+
+
+def test_the_origin_of_memory_that_may_change_is_unknown() -> None:
+    own = np.zeros(4, np.float32)
+    assert origin(own) is None
+    own.setflags(write=False)
+    assert origin(own) is None, "its owner can make it writable"
+    assert origin(own[1:]) is None
+    assert origin(np.frombuffer(bytearray(4), np.uint8)) is None
+    assert origin(DeferredConstant((4,), np.dtype(np.float32), lambda: own)) is None
+    assert origin(converted(own, (2, 2), np.dtype(np.float32))) is None
+
+
+def test_origins_tell_views_apart() -> None:
+    memory = file_memory()
+    views = [memory, memory[1:], memory[:1], memory.transpose(0, 2, 1), memory.reshape(-1), memory.view(np.uint8)]
+    keys = [origin(view).key for view in views]  # type: ignore[union-attr]
+    assert len(set(keys)) == len(views)
+    again = [memory.reshape(2, 3, 4), memory[1:], memory[:1], memory.transpose(0, 2, 1), memory.reshape(24)]
+    assert [origin(view).key for view in again] == keys[:-1]  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("kind", ["levels", "deferred"])
+def test_origins_follow_what_is_made(kind: str) -> None:
+    memory = file_memory()
+
+    def made() -> Constant:
+        if kind == "levels":
+            return QuantisedConstant(memory, np.array([0.5], np.float32), 3)
+        return converted(memory, (2, 3, 4), np.dtype(np.float32))
+
+    forms = [
+        lambda: made(),
+        lambda: transposed(made(), (2, 1, 0)),
+        lambda: transposed(made(), (0, 2, 1)),
+        lambda: portion(made(), 1, 1, 2),
+        lambda: portion(made(), 1, 0, 2),
+        lambda: portion(made(), 2, 0, 2),
+        lambda: reshaped(made(), (6, 4)),
+        lambda: deferred_bytes(96, lambda: elements(made())).formed(made(), "packed"),
+    ]
+    found = [origin(form()) for form in forms]
+    assert all(each is not None and np.shares_memory(each.memory, memory) for each in found)
+    keys = [each.key for each in found if each is not None]
+    assert len(set(keys)) == len(forms)
+    assert keys == [origin(form()).key for form in forms]  # type: ignore[union-attr]
+
+
+def test_quantised_constants_of_the_same_levels_differ() -> None:
+    levels = file_memory()
+    constants = [
+        QuantisedConstant(levels, np.array([0.5], np.float32), 3),
+        QuantisedConstant(levels, np.array([0.25], np.float32), 3),
+        QuantisedConstant(levels, np.array([0.5], np.float32), 2),
+        QuantisedConstant(levels, np.array([0.5, 0.5], np.float32), 3),
+    ]
+    assert len({origin(each).key for each in constants}) == len(constants)  # type: ignore[union-attr]

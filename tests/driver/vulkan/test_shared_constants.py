@@ -100,6 +100,27 @@ def test_an_array_that_changes_between_models(device: VulkanDevice) -> None:
     assert len(known(device)) == 2
 
 
+def test_memory_that_does_not_change_is_read_once(device: VulkanDevice, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Weights of a file are neither packed nor digested again for another size."""
+    floats = np.random.default_rng(0).standard_normal((259, DEEP), np.float32)
+    weights = np.frombuffer(floats.tobytes(), np.float32).reshape(259, DEEP)
+    expected = prepared(device, with_weights(row(2), weights)).shared_constants
+    kept = prepared(device, with_weights(row(3), weights))
+    monkeypatch.setattr(ConstantStore, "_note", lambda *_: pytest.fail("it is digested again"))
+    for rows in (4, 5):
+        assert prepared(device, with_weights(row(rows), weights)).shared_constants() == expected()
+    assert kept.shared_constants() == expected()
+
+
+def test_digests_are_forgotten_with_the_memory(device: VulkanDevice) -> None:
+    weights = np.frombuffer(np.ones((259, DEEP), np.float32).tobytes(), np.float32).reshape(259, DEEP)
+    models = [prepared(device, with_weights(row(rows), weights)) for rows in (1, 2)]
+    assert len(device.gpu.constants._digests) == 1
+    del models, weights
+    gc.collect()
+    assert device.gpu.constants._digests == {}
+
+
 def test_small_constants_stay_with_their_plans(device: VulkanDevice) -> None:
     small = prepared(device, row(2, 3))
     assert small.shared_constants() == {}
@@ -165,15 +186,16 @@ def test_who_waits_for_a_failing_upload_gets_its_error(device: VulkanDevice) -> 
     native = device.gpu.native()
     store, own = ConstantStore(), list[SharedConstant]()
     content = np.zeros(LEAST_SHARED, np.uint8)
-    first, is_new = store.claim(native, content, content.nbytes, own)
-    again, is_other = store.claim(native, content, content.nbytes, own)
-    assert (is_new, is_other, own) == (True, False, [first])
+    first, given = store.claim(native, content, content.nbytes, own)
+    again, nothing = store.claim(native, content, content.nbytes, own)
+    assert given is not None
+    assert (nothing, own) == (None, [first])
     assert again is first
     threading.Timer(0.05, first.end, [MemoryError("no room")]).start()
     with pytest.raises(MemoryError, match="no room"):
         again.wait()
-    replaced, is_new = store.claim(native, content, content.nbytes, own)
-    assert is_new
+    replaced, given = store.claim(native, content, content.nbytes, own)
+    assert given is not None
     assert replaced is not first
 
 

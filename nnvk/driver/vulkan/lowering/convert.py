@@ -16,7 +16,7 @@ from nnvk.driver.vulkan.shaders.declaration import Shader
 from nnvk.ops.call import Tensor
 from nnvk.ops.quant import limits
 from nnvk.types.codes import OperandCode
-from nnvk.types.constant import DeferredConstant
+from nnvk.types.constant import converted
 from nnvk.types.operand import OperandType
 
 _NAMES = tuple(dtype.name for dtype in (F32, F16, I32, Q8, Q16))
@@ -71,7 +71,7 @@ def widened(g: Lowering, tensor: Tensor) -> Tensor:
     type_ = OperandType(OperandCode.TENSOR_FLOAT32, tensor.shape)
     if tensor.is_constant:
         form = (tensor.index, "widened")
-        wide = DeferredConstant(tensor.shape, np.dtype(np.float32), lambda: tensor.data)
+        wide = converted(tensor.constant, tensor.shape, np.dtype(np.float32))
         return g.once(form, lambda: g.intermediate(tensor.name, type_, wide))
     copy = g.intermediate(tensor.name, type_)
     convert(g, tensor, copy)

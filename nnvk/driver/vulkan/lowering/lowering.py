@@ -207,9 +207,16 @@ class Lowering:
     def constant_form(self, tensor: Tensor, form: Hashable, make: Callable[[], Constant]) -> TensorRef:
         """A constant operand in another form: made and carried once, however many operations ask for that form.
 
-        ``form`` tells apart all that may be made of an operand.
+        ``form`` tells apart all that may be made of an operand of a type on a device.
         """
-        return self.once((tensor.index, form), lambda: self.constant(make()))
+
+        def made() -> TensorRef:
+            data = make()
+            if isinstance(data, DeferredConstant) and data.origin is None:
+                data = data.formed(tensor.constant, (form, tensor.type, self.device))
+            return self.constant(data)
+
+        return self.once((tensor.index, form), made)
 
     def once(self, form: Hashable, make: Callable[[], T]) -> T:
         """The result of ``make`` for the first caller that asks for this form; all others get the same."""

@@ -12,7 +12,7 @@ import itertools
 import threading
 import weakref
 from collections import defaultdict, deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from functools import partial
@@ -25,7 +25,7 @@ from nnvk.base.limits import cores
 from nnvk.driver.vulkan.planning.memory_plan import LEAST_SHARED
 from nnvk.driver.vulkan.planning.plan import Address, Plan
 from nnvk.driver.vulkan.shaders.commands import Storage, padded
-from nnvk.types.constant import Constant, bytes_of
+from nnvk.types.constant import Constant, Origin, bytes_of, origin
 
 if TYPE_CHECKING:
     import nnvk._native as _native
@@ -81,25 +81,43 @@ class ConstantStore:
     def __init__(self) -> None:
         self._lock = forks.lock()
         self._known: weakref.WeakValueDictionary[tuple[int, bytes, int], SharedConstant] = weakref.WeakValueDictionary()
+        self._digests: dict[Hashable, tuple[weakref.ref[np.ndarray], bytes]] = {}
 
     def claim(
-        self, native: _native.Device, content: np.ndarray, size: int, own: list[SharedConstant]
-    ) -> tuple[SharedConstant, bool]:
-        """The constant with these bytes in a buffer of ``size`` bytes, and whether it is new.
+        self, native: _native.Device, data: Constant, size: int, own: list[SharedConstant]
+    ) -> tuple[SharedConstant, np.ndarray | None]:
+        """A constant in a buffer of ``size`` bytes, and its bytes if the buffer is new.
 
         A new one is added to ``own``: the caller must fill it, and call `SharedConstant.end` in any case. Raises the
-        error of the device if there is no memory for it.
+        error of the device if there is no memory for it, and errors of making the elements.
         """
-        digest = hashlib.sha256(content.data).digest()
+        source = origin(data)
+        digest = None if source is None else self._digest_of(source)
+        content = None
+        if digest is None:
+            content = bytes_of(data)
+            digest = hashlib.sha256(content.data).digest()
+            if source is not None:
+                self._note(source, digest)
         key = id(native), digest, size  # the constant keeps its device alive
         with self._lock:
             known = self._known.get(key)
             if known is not None and not known.has_failed:
-                return known, False
+                return known, None
             made = SharedConstant(native, size)
             own.append(made)
             self._known[key] = made
-            return made, True
+        return made, bytes_of(data) if content is None else content
+
+    def _digest_of(self, source: Origin) -> bytes | None:
+        """The digest of the elements that are made of memory, if it was found before and the memory lives."""
+        memory, digest = self._digests.get(source.key, (None, None))
+        return digest if memory is not None and memory() is not None else None
+
+    def _note(self, source: Origin, digest: bytes) -> None:
+        """Remember a digest as long as the memory lives."""
+        digests, key = self._digests, source.key
+        digests[key] = weakref.ref(source.memory, lambda _: digests.pop(key, None)), digest
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +167,7 @@ class Upload:
         return {shared.name: self._sizes[page] for page, shared in self._shared.items()}
 
     def _fill(self, items: Sequence[_Item], for_all: ForAll) -> None:
-        """Make and upload all constants in batches, through staging memory that all batches share."""
+        """Make and upload all constants in batches, through staging memory that batches share."""
         own: list[SharedConstant] = []
         try:
             alone = {item.page for item in items if item.is_shared}
@@ -157,12 +175,12 @@ class Upload:
                 if page not in alone:
                     self._buffers[page] = self._device.create_buffer(size, host_visible=False)
             staging: _native.Buffer | None = None
-            batches = list(_batches(items))
-            room = max((_staged(batch) for batch in batches), default=0)
-            for batch in batches:
+            for batch in _batches(items):
                 contents = [each for each in for_all(self._made, batch, [own] * len(batch)) if each is not None]
                 if contents:
-                    staging = staging or self._device.create_buffer(room, host_visible=True)
+                    room = sum(padded(content.nbytes) for _, content in contents)
+                    if staging is None or staging.size < room:
+                        staging = self._device.create_buffer(room, host_visible=True)
                     self._copy(contents, staging, for_all)
                 del contents
         except BaseException as error:
@@ -174,14 +192,12 @@ class Upload:
 
     def _made(self, item: _Item, own: list[SharedConstant]) -> tuple[_Item, np.ndarray] | None:
         """The bytes of a constant that must be uploaded; None for one that is on the device."""
-        content = bytes_of(item.data)
-        if item.is_shared:
-            shared, is_new = self._store.claim(self._device, content, self._sizes[item.page], own)
-            self._shared[item.page] = shared
-            self._buffers[item.page] = shared.buffer
-            if not is_new:
-                return None
-        return item, content
+        if not item.is_shared:
+            return item, bytes_of(item.data)
+        shared, content = self._store.claim(self._device, item.data, self._sizes[item.page], own)
+        self._shared[item.page] = shared
+        self._buffers[item.page] = shared.buffer
+        return None if content is None else (item, content)
 
     def _copy(
         self,
@@ -232,11 +248,6 @@ def _items(plan: Plan) -> list[_Item]:
         is_shared = len(placed) == 1 and placed[0][0].offset == 0 and placed[0][0].nbytes >= LEAST_SHARED
         items += [_Item(page, address, data, is_shared) for address, data in placed if address.nbytes]
     return items
-
-
-def _staged(items: Iterable[_Item]) -> int:
-    """The staging memory that constants take."""
-    return sum(padded(item.address.nbytes) for item in items)
 
 
 def _batches(items: Sequence[_Item]) -> Iterator[list[_Item]]:

@@ -156,7 +156,8 @@ class _Narrowing:
         known = self._narrow.get(tensor.index)
         if known is None:
             if tensor.is_constant:
-                data = DeferredConstant(tensor.shape, np.dtype(np.float16), lambda: _saturated(tensor))
+                half = np.dtype(np.float16)
+                data = DeferredConstant(tensor.shape, half, lambda: _saturated(tensor), tensor.constant, "saturated")
                 known = self._like(tensor, data)
             else:
                 known = self._like(tensor)
