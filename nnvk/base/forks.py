@@ -62,7 +62,7 @@ class Origin:
 
     def check(self, what: str) -> None:
         """Raise DEAD_OBJECT unless it is this process."""
-        if not self.is_here:
+        if self._generation != _generation:
             raise NnapiError(ResultCode.DEAD_OBJECT, f"{what} was started before a fork, in another process")
 
 

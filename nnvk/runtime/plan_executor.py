@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
 
 import numpy as np
 
@@ -27,7 +27,6 @@ from nnvk.types.request import (
 )
 
 _log = logger("execution")
-_NO_SPAN = nullcontext()
 Values = dict[int, InputArgument]
 """The values that are known while a plan runs, by operand."""
 Targets = dict[int, OutputArgument]
@@ -108,31 +107,34 @@ class _BoundPartition(IExecution):
         return self.has_fallback or self._partition.repair is not None
 
     def execute(self, options: ExecuteOptions) -> ExecutionResult:
-        return self._execute(lambda: self._bound.execute(options), options)
+        if tracing.is_recording():
+            with self._span():
+                return self._execute(options)
+        return self._execute(options)
 
     def execute_in_burst(self, burst: IBurst, options: ExecuteOptions) -> ExecutionResult:
-        return self._execute(lambda: burst.execute(self._bound, options), options)
+        if tracing.is_recording():
+            with self._span():
+                return self._execute(options, burst)
+        return self._execute(options, burst)
 
-    def _execute(self, on_device: Callable[[], ExecutionResult], options: ExecuteOptions) -> ExecutionResult:
-        with self._span():
-            try:
-                return on_device()
-            except VerificationError as error:
-                verification.count(failed=1)
-                return self._repaired(error, on_device, options)
-            except Exception as error:
-                return self._taken_over(error, options)
+    def _execute(self, options: ExecuteOptions, burst: IBurst | None = None) -> ExecutionResult:
+        try:
+            return self._bound.execute(options) if burst is None else burst.execute(self._bound, options)
+        except VerificationError as error:
+            return self._repaired(error, options, burst)
+        except Exception as error:
+            return self._taken_over(error, options)
 
-    def _repaired(
-        self, error: VerificationError, on_device: Callable[[], ExecutionResult], options: ExecuteOptions
-    ) -> ExecutionResult:
+    def _repaired(self, error: VerificationError, options: ExecuteOptions, burst: IBurst | None) -> ExecutionResult:
         """Execute again after a wrong result, at last on the CPU; raise the error if that is not wanted."""
+        verification.count(failed=1)
         repair, name = self._partition.repair, self._partition.device.name
         if repair is None:
             return self._taken_over(error, options)
         _log.warning("%s has computed a wrong result, and computes again: %s", name, error.reason)
         try:
-            result = on_device()
+            result = self._bound.execute(options) if burst is None else burst.execute(self._bound, options)
         except VerificationError as again:
             verification.count(failed=1)
             if not self._is_on_host:
@@ -146,8 +148,6 @@ class _BoundPartition(IExecution):
         return result
 
     def _span(self) -> AbstractContextManager[None]:
-        if not tracing.is_recording():
-            return _NO_SPAN  # the name below would take a microsecond of each execution
         numbers = self._partition.operations
         return tracing.span(
             f"partition on {self._partition.device.name}", "partition", first=numbers[0], operations=len(numbers)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import cProfile
+import pstats
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -375,3 +377,14 @@ def test_plans_are_kept_for_other_processes(tmp_path: Path, caplog: pytest.LogCa
         nnvk.load(FLOAT, cache=tmp_path / "absent")
     with pytest.raises(TypeError, match="NNVK_KEEP_PLANS=0 keeps no plans"):
         nnvk.load(FLOAT, cache=False)
+
+
+@pytest.mark.skipif("vulkan-0" not in DEVICES, reason="there is no Vulkan device")
+def test_a_call_of_a_small_model_makes_few_calls() -> None:
+    """All that can be done before is done before: the fixed cost of a call is that of its functions."""
+    loaded = nnvk.load(arithmetic(), device="vulkan-0")
+    a = np.ones((2, 3), np.float32)
+    loaded(a, a)
+    profile = cProfile.Profile()
+    profile.runcall(lambda: [loaded(a, a) for _ in range(20)])
+    assert pstats.Stats(profile).total_calls / 20 <= 75  # type: ignore[attr-defined]

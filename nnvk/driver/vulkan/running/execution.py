@@ -79,12 +79,13 @@ class VulkanExecution(IExecution):
         request = self._request
         if request.short is not None:
             return FinishedExecution(request.short)
-        _check_deadline(options)
+        if options.deadline_ns is not None and time.monotonic_ns() >= options.deadline_ns:
+            raise _missed()
         timestamps = "none"
         if self._gpu.profile.timestamps:
             timestamps = "each" if tracing.is_recording() else "ends" if options.measure else "none"
         recording = self._plan.take(request, timestamps)
-        given = (*request.inputs, *self._plan.draw_entropy())
+        given = (*request.inputs, *self._plan.draw_entropy()) if self._plan.plan.entropy else request.inputs
         try:
             fence = self._gpu.scheduler.submit(self._priority, lambda: recording.program.submit(given))
         except RuntimeError as error:
@@ -138,6 +139,9 @@ class SubmittedExecution(IFencedExecution):
         """Wait for the VkFence. DEAD_OBJECT in a forked child if it had not ended before."""
         if not isinstance(self._outcome, ExecutionResult):
             self._origin.check("an execution")
+        return self._await(timeout_ns)
+
+    def _await(self, timeout_ns: int) -> bool:
         try:
             return self._fence.wait(timeout_ns)
         except RuntimeError as error:
@@ -159,7 +163,7 @@ class SubmittedExecution(IFencedExecution):
 
     def _finish(self) -> ExecutionResult:
         deadline = self._options.deadline_ns
-        if not self.wait(-1 if deadline is None else max(0, deadline - time.monotonic_ns())):
+        if not self._await(-1 if deadline is None else max(0, deadline - time.monotonic_ns())):
             self.give_up()
             raise _missed()
         if self._wait_for:
@@ -239,11 +243,6 @@ class SubmittedExecution(IFencedExecution):
         if any(array is not None for array in self._request.outputs) or not self._gpu.native().exports_sync_fd:
             return None
         return self._fence.export_sync_fd()
-
-
-def _check_deadline(options: ExecuteOptions) -> None:
-    if options.deadline_ns is not None and time.monotonic_ns() >= options.deadline_ns:
-        raise _missed()
 
 
 def _missed() -> NnapiError:

@@ -138,7 +138,7 @@ class ResidentPlan:
         key = bound.key(timestamps)
         pool = self._bound if key[0] else self._idle
         with self._lock:
-            gone = self._remove_gone()
+            gone = self._remove_gone() if self._gone else ()
             idle = pool.get(key)
             if idle:
                 return idle.pop()
@@ -171,7 +171,7 @@ class ResidentPlan:
         fresh: list[Recording] = []
         oldest = None
         with self._lock:
-            gone = self._remove_gone()
+            gone = self._remove_gone() if self._gone else ()
             idle = pool.setdefault(key, fresh)
             if len(idle) < most:
                 idle.append(recording)
@@ -197,8 +197,6 @@ class ResidentPlan:
 
     def _remove_gone(self) -> Sequence[list[Recording]]:
         """Remove the recordings on destroyed memory. The caller drops them after it has released the lock."""
-        if not self._gone:
-            return ()
         removed: list[list[Recording]] = []
         while self._gone:
             token = self._gone.popleft()
