@@ -163,24 +163,21 @@ def elements(constant: Constant) -> np.ndarray:
 
 
 def origin(constant: Constant) -> Origin | None:
-    """What the elements of a constant are made of; None if they may change, or where that is not known."""
+    """What the elements of a constant are made of; None if that may change, or is not known."""
     if isinstance(constant, DeferredConstant):
         return constant.origin
     memory = constant
     while isinstance(memory.base, np.ndarray):
         memory = memory.base
-    if memory.flags.writeable or not _is_read_only(memory.base):
+    if not _is_immutable(memory.base):
         return None
     place = constant.__array_interface__["data"][0]
     return Origin((place, constant.shape, constant.strides, constant.dtype.str), memory)
 
 
-def _is_read_only(memory: object) -> bool:
-    """Whether an object has memory that nobody can write through it: the bytes of a file, for example."""
-    try:
-        return memoryview(memory).readonly  # type: ignore[arg-type] # TypeError: it has none
-    except TypeError:
-        return False
+def _is_immutable(memory: object) -> bool:
+    """Whether an object is bytes, or a view of bytes. Other memory that is read-only here may be written elsewhere."""
+    return isinstance(memory.obj if isinstance(memory, memoryview) else memory, bytes)
 
 
 def converted(constant: Constant, shape: Shape, dtype: np.dtype) -> DeferredConstant:

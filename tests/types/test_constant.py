@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import mmap
 
 import numpy as np
 import pytest
@@ -132,7 +133,9 @@ def test_the_origin_of_memory_that_may_change_is_unknown() -> None:
     own.setflags(write=False)
     assert origin(own) is None, "its owner can make it writable"
     assert origin(own[1:]) is None
-    assert origin(np.frombuffer(bytearray(4), np.uint8)) is None
+    for memory in (bytearray(4), memoryview(bytearray(4)).toreadonly(), mmap.mmap(-1, 4)):
+        assert origin(np.frombuffer(memory, np.uint8)) is None, "others may write it"
+    assert origin(np.frombuffer(memoryview(bytes(4)), np.uint8)) is not None
     assert origin(DeferredConstant((4,), np.dtype(np.float32), lambda: own)) is None
     assert origin(converted(own, (2, 2), np.dtype(np.float32))) is None
 
