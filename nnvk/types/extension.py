@@ -79,6 +79,7 @@ class ExtendedOperationCode(Enum):
     BITS = 275
     BITCAST = 276
     QUANTIZED_SVDF = 277
+    BLOCK_QUANTIZED_FULLY_CONNECTED = 278
 
 
 KnownCode = OperationCode | ExtendedOperationCode

@@ -7,13 +7,15 @@ from dataclasses import replace
 
 import numpy as np
 
-from generators.draw import Arg, Case, Draw, boolean, i32, ints, like, real
+from generators.draw import Arg, Case, Draw, boolean, i32, ints, like, omitted, real
 from generators.shape import layout, layout_option
 from generators.table import generator
 from nnvk.ops.quant import is_quantised
-from nnvk.ops.signature import I32, Q8_CHANNEL, Q8S, Q16_SYMM
+from nnvk.ops.signature import F16, F32, I32, Q8_CHANNEL, Q8S, Q16_SYMM
 from nnvk.types.codes import OperandCode, PaddingCode
 from nnvk.types.codes import OperationCode as Op
+from nnvk.types.extension import ExtendedOperationCode as Extended
+from nnvk.types.extension import KnownCode
 from nnvk.types.operand import OperandType, Shape
 
 
@@ -121,6 +123,29 @@ def _fully_connected(d: Draw, code: Op, t: OperandCode) -> Case:
     weights = filter_of(d, t, (units, size), 0) if t is Q16_SYMM else d.weights(t, units, size)
     inputs = (source, weights, bias(d, source, weights, weights.shape[0]), i32(d.integer(0, 3)))
     return Case(code, inputs, (d.quantised(t),))
+
+
+@generator(Extended.BLOCK_QUANTIZED_FULLY_CONNECTED)
+def _block_quantized_fully_connected(d: Draw, code: KnownCode, t: OperandCode) -> Case:
+    """All levels, and sums of as many rows as tiles have."""
+    rows, size, units = d.integer(1, 19), d.integer(1, 70), d.integer(1, 37)
+    block = d.pick((8, 16, 24, 32, 64))
+    blocks = -(-size // block)
+
+    def words(count: int) -> Arg:
+        levels = d.rng.integers(-(2**31), 2**31, (units, -(-count // 8)))
+        return ints(*levels.reshape(-1).tolist(), shape=levels.shape)
+
+    inputs = (
+        d.tensor(t, (rows, size)),
+        words(blocks * block),
+        d.new(OperandType(d.pick((F32, F16)), (units, blocks)), 0.0, 0.05, is_parameter=True),
+        i32(block),
+        words(blocks) if d.chance() else omitted(I32),
+        d.new(OperandType(t, (units,)), is_parameter=True) if d.chance() else omitted(t),
+        *((i32(d.integer(0, 3)),) if d.chance() else ()),
+    )
+    return Case(code, inputs, (OperandType(t),))
 
 
 @generator(Op.BATCH_MATMUL)

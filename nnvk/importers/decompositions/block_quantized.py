@@ -1,0 +1,58 @@
+"""Products with weights of 4 bits, in blocks with a scale each."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import overload
+
+import numpy as np
+
+from nnvk.importers.emitter import F32, I32, NONE, Emitter
+from nnvk.importers.graph_builder import Value
+from nnvk.types.extension import ExtendedOperationCode
+
+_WORD = 4
+"""Bytes of a word."""
+
+
+@dataclass(frozen=True, slots=True)
+class Blocks:
+    """Rows of weights of 4 bits, as BLOCK_QUANTIZED_FULLY_CONNECTED has them."""
+
+    words: np.ndarray
+    """Of levels, [rows, words], INT32."""
+    scales: np.ndarray
+    """[rows, blocks], float32."""
+    size: int
+    """Levels of a block."""
+    zero_points: np.ndarray | None = None
+    """Words of levels; None if all zero points are 8."""
+
+
+@overload
+def words_of(rows: np.ndarray) -> np.ndarray: ...
+@overload
+def words_of(rows: None) -> None: ...
+def words_of(rows: np.ndarray | None) -> np.ndarray | None:
+    """Rows of bytes as rows of words, with zeros behind the last byte; a view where they are whole words."""
+    if rows is None:
+        return None
+    missing = -rows.shape[1] % _WORD
+    whole = np.pad(rows, ((0, 0), (0, missing))) if missing else np.ascontiguousarray(rows)
+    return whole.view("<i4")
+
+
+def block_product(c: Emitter, rows: Value, weights: Blocks, bias: np.ndarray | None) -> Value:
+    """The product of rows [n, k] and weights [m, k], with a bias [m]."""
+    words, zeros = weights.words, weights.zero_points
+    return c.emit(
+        ExtendedOperationCode.BLOCK_QUANTIZED_FULLY_CONNECTED,
+        rows,
+        c.graph.kept(I32.with_dimensions(words.shape), words),
+        c.constant(weights.scales, F32),
+        weights.size,
+        None if zeros is None else c.graph.kept(I32.with_dimensions(zeros.shape), zeros),
+        None if bias is None else c.constant(bias, rows.type),
+        NONE,
+        out=rows.type,
+    )
