@@ -51,7 +51,7 @@ def portrait() -> Path:
 def test_each_says_how_it_is_used(path: Path) -> None:
     if path.name == "semantic_search.py" and not (find_spec("safetensors") and find_spec("tokenizers")):
         pytest.skip("needs safetensors and tokenizers")
-    if path.name == "language_model.py" and not find_spec("onnx"):
+    if path.name in ("language_model.py", "speech_to_text.py") and not find_spec("onnx"):
         pytest.skip("needs onnx")
     if path.name == "onnxruntime_session.py" and not find_spec("onnxruntime"):
         pytest.skip("needs onnxruntime")
@@ -106,16 +106,26 @@ def test_sentences_are_as_near_as_the_models_authors_say(tmp_path: Path) -> None
     assert all("Shares" in line or "stock market" in line for line in nearest)
 
 
-@pytest.fixture
-def language_model() -> Any:
-    """The example as a module."""
+def example(name: str, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """An example as a module, which finds its neighbours."""
     pytest.importorskip("onnx")
-    spec = spec_from_file_location("language_model", EXAMPLES / "language_model.py")
+    monkeypatch.syspath_prepend(EXAMPLES)
+    spec = spec_from_file_location(name, EXAMPLES / f"{name}.py")
     assert spec is not None and spec.loader is not None
     module = module_from_spec(spec)
-    sys.modules["language_model"] = module  # where dataclasses look
+    monkeypatch.setitem(sys.modules, name, module)  # where dataclasses look
     spec.loader.exec_module(module)
     return module
+
+
+@pytest.fixture
+def language_model(monkeypatch: pytest.MonkeyPatch) -> Any:
+    return example("language_model", monkeypatch)
+
+
+@pytest.fixture
+def speech(monkeypatch: pytest.MonkeyPatch) -> Any:
+    return example("speech_to_text", monkeypatch)
 
 
 @pytest.mark.parametrize("device", [device.name for device in nnvk.get_devices()])
@@ -127,7 +137,7 @@ def test_tokens_are_those_of_onnxruntime_with_a_cache_on_the_host(
     data = language_model.network(sizes, 5).SerializeToString()
     session = ort.InferenceSession(data, providers=["CPUExecutionProvider"])
     (tmp_path / "decoder.onnx").write_bytes(data)
-    decoder = language_model.Decoder(tmp_path / "decoder.onnx", device)
+    decoder = language_model.Decoder(nnvk.load(tmp_path / "decoder.onnx", device=device))
     cache, token = np.zeros(sizes.cache, np.float32), 65
     for place in range(sizes.length):
         feed = {"token": np.int64([token]), "position": np.int64([place]), "cache": cache}
@@ -220,3 +230,67 @@ def test_a_session_of_onnxruntime(tmp_path: Path) -> None:
     assert "2 of 2 nodes run on nnvk" in printed
     (difference,) = re.findall(r"^y: the largest difference is (.*)$", printed, re.MULTILINE)
     assert float(difference) < 1e-6
+
+
+@pytest.mark.parametrize("device", [device.name for device in nnvk.get_devices()])
+def test_speech_is_heard_as_by_onnxruntime(speech: Any, device: str) -> None:
+    """Keys, values and scores agree for another recording, too, which the same memory gets."""
+    ort = pytest.importorskip("onnxruntime")
+    sizes = speech.Sizes(bins=7, frames=26, layers=2, width=24, heads=3, length=5)
+    encode, decode = (
+        ort.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+        for model in (speech.encoder(sizes, 5), speech.decoder(sizes, 6))
+    )
+    recognizer = speech.Recognizer(sizes, 5, device)
+    decoder = recognizer.decoder
+    samples = speech.samples_of(None)
+    for recording in (samples, samples[::-1]):
+        recognizer.hear(recording)
+        (cross,) = encode.run(None, {"energies": speech.log_mel(recording, sizes)})
+        cache, token = np.zeros(sizes.cache, np.float32), speech.START
+        for place in range(sizes.length):
+            feed = {"token": np.int64([token]), "position": np.int64([place]), "cache": cache, "cross": cross}
+            scores, best, cache = decode.run(None, feed)
+            assert decoder(token) == best[0]
+            np.testing.assert_allclose(decoder.scores, scores, rtol=1e-3, atol=1e-3)
+            token = int(best[0])
+    with pytest.raises(ValueError, match="the cache has 5 places"):
+        decoder(token)
+    if not device.startswith("nnapi"):
+        assert all(memory.buffer is not None for memory in (*decoder.caches, recognizer.cross)), (
+            "they are on the device"
+        )
+
+
+def test_a_text_ends_with_its_last_token(speech: Any) -> None:
+    class Counting:
+        scores = np.zeros(256, np.float32)
+
+        def __call__(self, token: int) -> int:
+            return (token + 1) % 4
+
+    assert list(speech.generated(Counting(), [speech.START], 9, 0.0, 0, speech.END)) == [1, 2, 3]
+    assert list(speech.generated(Counting(), [speech.START], 2, 0.0, 0, speech.END)) == [1, 2]
+
+
+def test_energies_are_where_a_tone_is(speech: Any) -> None:
+    sizes = speech.Sizes()
+    tone = np.sin(2 * np.pi * 1000 * np.arange(speech.RATE) / speech.RATE)
+    energies = speech.log_mel(tone, sizes)[0]
+    assert energies.shape == (80, 300)
+    middles = 700 * (10 ** (np.linspace(0, 2595 * np.log10(1 + 8000 / 700), 82)[1:-1] / 2595) - 1)
+    assert abs(middles[energies[:, 50].argmax()] - 1000) < 50
+    assert energies.max() - energies.min() <= 2 + 1e-6, "8 powers of ten, of which 4 are 1"
+    assert (energies[:, 110:] == energies.min()).all(), "silence follows"
+
+
+def test_a_recording_is_read(speech: Any, tmp_path: Path) -> None:
+    tone, path = speech.samples_of(None), tmp_path / "tone.wav"
+    with wave.open(str(path), "wb") as file:
+        file.setparams((2, 2, speech.RATE, 0, "NONE", ""))
+        file.writeframes(np.repeat(tone * 32767, 2).astype("<i2").tobytes())
+    np.testing.assert_allclose(speech.samples_of(path), tone, atol=1e-4)
+    printed = run("speech_to_text.py", path, "--tokens", 3).splitlines()
+    assert len(printed) == 4
+    assert re.fullmatch(r"[\d.]+ ms to encode 3.0 s", printed[2])
+    assert re.fullmatch(r"\d+ tokens a second, [\d.]+ ms each", printed[3])
