@@ -30,7 +30,18 @@ from nnvk.driver.vulkan import VulkanDevice
 from nnvk.insight.limits import Limits
 
 PACKAGES = ("nnvk", "numpy", "ai-edge-litert", "ncnn")
-SECTIONS = ("hot_path", "layers", "models", "delegate", "operations", "types", "kernels", "tuned", "first_result")
+SECTIONS = (
+    "hot_path",
+    "layers",
+    "models",
+    "delegate",
+    "operations",
+    "types",
+    "kernels",
+    "tuned",
+    "tokens",
+    "first_result",
+)
 """The order of a report."""
 
 Run = Callable[[], object]

@@ -75,6 +75,16 @@ def test_models(benchmark: Benchmark, tmp_path: Path) -> None:
 
 
 @needs_vulkan
+def test_tokens(benchmark: Benchmark) -> None:
+    pytest.importorskip("onnx")
+    figures = benchmark("tokens.py")
+    assert figures["tokens"].keys() == {"language_model.py", "speech_to_text.py"}
+    assert figures["products"].keys() == {"1", "8", "64", "512"}
+    for times in (*figures["tokens"].values(), *figures["products"].values()):
+        assert all(0 < one["min_ms"] <= one["median_ms"] for one in times.values())
+
+
+@needs_vulkan
 def test_first_result(benchmark: Benchmark) -> None:
     cases = benchmark("first_result.py", DATA / "digits_int8.tflite")["digits_int8"]
     assert cases.keys() == {"nothing kept", "second process", "driver's cache off", "fast, nothing kept"}

@@ -159,7 +159,7 @@ class Decoder:
     def __init__(self, loaded: nnvk.LoadedModel, others: Mapping[int, nnvk.DeviceMemory] | None = None) -> None:
         self.compilation = loaded.compilation
         self.length = loaded.inputs[2].shape[1]
-        self._others = dict(others or {})
+        self.others = dict(others or {})
         self._token, self._position = np.zeros(1, np.int32), np.zeros(1, np.int32)
         self.scores, self._best = np.zeros(VOCABULARY, np.float32), np.zeros(1, np.int32)
         role = [(self.compilation, 2)]
@@ -175,7 +175,7 @@ class Decoder:
         execution.set_reusable(True)
         execution.set_input(0, self._token)
         execution.set_input(1, self._position)
-        for number, memory in {2: before, **self._others}.items():
+        for number, memory in {2: before, **self.others}.items():
             execution.set_input_from_memory(number, memory)
         execution.set_output(0, self.scores)
         execution.set_output(1, self._best)
