@@ -93,6 +93,33 @@ def test_weights_in_blocks(has_points: bool, dtype: str) -> None:
     check(net(nodes, {"x": x}, {"y": TensorProto.FLOAT}, constants), {"x": x}, tolerance=2e-6)
 
 
+@pytest.mark.parametrize("kind", ["MatMul", "MatMul of Transpose", "Gemm", "Gemm, transB"])
+@pytest.mark.parametrize("dtype", ["int4", "uint4"])
+@pytest.mark.parametrize("has_points", [False, True])
+def test_weights_in_blocks_stay_4_bits(has_points: bool, dtype: str, kind: str) -> None:
+    """Results are those of the unpacked weights; onnxruntime rounds the rows of such products to 8 bits."""
+    by_row = kind in ("MatMul of Transpose", "Gemm, transB")
+    units = 24 if kind != "MatMul of Transpose" else 400  # a small constant is transposed at once
+    w, scales, points = weights(dtype, 60, units), np.abs(drawn(4, units, seed=1)), weights(dtype, 4, units)
+    real = w.astype(F) - (np.repeat(points.astype(F), 16, 0)[:60] if has_points else 0)
+    real *= np.repeat(scales, 16, 0)[:60]
+    arrays = {"w": w, "s": scales, "z": points, "b": drawn(units, seed=4)}
+    laid = {name: np.ascontiguousarray(one.T) if by_row else one for name, one in arrays.items()}
+    constants = [numpy_helper.from_array(one, name) for name, one in laid.items()]
+    nodes = [op("DequantizeLinear", "w s z" if has_points else "w s", "r", axis=int(by_row), block_size=16)]
+    if kind.startswith("Gemm"):
+        nodes.append(op("Gemm", "x r b", "y", transB=int(by_row)))
+    else:
+        nodes += [op("Transpose", "r", "t", perm=[1, 0])] * by_row + [op("MatMul", "x t" if by_row else "x r", "y")]
+    x = drawn(3, 60, seed=2)
+    imported = load(net(nodes, {"x": x}, {"y": TensorProto.FLOAT}, constants).SerializeToString())
+    assert operations(imported) == ["BLOCK_QUANTIZED_FULLY_CONNECTED"]
+    want = x.astype(np.float64) @ real + (arrays["b"] if kind.startswith("Gemm") else 0)
+    for device in DEVICES:
+        (y,) = actual(imported, {"x": x}, device)
+        np.testing.assert_allclose(y, want, rtol=1e-5, atol=1e-4)
+
+
 @pytest.mark.parametrize("dtype", ["int4", "uint4"])
 def test_levels_are_rounded_and_saturate(dtype: str) -> None:
     x = 8 * drawn(40)

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import overload
 
 import numpy as np
 
-from nnvk.importers.emitter import F32, I32, NONE, Emitter
+from nnvk.importers.emitter import F32, I32, Emitter
 from nnvk.importers.graph_builder import Value
+from nnvk.ops.extension.block_quantized import WORD_LEVELS
+from nnvk.types.codes import FuseCode
+from nnvk.types.constant import Constant, DeferredConstant
 from nnvk.types.extension import ExtendedOperationCode
 
 _WORD = 4
@@ -19,7 +23,7 @@ _WORD = 4
 class Blocks:
     """Rows of weights of 4 bits, as BLOCK_QUANTIZED_FULLY_CONNECTED has them."""
 
-    words: np.ndarray
+    words: Constant
     """Of levels, [rows, words], INT32."""
     scales: np.ndarray
     """[rows, blocks], float32."""
@@ -42,7 +46,22 @@ def words_of(rows: np.ndarray | None) -> np.ndarray | None:
     return whole.view("<i4")
 
 
-def block_product(c: Emitter, rows: Value, weights: Blocks, bias: np.ndarray | None) -> Value:
+def packed(levels: np.ndarray, count: int) -> np.ndarray:
+    """Rows of levels from 0 to 15 as rows of words that have room for ``count`` of them, a multiple of 8."""
+    padded = np.zeros((len(levels), count), np.uint8)
+    padded[:, : levels.shape[1]] = levels
+    return words_of(padded[:, ::2] | padded[:, 1::2] << 4)
+
+
+def packed_later(rows: int, count: int, levels: Callable[[], np.ndarray]) -> DeferredConstant:
+    """`packed` levels, of so many rows, which are made when they are read."""
+    shape = rows, count // WORD_LEVELS
+    return DeferredConstant(shape, np.dtype(np.int32), lambda: packed(levels(), count))
+
+
+def block_product(
+    c: Emitter, rows: Value, weights: Blocks, bias: Value | np.ndarray | None, fuse: FuseCode = FuseCode.NONE
+) -> Value:
     """The product of rows [n, k] and weights [m, k], with a bias [m]."""
     words, zeros = weights.words, weights.zero_points
     return c.emit(
@@ -52,7 +71,7 @@ def block_product(c: Emitter, rows: Value, weights: Blocks, bias: np.ndarray | N
         c.constant(weights.scales, F32),
         weights.size,
         None if zeros is None else c.graph.kept(I32.with_dimensions(zeros.shape), zeros),
-        None if bias is None else c.constant(bias, rows.type),
-        NONE,
+        c.constant(bias, rows.type) if isinstance(bias, np.ndarray) else bias,
+        fuse,
         out=rows.type,
     )

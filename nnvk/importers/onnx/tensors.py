@@ -53,6 +53,28 @@ class Levels:
         return replace(self, array=self.array.transpose(order), axis=list(order).index(self.axis))
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class BlockLevels:
+    """The levels of 4 bits that a constant of real numbers was before its blocks were dequantised."""
+
+    array: np.ndarray
+    """The levels, signed or unsigned."""
+    scales: np.ndarray
+    """One for each block."""
+    zero_points: np.ndarray | None
+    """The same; None for 0."""
+    axis: int
+    """The axis along which blocks lie."""
+    size: int
+    """Levels of a block."""
+
+    def transposed(self, order: Sequence[int]) -> BlockLevels:
+        """The same with the axes in another order."""
+        points = None if self.zero_points is None else self.zero_points.transpose(order)
+        axis = list(order).index(self.axis)
+        return BlockLevels(self.array.transpose(order), self.scales.transpose(order), points, axis, self.size)
+
+
 @dataclass(slots=True, eq=False)
 class Tensor(MaybeConstant):
     """A constant, or the result of an operation. ``shape`` has all dimensions; a single element of rank 0 has none."""
@@ -65,7 +87,7 @@ class Tensor(MaybeConstant):
     """
     constant: Constant | None = None
     """The elements of a constant, which may be deferred."""
-    levels: Levels | None = None
+    levels: Levels | BlockLevels | None = None
     is_cast: bool = False
     """Whether FLOAT16 has another type's numbers, which are rounded to FLOAT16 if they are cast once more."""
     words: Words | None = None
@@ -84,6 +106,11 @@ class Tensor(MaybeConstant):
         return self.laid[key]
 
     @property
+    def axis_levels(self) -> Levels | None:
+        """The levels, where scales are not those of blocks."""
+        return self.levels if isinstance(self.levels, Levels) else None
+
+    @property
     def stored(self) -> np.ndarray:
         """The elements of a constant in the file's type."""
         return self.array if self.narrow is None else self.array.astype(self.narrow.dtype)
@@ -99,7 +126,7 @@ class Tensor(MaybeConstant):
         return len(self.shape)
 
 
-def constant(array: Constant, levels: Levels | None = None) -> Tensor:
+def constant(array: Constant, levels: Levels | BlockLevels | None = None) -> Tensor:
     """A tensor of these elements, which are carried by another type if NumPy has none of theirs."""
     narrow = narrow_of(array.dtype)
     if narrow is not None:

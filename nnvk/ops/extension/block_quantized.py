@@ -35,8 +35,10 @@ from nnvk.ops.traits import Fp16, Gemm, Traits
 from nnvk.types.extension import ExtendedOperationCode
 from nnvk.types.operand import Shape
 
+BITS = 4
+"""The bits of a level."""
 WORD_LEVELS = 8
-"""The levels of 4 bits in a word."""
+"""The levels in a word."""
 DEFAULT_ZERO_POINT = 8
 """The zero point of all blocks where none are given."""
 

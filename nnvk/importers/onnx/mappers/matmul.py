@@ -9,6 +9,7 @@ from collections import Counter
 import numpy as np
 
 from nnvk.importers.decompositions.arithmetic import with_number
+from nnvk.importers.decompositions.block_quantized import Blocks, block_product, packed, packed_later
 from nnvk.importers.decompositions.moving import flat_picked, sliced, transposed
 from nnvk.importers.decompositions.reductions import folded
 from nnvk.importers.emitter import F32, I32, NONE
@@ -17,7 +18,8 @@ from nnvk.importers.graph_builder import Value
 from nnvk.importers.onnx.context import Context
 from nnvk.importers.onnx.mappers.quantised_operands import QuantisedOperands, wanted_operands
 from nnvk.importers.onnx.registry import operator
-from nnvk.importers.onnx.tensors import Tensor
+from nnvk.importers.onnx.tensors import BlockLevels, Tensor
+from nnvk.ops.extension.block_quantized import DEFAULT_ZERO_POINT, WORD_LEVELS
 from nnvk.types.codes import FuseCode, OperationCode, PaddingCode
 from nnvk.types.constant import Constant, QuantisedConstant, elements, portion
 from nnvk.types.constant import transposed as transposed_constant
@@ -38,6 +40,26 @@ def units_of(c: Context, tensor: Tensor, like: Value, by_column: bool) -> Value:
     assert tensor.constant is not None
     units = transposed_constant(tensor.constant, (1, 0)) if by_column else tensor.constant
     return tensor.once((like.code, by_column), lambda: c.graph.kept(type_, units))
+
+
+def blocks_of(tensor: Tensor, by_column: bool) -> Blocks | None:
+    """A constant matrix that was levels of 4 bits, if its blocks lie along what is summed; outputs as in `units_of`."""
+    if not isinstance(tensor.levels, BlockLevels) or tensor.rank != 2:
+        return None
+    levels = tensor.levels.transposed((1, 0)) if by_column else tensor.levels
+    if levels.axis != 1:
+        return None
+    units, blocks = levels.scales.shape
+    lowest = -DEFAULT_ZERO_POINT if levels.array.dtype == np.int8 else 0
+
+    def raised(array: np.ndarray) -> np.ndarray:
+        return (array - lowest).astype(np.uint8)
+
+    points = raised(np.zeros((units, blocks), np.int8) if levels.zero_points is None else levels.zero_points)
+    usual = bool(np.all(points == DEFAULT_ZERO_POINT))
+    zeros = None if usual else packed(points, -(-blocks // WORD_LEVELS) * WORD_LEVELS)
+    words = packed_later(units, blocks * levels.size, lambda: raised(levels.array))
+    return Blocks(words, levels.scales.astype(np.float32), levels.size, zeros)
 
 
 def dense(c: Context, rows: Value, weights: np.ndarray | Value, bias: np.ndarray | None = None) -> Value:
@@ -114,6 +136,9 @@ def matmul(c: Context) -> Tensor:
 
 def _by_constant(c: Context, first: Value, right: Tensor) -> Value:
     rows = c.reshape(first, (first.size // first.shape[-1], first.shape[-1]))
+    blocks = blocks_of(right, by_column=True)
+    if blocks is not None:
+        return block_product(c, rows, blocks, None)
     return dense(c, rows, units_of(c, right, rows, by_column=True))
 
 
@@ -158,15 +183,19 @@ def gemm(c: Context) -> Value:
     if weights.is_constant:
         turned = bool(c.node.integer("transB", 0))
         units = weights.shape[0 if turned else 1]
-        laid: np.ndarray | Value = units_of(c, weights, first, by_column=not turned)
-        if alpha != 1:
-            laid = (weights.array if turned else weights.array.T) * np.asarray(alpha, weights.dtype)
         bias = None
         known = None if addend is None else addend.known_array
         if known is not None and known.shape in ((), (1,), (1, 1), (units,), (1, units)):
             bias = np.broadcast_to(known.reshape(-1) * np.asarray(beta, known.dtype), (units,))
             addend = None
-        result = dense(c, first, laid, bias)
+        blocks = blocks_of(weights, by_column=not turned)
+        if alpha != 1:
+            scaled = (weights.array if turned else weights.array.T) * np.asarray(alpha, weights.dtype)
+            result = dense(c, first, scaled, bias)
+        elif blocks is not None:
+            result = block_product(c, first, blocks, bias)
+        else:
+            result = dense(c, first, units_of(c, weights, first, by_column=not turned), bias)
     else:
         result = multiplied(c, first, c.number(1), adj_y=bool(c.node.integer("transB", 0)))
         if alpha != 1:

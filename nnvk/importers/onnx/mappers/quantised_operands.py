@@ -66,7 +66,7 @@ def requantised(c: Context) -> OperandType | None:
 
 def wanted_operands(c: Context, output_axis: int = 0) -> QuantisedOperands | None:
     """The operands of a node with input, weights and perhaps a bias, where all of it is quantised."""
-    weights = c.tensor(1).levels
+    weights = c.tensor(1).axis_levels
     if weights is None or c.tensor(0).is_constant:
         return None
     source = c.value(0)

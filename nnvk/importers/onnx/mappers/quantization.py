@@ -24,8 +24,9 @@ from nnvk.importers.onnx.narrow import Narrow
 from nnvk.importers.onnx.quantisation import quantised_type
 from nnvk.importers.onnx.reader import types_of
 from nnvk.importers.onnx.registry import operator
-from nnvk.importers.onnx.tensors import Levels, Tensor, constant
+from nnvk.importers.onnx.tensors import BlockLevels, Levels, Tensor, constant
 from nnvk.ops.binary import allows_product
+from nnvk.ops.extension.block_quantized import BITS, WORD_LEVELS
 from nnvk.types.codes import OperationCode
 from nnvk.types.constant import Constant, DeferredConstant, QuantisedConstant
 from nnvk.types.operand import OperandType
@@ -87,6 +88,15 @@ def _dequantised_blocks(c: Context, source: Tensor, scales: Value, points: Value
     return c.give(c.emit(Op.MUL, value, scales, NONE, out=F32), source.shape, dtype)
 
 
+def _four_bits(source: Tensor, scale: Tensor, point: Tensor | None, axis: int, size: int) -> BlockLevels | None:
+    """Constant levels of 4 bits in blocks of whole words."""
+    is_constant = all(one is None or one.is_constant for one in (source, scale, point))
+    if not is_constant or source.narrow is None or source.narrow.bits != BITS or size % WORD_LEVELS:
+        return None
+    points = None if point is None else point.array
+    return BlockLevels(source.array, scale.array, points, axis, size) if source.dtype.kind in "iu" else None
+
+
 def _real_constant(levels: Levels, dtype: np.dtype) -> Constant:
     """The real numbers of levels, of the scales' type, when they are looked at."""
     array, points = levels.array, levels.zero_point
@@ -102,7 +112,9 @@ def dequantised(c: Context, source: Tensor, scale: Tensor, point: Tensor | None,
     """Dequantise: constants at import, other tensors on demand if NNAPI has their type."""
     size = c.node.integer("block_size", 0)
     if size:
-        return _dequantised_blocks(c, source, *_blocks(c, source, scale, point, axis, size), scale.dtype)
+        result = _dequantised_blocks(c, source, *_blocks(c, source, scale, point, axis, size), scale.dtype)
+        result.levels = _four_bits(source, scale, point, axis_of(axis, source.rank), size)
+        return result
     _check_axis(scale)
     axis = axis_of(axis, source.rank) if scale.size > 1 else 0
     if scale.size > 1 and scale.size != source.shape[axis]:
@@ -227,16 +239,16 @@ def qlinear_conv(c: Context) -> Tensor:
     source, out = _type(c, 1, c.tensor(0).dtype), _type(c, 6, dtype)
     bias = c.optional(8)
     if (
-        weights.levels is not None
+        weights.axis_levels is not None
         and weights.rank < 5  # volumes go by real numbers
         and source is not None
         and out is not None
         and (bias is None or bias.is_constant)
     ):
-        scales = weights.levels.scale.astype(np.float64) * source.scale
+        scales = weights.axis_levels.scale.astype(np.float64) * source.scale
         real_bias = None if bias is None or not bias.is_constant else bias.array * scales
         value = as_levels(c, c.tensor(0), source)
-        operands = quantised_operands(value, weights.levels, 0, weights.shape[0], real_bias, out)
+        operands = quantised_operands(value, weights.axis_levels, 0, weights.shape[0], real_bias, out)
         if operands is not None:
             result = quantised_convolution(c, operands)
             return Tensor(dtype, result.shape, c.quantized(result, out))
@@ -263,8 +275,8 @@ def qlinear_matmul(c: Context) -> Tensor:
     left, right = c.tensor(0), c.tensor(3)
     weights = dequantised(c, right, c.tensor(4), c.optional(5), right.rank - 1)
     source, out = _type(c, 1, left.dtype), _type(c, 6, dtype)
-    if weights.levels is not None and weights.rank == 2 and source is not None and out is not None:
-        operands = quantised_operands(as_levels(c, left, source), weights.levels, 1, weights.shape[1], None, out)
+    if weights.axis_levels is not None and weights.rank == 2 and source is not None and out is not None:
+        operands = quantised_operands(as_levels(c, left, source), weights.axis_levels, 1, weights.shape[1], None, out)
         if operands is not None:
             result = quantised_dense(c, operands, 1)
             return Tensor(dtype, result.shape, c.quantized(result, out))
@@ -356,11 +368,11 @@ def qgemm(c: Context) -> Tensor:
     bias, alpha = c.optional(6), c.node.real("alpha", 1.0)
     source, out = _type(c, 1, c.tensor(0).dtype), _type(c, 7, dtype) if c.has(7) else None
     is_plain = alpha == 1 and not c.node.integer("transA", 0) and (bias is None or bias.is_constant)
-    if is_plain and weights.levels is not None and source is not None and out is not None:
-        scales = weights.levels.scale.astype(np.float64) * source.scale
+    if is_plain and weights.axis_levels is not None and source is not None and out is not None:
+        scales = weights.axis_levels.scale.astype(np.float64) * source.scale
         real_bias = None if bias is None or not bias.is_constant else bias.array.reshape(-1) * scales
         value = as_levels(c, c.tensor(0), source)
-        operands = quantised_operands(value, weights.levels, axis, weights.shape[axis], real_bias, out)
+        operands = quantised_operands(value, weights.axis_levels, axis, weights.shape[axis], real_bias, out)
         if operands is not None:
             result = quantised_dense(c, operands, axis)
             return Tensor(dtype, result.shape, c.quantized(result, out))
