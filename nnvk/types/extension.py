@@ -80,6 +80,7 @@ class ExtendedOperationCode(Enum):
     BITCAST = 276
     QUANTIZED_SVDF = 277
     BLOCK_QUANTIZED_FULLY_CONNECTED = 278
+    BLOCK_QUANTIZED_EMBEDDING_LOOKUP = 279
 
 
 KnownCode = OperationCode | ExtendedOperationCode

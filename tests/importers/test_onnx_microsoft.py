@@ -11,7 +11,7 @@ pytest.importorskip("onnx")
 pytest.importorskip("onnxruntime")
 
 from onnx_net import model, op
-from onnx_oracle import check
+from onnx_oracle import check, operations
 
 from nnvk.importers.onnx import OnnxImportError, load
 
@@ -144,6 +144,24 @@ def test_rows_of_four_bits(shape: tuple[int, ...], has_points: bool) -> None:
     attributes = {"gather_axis": 0, "quantize_axis": 1, "block_size": 16, "bits": 4}
     feeds = {"i": whole(*shape, most=11)}
     compared("GatherBlockQuantized", feeds, constants, names, tolerance=1e-6, **attributes)
+
+
+def test_weights_stay_4_bits() -> None:
+    nodes = [
+        op("GatherBlockQuantized", "t i ts", "x", domain="com.microsoft", block_size=16, bits=4, quantize_axis=1),
+        op("MatMulNBits", "x w s", "y", domain="com.microsoft", K=48, N=6, bits=4, block_size=16),
+    ]
+    constants = {
+        **{"t": steps(11, 24), "ts": np.abs(drawn(11, 3))},
+        **{"w": steps(6, 3, 8), "s": np.abs(drawn(18, seed=1))},
+    }
+    net = model(nodes, {"i": (np.int32, [2, 3])}, ["y"], constants)
+    net.opset_import.add(domain="com.microsoft", version=1)
+    codes = operations(load(net.SerializeToString()))
+    assert [code for code in codes if code != "RESHAPE"] == [
+        "BLOCK_QUANTIZED_EMBEDDING_LOOKUP",
+        "BLOCK_QUANTIZED_FULLY_CONNECTED",
+    ]
 
 
 @pytest.mark.parametrize("dtype", ["int4", "uint4"])

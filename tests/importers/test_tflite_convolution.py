@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 import tflite
 from tflite_net import Net, T, write
-from tflite_oracle import check, compare, f32, f32c, i32c, q8, q8c
+from tflite_oracle import check, compare, f32, f32c, i32c, int4c, q8, q8c
 
+from nnvk.api import ExtendedOperationCode
 from nnvk.api import OperationCode as Op
 from nnvk.importers.tflite import TfliteImportError, load
 
@@ -139,6 +140,16 @@ def test_fully_connected_int4_weights() -> None:
     nibbles = (steps & 15).reshape(-1, 2).astype(np.uint8)
     weights = T("INT4", shape=(3, 4), raw=(nibbles[:, 0] | nibbles[:, 1] << 4).tobytes(), scale=0.02)
     check("FULLY_CONNECTED", [q8(2, 4), weights, None], q8(scale=0.01), "FullyConnectedOptions")
+
+
+@pytest.mark.parametrize("fused", [ACTIVATIONS.NONE, ACTIVATIONS.RELU])
+@pytest.mark.parametrize("scale", [0.02, [0.01, 0.02, 0.03, 0.04]], ids=["one", "channels"])
+@pytest.mark.parametrize("size", [6, 32])
+def test_hybrid_weights_of_4_bits_stay_such(size: int, scale: object, fused: int) -> None:
+    inputs = [f32(3, size), int4c(4, size, scale=scale), f32c(4)]
+    imported = check("FULLY_CONNECTED", inputs, (), "FullyConnectedOptions", FusedActivationFunction=fused)
+    assert ExtendedOperationCode.BLOCK_QUANTIZED_FULLY_CONNECTED in codes(imported)
+    assert Op.FULLY_CONNECTED not in codes(imported)
 
 
 @pytest.mark.parametrize("adj_x, adj_y", [(False, False), (True, False), (False, True)])

@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from tflite_net import Net, T, write
-from tflite_oracle import boolean, check, compare, f32, f32c, i32, i32c, out, q8, q8c, random_input, scalar
+from tflite_oracle import boolean, check, compare, f32, f32c, i32, i32c, int4c, out, q8, q8c, random_input, scalar
 
+from nnvk.api import ExtendedOperationCode
 from nnvk.importers.tflite import TfliteImportError
 
 
@@ -240,6 +241,14 @@ def test_embedding_lookup() -> None:
 
 def test_embedding_lookup_hybrid() -> None:
     check("EMBEDDING_LOOKUP", [i32(3), q8c(5, 4)], feed=[np.int32([4, 0, 2])])
+
+
+@pytest.mark.parametrize("scale", [0.02, [0.01, 0.02, 0.03, 0.04]], ids=["one", "rows"])
+@pytest.mark.parametrize("columns", [6, 16])
+def test_embedding_lookup_of_4_bits(columns: int, scale: object) -> None:
+    imported = check("EMBEDDING_LOOKUP", [i32(3), int4c(4, columns, scale=scale)], feed=[np.int32([3, 0, 2])])
+    codes = [operation.code for operation in imported.model.frozen.operations]
+    assert ExtendedOperationCode.BLOCK_QUANTIZED_EMBEDDING_LOOKUP in codes
 
 
 def test_hashtable_lookup() -> None:

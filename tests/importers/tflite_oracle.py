@@ -212,6 +212,12 @@ def q8c(*shape: int, scale: object = 0.02, zero_point: int = 0, type: str = "INT
     return net.T(type, data=data, scale=scale, zero_point=zero_point, dim=dim)
 
 
+def int4c(*shape: int, scale: object = 0.02) -> net.T:
+    """A constant of an even number of levels of 4 bits, two to a byte."""
+    halves = (_rng.integers(-8, 8, shape).reshape(-1, 2) & 15).astype(np.uint8)
+    return net.T("INT4", shape=shape, raw=(halves[:, 0] | halves[:, 1] << 4).tobytes(), scale=scale)
+
+
 def boolean(*shape: int) -> net.T:
     """A boolean input."""
     return net.T("BOOL", shape)

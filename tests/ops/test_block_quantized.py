@@ -1,4 +1,4 @@
-"""BLOCK_QUANTIZED_FULLY_CONNECTED against plain loops, and its rules."""
+"""BLOCK_QUANTIZED_FULLY_CONNECTED and BLOCK_QUANTIZED_EMBEDDING_LOOKUP against plain loops, and their rules."""
 
 from __future__ import annotations
 
@@ -68,3 +68,41 @@ def test_like_loops(zeros: str, bias: str, activation: str) -> None:
 def test_rules(changes: dict[str, object], reason: str) -> None:
     with pytest.raises(NnapiError, match=re.escape(reason)):
         validate_model(parse(ROW.format(**{**GIVEN, **changes})).model)
+
+
+ROWS = (
+    "BLOCK_QUANTIZED_EMBEDDING_LOOKUP {lookup} #i32[5,{words}]~2147483647 #f32[{scales}] {block} {columns} {zeros} "
+    "-> f32"
+)
+OF_ROWS: dict[str, object] = {
+    **{"lookup": "(3,0,4,3)", "words": 6, "scales": "5,3", "block": 16},
+    **{"columns": 37, "zeros": "#i32[5,1]~2147483647"},
+}
+
+
+@pytest.mark.parametrize("zeros", ["#i32[5,1]~2147483647", "none"])
+def test_rows_like_loops(zeros: str) -> None:
+    row = parse(ROWS.format(**{**OF_ROWS, "zeros": zeros}))
+    (result,) = reference(row)
+    words, scales, points = (row.model.operands[place].constant for place in (1, 2, 5))
+    for place, found in enumerate((3, 0, 4, 3)):
+        for k in range(37):
+            zero = 8 if points is None else nibble(np.asarray(points), found, k // 16)
+            scale = np.float32(np.asarray(scales)[found, k // 16])
+            assert result[place, k] == np.float32(nibble(np.asarray(words), found, k) - zero) * scale
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"block": 20}, "block_size must be a positive multiple of 8, got 20"),
+        ({"columns": 0}, "columns must be positive, got 0"),
+        ({"columns": 49}, "weights must have rows of 8 words, 4 blocks of 16 levels for 49 columns, got shape [5, 6]"),
+        ({"scales": "5,2"}, "scales must have shape [5, 3], got [5, 2]"),
+        ({"zeros": "#i32[4,1]~9"}, "zero_points must have shape [5, 1], got [4, 1]"),
+        ({"lookup": "(3,5)"}, "lookup must be in [0, 5), got 5"),
+    ],
+)
+def test_rules_of_rows(changes: dict[str, object], reason: str) -> None:
+    with pytest.raises(NnapiError, match=re.escape(reason)):
+        validate_model(parse(ROWS.format(**{**OF_ROWS, **changes})).model)

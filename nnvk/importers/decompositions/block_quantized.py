@@ -1,4 +1,4 @@
-"""Products with weights of 4 bits, in blocks with a scale each."""
+"""Products with weights of 4 bits in blocks with a scale each, and rows of them."""
 
 from __future__ import annotations
 
@@ -63,15 +63,33 @@ def block_product(
     c: Emitter, rows: Value, weights: Blocks, bias: Value | np.ndarray | None, fuse: FuseCode = FuseCode.NONE
 ) -> Value:
     """The product of rows [n, k] and weights [m, k], with a bias [m]."""
-    words, zeros = weights.words, weights.zero_points
     return c.emit(
         ExtendedOperationCode.BLOCK_QUANTIZED_FULLY_CONNECTED,
         rows,
-        c.graph.kept(I32.with_dimensions(words.shape), words),
-        c.constant(weights.scales, F32),
-        weights.size,
-        None if zeros is None else c.graph.kept(I32.with_dimensions(zeros.shape), zeros),
+        *_parameters(c, weights),
+        _words(c, weights.zero_points),
         c.constant(bias, rows.type) if isinstance(bias, np.ndarray) else bias,
         fuse,
         out=rows.type,
     )
+
+
+def block_rows(c: Emitter, indices: Value, table: Blocks, columns: int) -> Value:
+    """The rows of a table at indices of any shape, FLOAT32."""
+    taken = c.emit(
+        ExtendedOperationCode.BLOCK_QUANTIZED_EMBEDDING_LOOKUP,
+        c.reshape(indices, (indices.size,)),
+        *_parameters(c, table),
+        columns,
+        _words(c, table.zero_points),
+        out=F32,
+    )
+    return c.reshape(taken, (*indices.shape, columns))
+
+
+def _parameters(c: Emitter, weights: Blocks) -> tuple[Value | None, Value, int]:
+    return _words(c, weights.words), c.constant(weights.scales, F32), weights.size
+
+
+def _words(c: Emitter, words: Constant | None) -> Value | None:
+    return None if words is None else c.graph.kept(I32.with_dimensions(words.shape), words)

@@ -12,9 +12,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from nnvk.api import OperandCode, OperandType, OperationCode
+from nnvk.importers.decompositions.block_quantized import Blocks, packed_later
 from nnvk.importers.emitter import F32, NONE, is_quantised
 from nnvk.importers.graph_builder import Value
 from nnvk.importers.tflite.context import Context
+from nnvk.importers.tflite.operands import constant
+from nnvk.ops.extension.block_quantized import DEFAULT_ZERO_POINT, WORD_LEVELS
 
 Op = OperationCode
 
@@ -48,6 +51,19 @@ def real_weights(c: Context, weights: Value) -> Value:
         signed = Value(OperandType(_LEVELS.code, weights.shape, weights.type.scale), weights.array.view(np.int8))
         return weights.once("signed", lambda: c.real(signed))
     return c.real(weights)
+
+
+def four_bit_rows(c: Context, position: int) -> Blocks | None:
+    """Constant weights [rows, columns] of INT4 with a scale for each row, or for all, which stay 4 bits; else None."""
+    tensor = c.tensor(position)
+    if tensor.type != "INT4" or tensor.data is None or len(tensor.shape) != 2 or np.any(tensor.zero_points):
+        return None
+    rows, columns = tensor.shape
+    if not columns or tensor.scales.size not in (1, rows) or (tensor.scales.size > 1 and tensor.channel_dim):
+        return None
+    count = columns + -columns % WORD_LEVELS
+    words = packed_later(rows, count, lambda: (constant(tensor) + DEFAULT_ZERO_POINT).astype(np.uint8))
+    return Blocks(words, np.broadcast_to(tensor.scales.reshape(-1, 1), (rows, 1)).astype(np.float32), count)
 
 
 def is_rounded(c: Context, source: Value, weights: Value) -> bool:

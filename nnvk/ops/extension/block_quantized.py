@@ -1,4 +1,4 @@
-"""BLOCK_QUANTIZED_FULLY_CONNECTED: weights of 4 bits, in blocks with a scale each.
+"""BLOCK_QUANTIZED_FULLY_CONNECTED and BLOCK_QUANTIZED_EMBEDDING_LOOKUP: weights of 4 bits, in blocks with a scale each.
 
 A row of weights is made of blocks of ``block_size`` levels. A word of TENSOR_INT32 has eight levels from 0 to 15, the
 first one in the lowest bits, so a row of ``words`` has room for as many levels as whole blocks have. The levels behind
@@ -14,6 +14,7 @@ import numpy as np
 from nnvk.base.errors import bad_data
 from nnvk.ops.call import Call
 from nnvk.ops.fused import activate, check_activation
+from nnvk.ops.gather import check_indices
 from nnvk.ops.linear import matrix_product
 from nnvk.ops.recurrent import present
 from nnvk.ops.registry import define
@@ -31,7 +32,7 @@ from nnvk.ops.signature import (
     optional_tensor,
     tensor,
 )
-from nnvk.ops.traits import Fp16, Gemm, Traits
+from nnvk.ops.traits import Effect, Fp16, Gemm, Traits
 from nnvk.types.extension import ExtendedOperationCode
 from nnvk.types.operand import Shape
 
@@ -63,22 +64,12 @@ def dequantized(call: Call, size: int, rows: np.ndarray | slice = slice(None)) -
     return weights.reshape(len(scales), -1)[:, :size]
 
 
-def check_blocks(call: Call, size: int | None) -> None:
-    """Raise BAD_DATA unless words, scales and zero points are those of rows of whole blocks.
-
-    ``size`` is the number of columns; None if all levels are columns.
-    """
+def check_blocks(call: Call, size: int) -> None:
+    """Raise BAD_DATA unless words, scales and zero points are those of rows of ``size`` columns in whole blocks."""
     block, weights = call.block_size, call.weights
     if block <= 0 or block % WORD_LEVELS:
         raise bad_data(f"block_size must be a positive multiple of {WORD_LEVELS}, got {block}")
     rows, words = weights.shape
-    if size is None:
-        if not words or words * WORD_LEVELS % block:
-            raise bad_data(
-                f"weights must have rows of whole blocks, a multiple of {block // WORD_LEVELS} words, "
-                f"got shape {list(weights.shape)}"
-            )
-        size = words * WORD_LEVELS
     blocks = -(-size // block)
     if words != blocks * block // WORD_LEVELS:
         raise bad_data(
@@ -88,15 +79,6 @@ def check_blocks(call: Call, size: int | None) -> None:
     check_shape(call.scales, (rows, blocks))
     if present(call, "zero_points"):
         check_shape(call.zero_points, (rows, -(-blocks // WORD_LEVELS)))
-
-
-_BLOCKS = (
-    tensor("weights", one_of(I32), rank=2),
-    tensor("scales", one_of(F32, F16), rank=2),
-    i32("block_size"),
-    optional_tensor("zero_points", one_of(I32), rank=2),
-)
-"""The parameters that are weights."""
 
 
 # --- products ------------------------------------------------------------------------------------------------
@@ -129,10 +111,47 @@ define(
     types={F32: EXTENSIONS_SINCE, F16: EXTENSIONS_SINCE},
     signatures=Signature(
         tensor("input", rank=2),
-        *_BLOCKS,
+        tensor("weights", one_of(I32), rank=2),
+        tensor("scales", one_of(F32, F16), rank=2),
+        i32("block_size"),
+        optional_tensor("zero_points", one_of(I32), rank=2),
         optional_tensor("bias", rank=1),
         activation(NO_ACTIVATION),
     ),
     infer=_infer_product,
     reference=_product,
+)
+
+
+# --- rows ----------------------------------------------------------------------------------------------------
+
+
+def _infer_rows(call: Call) -> list[Shape]:
+    if call.columns < 1:
+        raise bad_data(f"columns must be positive, got {call.columns}")
+    check_blocks(call, call.columns)
+    check_indices(call.lookup, call.weights.shape[0])
+    return [(*call.lookup.shape, call.columns)]
+
+
+def _rows(call: Call) -> np.ndarray:
+    with np.errstate(all="ignore"):
+        return dequantized(call, call.columns, call.lookup.data).astype(call.output.dtype)
+
+
+define(
+    ExtendedOperationCode.BLOCK_QUANTIZED_EMBEDDING_LOOKUP,
+    traits=Traits(foldable=False, fp16=Fp16.NEVER, effects=Effect.CHECKS_DATA),
+    types={F32: EXTENSIONS_SINCE, F16: EXTENSIONS_SINCE},
+    signatures=Signature(
+        tensor("lookup", one_of(I32), rank=1),
+        tensor("weights", one_of(I32), rank=2),
+        tensor("scales", rank=2),
+        i32("block_size"),
+        i32("columns"),
+        optional_tensor("zero_points", one_of(I32), rank=2),
+    ),
+    leading="scales",
+    infer=_infer_rows,
+    reference=_rows,
 )

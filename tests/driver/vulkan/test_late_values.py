@@ -48,6 +48,7 @@ REDUCE_SUM f32[3,5,7] @(1) @nchw
 SPLIT f32[4,6] @1 @1
 GATHER f32[3,5] @1 @(4,0,4)
 EMBEDDING_LOOKUP @(2,0) u8[3,5]*0.5+3 -> u8*0.5+3
+BLOCK_QUANTIZED_EMBEDDING_LOOKUP @(2,0,2) #i32[3,2]~2147483647 f32[3,1] @16 @13 none -> f32
 FILL @(3,5) @0.5f -> f32
 FILL @(2,7) @-3 -> i32
 ELU f16[7] @0.5h
@@ -190,6 +191,12 @@ def test_indices_that_are_out_of_range(vulkan: VulkanDevice, dtype: str, indices
         parse(f"EMBEDDING_LOOKUP @{indices} {dtype}[5,4]{quantisation} -> {dtype}{quantisation}"),
         rf"EMBEDDING_LOOKUP: lookup must be in \[0, 5\), got {wrong}",
     )
+    if dtype.startswith("f"):
+        fails(
+            vulkan,
+            parse(f"BLOCK_QUANTIZED_EMBEDDING_LOOKUP @{indices} #i32[5,2] #{dtype}[5,1] 16 13 none -> {dtype}"),
+            rf"BLOCK_QUANTIZED_EMBEDDING_LOOKUP: lookup must be in \[0, 5\), got {wrong}",
+        )
 
 
 def test_keys_that_do_not_ascend(vulkan: VulkanDevice) -> None:

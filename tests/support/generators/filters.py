@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from generators.draw import Arg, Case, Draw, boolean, i32, ints, like, omitted, real
+from generators.draw import Arg, Case, Draw, boolean, given, i32, ints, like, omitted, real
 from generators.shape import layout, layout_option
 from generators.table import generator
 from nnvk.ops.quant import is_quantised
@@ -125,6 +125,12 @@ def _fully_connected(d: Draw, code: Op, t: OperandCode) -> Case:
     return Case(code, inputs, (d.quantised(t),))
 
 
+def _words_of_levels(d: Draw, rows: int, count: int) -> Arg:
+    """Rows of words with room for so many levels of 4 bits."""
+    words = d.rng.integers(-(2**31), 2**31, (rows, -(-count // 8)))
+    return ints(*words.reshape(-1).tolist(), shape=words.shape)
+
+
 @generator(Extended.BLOCK_QUANTIZED_FULLY_CONNECTED)
 def _block_quantized_fully_connected(d: Draw, code: KnownCode, t: OperandCode) -> Case:
     """All levels, and sums of as many rows as tiles have."""
@@ -132,18 +138,29 @@ def _block_quantized_fully_connected(d: Draw, code: KnownCode, t: OperandCode) -
     block = d.pick((8, 16, 24, 32, 64))
     blocks = -(-size // block)
 
-    def words(count: int) -> Arg:
-        levels = d.rng.integers(-(2**31), 2**31, (units, -(-count // 8)))
-        return ints(*levels.reshape(-1).tolist(), shape=levels.shape)
-
     inputs = (
         d.tensor(t, (rows, size)),
-        words(blocks * block),
+        _words_of_levels(d, units, blocks * block),
         d.new(OperandType(d.pick((F32, F16)), (units, blocks)), 0.0, 0.05, is_parameter=True),
         i32(block),
-        words(blocks) if d.chance() else omitted(I32),
+        _words_of_levels(d, units, blocks) if d.chance() else omitted(I32),
         d.new(OperandType(t, (units,)), is_parameter=True) if d.chance() else omitted(t),
         *((i32(d.integer(0, 3)),) if d.chance() else ()),
+    )
+    return Case(code, inputs, (OperandType(t),))
+
+
+@generator(Extended.BLOCK_QUANTIZED_EMBEDDING_LOOKUP)
+def _block_quantized_embedding_lookup(d: Draw, code: KnownCode, t: OperandCode) -> Case:
+    rows, columns, block = d.integer(1, 9), d.integer(1, 70), d.pick((8, 16, 24, 32, 64))
+    blocks = -(-columns // block)
+    inputs = (
+        given(OperandType(I32), d.rng.integers(0, rows, d.integer(1, 11))),
+        _words_of_levels(d, rows, blocks * block),
+        d.new(OperandType(t, (rows, blocks)), is_parameter=True),
+        i32(block),
+        i32(columns),
+        *((_words_of_levels(d, rows, blocks) if d.chance() else omitted(I32),) if d.chance() else ()),
     )
     return Case(code, inputs, (OperandType(t),))
 

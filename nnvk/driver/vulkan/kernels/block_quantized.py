@@ -1,4 +1,4 @@
-"""BLOCK_QUANTIZED_FULLY_CONNECTED: the weights keep their 4 bits in the memory of the device."""
+"""BLOCK_QUANTIZED_FULLY_CONNECTED and ..._EMBEDDING_LOOKUP: weights keep their 4 bits in the memory of the device."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import numpy as np
 from nnvk.driver.vulkan.lowering import epilogue
 from nnvk.driver.vulkan.lowering.arrange import ARRANGE
 from nnvk.driver.vulkan.lowering.convert import CONVERT
+from nnvk.driver.vulkan.lowering.divide import magic
 from nnvk.driver.vulkan.lowering.dtypes import dtype
 from nnvk.driver.vulkan.lowering.filter_output import Operands, accumulated, filter_output
 from nnvk.driver.vulkan.lowering.filters import BLOCK, filters_of
@@ -35,7 +36,9 @@ BLOCK_QUANTIZED = Shader(
     TILE=("subgroup", "register"),
     EPILOGUE=epilogue.EPILOGUES,
 )
+BLOCK_QUANTIZED_ROWS = Shader("block_quantized_rows", INDICES=("checked", "known"), DTYPE=("f32", "f16"))
 
+_LOCAL = 64
 _WORDS = 4
 """Words of each output in a round of the shader."""
 _SLICES = 16
@@ -149,6 +152,45 @@ def lower(call: Call, g: Lowering) -> None:
         **output.push,
     )
     finish_pixels(g, target, operands.target, pixels, 1)
+
+
+@kernel(
+    ExtendedOperationCode.BLOCK_QUANTIZED_EMBEDDING_LOOKUP,
+    shaders=(BLOCK_QUANTIZED_ROWS,),
+)
+def lower_rows(call: Call, g: Lowering) -> None:
+    """Lower to one dispatch. Indices that are constants were checked with the model."""
+    (taken, columns), (rows, words) = call.output.shape, call.weights.shape
+    has_zeros, indices = present(call, "zero_points"), "known"
+    scales = g.tensor(call.scales)
+    tensors = {
+        "lookup": g.tensor(call.lookup),
+        "weights": g.tensor(call.weights),
+        "scales": scales,
+        "zeros": g.tensor(call.zero_points) if has_zeros else scales,
+        "dst": g.tensor(call.output),
+    }
+    if not call.lookup.is_constant:
+        indices, tensors["flag"] = "checked", g.flag(f"lookup must be in [0, {rows}), got {{}}")
+    count = -(-taken * columns // 4)
+    g.dispatch(
+        BLOCK_QUANTIZED_ROWS.variant(INDICES=indices, DTYPE=dtype(call.scales)),
+        groups=g.flat(count, _LOCAL),
+        spec={
+            "local_x": _LOCAL,
+            "ONE_ROW": columns % 4 == 0,
+            "BLOCK_SIZE": call.block_size,
+            "ZERO_POINTS": has_zeros,
+        },
+        tensors=tensors,
+        count=count,
+        taken=taken,
+        rows=rows,
+        words=words,
+        blocks=call.scales.shape[1],
+        columns=columns,
+        magic_columns=magic(columns),
+    )
 
 
 def _in_blocks(g: Lowering, tensor: Tensor, columns: int) -> TensorRef:

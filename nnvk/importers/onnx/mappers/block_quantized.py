@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from nnvk.importers.decompositions.block_quantized import Blocks, block_product, words_of
+from nnvk.importers.decompositions.block_quantized import Blocks, block_product, block_rows, words_of
 from nnvk.importers.decompositions.moving import gathered
 from nnvk.importers.emitter import F32
 from nnvk.importers.errors import Unmapped
@@ -12,6 +12,7 @@ from nnvk.importers.onnx.context import Context
 from nnvk.importers.onnx.mappers.matmul import dense
 from nnvk.importers.onnx.registry import operator
 from nnvk.importers.onnx.tensors import Tensor
+from nnvk.ops.extension.block_quantized import WORD_LEVELS
 from nnvk.types.operand import OperandType
 
 
@@ -54,7 +55,7 @@ def matmul_n_bits(c: Context) -> Tensor:
 
 @operator("com.microsoft.GatherBlockQuantized")
 def gather_block_quantized(c: Context) -> Tensor:
-    """Map GatherBlockQuantized: rows of 4-bit weights in blocks along the last axis, which are unpacked at import."""
+    """Map GatherBlockQuantized: rows of weights in blocks along the last axis. Rows of packed bytes stay packed."""
     packed, scales = c.tensor(0), c.array(2, "the scales")
     levels = c.array(0, "the weights")
     rank = levels.ndim
@@ -63,6 +64,8 @@ def gather_block_quantized(c: Context) -> Tensor:
     is_packed = packed.narrow is None
     if gathers or blocks != rank - 1 or bits not in (4, 8) or size < 16:
         raise Unmapped(f"rows of axis 0 in blocks of the last axis are gathered, got axes {gathers} and {blocks}")
+    if rank == 2 and bits == 4 and is_packed and size % WORD_LEVELS == 0:
+        return _packed_rows(c, levels, scales, size)
     c.graph.budget.charge(levels.size * 8)
     rows = _unpacked(levels.reshape(-1, levels.shape[-1]), bits) if is_packed else levels.reshape(-1, levels.shape[-1])
     width = rows.shape[1]
@@ -85,6 +88,18 @@ def gather_block_quantized(c: Context) -> Tensor:
     indices = c.number(1)
     taken = gathered(c, table, 0, indices)
     return c.give(taken, (*c.tensor(1).shape, *shape[1:]), scales.dtype)
+
+
+def _packed_rows(c: Context, table: np.ndarray, scales: np.ndarray, size: int) -> Tensor:
+    """Rows of a table of bytes, which have two levels each."""
+    width, (rows, blocks) = 2 * table.shape[1], scales.shape
+    if (rows, blocks) != (len(table), -(-width // size)):
+        raise Unmapped(f"{width} columns in blocks of {size} do not fit scales of shape {list(scales.shape)}")
+    zeros = words_of(c.array(3, "the zero points")) if c.has(3) else None
+    missing = blocks * size // 2 - table.shape[1]
+    whole = np.pad(table, ((0, 0), (0, missing))) if missing else table
+    blocks_ = Blocks(words_of(whole), scales.astype(np.float32), size, zeros)
+    return c.give(block_rows(c, c.number(1), blocks_, width), (*c.tensor(1).shape, width), scales.dtype)
 
 
 def _unpacked(rows: np.ndarray, bits: int) -> np.ndarray:

@@ -9,11 +9,12 @@ import numpy as np
 import tflite
 
 from nnvk.api import FuseCode, OperandCode, OperandType, OperationCode, PaddingCode
+from nnvk.importers.decompositions.block_quantized import block_product
 from nnvk.importers.emitter import is_quantised
 from nnvk.importers.errors import Unmapped
 from nnvk.importers.graph_builder import Value
 from nnvk.importers.tflite.context import Context
-from nnvk.importers.tflite.hybrid import Rounding, hybrid, is_hybrid, real_weights
+from nnvk.importers.tflite.hybrid import Rounding, four_bit_rows, hybrid, is_hybrid, real_weights
 from nnvk.importers.tflite.registry import builtin
 
 _PADDINGS = {tflite.Padding.SAME: PaddingCode.SAME, tflite.Padding.VALID: PaddingCode.VALID}
@@ -183,9 +184,12 @@ def fully_connected(c: Context) -> Value:
         )
     rows = given.size // size
     rounding = Rounding((1,), asymmetric=bool(options.AsymmetricQuantizeInputs()))
+    blocks = four_bit_rows(c, 1) if is_hybrid(given, weights) else None
     source, weights = hybrid(c, c.reshape(given, (rows, size)), weights, rounding)
     addend = bias(c, source, weights, 2, units)
-    if weights.type.channel_quant is None or source.code is OperandCode.TENSOR_QUANT16_SYMM:
+    if blocks is not None:
+        result = block_product(c, source, blocks, addend, c.fuse(options))
+    elif weights.type.channel_quant is None or source.code is OperandCode.TENSOR_QUANT16_SYMM:
         result = c.emit(OperationCode.FULLY_CONNECTED, source, weights, addend, c.fuse(options), out=c.out())
     else:
         # NNAPI has scales per channel in convolutions only: each row becomes an image of one pixel.

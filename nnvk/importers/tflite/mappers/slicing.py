@@ -10,13 +10,14 @@ import tflite
 
 from nnvk.api import ExtendedOperationCode, OperandCode, OperandType, OperationCode
 from nnvk.importers.decompositions.arithmetic import chosen
+from nnvk.importers.decompositions.block_quantized import block_rows
 from nnvk.importers.decompositions.moving import axis_of, gathered, largest, packed, sliced, strided, unpacked
 from nnvk.importers.dynamic_extents import DynamicExtent, coordinates, true_first
 from nnvk.importers.emitter import BOOL8, F32, I32, NONE, is_quantised
 from nnvk.importers.errors import Unmapped
 from nnvk.importers.graph_builder import Value
 from nnvk.importers.tflite.context import Context
-from nnvk.importers.tflite.hybrid import real_weights
+from nnvk.importers.tflite.hybrid import four_bit_rows, real_weights
 from nnvk.importers.tflite.registry import builtin
 from nnvk.ops.extension.scatter_nd import Reduction
 
@@ -274,9 +275,12 @@ def top_k(c: Context) -> list[Value]:
 
 @builtin("EMBEDDING_LOOKUP")
 def embedding_lookup(c: Context) -> Value:
-    """Map EMBEDDING_LOOKUP: rows of a table. A quantised table of real numbers is converted at import."""
+    """Map EMBEDDING_LOOKUP: rows of a table. Real numbers of 4 bits stay such, others are converted at import."""
     table = c.input(1)
     if is_quantised(table) and c.out().code is OperandCode.TENSOR_FLOAT32:
+        blocks = four_bit_rows(c, 1)
+        if blocks is not None:
+            return block_rows(c, c.input(0), blocks, table.shape[1])
         table = real_weights(c, table)
     return c.emit(Op.EMBEDDING_LOOKUP, c.input(0), table, out=table.type)
 
