@@ -6,6 +6,8 @@
 #include <cstdlib>
 #include <list>
 
+#include "context.hpp"
+#include "devices.hpp"
 #include "provider.hpp"
 #include "request.hpp"
 
@@ -20,41 +22,8 @@ struct OwnFactory : Factory {
   std::string name;  // its own: a library may be registered under several names
 };
 
-struct DeviceRecord {
-  std::string name;
-  bool is_cpu;
-};
-
-void checkNnapi(int code) {
-  if (code != ANEURALNETWORKS_NO_ERROR) {
-    throw Known{code};
-  }
-}
-
-std::vector<DeviceRecord> allDevices() {
-  uint32_t count = 0;
-  checkNnapi(ANeuralNetworks_getDeviceCount(&count));
-  std::vector<DeviceRecord> devices;
-  for (uint32_t index = 0; index < count; ++index) {
-    ANeuralNetworksDevice* device = nullptr;
-    const char* name = nullptr;
-    int32_t type = 0;
-    checkNnapi(ANeuralNetworks_getDevice(index, &device));
-    checkNnapi(ANeuralNetworksDevice_getName(device, &name));
-    checkNnapi(ANeuralNetworksDevice_getType(device, &type));
-    devices.push_back({name, type == ANEURALNETWORKS_DEVICE_CPU});
-  }
-  return devices;
-}
-
-// The value of an option of a session; "ep.NAME." in lower case is before each.
-std::string option(const SessionOptions* options, const std::string& provider, const char* name,
-                   const char* otherwise) {
-  std::string key = "ep." + provider + ".";
-  for (char& letter : key) {
-    letter = static_cast<char>(tolower(static_cast<unsigned char>(letter)));
-  }
-  key += name;
+// The value of an entry of a session's configuration.
+std::string entry(const SessionOptions* options, const std::string& key, const char* otherwise) {
   int is_there = 0;
   size_t size = 0;
   check(HasSessionConfigEntry(api, options, key.c_str(), &is_there));
@@ -67,6 +36,16 @@ std::string option(const SessionOptions* options, const std::string& provider, c
   std::string value(size, '\0');
   check(GetSessionConfigEntry(api, options, key.c_str(), value.data(), &size));
   return value.c_str();
+}
+
+// The value of an option of the provider; "ep.NAME." in lower case is before each.
+std::string option(const SessionOptions* options, const std::string& provider, const char* name,
+                   const char* otherwise) {
+  std::string key = "ep." + provider + ".";
+  for (char& letter : key) {
+    letter = static_cast<char>(tolower(static_cast<unsigned char>(letter)));
+  }
+  return entry(options, key + name, otherwise);
 }
 
 bool isTrue(const char* name, const std::string& value) {
@@ -82,14 +61,7 @@ std::string chosenDevice(const std::string& chosen, const KeyValuePairs* const* 
     const char* given = count == 0 ? nullptr : GetKeyValue(api, metadata[0], kDeviceKey);
     return given == nullptr ? "" : given;
   }
-  std::string names;
-  for (const auto& device : allDevices()) {
-    if (device.name == chosen) {
-      return chosen;
-    }
-    names += (names.empty() ? "" : ", ") + device.name;
-  }
-  NNVK_BAD_DATA("the option device must be one of %s, got '%s'", names.c_str(), chosen.c_str());
+  return deviceOf(chosen).name;
 }
 
 // A GPU that onnxruntime did not find: the program asks for it by a name of the registration that ends in ".virtual".
@@ -150,10 +122,19 @@ Status* createEp(Factory* factory, const HardwareDevice* const*, const KeyValueP
         options.takes_all = isTrue("take_all", option(session, name, "take_all", "0"));
         options.takes_values = isTrue("values_at_run", option(session, name, "values_at_run", "0"));
         options.cache_dir = option(session, name, "cache_dir", "");
+        options.saves = isTrue("ep.context_enable", entry(session, "ep.context_enable", "0"));
+        options.embeds = isTrue("ep.context_embed_mode", entry(session, "ep.context_embed_mode", "0"));
+        options.context_path = entry(session, "ep.context_file_path", "");
         Server::running();  // a server that can't be started is an error now
         *made = newProvider(name, options, logger);
       },
       kInvalidArgument);
+}
+
+// Whether this nnvk can load the parts of a compiled model.
+Status* validate(Factory*, const HardwareDevice* const*, size_t, const char* saved, int32_t* compatibility) {
+  *compatibility = kNotApplicable;
+  return safely("looking at a compiled model", [&] { *compatibility = compatibilityOf(saved == nullptr ? "" : saved); });
 }
 
 }  // namespace
@@ -193,6 +174,7 @@ extern "C" NNVK_EXPORT ort::Status* CreateEpFactories(const char* name, const or
     factory.GetSupportedDevices = supportedDevices;
     factory.CreateEp = createEp;
     factory.ReleaseEp = [](ort::Factory*, ort::Ep* provider) { freeProvider(provider); };
+    factory.ValidateCompiledModelCompatibilityInfo = validate;
     // onnxruntime calls this one without a look whether it is there.
     factory.CreateDataTransfer = [](ort::Factory*, ort::DataTransfer** none) -> ort::Status* {
       *none = nullptr;

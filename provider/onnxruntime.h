@@ -1,4 +1,4 @@
-// The part of onnxruntime's C interface that a plug-in execution provider uses: entries of its two tables by their
+// The part of onnxruntime's C interface that a plug-in execution provider uses: entries of its three tables by their
 // number. Tables and structures grow at their ends only. tests/provider/test_abi.py compares this with the header.
 #pragma once
 #include <cstddef>
@@ -16,7 +16,7 @@ struct Status; struct Value; struct TypeInfo; struct TensorInfo; struct KernelCo
 struct Logger; struct OpAttr; struct ValueInfo; struct Node; struct Graph; struct HardwareDevice; struct EpDevice;
 struct KeyValuePairs; struct SupportInfo; struct ComputeContext; struct MemoryInfo; struct Allocator;
 struct MemoryDevice; struct SyncStream; struct DataTransfer; struct RunOptions;
-struct Api; struct EpApi; struct Factory; struct Ep; struct ComputeInfo; struct FusionOptions;
+struct Api; struct EpApi; struct ModelEditorApi; struct Factory; struct Ep; struct ComputeInfo; struct FusionOptions;
 
 struct ApiBase {  // OrtApiBase
   const Api* (*GetApi)(uint32_t version);  // NULL where the running one is older
@@ -86,12 +86,15 @@ struct Factory {  // OrtEpFactory
   X(Api, ReleaseStatus, 93, void, (Status*)) \
   X(Api, ReleaseValue, 96, void, (Value*)) \
   X(Api, ReleaseTensorTypeAndShapeInfo, 99, void, (TensorInfo*)) \
+  X(Api, CreateOpAttr, 211, Status*, (const char*, const void*, int, int32_t, OpAttr**)) \
+  X(Api, ReleaseOpAttr, 212, void, (OpAttr*)) \
   X(Api, HasSessionConfigEntry, 237, Status*, (const SessionOptions*, const char*, int*)) \
   X(Api, GetSessionConfigEntry, 238, Status*, (const SessionOptions*, const char*, char*, size_t*)) \
   X(Api, Logger_LogMessage, 247, Status*, (const Logger*, int32_t, const char*, const char*, int, const char*)) \
   X(Api, ReadOpAttr, 272, Status*, (const OpAttr*, int32_t, void*, size_t, size_t*)) \
   X(Api, GetValueInfoName, 289, Status*, (const ValueInfo*, const char**)) \
   X(Api, GetValueInfoTypeInfo, 290, Status*, (const ValueInfo*, const TypeInfo**)) \
+  X(Api, GetModelEditorApi, 291, const ModelEditorApi*, ()) \
   X(Api, CreateKeyValuePairs, 295, void, (KeyValuePairs**)) \
   X(Api, AddKeyValuePair, 296, void, (KeyValuePairs*, const char*, const char*)) \
   X(Api, GetKeyValue, 297, const char*, (const KeyValuePairs*, const char*)) \
@@ -102,6 +105,7 @@ struct Factory {  // OrtEpFactory
   X(Api, ValueInfo_GetInitializerValue, 326, Status*, (const ValueInfo*, const Value**)) \
   X(Api, ValueInfo_IsConstantInitializer, 331, Status*, (const ValueInfo*, bool*)) \
   X(Api, Graph_GetName, 333, Status*, (const Graph*, const char**)) \
+  X(Api, Graph_GetModelPath, 334, Status*, (const Graph*, const char**)) \
   X(Api, Graph_GetOnnxIRVersion, 335, Status*, (const Graph*, int64_t*)) \
   X(Api, Graph_GetNumOperatorSets, 336, Status*, (const Graph*, size_t*)) \
   X(Api, Graph_GetOperatorSets, 337, Status*, (const Graph*, const char**, int64_t*, size_t)) \
@@ -134,7 +138,8 @@ struct Factory {  // OrtEpFactory
   X(Api, TensorTypeAndShape_HasShape, 390, bool, (const TensorInfo*)) \
   X(EpApi, CreateEpDevice, 0, Status*, (Factory*, const HardwareDevice*, const KeyValuePairs*, const KeyValuePairs*, EpDevice**)) \
   X(EpApi, EpGraphSupportInfo_AddNodesToFuse, 2, Status*, (SupportInfo*, const Node* const*, size_t, const FusionOptions*)) \
-  X(EpApi, CreateHardwareDevice, 16, Status*, (int32_t, uint32_t, uint32_t, const char*, const KeyValuePairs*, HardwareDevice**))
+  X(EpApi, CreateHardwareDevice, 16, Status*, (int32_t, uint32_t, uint32_t, const char*, const KeyValuePairs*, HardwareDevice**)) \
+  X(ModelEditorApi, CreateNode, 6, Status*, (const char*, const char*, const char*, const char* const*, size_t, const char* const*, size_t, OpAttr**, size_t, Node**))
 
 // Each entry becomes a function that takes the table first: Graph_GetName(api, graph, &name).
 #define ORT_CALL(TABLE, NAME, SLOT, RESULT, ARGUMENTS)                                                  \

@@ -8,6 +8,23 @@ namespace nnvk::provider {
 
 namespace {
 
+// The values that have names: what is left out has none.
+std::vector<std::string> namesOf(const std::vector<const ValueInfo*>& values) {
+  std::vector<std::string> names;
+  for (const auto* value : values) {
+    names.emplace_back(nameOf(value));
+  }
+  names.erase(std::remove(names.begin(), names.end(), ""), names.end());
+  return names;
+}
+
+void put(Request& request, const std::vector<std::string>& names) {
+  request.put(static_cast<uint32_t>(names.size()));
+  for (const auto& name : names) {
+    request.put(name.c_str());
+  }
+}
+
 void put(Request& request, const Options& options, const std::string& model, const Weights& weights) {
   request.put(options.device.c_str());
   request.put(options.relaxed);
@@ -83,15 +100,14 @@ std::vector<Verdict> examine(const Options& options, const Graph* graph, size_t 
 Part::Part(const Options& options, const Graph* graph, const Node* fused) {
   Weights weights;
   const auto model = modelBytes(graph, outputsOf(fused), weights);
-  std::vector<std::string> names;
-  size_t index = 0;
-  for (const auto* input : inputsOf(fused)) {  // the order in which computations have them
-    const std::string name = nameOf(input);
-    if (!name.empty()) {
-      names.push_back(name);
+  const auto inputs = inputsOf(fused);  // in the order in which computations have them
+  for (size_t index = 0; index < inputs.size(); ++index) {
+    if (*nameOf(inputs[index]) != '\0') {
       given_.push_back(index);
     }
-    ++index;
+  }
+  for (size_t index = 0; index < outputsOf(fused).size(); ++index) {
+    places_.emplace_back(index);
   }
   again([&] {
     const auto server = Server::running();
@@ -100,12 +116,59 @@ Part::Part(const Options& options, const Graph* graph, const Node* fused) {
     request.put(number);
     put(request, options, model, weights);
     request.put(options.cache_dir.c_str());
-    request.put(static_cast<uint32_t>(names.size()));
-    for (const auto& name : names) {
-      request.put(name.c_str());
-    }
+    put(request, namesOf(inputs));
     request.askAll();
     object_ = std::make_unique<Object>(server, number);
+  });
+}
+
+std::string save(const Options& options, const Graph* graph, const Node* fused) {
+  Weights weights;
+  const auto model = modelBytes(graph, outputsOf(fused), weights);
+  std::string saved;
+  again([&] {
+    Request request(kRequestOnnxSave, Server::running());
+    put(request, options, model, weights);
+    put(request, namesOf(inputsOf(fused)));
+    Reader reply = request.askAll();
+    const size_t size = reply.left();
+    saved.assign(reinterpret_cast<const char*>(reply.bytes(size)), size);
+  });
+  return saved;
+}
+
+Part::Part(const Options& options, const std::string& saved, const Node* node, const Node* fused) {
+  const auto inputs = namesOf(inputsOf(node)), outputs = namesOf(outputsOf(node));
+  std::vector<uint32_t> order;
+  size_t index = 0;
+  for (const auto* input : inputsOf(fused)) {  // onnxruntime may give each once, in another order
+    const auto found = std::find(inputs.begin(), inputs.end(), nameOf(input));
+    if (found != inputs.end()) {
+      order.push_back(static_cast<uint32_t>(found - inputs.begin()));
+      given_.push_back(index);
+    }
+    ++index;
+  }
+  const auto wanted = namesOf(outputsOf(fused));
+  for (const auto& output : outputs) {
+    const auto found = std::find(wanted.begin(), wanted.end(), output);
+    places_.push_back(found == wanted.end() ? std::nullopt : std::optional<size_t>(found - wanted.begin()));
+  }
+  again([&] {
+    const auto server = Server::running();
+    const uint64_t number = server->newNumber();
+    Request request(kRequestOnnxLoad, server);
+    request.put(number);
+    request.put(options.device.c_str());
+    request.put(options.cache_dir.c_str());
+    request.put(order.data(), static_cast<uint32_t>(order.size()));
+    request.packet().u64(saved.size()).aligned(saved.data(), saved.size());
+    Reader reply = request.askAll();
+    object_ = std::make_unique<Object>(server, number);
+    const uint32_t count = reply.u32();
+    if (count != places_.size()) {
+      NNVK_BAD_DATA("the saved part has %u outputs, its node %zu", count, places_.size());
+    }
   });
 }
 
@@ -232,11 +295,10 @@ void Part::compute(KernelContext* context) {
   Reader reply = request.askAll();
   const uint32_t count = run->is_bound ? static_cast<uint32_t>(run->outputs.size()) : reply.u32();
   for (uint32_t index = 0; index < count; ++index) {
-    if (run->is_bound) {
-      write(context, index, run->outputs[index], run->results[index].data());
-    } else {
-      const auto output = readOutput(reply);
-      write(context, index, output, reply.bytes(output.size));
+    const auto output = run->is_bound ? run->outputs[index] : readOutput(reply);
+    const uint8_t* elements = run->is_bound ? run->results[index].data() : reply.bytes(output.size);
+    if (places_.at(index)) {
+      write(context, *places_[index], output, elements);
     }
   }
   giveBack(std::move(run));

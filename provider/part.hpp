@@ -4,6 +4,7 @@
 #include <list>
 #include <memory>
 #include <mutex>
+#include <optional>
 
 #include "model.hpp"
 #include "objects.hpp"
@@ -16,6 +17,9 @@ struct Options {
   bool takes_all = false;  // nodes too that cost less in onnxruntime than on their way to the device
   bool takes_values = false;  // nodes too that are imported when values of their inputs are there
   std::string cache_dir;  // empty: compiled models are kept in no folder of the application's
+  bool saves = false;  // compiled parts, in nodes of a model that onnxruntime writes
+  bool embeds = false;  // saved parts are in the model, not beside it
+  std::string context_path;  // of the model with saved parts; empty: beside the session's model
 };
 
 // Why a node stays with onnxruntime, or the part that it is in.
@@ -27,10 +31,15 @@ struct Verdict {
 // A verdict for each node of a graph. Throws.
 std::vector<Verdict> examine(const Options& options, const Graph* graph, size_t nodes);
 
+// The bytes of a part that is compiled and saved. Throws what the server refuses it for.
+std::string save(const Options& options, const Graph* graph, const Node* fused);
+
 class Part {
  public:
   // `fused`: the node that onnxruntime puts in the place of `graph`. Throws what the server refuses it for.
   Part(const Options& options, const Graph* graph, const Node* fused);
+  // A part that was saved, which `node` stands for.
+  Part(const Options& options, const std::string& saved, const Node* node, const Node* fused);
   ~Part();
 
   // Several threads may compute at once. Throws; DEAD_OBJECT where the server that has the part is gone.
@@ -47,6 +56,7 @@ class Part {
   void giveBack(std::unique_ptr<Run> run);
 
   std::vector<size_t> given_;  // the inputs that are there
+  std::vector<std::optional<size_t>> places_;  // of the outputs, among those that onnxruntime wants
   std::unique_ptr<Object> object_;
   std::mutex mutex_;
   std::list<std::unique_ptr<Run>> idle_;  // the last used one first

@@ -9,6 +9,8 @@
 #include <map>
 #include <mutex>
 
+#include "context.hpp"
+
 namespace nnvk::provider {
 
 namespace {
@@ -25,6 +27,8 @@ struct Provider : Ep {
   std::mutex mutex;  // of what follows
   std::vector<Stay> stays;
   bool is_chosen = false;  // for the outermost graph, which comes after those in it
+  size_t saved = 0;  // parts
+  std::string compatibility;
 };
 
 struct FusedNode : ComputeInfo {
@@ -64,6 +68,23 @@ void begin(Provider& provider, bool is_outermost) {
   provider.is_chosen = is_outermost;
 }
 
+constexpr FusionOptions kFusion{kVersion, true};
+
+// Takes the nodes that stand for saved parts. False: there are none.
+bool chooseContexts(Provider& provider, const std::vector<const Node*>& nodes, SupportInfo* info) {
+  if (std::none_of(nodes.begin(), nodes.end(), isContext)) {
+    return false;
+  }
+  for (const auto* node : nodes) {
+    if (isContext(node)) {
+      check(EpGraphSupportInfo_AddNodesToFuse(ep_api, info, &node, size_t{1}, &kFusion));
+    } else {
+      stay(provider, node, "the model is compiled: nnvk runs its saved parts alone");
+    }
+  }
+  return true;
+}
+
 void choose(Provider& provider, const Graph* graph, SupportInfo* info) {
   const auto nodes = nodesOf(graph);
   const Node* parent = parentOf(graph);
@@ -74,7 +95,7 @@ void choose(Provider& provider, const Graph* graph, SupportInfo* info) {
     }
     return;
   }
-  if (nodes.empty()) {
+  if (nodes.empty() || chooseContexts(provider, nodes, info)) {
     return;
   }
   auto verdicts = examine(provider.options, graph, nodes.size());
@@ -87,7 +108,6 @@ void choose(Provider& provider, const Graph* graph, SupportInfo* info) {
     }
   }
   size_t taken = 0, count = 0;
-  const FusionOptions options{kVersion, true};
   for (const auto& [number, part] : parts) {
     // Before 1.27 a fused node does not get what graphs in it read of those around them.
     const auto reads_around = [](const Node* node) { return running < 27 && !implicitOf(node).empty(); };
@@ -97,7 +117,7 @@ void choose(Provider& provider, const Graph* graph, SupportInfo* info) {
         stay(provider, node, "before onnxruntime 1.27 a part can't have " + described(*found));
       }
     } else {
-      check(EpGraphSupportInfo_AddNodesToFuse(ep_api, info, part.data(), part.size(), &options));
+      check(EpGraphSupportInfo_AddNodesToFuse(ep_api, info, part.data(), part.size(), &kFusion));
       taken += part.size();
       ++count;
     }
@@ -173,20 +193,51 @@ void releaseInfos(Ep*, ComputeInfo** infos, size_t count) {
   }
 }
 
-Status* compile(Ep* base, const Graph** graphs, const Node** fused, size_t count, ComputeInfo** infos, Node**) {
-  const auto& provider = *static_cast<const Provider*>(base);
+// A part to run. In its place a node with the saved part is put into the model that onnxruntime writes, if it does.
+std::unique_ptr<Part> newPart(Provider& provider, const Graph* graph, const Node* fused, Node** context) {
+  const Options& options = provider.options;
+  const auto nodes = nodesOf(graph);
+  if (nodes.size() == 1 && isContext(nodes.front())) {
+    if (options.saves) {
+      NNVK_BAD_DATA("ep.context_enable is 1, but the model is compiled already");
+    }
+    return std::make_unique<Part>(options, readContext(options, graph, nodes.front()), nodes.front(), fused);
+  }
+  if (!options.saves) {
+    return std::make_unique<Part>(options, graph, fused);
+  }
+  const auto saved = save(options, graph, fused);
+  auto part = std::make_unique<Part>(options, saved, fused, fused);
+  *context = newContext(options, graph, fused, saved, provider.saved++);
+  return part;
+}
+
+Status* compile(Ep* base, const Graph** graphs, const Node** fused, size_t count, ComputeInfo** infos,
+                Node** contexts) {
+  auto& provider = *static_cast<Provider*>(base);
   std::vector<std::unique_ptr<FusedNode>> made;  // after an error onnxruntime frees none
   return safely("compiling", [&] {
     for (size_t at = 0; at < count; ++at) {
       auto node = std::make_unique<FusedNode>();
       static_cast<ComputeInfo&>(*node) = {kVersion, createState, compute, releaseState};
-      node->part = std::make_unique<Part>(provider.options, graphs[at], fused[at]);
+      node->part = newPart(provider, graphs[at], fused[at], contexts + at);
       made.push_back(std::move(node));
     }
     for (size_t at = 0; at < count; ++at) {
       infos[at] = made[at].release();
     }
   });
+}
+
+const char* compatibilityInfo(Ep* base, const Graph*) {
+  auto& provider = *static_cast<Provider*>(base);
+  Status* status = safely("describing the compiled model", [&] {
+    provider.compatibility = compatibility(provider.options.device);
+  });
+  if (status != nullptr) {  // there is no way to tell it
+    ReleaseStatus(api, status);
+  }
+  return provider.compatibility.c_str();
 }
 
 }  // namespace
@@ -200,6 +251,7 @@ Ep* newProvider(const std::string& name, const Options& options, const Logger* l
   provider->Compile = compile;
   provider->ReleaseNodeComputeInfos = releaseInfos;
   provider->SetDynamicOptions = setDynamicOptions;
+  provider->GetCompiledModelCompatibilityInfo = compatibilityInfo;
   provider->name = name;
   provider->options = options;
   provider->logger = logger;

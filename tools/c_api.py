@@ -203,6 +203,7 @@ def tables() -> str:
         f"constexpr size_t kLargestPacket = {packets.LARGEST_PACKET};",
         f"constexpr size_t kMostDescriptors = {packets.MOST_DESCRIPTORS};",
         f"constexpr size_t kAlignment = {packets.ALIGNMENT};",
+        f"constexpr uint32_t kSavedPartFormat = {protocol.SAVED_PART_FORMAT};",
         f"constexpr uint64_t kDefaultLoopTimeout = {request.DEFAULT_LOOP_TIMEOUT_NS};",
         f"constexpr uint64_t kMaximumLoopTimeout = {request.MAXIMUM_LOOP_TIMEOUT_NS};",
         f"constexpr int64_t kFeatureLevel = {int(max(codes.FeatureLevelCode))};",

@@ -94,6 +94,18 @@ class FileKind:
             file.write(digest.digest())
 
 
+def signature(folder: Path, content: Iterable[bytes | memoryview]) -> bytes:
+    """The digest of some bytes with the key of a folder, which only this user can make.
+
+    A key is made if there is none. OSError: there can be none.
+    """
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    digest = hmac.new(_key_or_new(folder), digestmod="sha256")
+    for part in content:
+        digest.update(part)
+    return digest.digest()
+
+
 def _regular(path: Path) -> BinaryIO:
     """A file to read, open. UnusableFileError: it is no regular file."""
     # Neither a link nor a pipe: the one would read something else, the other wait for a writer.

@@ -48,7 +48,16 @@ class Request(IntEnum):
     """The execution provider: the number of a run, which reads its inputs again. If the run has no places for its
     outputs, the reply has, of each, the element type, the shape, the bytes and the elements."""
 
+    ONNX_SAVE = 1111
+    """The execution provider: the device, whether it is relaxed, a part and its weights, and the names of its inputs in
+    their order. The reply is the saved part."""
+    ONNX_LOAD = 1112
+    """The execution provider: the number that a part gets, the device, a saved part, and for each input of its runs
+    which one of the saved part it is. The reply has the number of the outputs."""
 
+
+SAVED_PART_FORMAT = 1
+"""The number of the format of saved parts. It must increase with every change of `nnvk.importers.onnx.saved_part`."""
 REQUESTS: tuple[LaneRequest | Request, ...] = (*LaneRequest, *Request)
 
 

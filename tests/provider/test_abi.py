@@ -12,7 +12,7 @@ from ort_header import header_folder
 
 OWN = Path(__file__).parents[2] / "provider"
 DECLARED = (OWN / "onnxruntime.h").read_text(encoding="utf-8")
-ENTRIES = re.findall(r"^\s*X\((Api|EpApi), (\w+), (\d+),", DECLARED, re.MULTILINE)
+ENTRIES = re.findall(r"^\s*X\((Api|EpApi|ModelEditorApi), (\w+), (\d+),", DECLARED, re.MULTILINE)
 STRUCTURES = re.findall(r"^struct (\w+) \{  // (Ort\w+)\n(.*?)^\};", DECLARED, re.MULTILINE | re.DOTALL)
 FIELD = re.compile(r"\(\*(\w+)\)\(|^\s*(?:uint32_t|bool) (\w+)\b", re.MULTILINE)
 _OF_1_24 = frozenset({"TensorTypeAndShape_HasShape", "CreateHardwareDevice"})
@@ -56,7 +56,7 @@ def test_there_are_declarations(tmp_path: Path) -> None:
 
 
 def test_numbers_differ_and_grow() -> None:
-    for table in ("Api", "EpApi"):
+    for table in ("Api", "EpApi", "ModelEditorApi"):
         numbers = [int(number) for of, _, number in ENTRIES if of == table]
         assert numbers == sorted(set(numbers))
 

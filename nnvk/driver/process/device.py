@@ -12,11 +12,12 @@ import numpy as np
 from nnvk.base.errors import NnapiError, ResultCode, bad_data
 from nnvk.base.packets import Reader, Writer
 from nnvk.driver.process.connection import Block, Command, Connection, DriverProcess
-from nnvk.driver.process.encoding import write_model, write_prepare_options, write_type
+from nnvk.driver.process.encoding import write_prepare_options
 from nnvk.driver.process.prepared_model import RemotePreparedModel
 from nnvk.driver.process.protocol import Request
 from nnvk.hal import IBuffer, IDevice, IPreparedModel, MemoryUse, Support
 from nnvk.types.codes import DeviceTypeCode, FeatureLevelCode
+from nnvk.types.encoding import write_model, write_type
 from nnvk.types.model import Model
 from nnvk.types.operand import OperandType, Shape
 from nnvk.types.request import Capabilities, PrepareOptions

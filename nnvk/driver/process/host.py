@@ -16,17 +16,11 @@ from nnvk.base import lanes
 from nnvk.base.errors import NnapiError, ResultCode, UnfitData, VerificationError
 from nnvk.base.lanes import OK, SUCCESS, Handler, Reply, Session, failure
 from nnvk.base.packets import Descriptors, Reader, Writer
-from nnvk.driver.process.encoding import (
-    encoded_result,
-    from_deadline,
-    read_dtype,
-    read_model,
-    read_prepare_options,
-    read_type,
-)
+from nnvk.driver.process.encoding import encoded_result, from_deadline, read_prepare_options
 from nnvk.driver.process.protocol import EXECUTE, UNFIT, UNVERIFIED, Request, fingerprint
 from nnvk.hal import IBuffer, IBurst, IDevice, IExecution, IFencedExecution, IPreparedModel
 from nnvk.types import request
+from nnvk.types.encoding import read_dtype, read_model, read_type
 from nnvk.types.request import ExecuteOptions, ExecutionResult, InputArgument, OutputArgument
 
 _EXECUTE = struct.Struct("<" + EXECUTE.format[2:])

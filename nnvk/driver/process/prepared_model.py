@@ -13,11 +13,12 @@ from nnvk.base import forks
 from nnvk.base.errors import NnapiError, ResultCode, driver_error
 from nnvk.base.packets import ALIGNMENT, Reader, Writer
 from nnvk.driver.process.connection import Connection
-from nnvk.driver.process.encoding import flat, output_sizes, read_result, to_deadline, write_dtype
+from nnvk.driver.process.encoding import output_sizes, read_result, to_deadline
 from nnvk.driver.process.protocol import EXECUTE, Request
 from nnvk.hal import DeferredExecution, IBurst, IExecution, IFencedExecution, IPreparedModel
 from nnvk.ops.check import validate_request
 from nnvk.types import request as hal
+from nnvk.types.encoding import flat, write_dtype
 from nnvk.types.model import Model
 from nnvk.types.request import ExecuteOptions, ExecutionResult, is_unlimited
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from threading import Lock
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from onnx import ModelProto
@@ -19,6 +19,7 @@ from nnvk.importers.onnx.errors import OnnxImportError
 from nnvk.importers.onnx.importer import OnnxFile
 from nnvk.importers.plan_folder import PlanFolder
 from nnvk.importers.ports import ImportedModel
+from nnvk.importers.shapes import Shapes
 from nnvk.runtime.inputs import as_array
 from nnvk.types.operand import Shape
 
@@ -28,12 +29,24 @@ _KEPT = 8
 """The most sets of values that compiled models are kept for."""
 
 
+class Loadable(Protocol):
+    """A source of models, each for other shapes and constants: an `OnnxFile`, or a part that was saved."""
+
+    def load(
+        self, *, shapes: Shapes | None = None, constants: Mapping[str, Any] | None = None, relaxed: bool = False
+    ) -> ImportedModel:
+        """A model."""
+
+    def known_outputs(self, shapes: Shapes, constants: Mapping[str, Any]) -> list[np.ndarray] | None:
+        """The outputs if no execution is needed for them."""
+
+
 class PreparedModel(BackendRep):
     """A model that is compiled for a device. Several threads may run it at once."""
 
     def __init__(
         self,
-        file: OnnxFile,
+        file: Loadable,
         names: Sequence[str],
         devices: Sequence[Device],
         *,
@@ -78,16 +91,17 @@ class PreparedModel(BackendRep):
         is_fixed = all(type_.is_fully_specified for type_ in compilation.model.output_types())
         return compiled if is_fixed and not any(-1 in port.shape for port in imported.outputs) else None
 
-    def compile(self, shapes: Mapping[str, Shape]) -> None:
-        """Compile for inputs of these shapes, unless values of them must be known. Raises `OnnxImportError`."""
+    def compile(self, shapes: Mapping[str, Shape]) -> ImportedModel | None:
+        """Compile for inputs of these shapes; None if values of them must be known. Raises `OnnxImportError`."""
         with self._lock:
             try:
                 imported = self._file.load(shapes=shapes, relaxed=self._relaxed)
             except OnnxImportError as error:
                 if not error.unknown:
                     raise
-            else:
-                self._keep(tuple(shapes[name] for name in self.names), imported)
+                return None
+            self._keep(tuple(shapes[name] for name in self.names), imported)
+            return imported
 
     def _keep(self, key: tuple[object, ...], imported: ImportedModel) -> _Compiled:
         """Compile a model, and keep it in the place of the oldest one."""

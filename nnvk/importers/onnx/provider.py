@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import math
 import struct
 from collections.abc import Mapping
@@ -15,11 +14,10 @@ from nnvk.api import Device, get_device, get_devices
 from nnvk.base.lanes import OK, SUCCESS, Handler, Reply, Session
 from nnvk.base.packets import Descriptors, Malformed, Reader, Writer
 from nnvk.base.text import printable
-from nnvk.importers.onnx import partition
+from nnvk.importers.onnx import partition, saved_part
 from nnvk.importers.onnx.backend import PreparedModel
 from nnvk.importers.onnx.bound import BoundRun
 from nnvk.importers.onnx.importer import OnnxFile
-from nnvk.importers.plan_folder import PlanFolder
 from nnvk.serve.protocol import Request
 from nnvk.types.operand import Shape
 
@@ -51,17 +49,39 @@ def _examine(session: Session, reader: Reader, descriptors: Descriptors) -> Repl
 
 def _model(session: Session, reader: Reader, descriptors: Descriptors) -> Reply:
     number, devices, relaxed, data = reader.u64(), _devices(reader), bool(reader.u8()), _bytes(reader)
-    file, folder = OnnxFile(data, reader.aligned(reader.u64())), reader.string()
+    file, folder = OnnxFile(data, reader.aligned(reader.u64())), _folder(reader)
     names = [reader.string() for _ in range(reader.u32())]
     reader.end()
-    token = hashlib.sha256(data + bytes([relaxed])).digest()
-    plans = PlanFolder(Path(folder), token) if folder else None
+    plans = saved_part.plans_of(data, relaxed, folder)
     made = PreparedModel(file, names, devices, relaxed=relaxed, plans=plans)
     shapes = partition.fixed_shapes(file)
     if shapes is not None:
         made.compile(shapes)
     session.put(number, made)
     return OK
+
+
+def _folder(reader: Reader) -> Path | None:
+    """The application's folder for compiled models; None if there is none."""
+    folder = reader.string()
+    return Path(folder) if folder else None
+
+
+def _save(session: Session, reader: Reader, descriptors: Descriptors) -> Reply:
+    devices, relaxed, data = _devices(reader), bool(reader.u8()), _bytes(reader)
+    weights = reader.aligned(reader.u64())
+    names = [reader.string() for _ in range(reader.u32())]
+    reader.end()
+    return Reply(b"".join([SUCCESS, *saved_part.save(data, weights, names, devices, relaxed=relaxed)]))
+
+
+def _load(session: Session, reader: Reader, descriptors: Descriptors) -> Reply:
+    number, devices, folder, order = reader.u64(), _devices(reader), _folder(reader), reader.u32s()
+    content = reader.aligned(reader.u64())
+    reader.end()
+    made, outputs = saved_part.load(content, order, devices, folder)
+    session.put(number, made)
+    return Reply(SUCCESS + b"".join(Writer(outputs).parts))
 
 
 def _run(session: Session, reader: Reader, descriptors: Descriptors) -> Reply:
@@ -136,5 +156,7 @@ HANDLERS: Mapping[int, Handler] = {
     Request.ONNX_RUN: _run,
     Request.ONNX_OUTPUTS: _outputs,
     Request.ONNX_COMPUTE: _compute,
+    Request.ONNX_SAVE: _save,
+    Request.ONNX_LOAD: _load,
 }
 """The handlers, by the number of the request."""

@@ -15,15 +15,9 @@ from samples import if_model, while_model
 
 from nnvk.base.errors import NnapiError, ResultCode
 from nnvk.base.packets import Malformed, Reader, Writer
-from nnvk.driver.process.encoding import (
-    encoded_result,
-    read_model,
-    read_prepare_options,
-    read_result,
-    write_model,
-    write_prepare_options,
-)
+from nnvk.driver.process.encoding import encoded_result, read_prepare_options, read_result, write_prepare_options
 from nnvk.types.codes import ExtensionCode, OperandCode, OperationCode, PreferenceCode, PriorityCode
+from nnvk.types.encoding import read_model, write_model
 from nnvk.types.model import Lifetime, Model, Operand, Operation
 from nnvk.types.operand import OperandType
 from nnvk.types.request import ExecutionResult, OutputShape, PrepareOptions, Timing

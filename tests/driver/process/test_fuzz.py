@@ -13,9 +13,10 @@ from samples import add_model
 from nnvk.base.lanes import LaneRequest, Session, read_head
 from nnvk.base.packets import Descriptors, Writer
 from nnvk.driver.cpu import CpuDevice
-from nnvk.driver.process.encoding import write_dtype, write_model, write_prepare_options, write_type
+from nnvk.driver.process.encoding import write_prepare_options
 from nnvk.driver.process.host import new_session
 from nnvk.driver.process.protocol import EXECUTE, Request
+from nnvk.types.encoding import write_dtype, write_model, write_type
 from nnvk.types.request import PrepareOptions
 
 SEEDS = range(int(os.environ.get("NNVK_TEST_SEEDS", "40")))
