@@ -73,6 +73,9 @@ struct Factory {  // OrtEpFactory
 #define ORT_ENTRIES(X) \
   X(Api, CreateStatus, 0, Status*, (int32_t, const char*)) \
   X(Api, GetErrorMessage, 2, const char*, (const Status*)) \
+  X(Api, CreateRunOptions, 39, Status*, (RunOptions**)) \
+  X(Api, RunOptionsSetTerminate, 46, Status*, (RunOptions*)) \
+  X(Api, RunOptionsUnsetTerminate, 47, Status*, (RunOptions*)) \
   X(Api, GetTensorMutableData, 51, Status*, (Value*, void**)) \
   X(Api, CastTypeInfoToTensorInfo, 55, Status*, (const TypeInfo*, const TensorInfo**)) \
   X(Api, GetTensorElementType, 60, Status*, (const TensorInfo*, int32_t*)) \
@@ -85,6 +88,7 @@ struct Factory {  // OrtEpFactory
   X(Api, KernelContext_GetOutput, 91, Status*, (KernelContext*, size_t, const int64_t*, size_t, Value**)) \
   X(Api, ReleaseStatus, 93, void, (Status*)) \
   X(Api, ReleaseValue, 96, void, (Value*)) \
+  X(Api, ReleaseRunOptions, 97, void, (RunOptions*)) \
   X(Api, ReleaseTensorTypeAndShapeInfo, 99, void, (TensorInfo*)) \
   X(Api, CreateOpAttr, 211, Status*, (const char*, const void*, int, int32_t, OpAttr**)) \
   X(Api, ReleaseOpAttr, 212, void, (OpAttr*)) \

@@ -1,8 +1,7 @@
 #include "part.hpp"
 
 #include <algorithm>
-
-#include "request.hpp"
+#include <atomic>
 
 namespace nnvk::provider {
 
@@ -96,6 +95,8 @@ std::vector<Verdict> examine(const Options& options, const Graph* graph, size_t 
   });
   return verdicts;
 }
+
+Part::~Part() = default;
 
 Part::Part(const Options& options, const Graph* graph, const Node* fused) {
   Weights weights;
@@ -202,7 +203,67 @@ struct Part::Run {
   }
 };
 
-Part::~Part() = default;
+// Runs that were terminated and go on in the server, which reads and writes their memory.
+class Part::Left {
+ public:
+  static Left& all() {
+    static auto* left = new Left;  // it stays: the process may end during a run
+    return *left;
+  }
+
+  void add(std::unique_ptr<Run> run, Request request) {
+    const std::lock_guard lock(mutex_);
+    runs_.push_back({std::move(run), std::move(request)});
+    ++count_;
+  }
+
+  // Forgets those that have ended.
+  void forget() {
+    if (count_ == 0) {
+      return;
+    }
+    std::list<Entry> ended;  // freed without the lock
+    const std::lock_guard lock(mutex_);
+    for (auto next = runs_.begin(); next != runs_.end();) {
+      const auto one = next++;
+      if (one->request.server()->isOurs() && one->hasEnded()) {
+        ended.splice(ended.end(), runs_, one);
+        --count_;
+      }
+    }
+  }
+
+ private:
+  struct Entry {
+    std::unique_ptr<Run> run;
+    Request request;
+
+    bool hasEnded() {
+      try {
+        if (!request.hasReply()) {
+          return false;
+        }
+        request.awaitReply();
+      } catch (const Error&) {
+        // It is nobody's any more.
+      }
+      return true;
+    }
+  };
+
+  std::atomic<size_t> count_{0};
+  std::mutex mutex_;
+  std::list<Entry> runs_;
+};
+
+Reader Part::ask(Request& request, std::unique_ptr<Run>& run, Termination& termination) {
+  try {
+    return request.askAll(&termination);
+  } catch (const Terminated&) {
+    Left::all().add(std::move(run), std::move(request));
+    throw Error{ANEURALNETWORKS_OP_FAILED, "the run was terminated by its options"};
+  }
+}
 
 std::vector<Part::Input> Part::readInputs(const KernelContext* context) const {
   std::vector<Input> inputs;
@@ -218,7 +279,7 @@ std::vector<Part::Input> Part::readInputs(const KernelContext* context) const {
   return inputs;
 }
 
-std::unique_ptr<Part::Run> Part::runFor(const std::vector<Input>& inputs) {
+std::unique_ptr<Part::Run> Part::runFor(const std::vector<Input>& inputs, Termination& termination) {
   std::unique_ptr<Run> run;
   {
     const std::lock_guard lock(mutex_);
@@ -230,13 +291,13 @@ std::unique_ptr<Part::Run> Part::runFor(const std::vector<Input>& inputs) {
     }
   }
   if (run == nullptr) {
-    return newRun(inputs);
+    return newRun(inputs, termination);
   }
   run->copyIn(inputs);
   return run;
 }
 
-std::unique_ptr<Part::Run> Part::newRun(const std::vector<Input>& inputs) const {
+std::unique_ptr<Part::Run> Part::newRun(const std::vector<Input>& inputs, Termination& termination) const {
   const auto& server = object_->server;
   auto run = std::make_unique<Run>();
   const uint64_t number = server->newNumber();
@@ -256,8 +317,8 @@ std::unique_ptr<Part::Run> Part::newRun(const std::vector<Input>& inputs) const 
     request.put(static_cast<uint64_t>(block.offset()));
   }
   run->copyIn(inputs);  // the server may have to know them
-  Reader reply = request.askAll();
   run->object = std::make_unique<Object>(server, number);
+  Reader reply = ask(request, run, termination);
   run->is_bound = reply.u8() != 0;
   if (run->is_bound) {
     Request places(kRequestOnnxOutputs, server);
@@ -287,12 +348,13 @@ void Part::giveBack(std::unique_ptr<Run> run) {
   }
 }
 
-void Part::compute(KernelContext* context) {
+void Part::compute(KernelContext* context, Termination& termination) {
   object_->server->check();
-  auto run = runFor(readInputs(context));
+  Left::all().forget();
+  auto run = runFor(readInputs(context), termination);
   Request request(kRequestOnnxCompute, object_->server);
   request.put(*run->object);
-  Reader reply = request.askAll();
+  Reader reply = ask(request, run, termination);
   const uint32_t count = run->is_bound ? static_cast<uint32_t>(run->outputs.size()) : reply.u32();
   for (uint32_t index = 0; index < count; ++index) {
     const auto output = run->is_bound ? run->outputs[index] : readOutput(reply);

@@ -8,6 +8,8 @@
 
 #include "model.hpp"
 #include "objects.hpp"
+#include "request.hpp"
+#include "termination.hpp"
 
 namespace nnvk::provider {
 
@@ -42,18 +44,22 @@ class Part {
   Part(const Options& options, const std::string& saved, const Node* node, const Node* fused);
   ~Part();
 
-  // Several threads may compute at once. Throws; DEAD_OBJECT where the server that has the part is gone.
-  void compute(KernelContext* context);
+  // Several threads may compute at once. Throws; DEAD_OBJECT where the server that has the part is gone. A run that is
+  // terminated leaves the server to finish it.
+  void compute(KernelContext* context, Termination& termination);
 
  private:
   struct Input;
   struct Run;
+  class Left;
 
   std::vector<Input> readInputs(const KernelContext* context) const;
   // A run for inputs of these types and shapes, with the elements of the inputs in it.
-  std::unique_ptr<Run> runFor(const std::vector<Input>& inputs);
-  std::unique_ptr<Run> newRun(const std::vector<Input>& inputs) const;
+  std::unique_ptr<Run> runFor(const std::vector<Input>& inputs, Termination& termination);
+  std::unique_ptr<Run> newRun(const std::vector<Input>& inputs, Termination& termination) const;
   void giveBack(std::unique_ptr<Run> run);
+  // Asks for something that a run does. If the wait is terminated, the run is kept until the server has done it.
+  static Reader ask(Request& request, std::unique_ptr<Run>& run, Termination& termination);
 
   std::vector<size_t> given_;  // the inputs that are there
   std::vector<std::optional<size_t>> places_;  // of the outputs, among those that onnxruntime wants

@@ -32,6 +32,7 @@ struct Provider : Ep {
 };
 
 struct FusedNode : ComputeInfo {
+  const Ep* provider = nullptr;
   std::unique_ptr<Part> part;
 };
 
@@ -184,7 +185,11 @@ Status* createState(ComputeInfo* info, ComputeContext*, void** state) {
 void releaseState(ComputeInfo*, void*) {}
 
 Status* compute(ComputeInfo* info, void*, KernelContext* context) {
-  return safely("computing", [&] { static_cast<FusedNode*>(info)->part->compute(context); });
+  const auto& node = *static_cast<FusedNode*>(info);
+  return safely("computing", [&] {
+    Termination termination(currentRun(node.provider));
+    node.part->compute(context, termination);
+  });
 }
 
 void releaseInfos(Ep*, ComputeInfo** infos, size_t count) {
@@ -220,6 +225,7 @@ Status* compile(Ep* base, const Graph** graphs, const Node** fused, size_t count
     for (size_t at = 0; at < count; ++at) {
       auto node = std::make_unique<FusedNode>();
       static_cast<ComputeInfo&>(*node) = {kVersion, createState, compute, releaseState};
+      node->provider = base;
       node->part = newPart(provider, graphs[at], fused[at], contexts + at);
       made.push_back(std::move(node));
     }
@@ -251,6 +257,13 @@ Ep* newProvider(const std::string& name, const Options& options, const Logger* l
   provider->Compile = compile;
   provider->ReleaseNodeComputeInfos = releaseInfos;
   provider->SetDynamicOptions = setDynamicOptions;
+  provider->OnRunStart = [](Ep* own, const RunOptions* options) {
+    return safely("beginning a run", [&] { beginRun(own, options); });
+  };
+  provider->OnRunEnd = [](Ep* own, const RunOptions*, bool) -> Status* {
+    endRun(own);
+    return nullptr;
+  };
   provider->GetCompiledModelCompatibilityInfo = compatibilityInfo;
   provider->name = name;
   provider->options = options;

@@ -37,17 +37,26 @@ void Request::put(const void* data, size_t length) {
   }
 }
 
-void Request::ask() {
+void Request::ask(Patience* also) {
   lane_ = server_->lane();
   lane_.send(packet_);
-  reply_ = lane_.receive();
+  awaitReply(also);
+}
+
+void Request::awaitReply(Patience* also) {
+  reply_ = lane_.receive(also);
   if (reply_.rest.left() == 0) {
     check();
   }
 }
 
-Reader Request::askAll() {
-  ask();
+bool Request::hasReply() const {
+  pollfd wanted{lane_.socket(), POLLIN, 0};
+  return await(&wanted, 1, 0) > 0;
+}
+
+Reader Request::askAll(Patience* also) {
+  ask(also);
   check();
   return reply_.rest;
 }

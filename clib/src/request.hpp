@@ -32,10 +32,14 @@ class Request {
 
   // The number of what it makes.
   void announce() { packet_.u64(made_ = server_->newNumber()); }
-  // Send it, and receive the reply. Throws the error that came, unless something came with it.
-  void ask();
+  // Send it, and receive the reply. Throws the error that came, unless something came with it. `also` is asked during
+  // the wait; after it has thrown, `awaitReply` goes on.
+  void ask(Patience* also = nullptr);
+  void awaitReply(Patience* also = nullptr);
+  // Whether the reply has come, or the end of the server.
+  bool hasReply() const;
   // Send it, and receive what comes, which is valid as long as this. Throws the error that came.
-  Reader askAll();
+  Reader askAll(Patience* also = nullptr);
   // Throw the error that came with something.
   void check() const;
 

@@ -233,9 +233,20 @@ void Borrowed::send(const Packet& packet) {
   alive([&] { lane_->send(packet, *server_); });
 }
 
-Lane::Received Borrowed::receive() {
+Lane::Received Borrowed::receive(Patience* also) {
+  struct Both final : Patience {
+    Both(Server& server, Patience* also) : server(server), also(also) {}
+    void look() override {
+      server.look();
+      if (also != nullptr) {
+        also->look();
+      }
+    }
+    Server& server;
+    Patience* also;
+  } patience(*server_, also);
   is_waiting_ = true;
-  auto received = alive([&] { return lane_->receive(*server_); });
+  auto received = alive([&] { return lane_->receive(patience); });
   is_waiting_ = false;
   return received;
 }
