@@ -8,6 +8,7 @@
 
 #include "context.hpp"
 #include "devices.hpp"
+#include "memory.hpp"
 #include "provider.hpp"
 #include "request.hpp"
 
@@ -104,6 +105,7 @@ Status* supportedDevices(Factory* factory, const HardwareDevice* const* hardware
       Status* status = CreateEpDevice(ep_api, factory, chosen, metadata, nullptr, &found[*number]);
       ReleaseKeyValuePairs(api, metadata);
       check(status);
+      check(EpDevice_AddAllocatorInfo(ep_api, found[*number], newMemoryInfo(static_cast<int32_t>(*number))));
       ++*number;
     }
   });
@@ -175,10 +177,13 @@ extern "C" NNVK_EXPORT ort::Status* CreateEpFactories(const char* name, const or
     factory.CreateEp = createEp;
     factory.ReleaseEp = [](ort::Factory*, ort::Ep* provider) { freeProvider(provider); };
     factory.ValidateCompiledModelCompatibilityInfo = validate;
-    // onnxruntime calls this one without a look whether it is there.
-    factory.CreateDataTransfer = [](ort::Factory*, ort::DataTransfer** none) -> ort::Status* {
-      *none = nullptr;
-      return nullptr;
+    factory.CreateAllocator = [](ort::Factory*, const ort::MemoryInfo* info, const ort::KeyValuePairs*,
+                                 ort::Allocator** made) {
+      return safely("making an allocator", [&] { *made = newAllocator(info); });
+    };
+    factory.ReleaseAllocator = [](ort::Factory*, ort::Allocator* allocator) { freeAllocator(allocator); };
+    factory.CreateDataTransfer = [](ort::Factory*, ort::DataTransfer** made) {
+      return safely("making a data transfer", [&] { *made = newDataTransfer(); });
     };
     factories[0] = &factory;
     *count = 1;

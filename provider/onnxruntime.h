@@ -23,6 +23,23 @@ struct ApiBase {  // OrtApiBase
   const char* (*GetVersionString)();
 };
 
+struct Allocator {  // OrtAllocator
+  uint32_t version;
+  void* (*Alloc)(Allocator*, size_t size);
+  void (*Free)(Allocator*, void*);
+  const MemoryInfo* (*Info)(const Allocator*);
+  void* (*Reserve)(Allocator*, size_t size);
+  Status* (*GetStats)(const Allocator*, KeyValuePairs**);
+  void* (*AllocOnStream)(Allocator*, size_t size, SyncStream*);
+};
+
+struct DataTransfer {  // OrtDataTransferImpl
+  uint32_t ort_version_supported;
+  void (*Release)(DataTransfer*);
+  bool (*CanCopy)(const DataTransfer*, const MemoryDevice* source, const MemoryDevice* target);
+  Status* (*CopyTensors)(DataTransfer*, const Value** sources, Value** targets, SyncStream**, size_t count);
+};
+
 struct FusionOptions {  // OrtNodeFusionOptions
   uint32_t ort_version_supported;
   bool drop_constant_initializers;
@@ -106,6 +123,7 @@ struct Factory {  // OrtEpFactory
   X(Api, HardwareDevice_Type, 307, int32_t, (const HardwareDevice*)) \
   X(Api, GetEpApi, 317, const EpApi*, ()) \
   X(Api, GetTensorSizeInBytes, 318, Status*, (const Value*, size_t*)) \
+  X(Api, CreateMemoryInfo_V2, 320, Status*, (const char*, int32_t, uint32_t, int32_t, int32_t, size_t, int32_t, MemoryInfo**)) \
   X(Api, ValueInfo_GetInitializerValue, 326, Status*, (const ValueInfo*, const Value**)) \
   X(Api, ValueInfo_IsConstantInitializer, 331, Status*, (const ValueInfo*, bool*)) \
   X(Api, Graph_GetName, 333, Status*, (const Graph*, const char**)) \
@@ -142,6 +160,9 @@ struct Factory {  // OrtEpFactory
   X(Api, TensorTypeAndShape_HasShape, 390, bool, (const TensorInfo*)) \
   X(EpApi, CreateEpDevice, 0, Status*, (Factory*, const HardwareDevice*, const KeyValuePairs*, const KeyValuePairs*, EpDevice**)) \
   X(EpApi, EpGraphSupportInfo_AddNodesToFuse, 2, Status*, (SupportInfo*, const Node* const*, size_t, const FusionOptions*)) \
+  X(EpApi, EpDevice_AddAllocatorInfo, 5, Status*, (EpDevice*, const MemoryInfo*)) \
+  X(EpApi, MemoryDevice_GetDeviceType, 9, int32_t, (const MemoryDevice*)) \
+  X(EpApi, MemoryDevice_GetMemoryType, 10, int32_t, (const MemoryDevice*)) \
   X(EpApi, CreateHardwareDevice, 16, Status*, (int32_t, uint32_t, uint32_t, const char*, const KeyValuePairs*, HardwareDevice**)) \
   X(ModelEditorApi, CreateNode, 6, Status*, (const char*, const char*, const char*, const char* const*, size_t, const char* const*, size_t, OpAttr**, size_t, Node**))
 

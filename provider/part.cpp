@@ -24,6 +24,11 @@ void put(Request& request, const std::vector<std::string>& names) {
   }
 }
 
+void put(Request& request, const Shared& memory) {
+  request.put(memory.block->segment());
+  request.put(static_cast<uint64_t>(memory.block->offset() + memory.offset));
+}
+
 void put(Request& request, const Options& options, const std::string& model, const Weights& weights) {
   request.put(options.device.c_str());
   request.put(options.relaxed);
@@ -52,7 +57,8 @@ Output readOutput(Reader& reply) {
   return output;
 }
 
-void write(KernelContext* context, size_t index, const Output& output, const uint8_t* elements) {
+// Where onnxruntime wants an output to be written.
+uint8_t* targetOf(KernelContext* context, size_t index, const Output& output) {
   Value* value = nullptr;
   void* data = nullptr;
   size_t expected = 0;
@@ -65,8 +71,12 @@ void write(KernelContext* context, size_t index, const Output& output, const uin
          output.size, output.type.element, expected, element);
   }
   check(GetTensorMutableData(api, value, &data));
-  if (output.size > 0) {
-    memcpy(data, elements, output.size);
+  return static_cast<uint8_t*>(data);
+}
+
+void copy(uint8_t* target, const uint8_t* elements, size_t size) {
+  if (size > 0 && target != elements) {
+    memcpy(target, elements, size);
   }
 }
 
@@ -177,27 +187,49 @@ struct Part::Input {
   TensorType type;
   const void* data = nullptr;
   size_t size = 0;
+  std::optional<Shared> shared;  // where the server has it too
 };
 
-// An execution in the server, and the shared memory that it reads and writes.
+// An execution in the server, and the memory that it reads and writes: its own, or that of the application's values.
 struct Part::Run {
+  struct Argument {
+    Shared memory;
+    bool is_own = true;
+
+    // Whether it is at a place of the application's, or at its own if that has none.
+    bool isAt(const std::optional<Shared>& place) const { return is_own ? !place : place && memory == *place; }
+  };
   std::vector<TensorType> types;  // of the inputs
-  std::vector<Block> inputs;
+  std::vector<Argument> inputs;
   bool is_bound = false;  // to places for its outputs; else they come with each reply
   std::vector<Output> outputs;
-  std::vector<Block> results;
-  size_t bytes = 0;  // of shared memory
+  std::vector<Argument> results;
+  size_t bytes = 0;  // of memory of its own
   std::unique_ptr<Object> object;
 
+  const Argument& add(std::vector<Argument>& arguments, Server& server, const std::optional<Shared>& place,
+                      size_t size) {
+    bytes += place ? 0 : size;
+    return arguments.emplace_back(Argument{place ? *place : newShared(server, size), !place});
+  }
   bool fits(const std::vector<Input>& others) const {
-    return std::equal(types.begin(), types.end(), others.begin(), [](const TensorType& own, const Input& other) {
-      return own.element == other.type.element && own.shape == other.type.shape;
-    });
+    for (size_t at = 0; at < types.size(); ++at) {
+      const auto& other = others[at];
+      if (types[at].element != other.type.element || types[at].shape != other.type.shape ||
+          !inputs[at].isAt(other.shared)) {
+        return false;
+      }
+    }
+    return true;
+  }
+  bool writesTo(const std::vector<Target>& targets) const {
+    return std::equal(results.begin(), results.end(), targets.begin(), targets.end(),
+                      [](const Argument& own, const Target& target) { return own.isAt(target.shared); });
   }
   void copyIn(const std::vector<Input>& others) const {
     for (size_t at = 0; at < others.size(); ++at) {
-      if (others[at].size > 0) {
-        memcpy(inputs[at].data(), others[at].data, others[at].size);
+      if (inputs[at].is_own) {
+        copy(inputs[at].memory.data(), static_cast<const uint8_t*>(others[at].data), others[at].size);
       }
     }
   }
@@ -274,30 +306,57 @@ std::vector<Part::Input> Part::readInputs(const KernelContext* context) const {
     input.type = typeOf(value);
     check(GetTensorData(api, value, &input.data));
     check(GetTensorSizeInBytes(api, value, &input.size));
+    input.shared = findShared(*object_->server, input.data, input.size);
     inputs.push_back(std::move(input));
   }
   return inputs;
 }
 
-std::unique_ptr<Part::Run> Part::runFor(const std::vector<Input>& inputs, Termination& termination) {
-  std::unique_ptr<Run> run;
-  {
-    const std::lock_guard lock(mutex_);
-    const auto found = std::find_if(idle_.begin(), idle_.end(), [&](const auto& one) { return one->fits(inputs); });
-    if (found != idle_.end()) {
-      run = std::move(*found);
-      idle_.erase(found);
-      idle_bytes_ -= run->bytes;
+template <class Fits>
+std::unique_ptr<Part::Run> Part::takeIdle(Fits fits) {
+  const std::lock_guard lock(mutex_);
+  const auto found = std::find_if(idle_.begin(), idle_.end(), [&](const auto& one) { return fits(*one); });
+  if (found == idle_.end()) {
+    return nullptr;
+  }
+  auto run = std::move(*found);
+  idle_.erase(found);
+  idle_bytes_ -= run->bytes;
+  return run;
+}
+
+std::vector<Part::Target> Part::targetsOf(KernelContext* context, const Run& run) const {
+  std::vector<Target> targets(run.outputs.size());
+  for (size_t index = 0; index < targets.size(); ++index) {
+    if (places_.at(index)) {
+      const auto& output = run.outputs[index];
+      auto& target = targets[index];
+      target.data = targetOf(context, *places_[index], output);
+      target.shared = findShared(*object_->server, target.data, output.size);
+    }
+  }
+  return targets;
+}
+
+std::unique_ptr<Part::Run> Part::runFor(KernelContext* context, const std::vector<Input>& inputs,
+                                        std::vector<Target>& targets, Termination& termination) {
+  auto run = takeIdle([&](const Run& one) { return one.fits(inputs); });
+  if (run != nullptr) {
+    targets = targetsOf(context, *run);
+    if (!run->writesTo(targets)) {
+      giveBack(std::move(run));
+      run = takeIdle([&](const Run& one) { return one.fits(inputs) && one.writesTo(targets); });
     }
   }
   if (run == nullptr) {
-    return newRun(inputs, termination);
+    return newRun(context, inputs, targets, termination);
   }
   run->copyIn(inputs);
   return run;
 }
 
-std::unique_ptr<Part::Run> Part::newRun(const std::vector<Input>& inputs, Termination& termination) const {
+std::unique_ptr<Part::Run> Part::newRun(KernelContext* context, const std::vector<Input>& inputs,
+                                        std::vector<Target>& targets, Termination& termination) const {
   const auto& server = object_->server;
   auto run = std::make_unique<Run>();
   const uint64_t number = server->newNumber();
@@ -306,31 +365,28 @@ std::unique_ptr<Part::Run> Part::newRun(const std::vector<Input>& inputs, Termin
   request.put(number);
   request.put(static_cast<uint32_t>(inputs.size()));
   for (const auto& input : inputs) {
-    const auto& block = run->inputs.emplace_back(server->allocate(input.size));
     const auto& shape = input.type.shape;
     run->types.push_back(input.type);
-    run->bytes += input.size;
     request.put(input.type.element);
     request.put(static_cast<uint32_t>(shape.size()));
     request.packet().bytes(shape.data(), shape.size() * sizeof(int64_t));
-    request.put(block.segment());
-    request.put(static_cast<uint64_t>(block.offset()));
+    put(request, run->add(run->inputs, *server, input.shared, input.size).memory);
   }
   run->copyIn(inputs);  // the server may have to know them
   run->object = std::make_unique<Object>(server, number);
   Reader reply = ask(request, run, termination);
   run->is_bound = reply.u8() != 0;
   if (run->is_bound) {
+    const uint32_t count = reply.u32();
+    for (uint32_t index = 0; index < count; ++index) {
+      run->outputs.push_back(readOutput(reply));
+    }
+    targets = targetsOf(context, *run);
     Request places(kRequestOnnxOutputs, server);
     places.put(*run->object);
-    const uint32_t count = reply.u32();
     places.put(count);
     for (uint32_t index = 0; index < count; ++index) {
-      const auto& output = run->outputs.emplace_back(readOutput(reply));
-      const auto& block = run->results.emplace_back(server->allocate(output.size));
-      run->bytes += output.size;
-      places.put(block.segment());
-      places.put(static_cast<uint64_t>(block.offset()));
+      put(places, run->add(run->results, *server, targets[index].shared, run->outputs[index].size).memory);
     }
     places.askAll();
   }
@@ -351,16 +407,25 @@ void Part::giveBack(std::unique_ptr<Run> run) {
 void Part::compute(KernelContext* context, Termination& termination) {
   object_->server->check();
   Left::all().forget();
-  auto run = runFor(readInputs(context), termination);
+  std::vector<Target> targets;
+  auto run = runFor(context, readInputs(context), targets, termination);
   Request request(kRequestOnnxCompute, object_->server);
   request.put(*run->object);
   Reader reply = ask(request, run, termination);
-  const uint32_t count = run->is_bound ? static_cast<uint32_t>(run->outputs.size()) : reply.u32();
-  for (uint32_t index = 0; index < count; ++index) {
-    const auto output = run->is_bound ? run->outputs[index] : readOutput(reply);
-    const uint8_t* elements = run->is_bound ? run->results[index].data() : reply.bytes(output.size);
-    if (places_.at(index)) {
-      write(context, *places_[index], output, elements);
+  if (run->is_bound) {
+    for (size_t index = 0; index < targets.size(); ++index) {
+      if (targets[index].data != nullptr) {
+        copy(targets[index].data, run->results[index].memory.data(), run->outputs[index].size);
+      }
+    }
+  } else {
+    const uint32_t count = reply.u32();
+    for (uint32_t index = 0; index < count; ++index) {
+      const auto output = readOutput(reply);
+      const uint8_t* elements = reply.bytes(output.size);
+      if (places_.at(index)) {
+        copy(targetOf(context, *places_[index], output), elements, output.size);
+      }
     }
   }
   giveBack(std::move(run));

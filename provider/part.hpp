@@ -6,6 +6,7 @@
 #include <mutex>
 #include <optional>
 
+#include "memory.hpp"
 #include "model.hpp"
 #include "objects.hpp"
 #include "request.hpp"
@@ -50,13 +51,25 @@ class Part {
 
  private:
   struct Input;
+  // Where onnxruntime wants an output; NULL: nowhere.
+  struct Target {
+    uint8_t* data = nullptr;
+    std::optional<Shared> shared;  // where the server has it too
+  };
   struct Run;
   class Left;
 
   std::vector<Input> readInputs(const KernelContext* context) const;
-  // A run for inputs of these types and shapes, with the elements of the inputs in it.
-  std::unique_ptr<Run> runFor(const std::vector<Input>& inputs, Termination& termination);
-  std::unique_ptr<Run> newRun(const std::vector<Input>& inputs, Termination& termination) const;
+  std::vector<Target> targetsOf(KernelContext* context, const Run& run) const;
+  // A run for inputs of these types, shapes and places, with the elements of the inputs in it. `targets` become those
+  // of its outputs, if their sizes are known.
+  std::unique_ptr<Run> runFor(KernelContext* context, const std::vector<Input>& inputs, std::vector<Target>& targets,
+                              Termination& termination);
+  std::unique_ptr<Run> newRun(KernelContext* context, const std::vector<Input>& inputs, std::vector<Target>& targets,
+                              Termination& termination) const;
+  // An idle run that `fits`; NULL: there is none.
+  template <class Fits>
+  std::unique_ptr<Run> takeIdle(Fits fits);
   void giveBack(std::unique_ptr<Run> run);
   // Asks for something that a run does. If the wait is terminated, the run is kept until the server has done it.
   static Reader ask(Request& request, std::unique_ptr<Run>& run, Termination& termination);

@@ -12,6 +12,6 @@ from importlib.util import find_spec
 if find_spec("onnxruntime") is None:
     raise ModuleNotFoundError("sessions of onnxruntime need the onnxruntime package: pip install onnxruntime")
 
-from nnvk.onnxruntime.sessions import NAME, Placement, assignment, devices, record_assignment, register
+from nnvk.onnxruntime.sessions import NAME, Placement, assignment, devices, empty, record_assignment, register
 
-__all__ = ["NAME", "Placement", "assignment", "devices", "record_assignment", "register"]
+__all__ = ["NAME", "Placement", "assignment", "devices", "empty", "record_assignment", "register"]

@@ -10,6 +10,7 @@ from threading import Lock
 from typing import Any
 
 import onnxruntime
+from onnxruntime.capi import onnxruntime_pybind11_state
 
 from nnvk.api import get_devices
 from nnvk.base.errors import bad_data, bad_state
@@ -18,6 +19,7 @@ from nnvk.serve.installed import PROVIDER
 NAME = "nnvk"
 """The name of the provider, which sessions list."""
 _OLDEST = (1, 24)
+_OLDEST_EMPTY = (1, 28)
 _RECORD = "session.record_ep_graph_assignment_info"
 _DEVICE = "nnvk_device"
 """The key of the name of nnvk's device in the metadata of onnxruntime's."""
@@ -48,8 +50,7 @@ def register() -> None:
     It starts the server. Raises ImportError for an onnxruntime before 1.24, FileNotFoundError where the library was
     not built, and what onnxruntime raises where the server can't be started.
     """
-    version = tuple(int(part) for part in onnxruntime.__version__.split(".")[:2])
-    if version < _OLDEST:
+    if _version() < _OLDEST:
         raise ImportError(f"onnxruntime must be 1.24 or later, got {onnxruntime.__version__}")
     if not PROVIDER.exists():
         raise FileNotFoundError(f"the provider was not built: there is no {PROVIDER}")
@@ -70,6 +71,23 @@ def devices(device: str | None = None) -> Sequence[Any]:
     if name not in found:
         raise bad_data(f"there is no device '{name}', there are {', '.join(found)}")
     return [found[name]]
+
+
+def empty(shape: Sequence[int], dtype: Any, device: str | None = None) -> onnxruntime.OrtValue:
+    """A tensor in memory that sessions of ``device`` share with the server, for `io_binding`; not initialised.
+
+    ``device`` is the name that `devices` takes, and ``dtype`` what `OrtValue.ortvalue_from_shape_and_type` takes. Inputs
+    and outputs that are bound to such tensors are not copied on the way to the server. `OrtValue.numpy` shares the
+    memory. Raises BAD_STATE for an onnxruntime before 1.28 and before `register`, BAD_DATA if there is no such device,
+    and what onnxruntime raises.
+    """
+    if _version() < _OLDEST_EMPTY:
+        raise bad_state(
+            f"onnxruntime must be 1.28 or later for tensors in shared memory, got {onnxruntime.__version__}"
+        )
+    (found,) = devices(device)
+    memory = found.memory_info(onnxruntime_pybind11_state.OrtDeviceMemoryType.HOST_ACCESSIBLE)
+    return onnxruntime.OrtValue.ortvalue_from_shape_and_type(shape, dtype, memory_info=memory)
 
 
 def record_assignment(options: onnxruntime.SessionOptions) -> None:
@@ -104,6 +122,10 @@ def _reasons(session: onnxruntime.InferenceSession) -> dict[tuple[str, str], deq
     for domain, operator, name, reason in zip(*(fields[at::4] for at in range(4)), strict=True):
         found.setdefault((f"{domain}.{operator}" if domain else operator, name), deque()).append(reason)
     return found
+
+
+def _version() -> tuple[int, ...]:
+    return tuple(int(part) for part in onnxruntime.__version__.split(".")[:2])
 
 
 def _registered() -> list[Any]:
