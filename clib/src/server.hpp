@@ -52,7 +52,7 @@ class Borrowed {
 
   // These throw DEAD_OBJECT where the server has gone, and another error where only the lane has.
   void send(const Packet& packet);
-  // `also` is asked during the wait, too. What it throws leaves the reply to be received later.
+  // `also` is asked during the wait, too. If it throws, the reply can be received later.
   Lane::Received receive(Patience* also = nullptr);
   int socket() const { return lane_->socket(); }
   // Another reply will come.

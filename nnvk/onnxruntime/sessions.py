@@ -76,10 +76,10 @@ def devices(device: str | None = None) -> Sequence[Any]:
 def empty(shape: Sequence[int], dtype: Any, device: str | None = None) -> onnxruntime.OrtValue:
     """A tensor in memory that sessions of ``device`` share with the server, for `io_binding`; not initialised.
 
-    ``device`` is the name that `devices` takes, and ``dtype`` what `OrtValue.ortvalue_from_shape_and_type` takes. Inputs
-    and outputs that are bound to such tensors are not copied on the way to the server. `OrtValue.numpy` shares the
-    memory. Raises BAD_STATE for an onnxruntime before 1.28 and before `register`, BAD_DATA if there is no such device,
-    and what onnxruntime raises.
+    ``device`` is the name that `devices` takes, and ``dtype`` what `OrtValue.ortvalue_from_shape_and_type` takes.
+    Inputs and outputs that are bound to such tensors are not copied on the way to the server. `OrtValue.numpy` shares
+    the memory. Raises BAD_STATE for an onnxruntime before 1.28 and before `register`, BAD_DATA if there is no such
+    device, and what onnxruntime raises.
     """
     if _version() < _OLDEST_EMPTY:
         raise bad_state(

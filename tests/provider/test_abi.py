@@ -48,7 +48,8 @@ def own_offsets(folder: Path) -> list[str]:
 def test_there_are_declarations(tmp_path: Path) -> None:
     assert len(ENTRIES) > 60
     assert [theirs for _, theirs, _ in STRUCTURES] == [
-        "OrtApiBase", "OrtAllocator", "OrtDataTransferImpl", "OrtNodeFusionOptions", "OrtNodeComputeInfo", "OrtEp", "OrtEpFactory",
+        "OrtApiBase", "OrtAllocator", "OrtDataTransferImpl", "OrtNodeFusionOptions", "OrtNodeComputeInfo", "OrtEp",
+        "OrtEpFactory",
     ]  # fmt: skip
     lines = own_offsets(tmp_path)
     assert "OrtApiBase GetVersionString 8" in lines
