@@ -4,6 +4,7 @@
 #include <cctype>
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
 #include <list>
 
 #include "context.hpp"
@@ -47,6 +48,11 @@ std::string option(const SessionOptions* options, const std::string& provider, c
     letter = static_cast<char>(tolower(static_cast<unsigned char>(letter)));
   }
   return entry(options, key + name, otherwise);
+}
+
+// A path that means the same in the server, whose folder may be another one.
+std::string absolute(const std::string& path) {
+  return path.empty() ? path : std::filesystem::absolute(path).string();
 }
 
 bool isTrue(const char* name, const std::string& value) {
@@ -123,7 +129,8 @@ Status* createEp(Factory* factory, const HardwareDevice* const*, const KeyValueP
         options.relaxed = isTrue("relaxed", option(session, name, "relaxed", "0"));
         options.takes_all = isTrue("take_all", option(session, name, "take_all", "0"));
         options.takes_values = isTrue("values_at_run", option(session, name, "values_at_run", "0"));
-        options.cache_dir = option(session, name, "cache_dir", "");
+        options.cache_dir = absolute(option(session, name, "cache_dir", ""));
+        options.profile = absolute(option(session, name, "profile", ""));
         options.saves = isTrue("ep.context_enable", entry(session, "ep.context_enable", "0"));
         options.embeds = isTrue("ep.context_embed_mode", entry(session, "ep.context_embed_mode", "0"));
         options.context_path = entry(session, "ep.context_file_path", "");

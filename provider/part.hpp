@@ -20,6 +20,7 @@ struct Options {
   bool takes_all = false;  // nodes too that cost less in onnxruntime than on their way to the device
   bool takes_values = false;  // nodes too that are imported when values of their inputs are there
   std::string cache_dir;  // empty: compiled models are kept in no folder of the application's
+  std::string profile;  // the file or folder of a recording of what the server does; empty: there is none
   bool saves = false;  // compiled parts, in nodes of a model that onnxruntime writes
   bool embeds = false;  // saved parts are in the model, not beside it
   std::string context_path;  // of the model with saved parts; empty: beside the session's model

@@ -28,6 +28,7 @@ struct Provider : Ep {
   std::vector<Stay> stays;
   bool is_chosen = false;  // for the outermost graph, which comes after those in it
   size_t saved = 0;  // parts
+  std::unique_ptr<Object> recording;
   std::string compatibility;
 };
 
@@ -268,9 +269,27 @@ Ep* newProvider(const std::string& name, const Options& options, const Logger* l
   provider->name = name;
   provider->options = options;
   provider->logger = logger;
+  if (!options.profile.empty()) {
+    const auto server = Server::running();
+    const uint64_t number = server->newNumber();
+    Request request(kRequestOnnxProfile, server);
+    request.put(number);
+    request.put(options.profile.c_str());
+    request.askAll();
+    provider->recording = std::make_unique<Object>(server, number);
+  }
   return provider.release();
 }
 
-void freeProvider(Ep* provider) noexcept { delete static_cast<Provider*>(provider); }
+void freeProvider(Ep* base) noexcept {
+  const std::unique_ptr<Provider> provider(static_cast<Provider*>(base));
+  if (provider->recording != nullptr) {
+    guarded("the end of a session's profile", [&] {  // which logs an error: there is nobody to throw it to
+      Request request(kRequestOnnxProfileEnd, provider->recording->server);
+      request.put(*provider->recording);
+      request.askAll();
+    });
+  }
+}
 
 }  // namespace nnvk::provider

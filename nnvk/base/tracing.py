@@ -61,30 +61,33 @@ class Trace:
         path.write_text(json.dumps({"traceEvents": events, "displayTimeUnit": "ms"}), encoding="utf-8")
 
 
-_listener: Trace | None = None
+_listeners: tuple[Trace, ...] = ()
+_lock = threading.Lock()
 _nothing = nullcontext()
 
 
 def is_recording() -> bool:
     """Whether a recording is in progress."""
-    return _listener is not None
+    return bool(_listeners)
 
 
 @contextmanager
 def record() -> Iterator[Trace]:
-    """Record what all threads do inside the ``with`` block."""
-    global _listener
-    before, trace = _listener, Trace()
-    _listener = trace
+    """Record what all threads do inside the ``with`` block. Recordings may overlap."""
+    global _listeners
+    trace = Trace()
+    with _lock:
+        _listeners = (*_listeners, trace)
     try:
         yield trace
     finally:
-        _listener = before
+        with _lock:
+            _listeners = tuple(one for one in _listeners if one is not trace)
 
 
 def span(name: str, category: str, **details: Any) -> AbstractContextManager[None]:
     """Record the time that a ``with`` block takes."""
-    return _nothing if _listener is None else _recorded(name, category, details)
+    return _nothing if not _listeners else _recorded(name, category, details)
 
 
 @contextmanager
@@ -98,6 +101,5 @@ def _recorded(name: str, category: str, details: dict[str, Any]) -> Iterator[Non
 
 def add(name: str, category: str, start_ns: int, duration_ns: int, lane: str, **details: Any) -> None:
     """Record a span that was measured elsewhere."""
-    trace = _listener
-    if trace is not None:
+    for trace in _listeners:
         trace.spans.append(Span(name, category, start_ns, duration_ns, lane, details))

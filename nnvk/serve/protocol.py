@@ -55,6 +55,11 @@ class Request(IntEnum):
     """The execution provider: the number that a part gets, the device, a saved part, and for each input of its runs
     which one of the saved part it is. The reply has the number of the outputs."""
 
+    ONNX_PROFILE = 1113
+    """The execution provider: the number of a recording that begins, and the file or folder that it is written to."""
+    ONNX_PROFILE_END = 1114
+    """The execution provider: the number of a recording, which is written."""
+
 
 SAVED_PART_FORMAT = 1
 """The number of the format of saved parts. It must increase with every change of `nnvk.importers.onnx.saved_part`."""

@@ -335,6 +335,27 @@ def test_the_profile_has_a_line_for_each_part(tmp_path: Path) -> None:
     assert [one for one in events if one["cat"] == "Node" and one["args"].get("provider") == provider.NAME]
 
 
+def test_the_servers_timeline(tmp_path: Path) -> None:
+    """Two sessions overlap, and each has a timeline."""
+    x = {"x": np.ones((1, 16), F32)}
+    first = session(PERCEPTRON, DEVICES[0], profile=str(tmp_path / "first.json"))
+    second = session(RELU, CPU, profile=str(tmp_path))
+    first.run(None, x)
+    second.run(None, FOUR)
+    del first
+    second.run(None, FOUR)
+    del second
+    gc.collect()
+    (other,) = tmp_path.glob("nnvk-*.json")
+    found = {}
+    for path in tmp_path / "first.json", other:
+        events = json.loads(path.read_text())["traceEvents"]
+        found[path] = sum(one.get("cat") == "execution" for one in events)
+    assert 0 < found[tmp_path / "first.json"] < found[other]
+    with pytest.raises(Exception, match="the option profile must be a file or folder that can be written"):
+        session(RELU, CPU, profile=str(tmp_path / "missing" / "file.json"))
+
+
 def test_two_sessions_and_eight_threads() -> None:
     """The threads share sessions, and each run has a shape of its own."""
     made = [session(perceptron(WEIGHTS * factor), CPU) for factor in (1, 2)]

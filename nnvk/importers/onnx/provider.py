@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import math
+import os
 import struct
 from collections.abc import Mapping
+from contextlib import ExitStack
 from pathlib import Path
 
 import numpy as np
 from onnx import helper
 
 from nnvk.api import Device, get_device, get_devices
+from nnvk.base import tracing
+from nnvk.base.errors import bad_data
 from nnvk.base.lanes import OK, SUCCESS, Handler, Reply, Session
 from nnvk.base.packets import Descriptors, Malformed, Reader, Writer
 from nnvk.base.text import printable
@@ -150,6 +154,39 @@ def _array(session: Session, reader: Reader) -> np.ndarray:
     return np.frombuffer(data, dtype).reshape(shape)
 
 
+class _Recording:
+    """A recording of all that the server does while a session lives."""
+
+    def __init__(self, path: Path, number: int) -> None:
+        """Raises BAD_DATA if the file can't be written."""
+        self._path = path / f"nnvk-{os.getpid()}-{number}.json" if path.is_dir() else path
+        try:
+            self._path.touch()
+        except OSError as error:
+            raise bad_data(f"the option profile must be a file or folder that can be written: {error}") from error
+        self._stack = ExitStack()
+        self._trace = self._stack.enter_context(tracing.record())
+
+    def end(self) -> None:
+        """Write the recording."""
+        self._stack.close()
+        self._trace.write(self._path)
+
+
+def _profile(session: Session, reader: Reader, descriptors: Descriptors) -> Reply:
+    number, path = reader.u64(), reader.string()
+    reader.end()
+    session.put(number, _Recording(Path(path), number))
+    return OK
+
+
+def _profile_end(session: Session, reader: Reader, descriptors: Descriptors) -> Reply:
+    recording = session.get(reader.u64(), _Recording)
+    reader.end()
+    recording.end()
+    return OK
+
+
 HANDLERS: Mapping[int, Handler] = {
     Request.ONNX_EXAMINE: _examine,
     Request.ONNX_MODEL: _model,
@@ -158,5 +195,7 @@ HANDLERS: Mapping[int, Handler] = {
     Request.ONNX_COMPUTE: _compute,
     Request.ONNX_SAVE: _save,
     Request.ONNX_LOAD: _load,
+    Request.ONNX_PROFILE: _profile,
+    Request.ONNX_PROFILE_END: _profile_end,
 }
 """The handlers, by the number of the request."""
