@@ -193,7 +193,7 @@ def _print(path: Path, imported: ImportedModel, comparison: Comparison) -> None:
         for each in comparison.inside
     ]
     columns = ["#", "operation", "layer", "output", "largest", "of range", "steps", "plot"]
-    print_table(columns, rows, right="# largest of_range steps", optional="layer steps")
+    print_table(columns, rows, right="# largest of_range steps", optional="layer steps plot")
     rows = [
         [str(each.output), port.name, *_numbers(each)]
         for each in comparison.outputs

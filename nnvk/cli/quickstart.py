@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 import shutil
 import textwrap
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -67,10 +68,29 @@ def command(
     group = ctx.find_root().command
     for number, (words, explanation) in enumerate(STEPS, 1):
         arguments = [str(files.get(word, word)) for word in words]
-        print_line(f"{number}. $ nnvk {shlex.join(arguments)}")
+        _print_command(f"{number}. $ ", ["nnvk", *arguments])
         _run(group, arguments)
         typer.echo(f"\n{textwrap.fill(explanation, WIDTH)}\n")
     typer.echo(textwrap.fill(NEXT, WIDTH))
+
+
+def _print_command(prompt: str, words: Sequence[str]) -> None:
+    """Print a command behind a prompt, continued on more lines as a shell continues it, so that it can be pasted."""
+    parts: list[str] = []
+    for word, before in zip(words, ("", *words), strict=False):
+        if before.startswith("--"):  # an option and its value stay together
+            parts[-1] += f" {shlex.quote(word)}"
+        else:
+            parts.append(shlex.quote(word))
+    lines = [prompt + parts[0]]
+    for part in parts[1:]:
+        if len(f"{lines[-1]} {part} \\") <= WIDTH:
+            lines[-1] += f" {part}"
+        else:
+            lines[-1] += " \\"
+            lines.append(" " * len(prompt) + part)
+    for line in lines:
+        print_line(line)
 
 
 def _run(group: object, arguments: list[str]) -> None:

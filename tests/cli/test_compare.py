@@ -27,7 +27,7 @@ def test_equal(nnvk_command: Any) -> None:
     summary, header, *rows = result.stdout.splitlines()
     first = nnvk.get_devices()[0].name
     assert summary == f"digits_int8.tflite on {first} against {CPU}: 11 results agree exactly"
-    assert header.split() == ["#", "operation", "layer", "output", "largest", "of", "range", "steps", "plot"]
+    assert header.split() == ["#", "operation", "layer", "output", "largest", "of", "range", "steps"]
     assert rows[0].split() == ["0", "CONV_2D", "stem", "1x16x16x16", "0", "0", "0"]
     assert rows[-1].split() == ["0", "probabilities", "0", "0", "0"]
 
