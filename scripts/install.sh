@@ -54,7 +54,7 @@ step() {
     echo "[$number/$steps] $name"
     # The shaders have a bar of their own.
     if [ -t 1 ] && [ "$1" != compile_shaders ]; then
-        while sleep 1; do printf '\r      %d s' $((SECONDS - begin)); done &
+        while sleep 1; do printf '      %d s\r' $((SECONDS - begin)); done & # what a command says comes in its place
         clock=$!
     fi
     "$@" || status=$?

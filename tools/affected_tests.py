@@ -41,7 +41,7 @@ _FIXED: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("nnvk/onnxruntime/", ("tests/provider",)),
     ("nnvk/litert/", ("tests/delegate",)),
     ("nnvk/serve/", ("tests/clib",)),
-    ("examples/", ("tests/examples",)),
+    ("examples/", ("tests/examples", "tests/docs/test_site.py")),
 )
 """The tests of files that tests neither import nor mirror, by the beginning of their path; the first that fits."""
 

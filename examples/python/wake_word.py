@@ -28,7 +28,7 @@ FEATURES = 16
 
 
 def main() -> None:
-    """Spectrogram, features, scores; the first two models run once, on the whole recording."""
+    """Print the scores. The models of the spectrogram and the features run once, on the whole recording."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("recording", type=Path)
     parser.add_argument("--word", default="alexa")
@@ -37,20 +37,28 @@ def main() -> None:
     arguments = parser.parse_args()
     folder = arguments.models or packaged()
 
-    samples = read(arguments.recording)
-    spectrogram = load(folder / "melspectrogram.tflite", input=(1, len(samples)))(samples[None])
-    windows = slices(spectrogram.reshape(-1, 32) / 10 + 2, WINDOW, STEP)[..., None]
-    features = load(folder / "embedding_model.tflite", input_1=windows.shape)(windows)
-    recognise = nnvk.load(folder / f"{arguments.word}.tflite")
-    parts = slices(features.reshape(len(windows), -1), FEATURES, 1)
-    scores = np.array([recognise(part[None]).item() for part in parts])
-
-    seconds = ((np.arange(len(scores)) + FEATURES - 1) * STEP + WINDOW) * FRAME / RATE
+    seconds, scores = listen(folder, arguments.word, read(arguments.recording))
     print("  until  score")
     for second, score in zip(seconds, scores, strict=True):
         mark = " <- heard" if score >= arguments.threshold else ""
         print(f"{second:5.2f} s  {score:5.3f}  {'#' * round(score * 30)}{mark}")
     print(f"{arguments.word}: best score {scores.max():.3f} at {seconds[scores.argmax()]:.2f} s")
+
+
+def listen(folder: Path, word: str, samples: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The score of a word in each part of a recording, and the seconds at which the parts end."""
+    windows = slices(spectrogram(folder, samples) / 10 + 2, WINDOW, STEP)[..., None]
+    features = load(folder / "embedding_model.tflite", input_1=windows.shape)(windows)
+    recognise = nnvk.load(folder / f"{word}.tflite")
+    parts = slices(features.reshape(len(windows), -1), FEATURES, 1)
+    scores = np.array([recognise(part[None]).item() for part in parts])
+    seconds = ((np.arange(len(scores)) + FEATURES - 1) * STEP + WINDOW) * FRAME / RATE
+    return seconds, scores
+
+
+def spectrogram(folder: Path, samples: np.ndarray) -> np.ndarray:
+    """The loudness of 32 bands of frequencies in each frame, in decibels: ``[frames, 32]``."""
+    return load(folder / "melspectrogram.tflite", input=(1, len(samples)))(samples[None]).reshape(-1, 32)
 
 
 def load(path: Path, **shapes: tuple[int, ...]) -> nnvk.LoadedModel:

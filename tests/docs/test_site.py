@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
 import subprocess
 import sys
+from html import unescape
 from html.parser import HTMLParser
 from importlib.util import find_spec
 from pathlib import Path
@@ -15,9 +17,13 @@ from urllib.parse import unquote, urlsplit
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-NEEDED = ("mkdocs.yml", "docs", "benchmarks", "tools/site_hook.py", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md")
+NEEDED = ("mkdocs.yml", "docs", "benchmarks", "examples", "tools", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md")
+NOTEBOOKS = sorted((ROOT / "examples" / "notebooks").glob("*.ipynb"))
 
-pytestmark = pytest.mark.skipif(find_spec("material") is None, reason="needs mkdocs-material")
+pytestmark = [
+    pytest.mark.skipif(find_spec(package) is None, reason=f"needs {package}")
+    for package in ("material", "nbconvert", "ipykernel", "matplotlib", "pyopen_wakeword")
+]
 
 
 class Links(HTMLParser):
@@ -41,16 +47,18 @@ class Links(HTMLParser):
             self.loaded.append(values["href"])
 
 
-def build(root: Path, out: Path) -> subprocess.CompletedProcess[str]:
+def build(root: Path, out: Path, *, execute: bool) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(out)]
     environment = {**os.environ, "NO_MKDOCS_2_WARNING": "1", "PYTHONDONTWRITEBYTECODE": "1"}
+    environment["PYTHONPATH"] = os.pathsep.join(map(os.path.abspath, filter(None, sys.path)))
+    environment["EXECUTE_NOTEBOOKS"] = str(execute).lower()
     return subprocess.run(command, cwd=root, env=environment, capture_output=True, text=True, check=False)
 
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("site")
-    done = build(ROOT, out)
+    done = build(ROOT, out, execute=True)
     assert done.returncode == 0, done.stderr
     return out
 
@@ -62,6 +70,7 @@ def test_all_pages_are_there(site: Path) -> None:
         "security",
         "benchmarks",
     }
+    assert {path.stem for path in NOTEBOOKS} == {page.stem for page in (site / "notebooks").glob("*.html")}
     assert pages <= {page.stem for page in site.glob("*.html")}
 
 
@@ -99,6 +108,52 @@ def test_lists_and_line_breaks(site: Path) -> None:
     assert not re.search(r"^- (?:<code>|Feature)", text, re.MULTILINE)
 
 
+def shown(site: Path, name: str) -> str:
+    """The text of a notebook's page, as a reader sees it."""
+    page = (site / "notebooks" / f"{name}.html").read_text(encoding="utf-8")
+    return unescape(re.sub(r"<[^>]*>", "", page.partition("<article")[2].partition("</article>")[0]))
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_notebooks_have_their_pictures(site: Path, path: Path) -> None:
+    page = site / "notebooks" / f"{path.stem}.html"
+    pictures = [address for address in Links(page.read_text(encoding="utf-8")).loaded if address.endswith(".png")]
+    charts = path.read_text(encoding="utf-8").count("plt.subplots")
+    assert len([name for name in pictures if path.stem in name]) == charts >= 1
+    assert all((page.parent / name).stat().st_size > 5000 for name in pictures if path.stem in name)
+    assert "Traceback" not in shown(site, path.stem)
+
+
+def test_notebooks_print_what_their_text_says(site: Path) -> None:
+    (right,) = re.findall(r"^(\d+) of 60 are right$", shown(site, "classification"), re.MULTILINE)
+    assert int(right) >= 57
+    answers = shown(site, "semantic_search")
+    for question, page in (
+        ("which Linux distributions work", "faq"),
+        ("save time at the next start", "faq"),
+        ("rows that failed are tried again", "command-line"),
+    ):
+        assert re.search(rf"^{question}\n(?:  \d.*\n)*  \d\.\d\d  {page}: ", answers, re.MULTILINE), question
+    scores = dict(re.findall(r"^(\w+): best score ([\d.]+) at", shown(site, "wake_word"), re.MULTILINE))
+    assert float(scores["alexa"]) > 0.9
+    assert float(scores["hey_jarvis"]) < 0.1
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_notebooks_are_kept_without_outputs(path: Path) -> None:
+    """`.venv/bin/jupyter nbconvert --clear-output --inplace FILE` removes them."""
+    for cell in json.loads(path.read_text(encoding="utf-8"))["cells"]:
+        assert not cell.get("outputs")
+        assert cell.get("execution_count") is None
+
+
+def test_files_of_examples_are_quoted(site: Path) -> None:
+    page = (site / "deploy.html").read_text(encoding="utf-8")
+    text = unescape(re.sub(r"<[^>]*>", "", page))
+    for name in ("service.py", "nnvk-service.service"):
+        assert (ROOT / "examples" / "service" / name).read_text(encoding="utf-8") in text
+
+
 @pytest.mark.parametrize("wrong", ["[a](absent.md)", "[a](api.md#absent)", "![a](images/absent.png)"])
 def test_a_broken_link_fails(tmp_path: Path, wrong: str) -> None:
     for name in NEEDED:
@@ -107,6 +162,6 @@ def test_a_broken_link_fails(tmp_path: Path, wrong: str) -> None:
         (shutil.copytree if path.is_dir() else shutil.copy)(path, tmp_path / name)
     with (tmp_path / "docs" / "faq.md").open("a", encoding="utf-8") as page:
         page.write(f"\n{wrong}\n")
-    done = build(tmp_path, tmp_path / "site")
+    done = build(tmp_path, tmp_path / "site", execute=False)
     assert done.returncode != 0
     assert "faq.md" in done.stderr

@@ -1,0 +1,214 @@
+"""A web service for a model. Requests that wait together are computed in one execution.
+
+    .venv/bin/pip install fastapi uvicorn  # after scripts/install.sh
+    export SERVICE_MODEL=nnvk/demo/data/digits_int8.tflite
+    .venv/bin/uvicorn --app-dir examples/service service:app --port 8000
+
+``GET /`` describes the inputs and outputs. ``POST /run`` takes the inputs of one row by name, as nested lists, and
+returns the outputs by name. ``GET /health`` computes a known row. The environment has the settings, see `Settings`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from fastapi import FastAPI, HTTPException, Request, Response
+
+import nnvk
+
+Row = list[np.ndarray]
+"""The inputs or the outputs of one row, each with a first dimension of 1."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """The settings of the service."""
+
+    model: str
+    """SERVICE_MODEL, the file."""
+    batches: tuple[int, ...] = (1, 4, 16)
+    """SERVICE_BATCHES, the numbers of rows that the model is compiled for."""
+    workers: int = 2
+    """SERVICE_WORKERS, the executions under way at once. Each has its own memory."""
+    most_waiting: int = 64
+    """SERVICE_MOST_WAITING, the requests that may wait. The service refuses more at once."""
+
+    @classmethod
+    def of_environment(cls) -> Settings:
+        """The settings of this process. Raises KeyError without a model, and ValueError for what is no number."""
+        numbers = {
+            name: int(os.environ[f"SERVICE_{name.upper()}"])
+            for name in ("workers", "most_waiting")
+            if f"SERVICE_{name.upper()}" in os.environ
+        }
+        batches = sorted({1, *map(int, os.environ.get("SERVICE_BATCHES", "1,4,16").split(","))})
+        return cls(os.environ["SERVICE_MODEL"], tuple(batches), **numbers)
+
+
+class BatchedModel:
+    """A model that is compiled for several numbers of rows. Threads may share it."""
+
+    def __init__(self, path: str, batches: Sequence[int]) -> None:
+        """Compile the model. Raises what `nnvk.load` raises, and ValueError if the outputs do not grow with a batch."""
+        one = nnvk.load(path)
+        self.inputs, self.outputs = one.inputs, one.outputs
+        self._models = {1: one}
+        for rows in batches[1:]:
+            model = nnvk.load(path, shapes={port.name: (rows, *port.shape[1:]) for port in self.inputs})
+            for single, several in zip(self.outputs, model.outputs, strict=True):
+                if several.shape != (rows, *single.shape[1:]):
+                    raise ValueError(f"{path} takes no batches: for {rows} rows, {single.name} is {several.shape}")
+            self._models[rows] = model
+        for model in self._models.values():
+            model.prepare()
+
+    def read(self, arrays: Sequence[np.ndarray]) -> Row:
+        """The inputs of a row in the model's types. Raises BAD_DATA for numbers that a type does not have."""
+        return self._models[1].read(arrays)
+
+    def run(self, rows: Sequence[Row]) -> list[Row]:
+        """Compute rows in one execution, of at most as many as the largest batch. Raises what a call raises."""
+        size = min(size for size in self._models if size >= len(rows))
+        padded = [*rows, *[rows[-1]] * (size - len(rows))]
+        outputs = self._models[size].compute([np.concatenate(arrays) for arrays in zip(*padded, strict=True)])
+        return [[array[place : place + 1] for array in outputs] for place in range(len(rows))]
+
+    def close(self) -> None:
+        """Free the memory on the device."""
+        for model in self._models.values():
+            model.close()
+
+
+class Queue:
+    """The requests that wait, and the workers that take them, as many at once as fit into a batch."""
+
+    def __init__(self, model: BatchedModel, settings: Settings) -> None:
+        self._model = model
+        self._most_rows = max(settings.batches)
+        self._waiting: asyncio.Queue[tuple[Row, asyncio.Future[Row]]] = asyncio.Queue(settings.most_waiting)
+        self._workers = [asyncio.create_task(self._work()) for _ in range(settings.workers)]
+
+    async def run(self, row: Row) -> Row:
+        """The outputs of a row. Raises `asyncio.QueueFull` if too many wait, and what the model raises."""
+        answer: asyncio.Future[Row] = asyncio.get_running_loop().create_future()
+        self._waiting.put_nowait((row, answer))
+        return await answer
+
+    async def close(self) -> None:
+        """Answer what waits, and end the workers."""
+        await self._waiting.join()
+        for worker in self._workers:
+            worker.cancel()
+
+    async def _work(self) -> None:
+        while True:
+            taken = [await self._waiting.get()]
+            while len(taken) < self._most_rows and not self._waiting.empty():
+                taken.append(self._waiting.get_nowait())
+            # A future is cancelled if its client has gone.
+            await self._answer([each for each in taken if not each[1].cancelled()])
+            for _ in taken:
+                self._waiting.task_done()
+
+    async def _answer(self, requests: list[tuple[Row, asyncio.Future[Row]]]) -> None:
+        if not requests:
+            return
+        try:
+            results = await asyncio.to_thread(self._model.run, [row for row, _ in requests])
+        except Exception as error:
+            if len(requests) > 1:  # one of the rows may be wrong: the others get their results
+                for request in requests:
+                    await self._answer([request])
+            elif not requests[0][1].cancelled():
+                requests[0][1].set_exception(error)
+        else:
+            for (_, answer), result in zip(requests, results, strict=True):
+                if not answer.cancelled():
+                    answer.set_result(result)
+
+
+@asynccontextmanager
+async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+    """Compile the model before the first request, and answer all requests before the end."""
+    settings = Settings.of_environment()
+    model = await asyncio.to_thread(BatchedModel, settings.model, settings.batches)
+    queue = Queue(model, settings)
+    zeros = [np.zeros(port.shape, port.dtype) for port in model.inputs]
+    app.state.model, app.state.queue, app.state.known = model, queue, (zeros, await queue.run(zeros))
+    yield
+    await queue.close()
+    model.close()
+
+
+app = FastAPI(title="A model on nnvk", lifespan=lifespan)
+
+
+@app.get("/")
+async def describe(request: Request) -> dict[str, Any]:
+    """The shapes and types of inputs and outputs. The first dimension of a row is 1."""
+    model: BatchedModel = request.app.state.model
+    return {
+        kind: {port.name: {"shape": list(port.shape), "type": str(np.dtype(port.dtype))} for port in ports}
+        for kind, ports in (("inputs", model.inputs), ("outputs", model.outputs))
+    }
+
+
+@app.post("/run")
+async def run(request: Request, inputs: dict[str, Any]) -> dict[str, Any]:
+    """Compute one row. The status is 422 for wrong inputs, and 503 if too many requests wait or the device is lost."""
+    model: BatchedModel = request.app.state.model
+    outputs = await _computed(request.app.state.queue, _read(model, inputs))
+    return {port.name: array.tolist() for port, array in zip(model.outputs, outputs, strict=True)}
+
+
+@app.get("/health")
+async def health(request: Request, response: Response) -> dict[str, Any]:
+    """Compute the row that was computed at the start. The status is 503 if the device is lost or the result differs."""
+    zeros, known = request.app.state.known
+    outputs = await _computed(request.app.state.queue, zeros)
+    ok = all(np.allclose(*pair, rtol=1e-3, atol=1e-5, equal_nan=True) for pair in zip(outputs, known, strict=True))
+    response.status_code = 200 if ok else 503
+    return {"ok": ok}
+
+
+def _read(model: BatchedModel, inputs: dict[str, Any]) -> Row:
+    """The inputs of a request as arrays of the model's types. A wrong input is an `HTTPException` that names it."""
+    names = [port.name for port in model.inputs]
+    if set(inputs) != set(names):
+        raise HTTPException(422, f"expected the inputs {', '.join(names)}, got {', '.join(inputs) or 'none'}")
+    arrays = []
+    for port in model.inputs:
+        try:
+            array = np.asarray(inputs[port.name])
+        except ValueError as error:
+            raise HTTPException(422, f"input {port.name}: {error}") from None
+        # A text would be the name of a file.
+        if array.dtype.kind not in "biuf" or array.shape != port.shape:
+            got = f"{array.dtype} of shape {list(array.shape)}"
+            raise HTTPException(422, f"input {port.name}: expected numbers of shape {list(port.shape)}, got {got}")
+        arrays.append(array)
+    try:
+        return model.read(arrays)
+    except nnvk.NnapiError as error:
+        raise _http_error(error) from None
+
+
+async def _computed(queue: Queue, row: Row) -> Row:
+    """The outputs of a row; errors have the status that fits."""
+    try:
+        return await queue.run(row)
+    except asyncio.QueueFull:
+        raise HTTPException(503, "too many requests wait", headers={"Retry-After": "1"}) from None
+    except nnvk.NnapiError as error:
+        raise _http_error(error) from None
+
+
+def _http_error(error: nnvk.NnapiError) -> HTTPException:
+    status = {nnvk.ResultCode.BAD_DATA: 422, nnvk.ResultCode.DEAD_OBJECT: 503}.get(error.code, 500)
+    return HTTPException(status, f"{error.code.name}: {error.reason}")
