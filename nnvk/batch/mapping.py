@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import import_module
 from importlib.util import find_spec
 from itertools import islice
@@ -17,7 +17,7 @@ from nnvk.batch import threads
 from nnvk.batch.failures import Failure, Failures
 from nnvk.batch.input_rows import Reader, Row, find_rows
 from nnvk.batch.results import Results
-from nnvk.batch.task import Task
+from nnvk.batch.task import Once, Task
 from nnvk.inputs.images import UnfitInputError
 
 ENGINES = ("threads", "ray")
@@ -77,6 +77,8 @@ def map_files(
     if engine == "ray" and find_spec("ray") is None:
         raise ModuleNotFoundError("to map on Ray, install it: pip install 'ray[data]' pyarrow")
     folder, paths = Path(folder), [Path(each) for each in sequence("the inputs", inputs)]
+    if task.say is not None:
+        task = replace(task, say=Once(task.say))
     reader = task.load().reader
     files = list(find_rows(paths, reader.ports, folder))
     if not files and any(folder.resolve() in (path.resolve(), *path.resolve().parents) for path in paths):

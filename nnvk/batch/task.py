@@ -29,6 +29,20 @@ Answer = list[np.ndarray] | str
 
 
 @dataclass(frozen=True)
+class Once:
+    """Says a remark once, although each of several readers makes it."""
+
+    say: Say
+    said: set[str] = field(default_factory=set)
+
+    def __call__(self, remark: str) -> None:
+        """Say it, unless it has been said in this process."""
+        if remark not in self.said:
+            self.said.add(remark)
+            self.say(remark)
+
+
+@dataclass(frozen=True)
 class Task:
     """A model, and how it is run."""
 

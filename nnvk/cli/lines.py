@@ -5,7 +5,9 @@ from __future__ import annotations
 import errno
 import os
 import sys
+import textwrap
 import traceback
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -32,9 +34,19 @@ _REASONS = {errno.ENOENT: "no such file", errno.EISDIR: "is a folder", errno.ENO
 
 
 def print_line(text: str, *, err: bool = False) -> None:
-    """Print one line, on standard error with ``err``: above a progress bar, if there is one."""
+    """Print one line, on standard error with ``err``: above a progress bar, if there is one.
+
+    A terminal's lines end between words; what is indented stays so.
+    """
+    stream = sys.stderr if err else sys.stdout
+    line = printable(text, LONGEST_LINE)
+    with suppress(OSError, ValueError, AttributeError):  # it is no terminal
+        width = os.get_terminal_size(stream.fileno()).columns
+        if len(line) > width > 0:
+            indent = line[: len(line) - len(line.lstrip())]
+            line = textwrap.fill(line, width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
     # typer.echo would write past rich's stand-in for sys.stderr, into the bar.
-    print(printable(text, LONGEST_LINE), file=sys.stderr if err else sys.stdout)
+    print(line, file=stream)
 
 
 def report(error: BaseException, about: str = "", *, with_traceback: bool = False) -> None:

@@ -191,11 +191,12 @@ def _check_classes(ports: Sequence[Port], labels: Sequence[str] | None) -> None:
 
 
 def _check_row(shape: Sequence[int], port: Port, labels: Sequence[str] | None) -> None:
-    if not shape or math.prod(shape) != shape[-1]:
+    count = math.prod(shape)
+    if not shape or count != max(shape):  # 1x1000x1x1 is a row, too
         raise ValueError(f"output {port.name!r} is {dimensions(shape)}, not one row of classes: they can't be ranked")
-    if labels is not None and len(labels) != shape[-1]:
+    if labels is not None and len(labels) != count:
         there_are = "there is" if len(labels) == 1 else "there are"
-        classes = f"{shape[-1]} class" if shape[-1] == 1 else f"{shape[-1]} classes"
+        classes = f"{count} class" if count == 1 else f"{count} classes"
         raise ValueError(f"{there_are} {plural(len(labels), 'label')}, output {port.name!r} has {classes}")
 
 
@@ -218,7 +219,7 @@ def _own_labels(imported: ImportedModel) -> list[str] | None:
     if not imported.outputs or not imported.metadata.outputs or imported.outputs[0].dtype.kind == "c":
         return None
     labels, shape = imported.metadata.outputs[0].labels, imported.outputs[0].shape
-    return list(labels) if shape and labels and math.prod(shape) == shape[-1] == len(labels) else None
+    return list(labels) if shape and labels and math.prod(shape) == max(shape) == len(labels) else None
 
 
 def _read_labels(path: Path) -> list[str]:

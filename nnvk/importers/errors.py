@@ -14,6 +14,8 @@ _SHOWN = 20
 _GROUPS_SHOWN = 200
 """Groups of problems that a message lists: more than any converter has kinds of operators in one model."""
 _LONGEST_REASON = 500
+_NO_COUNTERPART = "NNAPI has no counterpart of this"
+"""The reason for an operator that the importers do not know."""
 NAME_SHOWN = 80
 """The most characters of a name in messages, because converters join names with ``;`` to very long ones."""
 
@@ -82,6 +84,8 @@ class ModelImportError(NnapiError, ValueError):
         shown = [_line(group) for group in alike[:_GROUPS_SHOWN]]
         if len(alike) > _GROUPS_SHOWN:
             shown.append(f"and {sum(map(len, alike[_GROUPS_SHOWN:]))} more")
+        if any(_NO_COUNTERPART in problem.reason for problem in problems):
+            shown.append("nnvk.importers.operator decorates a function in Python that computes such an operator")
         reason = f"{what}: {source}{f' ({detail})' if detail else ''}{':' if shown else ''}"
         super().__init__(ResultCode.BAD_DATA, "\n  ".join([reason, *shown]))
         self.problems = tuple(problems)

@@ -9,11 +9,11 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from nnvk.base.errors import bad_data
+from nnvk.base.errors import NnapiError, bad_data
 from nnvk.importers.errors import ModelImportError
 from nnvk.importers.foreign import describe_foreign, is_onnx, is_tflite
 from nnvk.importers.ports import ImportedModel
-from nnvk.importers.shapes import Shapes
+from nnvk.importers.shapes import Shapes, enlarged
 
 _HEAD = 128
 """The number of bytes at the beginning of a file that identify its format."""
@@ -94,13 +94,29 @@ class ModelFile:
     ) -> ImportedModel:
         """Import the file, with the arguments that its importer's ``load`` takes.
 
+        If the model can't be imported with the file's placeholders for open sizes, they are 224, but for first
+        dimensions.
+
         Raises the importer's errors, and BAD_DATA for ``constants`` where the format's importer takes none.
         """
+        options: dict[str, Any] = {"relaxed": relaxed}
         if self.format.suffix == ".onnx":
-            return self.reader.load(shapes=shapes, constants=constants, relaxed=relaxed)
-        if constants:
+            options["constants"] = constants
+        elif constants:
             raise bad_data(f"{self.name}: inputs of {self.format.suffix} files can't be constants")
-        return self.reader.load(shapes=shapes, round_hybrid=round_hybrid, relaxed=relaxed)
+        else:
+            options["round_hybrid"] = round_hybrid
+        try:
+            return self.reader.load(shapes=shapes, **options)
+        except ModelImportError as error:
+            # A window does not fit into an image of one pixel, which is what the file has for open sizes.
+            larger = enlarged(self.reader.inputs(), shapes or {}) if error.problems else None
+            if larger is None:
+                raise
+            try:
+                return self.reader.load(shapes=larger, **options)
+            except NnapiError:
+                raise error from None
 
     def shape_names(self) -> set[str]:
         """The names that ``shapes`` may have: of inputs, and of open sizes in formats that name these."""

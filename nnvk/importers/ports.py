@@ -140,7 +140,7 @@ class Port:
         if self.file_type == COMPLEX:
             array = np.ascontiguousarray(array)[..., np.newaxis].view(np.float32)
         if array.shape not in (self.shape, self.type.dimensions):
-            other = "; load(..., shapes=...) takes others" if -1 in self.signature else ""
+            other = "; --shape or load(..., shapes=...) gives others" if -1 in self.signature else ""
             raise bad_data(f"{self} must have shape {list(self.shape)}, got {list(array.shape)}{other}")
         is_whole = self.array_type is None and self.type.code is OperandCode.TENSOR_INT32
         if is_whole and np.any(array != array.astype(np.int32)):

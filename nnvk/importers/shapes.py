@@ -14,6 +14,8 @@ from nnvk.types.operand import Shape
 
 Shapes = Mapping[str, Sequence[int | None] | int]
 """Shapes of inputs by name, in which None or -1 stands for the file's size, and open sizes by the file's names."""
+USUAL_SIZE = 224
+"""For open sizes, where the model can't be imported with the file's: images have it more often than any other."""
 _LARGEST_ELEMENT = 8
 _MAX_BYTES = 2**32 - 1
 """The largest tensor that NNAPI can describe."""
@@ -65,6 +67,30 @@ def wanted_shapes(inputs: Sequence[Input], shapes: Shapes) -> list[Shape]:
             if symbol:
                 sizes[symbol] = size
     return [wanted[one.name] if one.name in wanted else _checked(one, _named(one, sizes)) for one in inputs]
+
+
+def enlarged(inputs: Sequence[Input], shapes: Shapes) -> Shapes | None:
+    """The shapes with `USUAL_SIZE` for open sizes that are not in ``shapes``, which must fit the inputs.
+
+    A first dimension, which mostly counts rows, stays as it is. None: there are no such sizes.
+    """
+    larger: dict[str, Sequence[int | None]] = {}
+    for one in inputs:
+        given = shapes.get(one.name, (None,) * len(one.signature))
+        if isinstance(given, int):
+            continue
+        symbols = one.symbols or ("",) * len(one.signature)
+        sizes = [
+            _single(symbol, shapes[symbol]) if size in (None, -1) and symbol in shapes else size
+            for size, symbol in zip(given, symbols, strict=True)
+        ]
+        opened = [
+            place > 0 and size in (None, -1) and in_file == -1
+            for place, (size, in_file) in enumerate(zip(sizes, one.signature, strict=True))
+        ]
+        if any(opened):
+            larger[one.name] = [USUAL_SIZE if is_open else size for is_open, size in zip(opened, sizes, strict=True)]
+    return {**shapes, **larger} if larger else None
 
 
 def _unknown(name: str, names: Sequence[str], symbols: set[str]) -> str:

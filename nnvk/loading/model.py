@@ -306,8 +306,12 @@ class LoadedModel:
                 for size, wanted in zip(array.shape, port.shape, strict=True)
             )
             if not fits:
-                hint = "; nnvk.load(..., shapes=...) takes others" if port.is_open and -1 not in port.shape else ""
-                raise bad_data(f"{port} must have shape {port.pattern}, got {dimensions(array.shape)}{hint}")
+                hint = (
+                    "; --shape or nnvk.load(..., shapes=...) gives others"
+                    if port.is_open and -1 not in port.shape
+                    else ""
+                )
+                raise bad_data(f"{port} must have shape {_expected(port)}, got {dimensions(array.shape)}{hint}")
             for symbol, size in zip(port.symbols, array.shape, strict=False):
                 if symbol and sizes.setdefault(symbol, size) != size:
                     named = printable(symbol, NAME_SHOWN)
@@ -392,6 +396,13 @@ def _described(ports: Sequence[Port], metadata: Metadata, which: str) -> tuple[P
 
 def _brief(port: Port) -> str:
     return f"{printable(port.name, NAME_SHOWN)} {port.dtype} {_shape(port)}"
+
+
+def _expected(port: Port) -> str:
+    """The shape that an input must have: names or ``?`` for sizes that may differ from call to call."""
+    symbols = port.symbols or ("",) * len(port.shape)
+    rows = zip(port.shape, symbols, strict=True)
+    return "x".join(str(size) if size != -1 else printable(symbol, NAME_SHOWN) or "?" for size, symbol in rows)
 
 
 def _shape(port: Port) -> str:

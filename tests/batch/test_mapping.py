@@ -354,3 +354,16 @@ def test_photos_for_a_model_that_takes_none_end_it_at_once(digits, tmp_path, mon
     monkeypatch.setattr(nnvk.Compilation, "finish", lambda _: pytest.fail("it compiles"))
     with pytest.raises(ValueError, match=r"an image fits an input of .*, the model's is float32 1x640: .*\.png"):
         map_files(Task(tmp_path / "vector.tflite"), digits, tmp_path / "out", devices=CPU)
+
+
+def test_a_remark_is_made_once(digits, tmp_path) -> None:
+    """The first row is read before devices compile, and each device has a reader of its own."""
+    x, y = T("FLOAT32", (1, 3, 5, 7), name="x"), T("FLOAT32", (1, 3, 5, 7))
+    net = Net([x], [y])
+    net.op("NEG", [x], y)
+    (tmp_path / "photo.tflite").write_bytes(write(net))
+    said: list[str] = []
+    task = Task(tmp_path / "photo.tflite", say=said.append)
+    map_files(task, digits, tmp_path / "out", devices=[*CPU, *CPU])
+    assert len(said) == 1
+    assert "which is a guess" in said[0]

@@ -291,12 +291,21 @@ def test_errors(look: str) -> None:
         assert printed.startswith(expected)
 
 
+def test_a_terminal_folds_errors_between_words(tmp_path: Path) -> None:
+    words = ["info", INT8, "--shape", "an_input_that_the_model_does_not_have=1x16x16x1", "--device", "cpu"]
+    (error,) = piped(nnvk_process(*words), {}).stderr.splitlines()
+    assert len(error) > WIDTH
+    lines = on_a_terminal(nnvk_process(*words), {}, code=2).splitlines()
+    assert max(map(len, lines)) <= WIDTH
+    assert " ".join(lines) == error
+
+
 def test_an_error_stays_out_of_the_progress_bar(tmp_path: Path) -> None:
     (tmp_path / "bad.tflite").write_bytes(b"no model")
     arguments = ["bench", FLOAT, tmp_path / "bad.tflite", INT8, "--runs", 1, "--device", "cpu"]
     printed = on_a_terminal(nnvk_process(*arguments), {}, code=2)
     (line,) = [line for line in printed.split("\n") if "not a .tflite file" in line]
-    assert re.fullmatch(r"((.*\r)?(\x1b\[[\d;?]*[A-Za-z])*)*nnvk: not a \.tflite file: .*", line)
+    assert re.fullmatch(r"((.*\r)?(\x1b\[[\d;?]*[A-Za-z])*)*nnvk: not a \.tflite file:.*", line)
 
 
 @pytest.mark.parametrize("place", ["before", "after"])

@@ -67,7 +67,7 @@ def test_names_of_tensors_in_errors(nnvk_command: Any, tmp_path: Path, name: str
 @pytest.mark.parametrize("command", ["info", "run", "bench"])
 def test_names_of_operators_in_errors(nnvk_command: Any, tmp_path: Path, name: str, command: str) -> None:
     result = nnvk_command(command, file_of(tmp_path / "model.tflite", name, operator=name))
-    assert (result.exit_code, result.stdout, result.stderr.count("\n")) == (2, "", 2)
+    assert (result.exit_code, result.stdout, result.stderr.count("\n")) == (2, "", 3)
     check(result, shown="stderr")
 
 

@@ -48,10 +48,11 @@ def test_info_lists_every_operator_that_is_missing(tmp_path: Path) -> None:
     outputs = [*(f"y{number}" for number in range(60)), "z"]
     path = tmp_path / "net.onnx"
     path.write_bytes(model(nodes, {"x": (np.float32, (2,))}, outputs).SerializeToString())
-    head, first, *rest = said("info", path, code=2).splitlines()
+    head, first, *rest, hint = said("info", path, code=2).splitlines()
     assert head == f"nnvk: NNAPI can't express this model: {path}:"
     assert first == "  operators 0, 60 (own.Missing0, 2 in all): NNAPI has no counterpart of this operator"
     assert [line.split("(own.")[1].split(")")[0] for line in rest] == kinds[1:]
+    assert hint == "  nnvk.importers.operator decorates a function in Python that computes such an operator"
 
 
 def test_run_on_an_array(path: Path, tmp_path: Path) -> None:

@@ -273,3 +273,22 @@ def test_complex_outputs(nnvk_command: Any, tmp_path: Path) -> None:
         2,
         "nnvk: output 't2' has complex numbers: they can't be ranked\n",
     )
+
+
+def test_a_row_of_classes_among_dimensions_of_1(nnvk_command: Any, tmp_path: Path) -> None:
+    """As models have it that end in a global average without a Flatten."""
+    source, result = T("FLOAT32", (1, 3, 1, 1)), T("FLOAT32", (1, 3, 1, 1))
+    net = Net([source], [result])
+    net.op("NEG", [source], result)
+    (tmp_path / "model.tflite").write_bytes(write(net))
+    np.save(tmp_path / "in.npy", np.array([2, 1, 3], np.float32).reshape(1, 3, 1, 1))
+    (tmp_path / "labels.txt").write_text("cat\ndog\nbird\n")
+    said = nnvk_command(
+        "run", tmp_path / "model.tflite", "--input", tmp_path / "in.npy", "--labels", tmp_path / "labels.txt"
+    )
+    assert (said.exit_code, said.stderr) == (0, "")
+    assert [line.split() for line in said.stdout.splitlines()[-3:]] == [
+        ["-1", "1", "dog"],
+        ["-2", "0", "cat"],
+        ["-3", "2", "bird"],
+    ]

@@ -59,7 +59,8 @@ def test_sizes_of_one_name_are_one_size() -> None:
 def test_constants_are_no_inputs() -> None:
     net = model([op("ReduceSum", "x axes", "y")], {"x": (F, [2, 3, 4]), "axes": (np.int64, [1])}, ["y"])
     data = net.SerializeToString()
-    with pytest.raises(OnnxImportError, match=r"'axes' is not known at import, load\(\.\.\., constants=") as raised:
+    hint = r"'axes' is not known at import, --constant or load\(\.\.\., constants="
+    with pytest.raises(OnnxImportError, match=hint) as raised:
         load(data)
     assert raised.value.unknown == ("axes",)
     imported = load(data, constants={"axes": [1]})

@@ -144,5 +144,5 @@ def test_open_sizes_are_named_where_they_do_not_do() -> None:
     assert "shapes=" not in str(caught.value), "other shapes would not help"
     working = Net([source], [floats(1, 1)])
     working.op("NEG", [source], working.outputs[0])
-    with pytest.raises(NnapiError, match=r"'samples' must have shape \[1, 1\], got \[1, 7\]; load.*shapes="):
+    with pytest.raises(NnapiError, match=r"'samples' must have shape \[1, 1\], got \[1, 7\]; --shape or load.*shapes="):
         load(write(working)).encode([noise(1, 7)])

@@ -11,6 +11,7 @@ pytest.importorskip("onnx")
 
 from onnx_net import model, op
 from PIL import Image
+from tflite_net import Net, T, write
 
 import nnvk
 from nnvk import Model, NnapiError
@@ -87,7 +88,7 @@ def test_a_size_by_its_name_or_by_an_inputs_shape(shapes: dict[str, object], imp
     assert loaded(x, y).shape == (4, 4)
     assert imports == [shapes]
     with pytest.raises(
-        NnapiError, match=r"'x' must have shape rowsx3, got 5x3; nnvk.load\(..., shapes=...\) takes others"
+        NnapiError, match=r"'x' must have shape 4x3, got 5x3; --shape or nnvk.load\(..., shapes=...\) gives others"
     ):
         loaded(*inputs(5))
 
@@ -208,6 +209,52 @@ def test_a_photo_keeps_its_size_where_the_model_takes_any() -> None:
         4,
         7,
     )
+
+
+def windows() -> bytes:
+    """A convolution with a window of 3, over pictures of any size."""
+    weights = np.random.default_rng(0).random((2, 3, 3, 3), np.float32)
+    source = {"photo": (np.float32, ["n", 3, "height", "width"])}
+    return model([op("Conv", "photo w", "y")], source, ["y"], {"w": weights}).SerializeToString()
+
+
+def test_a_window_larger_than_the_placeholder() -> None:
+    """It does not fit into one pixel, so that the model is imported for a usual size."""
+    loaded = nnvk.load(windows(), device="cpu")
+    assert loaded.inputs[0].shape == (1, 3, 224, 224)
+    assert loaded.is_open
+    photo = np.random.default_rng(1).random((2, 3, 5, 7), np.float32)
+    fixed = nnvk.load(windows(), device="cpu", shapes={"photo": photo.shape})
+    assert fixed.inputs[0].shape == photo.shape
+    assert not fixed.is_open
+    np.testing.assert_array_equal(loaded(photo), fixed(photo))
+    named = nnvk.load(windows(), device="cpu", shapes={"height": 5})
+    assert named.inputs[0].shape == (1, 3, 5, 224)
+    assert named(photo[:, :, :, :4]).shape == (2, 2, 3, 2)
+    with pytest.raises(NnapiError, match=r"must have shape nx3x5xwidth, got 2x3x4x7"):
+        named(photo[:, :, :4])
+
+
+def test_what_does_not_fit_a_usual_size_either_says_so_of_the_placeholder() -> None:
+    for given in ({"height": 2, "width": 2}, {"photo": (1, 3, 2, None)}):
+        with pytest.raises(NnapiError, match=r"a window of 3 does not fit into [12] padded by 0") as caught:
+            nnvk.load(windows(), device="cpu", shapes=given)
+        assert "224" not in caught.value.reason
+    with pytest.raises(
+        NnapiError, match=r"is taken as \[1, 3, 2, 1\], --shape or load\(..., shapes=...\) gives others"
+    ):
+        nnvk.load(windows(), device="cpu", shapes={"height": 2})
+
+
+def test_a_window_larger_than_the_placeholder_of_a_tflite_file() -> None:
+    x = T("FLOAT32", (1, 1, 1, 2), name="x", signature=(1, -1, -1, 2))
+    y = T("FLOAT32", (1, 1, 1, 2), signature=(1, -1, -1, 2))
+    net = Net([x], [y])
+    window = {"Padding": 1, "FilterHeight": 3, "FilterWidth": 3, "StrideH": 1, "StrideW": 1}
+    net.op("AVERAGE_POOL_2D", [x], y, "Pool2DOptions", **window)
+    loaded = nnvk.load(write(net), device="cpu")
+    assert loaded.inputs[0].shape == (1, 224, 224, 2)
+    assert loaded(np.ones((1, 4, 6, 2), np.float32)).shape == (1, 2, 4, 2)
 
 
 def test_an_imported_model_is_no_loaded_one(tmp_path: Path) -> None:

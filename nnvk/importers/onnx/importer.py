@@ -107,8 +107,11 @@ class OnnxFile:
     def shape_names(self) -> set[str]:
         """The names that ``shapes`` may have: those of inputs, and of sizes that the file leaves open."""
         with self._guarded():
-            edges = edges_of((self._parsed() if self._model is None else self._model).graph)
-            return {name for edge in edges for name in (edge.name, *edge.symbols) if name}
+            return {name for edge in self.inputs() for name in (edge.name, *edge.symbols) if name}
+
+    def inputs(self) -> list[Edge]:
+        """The inputs as the file declares them."""
+        return edges_of((self._parsed() if self._model is None else self._model).graph)
 
     def known_outputs(self, shapes: Shapes, constants: Mapping[str, Any]) -> list[np.ndarray] | None:
         """The outputs that need no execution; see the function `known_outputs`."""
@@ -376,12 +379,12 @@ def _counted(kind: str, count: int) -> str:
 def _hint(edges: list[Edge], unknown: list[str]) -> str:
     """A hint on what ``load`` could be told about the inputs."""
     told = [
-        f"'{printable(name, NAME_SHOWN)}' is not known at import, load(..., constants=...) takes its value"
+        f"'{printable(name, NAME_SHOWN)}' is not known at import, --constant or load(..., constants=...) gives it"
         for name in unknown
     ]
     told += [
         f"'{printable(edge.name, NAME_SHOWN)}' of shape {list(edge.signature)} is taken as {list(edge.shape)}, "
-        "load(..., shapes=...) takes others"
+        "--shape or load(..., shapes=...) gives others"
         for edge in edges
         if -1 in edge.signature
     ]

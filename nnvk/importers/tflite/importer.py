@@ -102,8 +102,12 @@ class TfliteFile:
     def shape_names(self) -> set[str]:
         """The names that ``shapes`` may have: those of inputs."""
         with self._guarded():
-            main = self._file.subgraph(0)
-            return {main.tensors[tensor].name for tensor in main.inputs}
+            return {tensor.name for tensor in self.inputs()}
+
+    def inputs(self) -> list[Tensor]:
+        """The inputs as the file declares them."""
+        main = self._file.subgraph(0)
+        return [main.tensors[tensor] for tensor in main.inputs]
 
     @contextmanager
     def _guarded(self) -> Iterator[None]:
@@ -262,7 +266,7 @@ def _open_inputs(subgraph: Subgraph) -> str:
     tensors = (subgraph.tensors[index] for index in subgraph.inputs)
     return "; ".join(
         f"'{printable(tensor.name, NAME_SHOWN)}' of shape {list(tensor.signature)} is taken as {list(tensor.shape)}, "
-        "load(..., shapes=...) takes others"
+        "--shape or load(..., shapes=...) gives others"
         for tensor in tensors
         if -1 in tensor.signature
     )
