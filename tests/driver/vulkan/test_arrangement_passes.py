@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 import pytest
-from fused import U8, Net, Op, joined, multiplied, split, transposed
+from fused import U8, Net, Op, byte_conv, joined, multiplied, split, transposed
 from rewritten import codes, fused, nchw_conv, rewritten
 
 from nnvk.driver.vulkan.graph.ir import Graph
@@ -83,6 +83,18 @@ def test_operands_of_elementwise_operations(case: str, names: list[str]) -> None
         outputs, result = [y], net.op(Op.TANH, y)
     found, _ = moved(net, result, *outputs)
     assert [name for name in found if name not in ("RSQRT", "VIEW")] == names
+
+
+@pytest.mark.parametrize(("channels", "names"), [(4, ["ADD", "ARRANGE"]), (3, ["TRANSPOSE", "TRANSPOSE", "ADD"])])
+def test_arrangements_of_padded_pixels_stay(channels: int, names: list[str]) -> None:
+    """Bytes of a GEMM lie in whole words for each pixel, so that a copy is needed where there are three channels."""
+    net = Net()
+    type_ = OperandType(U8, (), 0.05, 128)
+    one, two = (net.input(1, 5, 4, size, code=U8, scale=0.05, zero=128) for size in (8, channels))
+    one = byte_conv(net, U8, one, channels, 8, type_)
+    sides = [net.op(Op.TRANSPOSE, x, np.array([0, 3, 1, 2], np.int32), type_=type_) for x in (one, two)]
+    found, _ = moved(net, net.op(Op.ADD, *sides, net.code(0), type_=type_))
+    assert found == ["CONV_2D", *names]
 
 
 def axis_of(graph: Graph) -> int:

@@ -470,3 +470,55 @@ def test_time_steps_that_stay_apart() -> None:
     assert unrolled(4, [2])[1] == 0
     names, count = unrolled(4, range(4), activation=FuseCode.RELU)
     assert (names.count("FULLY_CONNECTED"), count) == (2, 2)
+
+
+def cells(net: Net, sequence: int, weights: int, biases: Sequence[int], count: int = 4, skipped: int = 0) -> list[int]:
+    """So many cells on one row of a sequence each, without some rows at its begin; they take turns in the biases."""
+    outputs = []
+    for row in range(count):
+        begin, size = np.array([skipped + row, 0], np.int32), np.array([1, 16], np.int32)
+        part = net.op(Op.SLICE, sequence, begin, size)
+        outputs.append(net.op(Op.FULLY_CONNECTED, part, weights, biases[row % len(biases)], net.code(0)))
+    return outputs
+
+
+def test_time_steps_of_a_part_are_computed_on_the_whole() -> None:
+    """The first row of a part of a part is counted from the begin of the whole."""
+    net = Net()
+    x = net.op(Op.SLICE, net.input(6, 16), np.array([2, 0], np.int32), np.array([4, 16], np.int32))
+    rows = cells(net, x, net.weights(8, 16), [net.weights(8)], count=3, skipped=1)
+    graph, count = rewritten(net.finish(*rows), fuse_time_steps)
+    (gemm,) = (node for node in graph.nodes if node.code is Op.FULLY_CONNECTED)
+    assert (count, gemm.call.input.shape) == (1, (6, 16))
+
+
+def test_layers_of_the_same_sequence_stay_apart() -> None:
+    """One GEMM has one matrix of weights and one bias."""
+    net = Net()
+    x, weights = net.input(4, 16), net.weights(8, 16)
+    one, two = (net.weights(8) for _ in range(2))
+    outputs = [
+        *cells(net, x, weights, [one]),
+        *cells(net, x, weights, [two]),
+        *cells(net, x, net.weights(8, 16), [one]),
+    ]
+    names, count = fused(net, fuse_time_steps, *outputs)
+    assert (names.count("FULLY_CONNECTED"), count) == (3, 3)
+
+
+@pytest.mark.parametrize("case", ["a bias for each", "a constant", "all of a tensor", "columns"])
+def test_rows_that_are_no_time_steps(case: str) -> None:
+    net = Net()
+    x = net.weights(4, 16) if case == "a constant" else net.input(4, 16)
+    weights, bias = net.weights(8, 16), net.weights(8)
+    if case in ("a bias for each", "a constant"):
+        biases = [net.weights(8) for _ in range(4)] if case == "a bias for each" else [bias]
+        outputs = cells(net, x, weights, biases)
+    elif case == "all of a tensor":
+        outputs = [net.op(Op.FULLY_CONNECTED, x, weights, bias, net.code(0)) for _ in range(4)]
+    else:
+        sizes = np.array([4, 4], np.int32)
+        parts = [net.op(Op.SLICE, x, np.array([0, first], np.int32), sizes) for first in (0, 4, 8, 12)]
+        outputs = [net.op(Op.FULLY_CONNECTED, part, weights, bias, net.code(0)) for part in parts]
+    _, count = fused(net, fuse_time_steps, *outputs)
+    assert count == 0

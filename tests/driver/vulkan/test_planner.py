@@ -294,6 +294,22 @@ def test_flags_name_the_operation() -> None:
     assert "GATHER" in flag.assertion
 
 
+def test_an_operation_without_results_runs_if_it_checks_data() -> None:
+    """GATHER asserts that indices are in range, although it gives no elements."""
+    net = Net()
+    x = net.build.operand(OperandType(F32, (0, 0)))
+    net.inputs.append(x)
+    model = net.finish(net.op(Op.ABS, x))
+    assert lower(model, [(3, 0)], native(), library()).commands == ()
+    net = Net()
+    x = net.build.operand(OperandType(F32, (0, 0)))
+    net.inputs.append(x)
+    model = net.finish(net.op(Op.GATHER, x, net.code(0), net.input(2, code=OperandCode.TENSOR_INT32)))
+    plan = lower(model, [(3, 0), (2,)], native(), library())
+    assert plan.commands
+    assert (len(plan.flags), plan.outputs, plan.output_shapes) == (1, (None,), ((2, 0),))
+
+
 def test_without_a_shader_to_avoid_nothing_is_fused_or_relaxed(monkeypatch: pytest.MonkeyPatch) -> None:
     """The second attempt gets everything else that the first one got."""
     attempts: list[tuple[Any, ...]] = []
