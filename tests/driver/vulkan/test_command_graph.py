@@ -343,8 +343,11 @@ def test_what_is_not_written_in_place(change: str) -> None:
     assert found == [None, *([None, None] if change in ("overlapping", "written by others") else others)]
 
 
-@pytest.mark.parametrize(("to", "fits"), [(456, True), (452, False)])
-def test_runs_beside_strided_copies(to: int, fits: bool) -> None:
+@pytest.mark.parametrize(
+    ("to", "places"),
+    [(456, (0, 4 * 456)), (457, (0, None)), (455, (None, None)), (452, (None, None))],
+)
+def test_runs_beside_strided_copies(to: int, places: Sequence[int | None]) -> None:
     """A box of five dimensions is seen as all from its first element to its last: from 16 to before 456."""
     moves = Moves()
     one, box, other = moves.written(16), moves.written(96), moves.written(16)
@@ -353,7 +356,8 @@ def test_runs_beside_strided_copies(to: int, fits: bool) -> None:
     move(moves.g, "b32", box, whole, [3, 2, 2, 2, 4], [32, 16, 8, 4, 1], [160, 72, 32, 12, 1], 0, 16)
     moves.move(other, whole, 16, to=to)
     moves.read(whole)
-    assert moves.places(one, box, other) == ([(whole, 0), None, (whole, 4 * to)] if fits else [None, None, None])
+    found = moves.places(one, box, other)
+    assert found == [None if place is None else (whole, place) for place in (places[0], None, places[1])]
 
 
 def test_wholes_lie_in_wholes() -> None:

@@ -121,3 +121,55 @@ def test_results_are_named_for_all_operations() -> None:
     plan = planned(net, maximum(net, joined(net, 3, pointwise(net, x, 8), pointwise(net, x, 4))))
     fused = [command.fused for command in plan.commands if isinstance(command, Dispatch)]
     assert sum(2 in each for each in fused) >= 1
+
+
+@pytest.mark.parametrize(
+    ("order", "is_read", "copied", "found"),
+    [
+        ("abc", False, 0, [(0, 96, 128), (96, 32, 128)]),
+        ("abc", True, 0, [(0, 96, 128), (32, 32, 128), (96, 32, 128)]),
+        ("bac", False, 3, [(96, 32, 128)]),
+        ("ab", False, 2, [(64, 32, 96)]),
+        ("aac", False, 3, [(0, 32, 96), (96, 32, 128)]),
+    ],
+)
+def test_a_tensor_that_was_split_is_joined_again(
+    order: str, is_read: bool, copied: int, found: list[tuple[int, int, int]]
+) -> None:
+    """All of its columns in their order are the tensor, whoever reads a part of it too."""
+    net = Net()
+    x = maximum(net, net.input(1, 5, 7, 24))
+    parts = dict(zip("abc", split(net, x, 3, 3), strict=True))
+    y = joined(net, 3, *(parts[each] for each in order), pointwise(net, x, 8, 24))
+    plan = planned(net, maximum(net, y), *([maximum(net, parts["b"])] if is_read else []))
+    assert (copies(plan), views(plan)) == (copied, found)
+
+
+@pytest.mark.parametrize(
+    ("case", "copied"),
+    [("an input", 0), ("in other rows", 0), ("a constant", 3), ("outputs", 3), ("that begin amid vec4s", 3)],
+)
+def test_columns_that_are_read_in_place(case: str, copied: int) -> None:
+    net = Net()
+    width = 18 if case == "that begin amid vec4s" else 24
+    x = net.weights(1, 5, 7, width) if case == "a constant" else net.input(1, 5, 7, width)
+    x = x if case in ("an input", "a constant") else maximum(net, x)
+    parts = split(net, x, 3, 3)
+    if case == "in other rows":
+        parts = [net.op(Op.ABS, net.op(Op.RESHAPE, part, np.array([7, 40], np.int32))) for part in parts]
+    elif case != "outputs":
+        parts = [maximum(net, part) for part in parts]
+    plan = planned(net, *parts)
+    assert copies(plan) == copied
+    assert views(plan) == ([] if copied else [(0, 32, 96), (32, 32, 96), (64, 32, 96)])
+
+
+def test_what_is_there_first_is_copied_if_memory_is_short() -> None:
+    """The whole would take memory while much else is needed."""
+    for is_short in (False, True):
+        net = Net()
+        small = pointwise(net, net.input(1, 4, 6, 8), 4)
+        other = maximum(net, maximum(net, net.input(1, 64, 64, 8))) if is_short else net.input(1, 64, 64, 8)
+        rest = net.op(Op.SLICE, other, np.zeros(4, np.int32), np.array([1, 4, 6, 8], np.int32))
+        plan = planned(net, maximum(net, joined(net, 3, small, pointwise(net, rest, 64))))
+        assert (copies(plan), views(plan)[-1]) == (1 + is_short, (16, 256, 272))
