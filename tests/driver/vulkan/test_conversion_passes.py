@@ -227,3 +227,53 @@ def test_gemms_store_floats_of_32_bits(is_read: bool, count: int) -> None:
     graph, found = rewritten(relaxed(net, *outputs), *[each for _, each in PIPELINE], near=NEAR)
     assert found == count
     assert ("FULLY_CONNECTED>1" in codes(graph)) == bool(count)
+
+
+@pytest.mark.parametrize(
+    ("case", "name"),
+    [
+        ("one", "CONVERT_FLOAT>2"),
+        ("two", "CONVERT_FLOAT>5"),
+        ("a number", "CONVERT_FLOAT>3"),
+        ("reshaped", "CONVERT_FLOAT>2"),
+        ("a row", None),
+        ("an input", None),
+        ("an output", None),
+        ("read by others", None),
+        ("broadcast", None),
+        ("moved", None),
+    ],
+)
+def test_elementwise_operations_between_gemms_keep_32_bits_in_registers(case: str, name: str | None) -> None:
+    """If they read 16 bits or numbers alone, all of one size, and nobody else reads what they compute."""
+    net = Net()
+    source, other = (dense(net, net.input(3, 8), 8, 8, size=0.1) for _ in range(2))
+    if case == "reshaped":
+        source = net.op(Op.RESHAPE, source, np.array([2, 12], np.int32))
+    root = y = net.op(Op.SQRT, source)
+    outputs = [root] if case == "an output" else []
+    if case == "two":
+        y = net.op(Op.MUL, root, net.op(Op.SQRT, other))
+    elif case == "a number":
+        y = net.op(Op.MUL, root, net.scalar(0.5))
+    elif case == "reshaped":
+        y = net.op(Op.RESHAPE, root, np.array([3, 8], np.int32))
+    elif case == "a row":
+        y = net.op(Op.MUL, root, weights(net, 8, size=0.5))
+    elif case == "an input":
+        y = net.op(Op.MUL, root, net.input(3, 8))
+    elif case == "read by others":
+        y, outputs = net.op(Op.MUL, root, net.scalar(0.5)), [net.op(Op.RSQRT, root)]
+    elif case == "broadcast":
+        y = net.op(Op.MUL, root, net.op(Op.SQRT, dense(net, net.input(3, 8), 1, 8, size=0.1)))
+    elif case == "moved":
+        y = net.op(Op.SQRT, net.op(Op.REVERSE, root, np.array([1], np.int32)))
+    model = relaxed(net, dense(net, y, 4, 8), *outputs)
+    graph, count = rewritten(model, *through(fuse_conversions), near=NEAR)
+    assert [each for each in codes(graph) if ">" in each] == ([] if name is None else [name])
+    assert count == (name is not None)
+    for node in graph.nodes:
+        if node.behind:
+            kept = {at for at, operation in enumerate(model.operations) if operation.code in (Op.SQRT, Op.MUL)}
+            assert node.operations >= kept
+            assert node.operation not in node.fused
