@@ -56,6 +56,8 @@ def test_what_becomes_of_one_operation_makes_another_one_possible() -> None:
         ("another order", ["TRANSPOSE", "TRANSPOSE", "ADD"]),
         ("a number", ["ADD", "ARRANGE"]),
         ("a row", ["ADD", "ARRANGE"]),
+        ("two axes", ["ADD", "ARRANGE"]),
+        ("two axes in another order", ["TRANSPOSE", "ADD"]),
         ("read by others", ["TRANSPOSE", "TANH", "REDUCE_MAX"]),
         ("an output", ["TRANSPOSE", "TANH"]),
     ],
@@ -63,7 +65,7 @@ def test_what_becomes_of_one_operation_makes_another_one_possible() -> None:
 def test_operands_of_elementwise_operations(case: str, names: list[str]) -> None:
     net = Net()
     x = net.op(Op.RSQRT, net.input(2, 3, 5))
-    y, outputs = transposed(net, x, 2, 0, 1), []
+    y, outputs = transposed(net, x, *((1, 0, 2) if case == "two axes" else (2, 0, 1))), []
     if case == "both alike":
         result = net.op(Op.ADD, y, transposed(net, net.input(2, 3, 5), 2, 0, 1))
     elif case == "the same twice":
@@ -76,6 +78,10 @@ def test_operands_of_elementwise_operations(case: str, names: list[str]) -> None
         result = net.op(Op.ADD, net.scalar(2.0), y)
     elif case == "a row":
         result = net.op(Op.ADD, y, net.weights(5, 1, 1))
+    elif case == "two axes":
+        result = net.op(Op.ADD, y, net.weights(1, 2, 5))
+    elif case == "two axes in another order":
+        result = net.op(Op.ADD, y, net.weights(5, 2, 1))
     elif case == "read by others":
         result = net.op(Op.TANH, y)
         outputs = [net.op(Op.REDUCE_MAX, y, np.array([1], np.int32), net.build.value(True))]

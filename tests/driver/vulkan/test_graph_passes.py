@@ -14,6 +14,8 @@ from rewritten import codes, context_of, fused, graph_of, library, native, nchw_
 
 from nnvk.driver.vulkan.graph.ir import Graph
 from nnvk.driver.vulkan.graph.verifier import InvalidGraph
+from nnvk.driver.vulkan.lowering.filters import BLOCK
+from nnvk.driver.vulkan.lowering.relayout import round_up
 from nnvk.driver.vulkan.planning import passes
 from nnvk.driver.vulkan.planning.passes import PIPELINE, run
 from nnvk.driver.vulkan.planning.passes.common_subexpressions import eliminate_common_subexpressions
@@ -24,6 +26,7 @@ from nnvk.driver.vulkan.planning.passes.epilogue import fuse_epilogues
 from nnvk.driver.vulkan.planning.passes.horizontal import fuse_horizontally
 from nnvk.driver.vulkan.planning.passes.pad import fold_pads
 from nnvk.driver.vulkan.planning.passes.time_steps import fuse_time_steps
+from nnvk.driver.vulkan.shaders.commands import padded
 from nnvk.driver.vulkan.shaders.passes import Pass
 from nnvk.types.codes import FuseCode
 from nnvk.types.operand import OperandType
@@ -282,6 +285,12 @@ def test_epilogues_of_bytes(case: str, names: list[str]) -> None:
     assert count == sum(int(name.partition(">")[2] or 0) for name in names)
 
 
+def test_the_later_gemm_of_bytes_takes_what_combines_two() -> None:
+    net, outputs = after_bytes("a sum of two")
+    graph, _ = rewritten(net.finish(*outputs), fuse_epilogues)
+    assert [node.operation for node in graph.nodes if node.behind] == [1]
+
+
 # --- padding -----------------------------------------------------------------------------------------------------
 
 
@@ -335,9 +344,9 @@ WIDTH = HEADS * COLUMNS
 class Two:
     """Two FULLY_CONNECTED of one input, whose results a BATCH_MATMUL multiplies."""
 
-    def __init__(self) -> None:
-        self.net = Net()
-        self.source = self.net.input(ROWS, WIDTH)
+    def __init__(self, rows: int = ROWS) -> None:
+        self.net, self.rows = Net(), rows
+        self.source = self.net.input(rows, WIDTH)
 
     def dense(self, activation: int = FuseCode.NONE, source: int | None = None) -> int:
         net, x = self.net, self.source if source is None else source
@@ -345,7 +354,7 @@ class Two:
 
     def fused(self, one: int, two: int, *outputs: int, **options: Any) -> tuple[list[str], int]:
         """The operations but for transpositions and reshapes, and the number of families."""
-        left, right = (heads(self.net, "float32", x, 1, HEADS, ROWS, COLUMNS) for x in (one, two))
+        left, right = (heads(self.net, "float32", x, 1, HEADS, self.rows, COLUMNS) for x in (one, two))
         y = multiplied(self.net, "float32", left, right, adj_y=True)
         names, count = fused(self.net, fuse_horizontally, y, *outputs, **options)
         return [name for name in names if name not in ("TRANSPOSE", "RESHAPE", "VIEW")], count
@@ -363,6 +372,16 @@ def test_gemms_of_one_input_become_one() -> None:
 def test_a_cpu_computes_them_one_by_one() -> None:
     two = Two()
     assert two.fused(two.dense(), two.dense(), profile=EIGHT_LANES) == (APART, 0)
+
+
+@pytest.mark.parametrize(("rows", "columns"), [(ROWS, WIDTH), (7 * WIDTH, WIDTH)])
+def test_the_device_can_bind_the_weights_and_the_results(rows: int, columns: int) -> None:
+    """Weights lie in blocks of columns, in rows of whole vec4s; the results of all members are one tensor."""
+    needed = padded(4 * round_up(2 * columns, BLOCK) * max(rows, WIDTH))
+    for missing in (0, 1):
+        two = Two(rows)
+        profile = replace(native(), max_buffer=needed - missing)
+        assert two.fused(two.dense(), two.dense(), profile=profile)[1] == 1 - missing
 
 
 def test_gemms_of_two_inputs_or_activations_stay_apart() -> None:

@@ -137,6 +137,24 @@ def test_what_was_placed_too_high_is_placed_first() -> None:
     assert place(chain, PAGE).pages == (most_alive(chain),) == (256,)
 
 
+@pytest.mark.parametrize(
+    ("some", "orders"),
+    [
+        ([Block(64, step, step + 1) for step in range(5)], 1),
+        ([Block(192, 3, 6), Block(128, 1, 3), Block(192, 3, 3)], 1),
+    ],
+    ids=["a chain", "three"],
+)
+def test_no_more_orders_are_tried_once_nothing_is_wasted(
+    some: list[Block], orders: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tried: list[object] = []
+    placed = memory_plan._placed
+    monkeypatch.setattr(memory_plan, "_placed", lambda *given: tried.append(given) or placed(*given))
+    assert sum(place(some, PAGE).pages) == most_alive(some)
+    assert len(tried) == orders
+
+
 def chain(sizes: Callable[[], int]) -> list[Block]:
     return [Block(sizes(), step, step + 1) for step in range(60)]
 

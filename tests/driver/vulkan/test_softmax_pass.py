@@ -130,6 +130,7 @@ class Scores:
         ({"gemm": True}, ["FULLY_CONNECTED", "MUL", "ADD"], (None, False)),
         ({"gemm": True, "mask": False}, ["FULLY_CONNECTED", "MUL"], (None, False)),
         ({"gemm": True, "shape": (LENGTH,)}, ["FULLY_CONNECTED", "MUL", "ADD"], (None, False)),
+        ({"gemm": True, "shape": (1, LENGTH)}, ["FULLY_CONNECTED", "MUL", "ADD"], (None, False)),
         ({"gemm": True, "shape": (1,)}, ["FULLY_CONNECTED", "MUL", "ADD"], (None, False)),
         ({"gemm": True, "shape": (ROWS, 1)}, ["FULLY_CONNECTED", "MUL"], (None, True)),
     ],

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from nnvk.driver.vulkan.graph.ir import Graph, Node
-from nnvk.driver.vulkan.lowering.dtypes import F16, dtype, of
+from nnvk.driver.vulkan.lowering.dtypes import dtype
 from nnvk.driver.vulkan.lowering.elementwise_program import Program, formula_of, narrows, widens
 from nnvk.driver.vulkan.lowering.fused_elementwise import variant_of
 from nnvk.driver.vulkan.lowering.kernel import kernels
@@ -150,7 +150,7 @@ def _read_floats(graph: Graph) -> tuple[Graph, int]:
     instead: dict[Node, Node | None] = {}
     for node in graph.nodes:
         takes_wide_input = kernels()[node.code].takes_wide_input
-        if takes_wide_input is None or of(node.outputs[0]) is not F16 or not takes_wide_input(node.call):
+        if takes_wide_input is None or not takes_wide_input(node.call):
             continue
         assert node.traits.gemm is not None
         image: Tensor = getattr(node.call, node.traits.gemm.input)
