@@ -75,6 +75,16 @@ def test_a_graph_is_checked_after_each_pass_that_changes_it(monkeypatch: pytest.
         run(graph_of(model), context_of(model), verify=1)
 
 
+def test_a_graph_is_checked_before_the_first_pass(monkeypatch: pytest.MonkeyPatch) -> None:
+    net = Net()
+    model = net.finish(net.op(Op.TANH, net.op(Op.ABS, net.input(3, 5))))
+    graph = graph_of(model)
+    monkeypatch.setattr(passes, "PIPELINE", ())
+    assert run(graph, context_of(model), verify=1) == (graph, {})
+    with pytest.raises(InvalidGraph, match=r"^build: "):
+        run(graph.with_nodes(reversed(graph.nodes)), context_of(model), verify=1)
+
+
 # --- common subexpressions and constants -------------------------------------------------------------------------
 
 
