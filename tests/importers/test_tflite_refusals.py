@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
 import pytest
 from tflite_net import Net, T, write
 from tflite_oracle import f32, f32c, i32, i32c, out, q8, scalar

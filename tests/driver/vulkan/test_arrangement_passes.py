@@ -33,6 +33,15 @@ def test_two_transpositions_become_one_or_none() -> None:
     assert moved(net, transposed(net, transposed(net, x, 2, 0, 1), 2, 0, 1))[0] == ["ARRANGE"]
 
 
+def test_a_transposition_and_a_reshape_by_themselves_stay() -> None:
+    net = Net()
+    x = net.input(2, 3, 5)
+    assert moved(net, net.op(Op.RESHAPE, x, np.array([6, 5], np.int32)), transposed(net, x, 2, 0, 1)) == (
+        ["RESHAPE", "TRANSPOSE"],
+        0,
+    )
+
+
 def test_elementwise_operations_are_computed_before_transpositions() -> None:
     net = Net()
     y = net.op(Op.TANH, transposed(net, net.op(Op.ABS, net.input(2, 3, 5)), 2, 0, 1))
