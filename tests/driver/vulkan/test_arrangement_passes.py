@@ -15,7 +15,10 @@ from nnvk.driver.vulkan.planning.passes.heads import write_heads
 from nnvk.driver.vulkan.planning.passes.layouts import legalise_layouts
 from nnvk.driver.vulkan.planning.passes.quantisation import legalise_quantisation
 from nnvk.driver.vulkan.planning.passes.transposes import move_transposes
+from nnvk.types.codes import OperandCode
 from nnvk.types.operand import OperandType
+
+BOOL = OperandType(OperandCode.TENSOR_BOOL8)
 
 # --- transpositions ----------------------------------------------------------------------------------------------
 
@@ -198,6 +201,43 @@ def test_levels_are_brought_to_the_scale_of_the_output() -> None:
     y = net.build.operation(Op.CONCATENATION, [one, two, three, two, net.code(1)], out)
     names, count = fused(net, legalise_quantisation, y)
     assert (names, count) == (["TABLE_LOOKUP", "TABLE_LOOKUP", "CONCATENATION"], 2)
+
+
+@pytest.mark.parametrize(
+    ("code", "names"),
+    [
+        (Op.MAXIMUM, ["TABLE_LOOKUP", "MAXIMUM"]),
+        (Op.MINIMUM, ["TABLE_LOOKUP", "MINIMUM"]),
+        (Op.SELECT, ["LESS", "TABLE_LOOKUP", "SELECT"]),
+    ],
+    ids=lambda value: value.name if isinstance(value, Op) else None,
+)
+def test_levels_that_are_compared_are_brought_to_the_scale_of_the_output(code: Op, names: list[str]) -> None:
+    """A condition has no scale."""
+    net = Net()
+    one, two = (net.input(2, 3, code=U8, scale=scale, zero=3) for scale in (0.5, 0.25))
+    condition = [] if code is not Op.SELECT else [net.op(Op.LESS, net.input(2, 3), net.input(2, 3), type_=BOOL)]
+    y = net.op(code, *condition, one, two, type_=OperandType(U8, (), 0.5, 3))
+    graph, count = rewritten(net.finish(y), legalise_quantisation, near=0.0)
+    assert (codes(graph), count) == (names, 1)
+    (lookup,) = (node for node in graph.nodes if node.code.name == "TABLE_LOOKUP")
+    assert lookup.call.input.scale == 0.25
+
+
+def test_real_numbers_have_no_levels() -> None:
+    net = Net()
+    assert fused(net, legalise_quantisation, joined(net, 1, net.input(2, 3), net.input(2, 5))) == (["CONCATENATION"], 0)
+
+
+def test_the_shape_of_a_transposed_convolution_is_transposed_too() -> None:
+    net = Net()
+    shape = np.array([1, 5, 8, 6], np.int32)
+    rest = [*map(net.code, (1, 2, 2, 0)), net.build.value(True)]
+    x = net.input(1, 2, 4, 3)
+    y = net.op(Op.TRANSPOSE_CONV_2D, x, net.weights(5, 3, 3, 2), net.weights(5), shape, *rest)
+    graph, count = rewritten(net.finish(y), legalise_layouts)
+    assert (codes(graph), count) == (["ARRANGE", "TRANSPOSE_CONV_2D", "ARRANGE"], 1)
+    assert graph.nodes[1].call.output_shape.data.tolist() == [1, 8, 6, 5]
 
 
 # --- views -------------------------------------------------------------------------------------------------------

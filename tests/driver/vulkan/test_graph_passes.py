@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
-from fused import F16, U8, Net, Op, byte_conv, heads, multiplied
+from fused import F16, U8, Net, Op, byte_conv, heads, joined, multiplied
 from profiles import EIGHT_LANES
 from rewritten import codes, context_of, fused, graph_of, library, native, nchw_conv, rewritten, through
 
@@ -28,7 +28,7 @@ from nnvk.driver.vulkan.planning.passes.pad import fold_pads
 from nnvk.driver.vulkan.planning.passes.time_steps import fuse_time_steps
 from nnvk.driver.vulkan.shaders.commands import padded
 from nnvk.driver.vulkan.shaders.passes import Pass
-from nnvk.types.codes import FuseCode
+from nnvk.types.codes import FuseCode, OperandCode
 from nnvk.types.operand import OperandType
 
 EVERY = [each for _, each in PIPELINE]
@@ -94,6 +94,59 @@ def test_equal_operations_are_computed_once() -> None:
     one, two, other = (net.op(code, x) for code in (Op.TANH, Op.TANH, Op.ABS))
     names, count = fused(net, eliminate_common_subexpressions, net.op(Op.MUL, net.op(Op.ADD, one, two), other))
     assert (names, count) == (["TANH", "ABS", "ADD", "MUL"], 1)
+
+
+Build = Callable[[Net, int, int, int], int]
+"""Adds an operation to a net that reads two tensors, and perhaps paddings."""
+
+
+@pytest.mark.parametrize(
+    ("one", "two", "is_same"),
+    [
+        (lambda net, x, y, pads: joined(net, 0, x, y), lambda net, x, y, pads: joined(net, 0, x, y), True),
+        (lambda net, x, y, pads: joined(net, 0, x, y), lambda net, x, y, pads: joined(net, 0, y, x), False),
+        (lambda net, x, y, pads: joined(net, 0, x, y), lambda net, x, y, pads: joined(net, 1, x, y), False),
+        (lambda net, x, y, pads: net.op(Op.SUB, x, y), lambda net, x, y, pads: net.op(Op.SUB, y, x), False),
+        (
+            lambda net, x, y, pads: net.op(Op.PAD_V2, x, pads, 0.0),
+            lambda net, x, y, pads: net.op(Op.PAD_V2, x, pads, 0.0),
+            True,
+        ),
+        (
+            lambda net, x, y, pads: net.op(Op.PAD_V2, x, pads, 0.0),
+            lambda net, x, y, pads: net.op(Op.PAD_V2, x, pads, -0.0),
+            False,
+        ),
+    ],
+    ids=["lists", "another order", "another axis", "swapped", "numbers", "zeros of both signs"],
+)
+def test_operations_that_are_equal(one: Build, two: Build, is_same: bool) -> None:
+    net = Net()
+    x, y, pads = net.input(3, 5), net.input(3, 5), net.build.value(np.array([[0, 0], [1, 1]], np.int32))
+    outputs = net.op(Op.ABS, one(net, x, y, pads)), net.op(Op.EXP, two(net, x, y, pads))
+    names, count = fused(net, eliminate_common_subexpressions, *outputs)
+    assert (len(names), count) == (4 - is_same, int(is_same))
+
+
+def test_equal_operations_of_other_types_or_that_are_outputs_are_both_computed() -> None:
+    net = Net()
+    x = net.input(3, 5)
+    outputs = [net.op(Op.CAST, x, type_=OperandType(code)) for code in (F16, OperandCode.TENSOR_INT32)]
+    assert fused(net, eliminate_common_subexpressions, *outputs) == (["CAST", "CAST"], 0)
+    net = Net()
+    x = net.input(3, 5)
+    assert fused(net, eliminate_common_subexpressions, net.op(Op.ABS, x), net.op(Op.ABS, x)) == (["ABS", "ABS"], 0)
+
+
+def test_random_numbers_are_drawn_for_each_operation() -> None:
+    net = Net()
+    seeds, logits = np.array([0, 0], np.int32), net.input(2, 5)
+    type_ = OperandType(OperandCode.TENSOR_INT32)
+    seeded = net.build.value(seeds)
+    one, two = (net.op(Op.RANDOM_MULTINOMIAL, logits, net.code(3), seeded, type_=type_) for _ in range(2))
+    model = net.finish(net.op(Op.ADD, one, two, net.code(0), type_=type_))
+    graph, count = eliminate_common_subexpressions(graph_of(model), context_of(model))
+    assert (codes(graph).count("RANDOM_MULTINOMIAL"), count) == (2, 0)
 
 
 def test_what_nobody_reads_is_not_computed() -> None:
