@@ -156,13 +156,17 @@ def test_images_that_are_transposed_before_they_are_concatenated(case: str) -> N
     assert axis_of(graph) == 1
 
 
-def test_parts_of_a_split_are_read_where_they_lie() -> None:
+@pytest.mark.parametrize("is_read", [False, True])
+def test_parts_of_a_split_are_read_where_they_lie(is_read: bool) -> None:
+    """A part that somebody else reads is there anyway."""
     net = Net()
     x = net.op(Op.RSQRT, net.input(6, 8))
     one, two = split(net, x, 1, 2)
-    graph, _ = rewritten(net.finish(joined(net, 1, two, one)), move_transposes)
-    assert codes(graph) == ["RSQRT", "CONCATENATION"]
-    assert all(tensor.view is not None for tensor in graph.nodes[-1].call.inputs)
+    outputs = [joined(net, 1, two, one), *([net.op(Op.TANH, one)] if is_read else [])]
+    graph, _ = rewritten(net.finish(*outputs), move_transposes)
+    assert codes(graph) == ["RSQRT", *["ARRANGE"] * is_read, "CONCATENATION", *["TANH"] * is_read]
+    (call,) = (node.call for node in graph.nodes if node.code is Op.CONCATENATION)
+    assert [tensor.view is not None for tensor in call.inputs] == [True, not is_read]
 
 
 # --- layouts -----------------------------------------------------------------------------------------------------
