@@ -15,6 +15,7 @@
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require
 
+#define MAY_DIVIDE_AS_FLOATS
 #include "include/tensors.glsl"
 #include "include/indexing.glsl"
 
@@ -83,6 +84,9 @@ layout(push_constant) uniform Push {
     uint depth_multiplier;
     int pad_top;
     int pad_left;
+    uint magic_down;    // to divide by the tiles along the height and width of the output, and by its quads of channels
+    uint magic_across;
+    uint magic_quads;
     uint pitches;
     ACC low;
     ACC high;
@@ -228,7 +232,8 @@ void main() {
     uint quads = divide_up(out_channels, 4u);
     uint tiles_x = divide_up(out_width, TILE_WIDTH);
     uint tiles_y = divide_up(out_height, TILE_HEIGHT);
-    uvec4 tile = nhwc_coordinates(flat_invocation(), tiles_y, tiles_x, quads);
+    uvec4 tile = nhwc_coordinates(flat_invocation(), tiles_y, tiles_x, quads,
+                                   uvec3(magic_down, magic_across, magic_quads));
     uint out_y = tile.y * TILE_HEIGHT;
     uint out_x = tile.z * TILE_WIDTH;
     uint right = min(out_x + TILE_WIDTH, out_width);

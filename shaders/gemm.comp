@@ -39,6 +39,7 @@
 #extension GL_EXT_shader_explicit_arithmetic_types_float16 : require
 #endif
 
+#define MAY_DIVIDE_AS_FLOATS
 #include "include/tensors.glsl"
 #include "include/indexing.glsl"
 
@@ -58,8 +59,17 @@ layout(constant_id = 11) const bool PADDED = true;
 // A filter has one tap, and windows are contiguous like the output pixels: CONV_2D with 1 x 1, and matrices.
 layout(constant_id = 14) const bool ONE_TAP = false;
 layout(constant_id = 15) const bool SIDE_BY_SIDE = false;
+// Distances between windows, and between the taps of one.
+layout(constant_id = 45) const uint STRIDE_Y = 1;
+layout(constant_id = 46) const uint STRIDE_X = 1;
+layout(constant_id = 47) const uint DILATION_Y = 1;
+layout(constant_id = 48) const uint DILATION_X = 1;
 // The dimension that divides the GEMM into parts.
 layout(constant_id = 6) const uint SPLIT = 1;
+// Workgroups go through all tiles of pixels for each block of output channels, not the other way round.
+layout(constant_id = 49) const bool PIXELS_INSIDE = false;
+// There are more workgroups in a dimension than the device can dispatch, so the dispatch is a long range in x and y.
+layout(constant_id = 50) const bool FOLDED = false;
 // For BATCHES: the number of matrices whose rows are interleaved in rows of the input, of weights in order, and of the
 // output.
 layout(constant_id = 33) const uint SOURCE_PARTS = 1;
@@ -145,12 +155,10 @@ layout(push_constant) uniform Push {
     uint parts;
     uint kernel_height;
     uint kernel_width;
-    uint stride_y;
-    uint stride_x;
-    uint dilation_y;
-    uint dilation_x;
     int pad_top;
     int pad_left;
+    uint magic_height;    // to divide by the height and width of a part's output
+    uint magic_width;
     uint pitches;
 #ifndef WEIGHTS_ARE_BYTES
     uint weights_pitch;    // elements of the larger rows that right matrices are column ranges of, or 0
@@ -240,13 +248,13 @@ Part part_of(uint number) {
     uint source = src_offset * (FROM_FLOATS ? 1u : WORD_VALUES);
     if (SPLIT == CHANNELS) source += number * depth;
     if (SPLIT == BATCHES) source += number / SOURCE_PARTS * height * width * channels + number % SOURCE_PARTS * depth;
-    uvec2 taps = uvec2(kernel_height, kernel_width), size = uvec2(out_height, out_width);
+    uvec2 taps = ONE_TAP ? uvec2(1u) : uvec2(kernel_height, kernel_width), size = uvec2(out_height, out_width);
     if (SPLIT != PHASES)
         return Part(number, number, source, -ivec2(pad_top, pad_left), size, uvec2(0u),
-                    ivec2(dilation_y, dilation_x), taps, uvec2(0u));
+                    ivec2(DILATION_Y, DILATION_X), taps, uvec2(0u));
     // Tap t of the filter maps element i of the input to element i * stride + t - pad of the output.
-    uvec2 stride = uvec2(stride_y, stride_x);
-    uint across = min(stride_x, out_width);
+    uvec2 stride = uvec2(STRIDE_Y, STRIDE_X);
+    uint across = min(STRIDE_X, out_width);
     uvec2 phase = uvec2(number / across, number % across);
     uvec2 reached = phase + uvec2(pad_top, pad_left);
     uvec2 first = reached % stride;
@@ -277,18 +285,20 @@ Window window_of(Part part, uint row) {
         uint source = part.source + min(row, rows - 1u) * channels;
         return Window(source, 0, 0, mix(NO_PIXEL, first_pixel(part) + row, exists));
     }
-    uvec4 at = nhwc_coordinates(PADDED ? row : min(row, rows - 1u), part.size.x, part.size.y, 1u);
+    uint index = PADDED ? row : min(row, rows - 1u), line = divide(index, part.size.y, magic_width);
+    uint image = divide(line, part.size.x, magic_height);
+    uvec2 at = uvec2(line - image * part.size.x, index - line * part.size.y);
     uint pixel = first_pixel(part) + row;
     ivec2 start = part.origin;
     if (SPLIT == PHASES) {
-        uvec2 target = part.phase + at.yz * uvec2(stride_y, stride_x);
+        uvec2 target = part.phase + at * uvec2(STRIDE_Y, STRIDE_X);
         exists = all(bvec3(exists, target.x < out_height, target.y < out_width));
-        pixel = (at.x * out_height + target.x) * out_width + target.y;
-        start += ivec2(at.yz);
+        pixel = (image * out_height + target.x) * out_width + target.y;
+        start += ivec2(at);
     } else {
-        start += ivec2(at.yz * uvec2(stride_y, stride_x));
+        start += ivec2(at * uvec2(STRIDE_Y, STRIDE_X));
     }
-    uint first = part.source + ((at.x * height + uint(start.x)) * width + uint(start.y)) * channels;
+    uint first = part.source + ((image * height + uint(start.x)) * width + uint(start.y)) * channels;
     return Window(first, PADDED && !exists ? UNREACHED : start.x, start.y, mix(NO_PIXEL, pixel, exists));
 }
 
@@ -305,7 +315,7 @@ uint tap_address(Part part, Window window, uint down, uint right) {
 // The number of a part's tap in the filter.
 uint tap_number(Part part, uint down, uint right) {
     if (SPLIT != PHASES) return down * kernel_width + right;
-    return (part.first.x + down * stride_y) * kernel_width + part.first.y + right * stride_x;
+    return (part.first.x + down * STRIDE_Y) * kernel_width + part.first.y + right * STRIDE_X;
 }
 
 // The value of four channels in the padding.
@@ -376,20 +386,18 @@ struct Place {
     uint block;
 };
 
-const uint MANY_WEIGHTS = 1u << 20;    // too many for a cache
-
-// The position of a workgroup that computes this number of output channels and pixels. Workgroups go through all blocks
-// of channels for each tile of pixels, so that lines of the output are written together and weights are reused from a
-// cache. If the weights are many, and more than the input, the order is reversed.
+// The position of a workgroup that computes this number of output channels and pixels. In a dispatch x is the block of
+// channels, with its K slices innermost, y the tile of pixels, or the other way round with PIXELS_INSIDE, and z the part.
 Place place_of_group(uint channels, uint pixels, uint split_k) {
-    uint group = gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x, tile = group / split_k;
     uint tiles = divide_up(rows, pixels), blocks = divide_up(out_channels, channels);
-    bool input_once = kernel_height * kernel_width * depth * out_channels <= max(rows * depth, MANY_WEIGHTS);
-    uint outside = mix(blocks, tiles, input_once), inside = mix(tiles, blocks, input_once);
-    uint line = tile / inside, part = SPLIT == NOTHING ? uint(line >= outside) : line / outside;
-    uvec2 at = uvec2(line - part * outside, tile - line * inside);
-    at = mix(at.yx, at, bvec2(input_once));
-    return Place(tile, group - tile * split_k, part, at.x * pixels, at.y);
+    uint inside = PIXELS_INSIDE ? tiles : blocks, outside = PIXELS_INSIDE ? blocks : tiles;
+    uvec3 at = gl_WorkGroupID;
+    if (FOLDED) {
+        uint group = at.y * gl_NumWorkGroups.x + at.x, line = group / (inside * split_k), part = line / outside;
+        at = uvec3(group - line * (inside * split_k), line - part * outside, part);
+    }
+    uint x = at.x / split_k, tile = (at.z * outside + at.y) * inside + x;
+    return Place(tile, at.x - x * split_k, at.z, (PIXELS_INSIDE ? x : at.y) * pixels, PIXELS_INSIDE ? at.y : x);
 }
 
 // The first block of packed weights of a part.

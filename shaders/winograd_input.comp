@@ -12,6 +12,7 @@
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require
 
+#define MAY_DIVIDE_AS_FLOATS
 #include "include/tensors.glsl"
 #include "include/indexing.glsl"
 
@@ -31,6 +32,8 @@ layout(push_constant) uniform Push {
     uint tiles;
     uint tiles_down;
     uint tiles_across;
+    uint magic_down;    // to divide by the tiles along the height and width
+    uint magic_across;
     uint height;
     uint width;
     uint channels;
@@ -72,7 +75,7 @@ void main() {
     uint group = gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x, number = group * TILES + slot;
     bool exists = number < tiles;
     if (ACROSS == 1u && !exists) return;
-    Tile tile = tile_of(min(number, tiles - 1u), tiles_down, tiles_across);
+    Tile tile = tile_of(min(number, tiles - 1u), uvec2(tiles_down, tiles_across), uvec2(magic_down, magic_across));
     uint vec4s = divide_up(channels, 4u);
     uint image = tile.image * height * width * src_pitch;
     ivec2 start = ivec2(tile.y, tile.x) - ivec2(pad_top, pad_left);

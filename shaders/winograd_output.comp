@@ -9,6 +9,7 @@
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require
 
+#define MAY_DIVIDE_AS_FLOATS
 #include "include/tensors.glsl"
 #include "include/indexing.glsl"
 
@@ -40,6 +41,8 @@ layout(push_constant) uniform Push {
     uint tiles;
     uint tiles_down;
     uint tiles_across;
+    uint magic_down;    // to divide by the tiles along the height and width
+    uint magic_across;
     uint height;
     uint width;
     uint channels;
@@ -49,6 +52,7 @@ layout(push_constant) uniform Push {
     uint out_height;
     uint out_width;
     uint out_channels;
+    uint magic_vec4s;    // to divide by the vec4s of output channels
     uint pitches;
     ACC low;
     ACC high;
@@ -88,11 +92,11 @@ vec4 direct_sum(uint image, ivec2 start, uint output_channel) {
 }
 
 void main() {
-    uint vec4s = divide_up(out_channels, 4u), at = flat_invocation(), number = at / vec4s;
+    uint vec4s = divide_up(out_channels, 4u), at = flat_invocation(), number = divide(at, vec4s, magic_vec4s);
     if (number >= tiles) return;
     uint channel = (at - number * vec4s) * 4u;
     Output target = output_of(channel);
-    Tile tile = tile_of(number, tiles_down, tiles_across);
+    Tile tile = tile_of(number, uvec2(tiles_down, tiles_across), uvec2(magic_down, magic_across));
     ivec2 start = ivec2(tile.y, tile.x) - ivec2(pad_top, pad_left);
     uint first = (tile.image * out_height + tile.y) * out_width + tile.x;
 

@@ -20,6 +20,7 @@
 #endif
 
 READ_VIEW(2, Bias, bias, ACC)
+READ_VIEW(2, Bias_Vec4s, bias_vec4s, ACC4)
 WRITES(3, Dst, dst)
 ROUNDS(dst)
 #ifdef IS_QUANTISED
@@ -93,6 +94,12 @@ struct Output {
 #endif
 };
 
+// Four biases, or numbers that lie like them.
+ACC4 load_biases(uvec4 from) {
+    if (VECTOR_STORES) return bias_vec4s_at(from.x >> 2);
+    return ACC4(bias_at(from.x), bias_at(from.y), bias_at(from.z), bias_at(from.w));
+}
+
 // The parameters of the channels of a part, from one channel on.
 Output output_of(uint part, uint channel) {
     uint last = out_channels - 1u, vec4s = divide_up(out_channels, 4u), own = PARTS_ALIKE ? 0u : part;
@@ -101,14 +108,15 @@ Output output_of(uint part, uint channel) {
     if (WIDE_BIAS) from *= 2u;
 #endif
     from += bias_offset;
-    ACC4 start = ACC4(bias_at(from.x), bias_at(from.y), bias_at(from.z), bias_at(from.w));
 #ifdef DTYPE_Q16
-    ivec4 start_high = start >> 31;
+    ivec4 start = ivec4(bias_at(from.x), bias_at(from.y), bias_at(from.z), bias_at(from.w)), start_high = start >> 31;
     if (WIDE_BIAS) start_high = ivec4(bias_at(from.x + 1u), bias_at(from.y + 1u), bias_at(from.z + 1u), bias_at(from.w + 1u));
+#else
+    ACC4 start = load_biases(from);
 #endif
 #ifdef ARITHMETIC_INT8
     from += out_channels * (PARTS_ALIKE ? 1u : PIXEL_PARTS);    // scales follow all biases
-    vec4 scale = vec4(bias_at(from.x), bias_at(from.y), bias_at(from.z), bias_at(from.w));
+    vec4 scale = load_biases(from);
 #endif
     uint stored = channel < out_channels ? min(out_channels - channel, 4u) : 0u;
     uint larger = pitches & 0xffffu, larger_extra = pitches >> 16;

@@ -20,9 +20,9 @@ struct Tile {
     uint x;
 };
 
-Tile tile_of(uint tile, uint tiles_down, uint tiles_across) {
-    uint row = tile / tiles_across, image = row / tiles_down;
-    return Tile(image, (row - image * tiles_down) * DOWN, (tile - row * tiles_across) * RIGHT);
+Tile tile_of(uint tile, uvec2 tiles, uvec2 magics) {    // down and across
+    uint row = divide(tile, tiles.y, magics.y), image = divide(row, tiles.x, magics.x);
+    return Tile(image, (row - image * tiles.x) * DOWN, (tile - row * tiles.y) * RIGHT);
 }
 
 // The values at the points along a side of the input of a tile.

@@ -25,6 +25,8 @@ layout(constant_id = 44) const bool BY_ELEMENTS = false;
 #else
 const bool BY_ELEMENTS = false;
 #endif
+// Addresses are those of the next vec4s, and not those of a tap, where none is OUTSIDE.
+const bool ADDRESSES_MOVE = BY_ELEMENTS && !PADDED && SPAN >= 4u;
 #ifdef TILE_QUADS
 const uint SHARE = 4;
 #define SWAPPED(value, j)                                                \
@@ -52,7 +54,7 @@ struct Columns {
 Columns columns_of(Part part, uint four, uint vec4s) {
     if (PACKED) {
         uint lane = four % (BLOCK / 4u), block = first_block(part) + four / (BLOCK / 4u);
-        uint size = divide_up(depth, 4u) * kernel_height * kernel_width;
+        uint size = divide_up(depth, 4u) * (ONE_TAP ? 1u : kernel_height * kernel_width);
 #ifdef WEIGHTS_ARE_BYTES
         return Columns(weights_offset / WEIGHTS_WORDS + block * size * 8u + lane, 8u);
 #else
@@ -102,14 +104,21 @@ Weights4 load_weights(uint at, Columns columns, uint c, Zeros zeros) {
     return loaded;
 }
 
+// The address from which the rounds of a tap load, from a round on.
+uint first_address(Part part, Window window, uint ky, uint kx, uint c) {
+    uint address = tap_address(part, window, ky, kx);
+    return ADDRESSES_MOVE ? (address >> 2) + c * ROUND_VEC4S : address;
+}
+
 // A round whose weights are loaded for one element of K after the other.
-void multiply_by_elements(inout Sum sums[MAX_SUMS], uint addresses[MAX_ROWS], inout uint at[MAX_VEC4S],
+void multiply_by_elements(inout Sum sums[MAX_SUMS], inout uint addresses[MAX_ROWS], inout uint at[MAX_VEC4S],
                           Columns columns[MAX_VEC4S], uint channel, Zeros zeros) {
 #ifdef HAS_ELEMENTS
     [[unroll]] for (uint w = 0; w < ROUND_VEC4S; w++) {
         INPUT4 inputs[MAX_ROWS];
         [[unroll]] for (uint i = 0; i < LOADS; i++)
-            inputs[i] = input_of(load_input(addresses[i], channel, w * 4u, zeros.outside), zeros);
+            inputs[i] = input_of(ADDRESSES_MOVE ? src_vec4s_at(addresses[i]++)
+                                                : load_input(addresses[i], channel, w * 4u, zeros.outside), zeros);
         [[unroll]] for (uint k = 0; k < 4u; k++) {
             [[unroll]] for (uint f = 0; f < VEC4S; f++) {
                 INPUT4 row = load_row(at[f], columns[f], channel + w * 4u, k, zeros);
@@ -159,10 +168,10 @@ void main() {
     // loop.
     uint quads = divide_up(depth, 4u), rounds = quads / ROUND_VEC4S;
     Stretch own = stretch_of(place.k_slice, part.taps.x * part.taps.y * rounds, 1u);
-    uint tap = own.first / rounds, c = own.first - tap * rounds;
+    uint tap = ONE_TAP || SPLIT_K == 1u ? 0u : own.first / rounds, c = own.first - tap * rounds;
     uint ky = tap / max(part.taps.y, 1u), kx = tap - ky * part.taps.y;    // a phase may have no taps
     uint addresses[MAX_ROWS];
-    [[unroll]] for (uint i = 0; i < LOADS; i++) addresses[i] = tap_address(part, windows[i], ky, kx);
+    [[unroll]] for (uint i = 0; i < LOADS; i++) addresses[i] = first_address(part, windows[i], ky, kx, c);
     uint at[MAX_VEC4S];
     [[unroll]] for (uint f = 0; f < VEC4S; f++)
         at[f] = tap_weights(columns[f], tap_number(part, ky, kx)) + c * ROUND_VEC4S * columns[f].stride;
@@ -176,7 +185,7 @@ void main() {
                     kx = 0u;
                     ky++;
                 }
-                [[unroll]] for (uint i = 0; i < LOADS; i++) addresses[i] = tap_address(part, windows[i], ky, kx);
+                [[unroll]] for (uint i = 0; i < LOADS; i++) addresses[i] = first_address(part, windows[i], ky, kx, 0u);
                 if (SPLIT == PHASES || !PACKED) {    // else one tap follows the other
                     uint number = tap_number(part, ky, kx);
                     [[unroll]] for (uint f = 0; f < VEC4S; f++) at[f] = tap_weights(columns[f], number);

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -15,7 +16,9 @@ from nnvk.driver.vulkan import VulkanDevice
 from nnvk.driver.vulkan.lowering import gemm
 from nnvk.driver.vulkan.lowering.strategies import Strategy, WeightLayout, Work, candidates
 from nnvk.driver.vulkan.lowering.strategy_costs import ranked
+from nnvk.driver.vulkan.shaders.commands import Dispatch
 from nnvk.driver.vulkan.shaders.profile import DeviceProfile
+from nnvk.types.request import PrepareOptions
 
 # T is the input; C[shape] is a filter with its bias. Small integers, so that sums of floats are exact in any order.
 FILTERS = {
@@ -112,6 +115,7 @@ CONV_2D f16[2,5,7,8]~3 #f16[33,2,3,8]~2 #f16[33]~9 SAME 2 1 NONE nhwc
 CONV_2D u8[1,7,11,13]*0.05+120 #u8[19,3,3,13]*0.02+131 #i32[19] SAME 1 1 RELU nhwc -> u8*0.08+100
 CONV_2D i8[1,3,5,300]*0.05-7 #pc0[37,1,1,300] #i32[37] SAME 1 1 NONE nhwc -> i8*0.08-20
 CONV_2D f32[1,9,17,32]~3 #f32[69,3,3,32]~3 #f32[69]~9 SAME 1 1 NONE nhwc
+CONV_2D f32[1,9,17,24]~3 #f32[23,3,2,24]~3 #f32[23]~9 VALID 2 1 NONE nhwc
 CONV_2D i8[1,9,15,32]*0.05-7 #pc0[40,3,3,32] #i32[40] SAME 1 1 NONE nhwc -> i8*0.08-20
 GROUPED_CONV_2D f32[1,5,6,10]~3 #f32[74,3,2,5]~3 #f32[74]~9 SAME 1 1 2 NONE nhwc
 GROUPED_CONV_2D u8[1,5,6,16]*0.05+120 u8[10,3,2,8]*0.02+131 i32[10] SAME 1 1 2 NONE nhwc -> u8*0.08+100
@@ -236,6 +240,14 @@ def asked_for(vulkan: VulkanDevice, text: str) -> tuple[Work, tuple[str, ...]]:
     return works[0], plan.choices[0].candidates
 
 
+def gemm_of(vulkan: VulkanDevice, text: str) -> Dispatch:
+    """The only dispatch of gemm.comp in the plan of a row."""
+    row = parse(text)
+    plan = vulkan.planner.plan(row.model, [array.shape for array in row.inputs], PrepareOptions())
+    (found,) = (each for each in plan.commands if isinstance(each, Dispatch) and each.shader.family == "gemm")
+    return found
+
+
 def shared_on_gpus(work: Work, device: DeviceProfile) -> list[Strategy]:
     """The tiles `shared` that a GPU like the device would be offered, with large subgroups if the device has any.
 
@@ -254,6 +266,42 @@ def extremes(strategies: list[Strategy], large: bool) -> list[Strategy]:
         alike.setdefault((strategy.arithmetic, strategy.packed, strategy.stage if large else 0), []).append(strategy)
     ends = ((each[0], each[-1]) if large else each[:1] for each in alike.values())
     return [strategy for each in ends for strategy in dict.fromkeys(each)]
+
+
+GRIDS = """
+CONV_2D f32[1,5,41,24]~3 #f32[66,1,1,24]~3 #f32[66]~9 SAME 1 1 NONE nhwc
+CONV_2D i8[1,29,27,3]*0.05-7 #pc0[70,3,3,3] #i32[70] SAME 2 3 NONE nhwc -> i8*0.08-20
+GROUPED_CONV_2D f32[1,5,6,66]~3 #f32[66,2,1,3]~3 #f32[66]~9 SAME 1 1 22 NONE nhwc
+TRANSPOSE_CONV_2D f32[2,9,8,24]~3 #f32[37,3,4,24]~2 #f32[37]~9 1 0 2 1 1 2 NONE nhwc
+BATCH_MATMUL f32[2,135,24]~3 f32[2,24,36]~3
+"""
+
+
+@pytest.mark.parametrize("pixels_inside", [False, True], ids=["channels first", "pixels first"])
+@pytest.mark.parametrize("tile", ["register", "shared", "subgroup"])
+@pytest.mark.parametrize("text", GRIDS.strip().splitlines())
+def test_grids_of_workgroups(
+    fresh: VulkanDevice, monkeypatch: pytest.MonkeyPatch, text: str, tile: str, pixels_inside: bool
+) -> None:
+    """In both orders, with K slices and without, and folded where a dimension may have no more workgroups."""
+    if pixels_inside:
+        monkeypatch.setattr(gemm, "_MANY_WEIGHTS", 0)
+    work, _ = asked_for(fresh, text)
+    own = fresh.profile
+    smallest = min((each for each in candidates(work, own) if each.tile == tile), key=lambda each: each.size)
+    for split_k in (1, 3) if tile != "subgroup" else (1,):
+        strategy = replace(smallest, split_k=split_k)
+        monkeypatch.setattr(gemm, "ranked", lambda work, device, strategy=strategy: [strategy])
+        grids = []
+        for is_folded in (False, True):
+            most = max(grids[0]) - 1 if is_folded else own.max_groups
+            monkeypatch.setattr(fresh.planner, "profile", replace(own, max_groups=most))
+            dispatch = gemm_of(fresh, text)
+            grids.append(dispatch.groups)
+            constant = partial(dispatch.shader.constant, dispatch.specialization)
+            assert constant("FOLDED") == is_folded
+            assert constant("PIXELS_INSIDE") == (pixels_inside and work.rows < work.columns * work.taps)
+            check_like_the_reference(fresh, text)
 
 
 ORDERS = """

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from nnvk.driver.vulkan.lowering import epilogue
 from nnvk.driver.vulkan.lowering.arrange import ARRANGE
 from nnvk.driver.vulkan.lowering.costs import NEAR, Run, costs_of, cycles
+from nnvk.driver.vulkan.lowering.divide import divisors_below
 from nnvk.driver.vulkan.lowering.dtypes import F16, SIZES, dtype
 from nnvk.driver.vulkan.lowering.filter_output import Operands, filter_output, has_narrow_sums, narrowed
 from nnvk.driver.vulkan.lowering.filters import FILTER_SHADERS, Filters, in_order, may_be_float16, scale_of
@@ -68,10 +69,14 @@ class Tile:
     def __str__(self) -> str:
         return f"tiles of {self.height}x{self.width}" + (", in 16 bits" if self.arithmetic == "half" else "")
 
-    def count(self, gemm: Gemm) -> int:
-        """The number of invocations for a convolution."""
+    def grid(self, gemm: Gemm) -> tuple[int, int, int, int]:
+        """The invocations for a convolution: along its batches, height, width and channels."""
         batches, height, width, channels = gemm.target
-        return batches * -(-height // self.height) * -(-width // self.width) * -(-channels // 4)
+        return batches, -(-height // self.height), -(-width // self.width), -(-channels // 4)
+
+    def count(self, gemm: Gemm) -> int:
+        """The number of these invocations."""
+        return math.prod(self.grid(gemm))
 
 
 def tiles(gemm: Gemm, kind: str, device: DeviceProfile, float16: bool = False) -> list[Tile]:
@@ -155,11 +160,15 @@ def multiply_by_channel(g: Lowering, operands: Operands, gemm: Gemm) -> None:
     weights = in_order(g, filters, parts_outside=False, scale=scale)
     narrow = operands.is_wide and has_narrow_sums(g, operands)
     output = filter_output(g, operands, out_channels, narrow=narrow)
+    groups, (_, down, across, quads) = g.flat(tile.count(gemm), local), tile.grid(gemm)
+    end = math.prod(groups) * local
+    magics, as_floats = divisors_below(g.device, end, down=down, across=across, quads=quads)
     g.dispatch(
         SHADER.variant(DTYPE=kind, ARITHMETIC=tile.arithmetic, EPILOGUE=output.variant),
-        groups=g.flat(tile.count(gemm), local),
+        groups=groups,
         spec={
             **output.spec,
+            **as_floats,
             "local_x": local,
             "KERNEL_HEIGHT": vertical.window,
             "KERNEL_WIDTH": horizontal.window,
@@ -191,6 +200,7 @@ def multiply_by_channel(g: Lowering, operands: Operands, gemm: Gemm) -> None:
         depth_multiplier=multiplier,
         pad_top=vertical.before,
         pad_left=horizontal.before,
+        **magics,
         **output.push,
         **masks,
         **({"weight_scale": 1.0 / scale} if tile.arithmetic == "half" else {}),

@@ -8,6 +8,7 @@ from enum import IntEnum
 
 from nnvk.driver.vulkan.lowering import cooperative_matrix
 from nnvk.driver.vulkan.lowering.arrange import ARRANGE, dense
+from nnvk.driver.vulkan.lowering.divide import divisors_below
 from nnvk.driver.vulkan.lowering.dtypes import F16, F32, I32, Q8, dtype, of
 from nnvk.driver.vulkan.lowering.filter_output import Operands, filter_output, has_narrow_sums, narrowed
 from nnvk.driver.vulkan.lowering.filters import (
@@ -42,6 +43,8 @@ FROM_FLOATS = "FROM_FLOATS"
 POINT = Axis(size=1, window=1, stride=1, dilation=1, before=0, after=0, out=1)
 """An axis along which nothing slides."""
 
+_MANY_WEIGHTS = 1 << 20
+"""The number of weights from which they do not stay in a cache."""
 _MAX_ITERATIONS = 65_000
 """The most rounds of all loops of an invocation together: llvmpipe ends them after 65,535."""
 
@@ -119,14 +122,19 @@ class Gemm:
         return self.vertical, self.horizontal
 
     @property
-    def rows(self) -> int:
-        """Output pixels of a part, or the most that one has."""
+    def pixels(self) -> tuple[int, int, int]:
+        """Batches, height and width of the output pixels of a part, or of the most that one has."""
         batches, height, width, _ = self.target
         if self.split is Split.BATCHES:
             batches = 1
         if self.split is Split.PHASES:
             height, width = -(-height // self.vertical.stride), -(-width // self.horizontal.stride)
-        return batches * height * width
+        return batches, height, width
+
+    @property
+    def rows(self) -> int:
+        """The number of these pixels."""
+        return math.prod(self.pixels)
 
 
 def refuse_long_sums(taps: tuple[int, int], channels: int) -> str | None:
@@ -307,12 +315,14 @@ def multiply_by(g: Lowering, strategy: Strategy, operands: Operands, gemm: Gemm,
         push |= sign_push(operands.input)
     else:
         tiles, invocations = strategy.tiles(work), math.prod(strategy.local)
-        groups = g.flat(tiles * strategy.split_k, 1)
-        spec = _tile_spec(strategy, gemm, work, g.device)
+        groups, order = _grid(g, strategy, gemm, work)
+        _, part_height, part_width = gemm.pixels
+        magics, as_floats = divisors_below(g.device, gemm.rows, height=part_height, width=part_width)
+        spec = _tile_spec(strategy, gemm, work, g.device) | order | as_floats
         spec |= {name: parts for name, parts in places.items() if parts != 1}
         if is_wide:
             spec[FROM_FLOATS] = True
-        push |= _tile_push(gemm, source_parts)
+        push |= _tile_push(gemm, source_parts) | magics
         if work.kind == "q8":
             spec |= {"SIGNED": bool(offset(operands.input)), "WEIGHTS_SIGNED": bool(offset(filters.tensor))}
             if strategy.matrices is not None:
@@ -333,6 +343,25 @@ def multiply_by(g: Lowering, strategy: Strategy, operands: Operands, gemm: Gemm,
     variant = strategy.variant(work.kind, output.variant)
     g.dispatch(variant, groups=groups, spec={**output.spec, **spec}, tensors=tensors, **push)
     finish_pixels(g, target, output_tensor, gemm.target, gemm.pixel_parts)
+
+
+def _grid(
+    g: Lowering, strategy: Strategy, gemm: Gemm, work: Work
+) -> tuple[tuple[int, int, int], dict[str, int | bool]]:
+    """The workgroups of a tile of gemm.comp, and the specialisation constants that say how they are ordered.
+
+    Workgroups go through all blocks of output channels for each tile of pixels, so that lines of the output are written
+    together and weights are reused from a cache. If the weights are many, and more than the input, the order is
+    reversed.
+    """
+    pixels, blocks = strategy.tiles_of_part(work)
+    taps = gemm.vertical.window * gemm.horizontal.window
+    pixels_inside = taps * work.depth * work.columns > max(work.rows * work.depth, _MANY_WEIGHTS)
+    inside, outside = (pixels, blocks) if pixels_inside else (blocks, pixels)
+    grid = inside * strategy.split_k, outside, work.parts
+    folded = max(grid) > g.device.max_groups
+    order = {"PIXELS_INSIDE": pixels_inside, "FOLDED": folded}
+    return g.flat(math.prod(grid), 1) if folded else grid, {name: True for name, is_so in order.items() if is_so}
 
 
 def _written(operands: Operands, gemm: Gemm) -> tuple[Tensor, int]:
@@ -376,6 +405,7 @@ def _weights_as_they_lie(
 def _tile_spec(strategy: Strategy, gemm: Gemm, work: Work, device: DeviceProfile) -> dict[str, int | bool]:
     """Specialisation constants of gemm.comp: those of all data types."""
     local_x, local_y = strategy.local
+    vertical, horizontal = gemm.axes
     spec: dict[str, int | bool] = {
         "ROWS": strategy.rows,
         "SPAN": span(strategy, work, device),
@@ -384,6 +414,10 @@ def _tile_spec(strategy: Strategy, gemm: Gemm, work: Work, device: DeviceProfile
         "PADDED": gemm.is_padded,
         "ONE_TAP": gemm.has_one_tap,
         "SIDE_BY_SIDE": gemm.is_side_by_side,
+        "STRIDE_Y": vertical.stride,
+        "STRIDE_X": horizontal.stride,
+        "DILATION_Y": vertical.dilation,
+        "DILATION_X": horizontal.dilation,
     }
     if work.kind != "q8":
         spec["FEW"] = min(gemm.depth, 4)
@@ -421,10 +455,6 @@ def _tile_push(gemm: Gemm, source_parts: int) -> dict[str, int]:
         "parts": gemm.parts,
         "kernel_height": gemm.vertical.window,
         "kernel_width": gemm.horizontal.window,
-        "stride_y": gemm.vertical.stride,
-        "stride_x": gemm.horizontal.stride,
-        "dilation_y": gemm.vertical.dilation,
-        "dilation_x": gemm.horizontal.dilation,
         "pad_top": gemm.vertical.before,
         "pad_left": gemm.horizontal.before,
     }

@@ -217,8 +217,12 @@ class Strategy:
 
     def tiles(self, work: Work) -> int:
         """Into which a GEMM is cut."""
+        return work.parts * math.prod(self.tiles_of_part(work))
+
+    def tiles_of_part(self, work: Work) -> tuple[int, int]:
+        """Into which a part is cut, along its rows and its columns."""
         down, across = self.size
-        return work.parts * -(-work.rows // down) * -(-work.columns // across)
+        return -(-work.rows // down), -(-work.columns // across)
 
     def vec4s_of_k_slice(self, work: Work) -> int:
         """The vec4s of K of each K slice but the last, which may have fewer; the tile `shared` takes whole stages."""

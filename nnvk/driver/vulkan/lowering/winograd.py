@@ -12,6 +12,7 @@ two to three times larger. They are for float16 and relaxed models, which may be
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -20,6 +21,7 @@ import numpy as np
 
 from nnvk.driver.vulkan.lowering import epilogue
 from nnvk.driver.vulkan.lowering.costs import costs_of
+from nnvk.driver.vulkan.lowering.divide import divisors_below
 from nnvk.driver.vulkan.lowering.dtypes import F16, F32, DType, dtype
 from nnvk.driver.vulkan.lowering.filter_output import Operands, accumulated, filter_output, narrowed
 from nnvk.driver.vulkan.lowering.filters import BLOCK, Filters, length_and_largest
@@ -240,7 +242,11 @@ def convolve(g: Lowering, candidate: Winograd, operands: Operands, gemm: Gemm) -
         "out_height": gemm.target[1],
         "out_width": gemm.target[2],
     }
-    spec = {"DOWN": tiles.down, "VECTORS": channels % 4 == 0}
+    groups = g.flat(tiles.count * tiles.outputs // 4, _LOCAL)
+    end = math.prod(groups) * _LOCAL
+    magics, as_floats = divisors_below(g.device, end, down=tiles.rows, across=tiles.columns)
+    of_outputs, _ = divisors_below(g.device, end, vec4s=tiles.outputs // 4)
+    spec = {"DOWN": tiles.down, "VECTORS": channels % 4 == 0, **as_floats}
     at_points = _at_points(g, "input at points", (tiles.points, tiles.count, tiles.channels))
     sums = _at_points(g, "sums at points", (tiles.points, tiles.count, tiles.outputs))
     across, local = _together(tiles, g.device), g.device.team
@@ -251,13 +257,14 @@ def convolve(g: Lowering, candidate: Winograd, operands: Operands, gemm: Gemm) -
         tensors={"src": source, "dst": g.tensor(at_points)},
         harmless=_harmless(length_and_largest(g, filters)[0]),
         **seen,
+        **magics,
     )
     of_points = Operands(operands.code, at_points, at_points_of(filters, tiles), None, sums)
     multiply_by(g, candidate.strategy, of_points, tiles.matrices, tiles.work)
     weights, output = accumulated(g, filters.tensor), filter_output(g, operands, gemm.columns)
     g.dispatch(
         WINOGRAD_OUTPUT.variant(DTYPE=kind, EPILOGUE=output.variant),
-        groups=g.flat(tiles.count * tiles.outputs // 4, _LOCAL),
+        groups=groups,
         spec={"local_x": _LOCAL, **spec, **output.spec, "VECTOR_STORES": gemm.columns % 4 == 0},
         tensors={
             "sums": g.tensor(sums),
@@ -268,6 +275,8 @@ def convolve(g: Lowering, candidate: Winograd, operands: Operands, gemm: Gemm) -
         },
         out_channels=gemm.columns,
         **seen,
+        **magics,
+        **of_outputs,
         **output.push,
     )
     finish_pixels(g, target, operands.target, gemm.target)
