@@ -24,13 +24,13 @@ class Blocks:
     """Rows of weights of 4 bits, as BLOCK_QUANTIZED_FULLY_CONNECTED has them."""
 
     words: Constant
-    """Of levels, [rows, words], INT32."""
+    """The levels, [rows, words], INT32."""
     scales: np.ndarray
     """[rows, blocks], float32."""
     size: int
     """Levels of a block."""
     zero_points: np.ndarray | None = None
-    """Words of levels; None if all zero points are 8."""
+    """The levels of zero points, [rows, words]; None if all are 8."""
 
 
 @overload

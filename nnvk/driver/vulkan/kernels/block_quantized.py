@@ -60,11 +60,11 @@ class Tile:
     """The work of a workgroup, which computes 32 outputs."""
 
     rows: int
-    """Of an invocation."""
+    """The rows of an invocation."""
     across: int
-    """Invocations along rows, or along K."""
+    """Invocations of a workgroup along rows, or along K."""
     slices: int
-    """Of K: 1 or ``across``."""
+    """The parts of K that are added up by themselves: 1 or ``across``."""
 
     def groups(self, rows: int, outputs: int) -> int:
         """Workgroups for a product of ``rows`` by ``outputs``."""
