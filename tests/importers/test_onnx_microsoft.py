@@ -130,6 +130,15 @@ def test_matmul_n_bits(has_points: bool) -> None:
     compared("MatMulNBits", {"x": drawn(2, 3, size)}, constants, names, tolerance=1e-4, **attributes)
 
 
+def test_zero_points_of_other_blocks_are_refused() -> None:
+    constants = {"w": steps(6, 3, 8), "s": drawn(18), "z": steps(6 * 3)}
+    node = op("MatMulNBits", "x w s z", "y", domain="com.microsoft", K=48, N=6, bits=4, block_size=16)
+    net = model([node], {"x": (F, [1, 48])}, ["y"], constants)
+    net.opset_import.add(domain="com.microsoft", version=1)
+    with pytest.raises(OnnxImportError, match="the zero points must be 6 x 2 of uint8, got 18"):
+        load(net.SerializeToString())
+
+
 def test_products_of_four_bits_with_a_bias() -> None:
     constants = {"w": steps(6, 2, 8), "s": np.abs(drawn(12, seed=1)), "b": drawn(6, seed=2)}
     attributes = {"K": 32, "N": 6, "bits": 4, "block_size": 16}

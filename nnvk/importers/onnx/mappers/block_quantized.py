@@ -12,7 +12,7 @@ from nnvk.importers.onnx.context import Context
 from nnvk.importers.onnx.mappers.matmul import dense
 from nnvk.importers.onnx.registry import operator
 from nnvk.importers.onnx.tensors import Tensor
-from nnvk.ops.extension.block_quantized import WORD_LEVELS
+from nnvk.ops.extension.block_quantized import BITS, WORD_LEVELS
 from nnvk.types.operand import OperandType
 
 
@@ -31,9 +31,14 @@ def matmul_n_bits(c: Context) -> Tensor:
         raise Unmapped(f"weights of {bits} bits in blocks of {block} are unknown here, or are not {units} x {size}")
     x, shape = c.real_number(), (*c.tensor().shape[:-1], units)
     rows_of_x = c.reshape(x, (x.size // size, size))
-    given = c.array(3, "the zero points").reshape(units, -1) if c.has(3) else None
+    given = c.array(3, "the zero points") if c.has(3) else None
+    if given is not None:
+        each = -(-blocks * bits // 8) if given.dtype == np.uint8 else blocks
+        if given.size != units * each:
+            raise Unmapped(f"the zero points must be {units} x {each} of {given.dtype}, got {given.size}")
+        given = given.reshape(units, -1)
     bias = c.array(5, "the bias") if c.has(5) else None
-    if bits == 4 and (given is None or given.dtype == np.uint8):
+    if bits == BITS and block % WORD_LEVELS == 0 and (given is None or given.dtype == np.uint8):
         weights = Blocks(words_of(packed.reshape(units, -1)), scales.reshape(units, blocks), block, words_of(given))
         return c.give(block_product(c, rows_of_x, weights, bias), shape, c.tensor().dtype)
 
@@ -64,7 +69,7 @@ def gather_block_quantized(c: Context) -> Tensor:
     is_packed = packed.narrow is None
     if gathers or blocks != rank - 1 or bits not in (4, 8) or size < 16:
         raise Unmapped(f"rows of axis 0 in blocks of the last axis are gathered, got axes {gathers} and {blocks}")
-    if rank == 2 and bits == 4 and is_packed and size % WORD_LEVELS == 0:
+    if rank == 2 and bits == BITS and is_packed and size % WORD_LEVELS == 0:
         return _packed_rows(c, levels, scales, size)
     c.graph.budget.charge(levels.size * 8)
     rows = _unpacked(levels.reshape(-1, levels.shape[-1]), bits) if is_packed else levels.reshape(-1, levels.shape[-1])
@@ -95,7 +100,7 @@ def _packed_rows(c: Context, table: np.ndarray, scales: np.ndarray, size: int) -
     width, (rows, blocks) = 2 * table.shape[1], scales.shape
     if (rows, blocks) != (len(table), -(-width // size)):
         raise Unmapped(f"{width} columns in blocks of {size} do not fit scales of shape {list(scales.shape)}")
-    zeros = words_of(c.array(3, "the zero points")) if c.has(3) else None
+    zeros = words_of(c.array(3, "the zero points").reshape(rows, -1)) if c.has(3) else None
     missing = blocks * size // 2 - table.shape[1]
     whole = np.pad(table, ((0, 0), (0, missing))) if missing else table
     blocks_ = Blocks(words_of(whole), scales.astype(np.float32), size, zeros)
