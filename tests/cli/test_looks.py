@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
-import pty
 import re
 import shutil
-import struct
 import subprocess
 import sys
-import termios
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
+from terminal import SEPARATOR, WIDTH, apart, environment, on_a_terminal, together, what_is_left
 
 import nnvk
 from nnvk.cli.main import COMMANDS, EXIT_CODES
@@ -24,7 +21,6 @@ from nnvk.demo.assets import DATA
 
 FLOAT, INT8 = DATA / "digits_float.tflite", DATA / "digits_int8.tflite"
 SEVEN = next(DATA.glob("*_label7.png"))
-WIDTH = 80
 CALLS = {
     "quickstart": ["--out", "QUICK"],
     "devices": [],
@@ -88,37 +84,6 @@ def test_every_command_is_looked_at() -> None:
     assert [*CALLS, "serve"] == list(COMMANDS)
 
 
-def environment(changes: Mapping[str, str]) -> dict[str, str]:
-    cleared = {"NO_COLOR", "FORCE_COLOR", "CLICOLOR_FORCE", "PY_COLORS", "TTY_COMPATIBLE", "COLUMNS", "LINES"}
-    own = {name: value for name, value in os.environ.items() if name not in cleared}
-    return {**own, "PYTHONPATH": os.pathsep.join(sys.path), "TERM": "xterm-256color", **changes}
-
-
-SEPARATOR = "=== exit code "
-ALL = f"""
-import sys
-from nnvk.cli.main import app
-for call in sys.argv[1].split("\\n"):
-    try:
-        app(call.split("\\t"), prog_name="nnvk")
-    except SystemExit as done:
-        sys.stdout.flush()
-        print("{SEPARATOR}", done.code, sep="", flush=True)
-"""
-"""Several commands in one process, for a start takes longer than most of them."""
-
-
-def together(calls: Sequence[Sequence[object]]) -> list[str]:
-    return [sys.executable, "-c", ALL, "\n".join("\t".join(map(str, call)) for call in calls)]
-
-
-def apart(printed: str) -> list[str]:
-    """Split the output of several commands; all must have exited with 0."""
-    *texts, rest = re.split(rf"^{SEPARATOR}0\n", printed, flags=re.MULTILINE)
-    assert not rest, rest
-    return texts
-
-
 def calls(tmp_path: Path, *more: object) -> list[list[object]]:
     (tmp_path / "vectors.json").write_text(json.dumps(RELU))
     files = {"VECTORS": tmp_path / "vectors.json", "OUT": tmp_path / "out"}
@@ -136,28 +101,6 @@ def piped(arguments: Sequence[str], changes: Mapping[str, str]) -> subprocess.Co
     return subprocess.run(
         arguments, env=environment(changes), cwd="/", capture_output=True, text=True, check=False, timeout=120
     )
-
-
-def on_a_terminal(arguments: Sequence[str], changes: Mapping[str, str], code: int = 0) -> str:
-    """Run a command on a terminal of 80 columns and return what it writes to both streams."""
-    ours, theirs = pty.openpty()
-    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, WIDTH, 0, 0))
-    with subprocess.Popen(
-        arguments, env=environment(changes), cwd="/", stdin=theirs, stdout=theirs, stderr=theirs
-    ) as process:
-        os.close(theirs)
-        chunks = []
-        while True:
-            try:
-                chunk = os.read(ours, 4096)
-            except OSError:  # the other side is closed
-                break
-            if not chunk:
-                break
-            chunks.append(chunk)
-    os.close(ours)
-    assert process.returncode == code
-    return b"".join(chunks).decode().replace("\r\n", "\n")
 
 
 def without_numbers(text: str) -> str:
@@ -185,10 +128,7 @@ def test_on_a_terminal_it_fits_80_columns(look: str, tmp_path: Path) -> None:
     if look == "dumb":
         assert "\x1b" not in printed
     assert not re.search(r"\x1b\[[\d;]*m", printed), "nothing has colours"
-    # Nothing is left of a progress bar: the cursor goes up, the line is erased.
-    left = re.sub(r"^.*(\r|\x1b\[2K)", "", printed, flags=re.MULTILINE)
-    left = re.sub(r"\x1b\[[\d;?]*[A-Za-z]", "", left)
-    for name, text in zip(CALLS, apart(left), strict=True):
+    for name, text in zip(CALLS, apart(what_is_left(printed)), strict=True):
         for line in text.split("\n"):
             assert line.isprintable()
             names_files = name == "config" or line.startswith(("contact sheet: ", "wrote ", "not available: "))

@@ -84,28 +84,6 @@ def test_three_lines_come_first():
     assert [line.partition("(")[0].split(" ")[0] for line in statements] == ["import", "model", "outputs", "print"]
 
 
-SHOWN = [
-    (page, line.strip())
-    for page in ("README.md", "docs/index.md", "docs/models.md")
-    for line in re.findall(r"^    nnvk (.*)$", (ROOT / page).read_text(encoding="utf-8"), re.MULTILINE)
-    if ".onnx" not in line  # which test_onnx_page.py runs
-]
-
-
-@pytest.mark.parametrize(("page", "arguments"), SHOWN, ids=lambda value: value)
-def test_commands_run(page, arguments, tmp_path, monkeypatch):
-    """On files that ship, or on a copy of one where a page says model.tflite."""
-    shutil.copytree(ROOT / "nnvk" / "demo" / "data", tmp_path / "nnvk" / "demo" / "data")
-    shutil.copy(MODELS[0].path, tmp_path / "model.tflite")
-    monkeypatch.chdir(tmp_path)
-    result = CliRunner().invoke(app, arguments.split())
-    assert result.exit_code == 0, result.output
-
-
-def test_commands_are_shown():
-    assert {arguments.split()[0] for _, arguments in SHOWN} >= {"devices", "info", "run", "bench"}
-
-
 def test_both_programs_for_android_do_the_same(capsys):
     page = (ROOT / "docs" / "from-android.md").read_text(encoding="utf-8")
     (program,) = re.findall(r"^```python\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
