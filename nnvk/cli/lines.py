@@ -36,17 +36,24 @@ _REASONS = {errno.ENOENT: "no such file", errno.EISDIR: "is a folder", errno.ENO
 def print_line(text: str, *, err: bool = False) -> None:
     """Print one line, on standard error with ``err``: above a progress bar, if there is one.
 
-    A terminal's lines end between words; what is indented stays so.
+    A terminal folds errors between words; the names of files in other lines are not separated from them.
     """
     stream = sys.stderr if err else sys.stdout
     line = printable(text, LONGEST_LINE)
-    with suppress(OSError, ValueError, AttributeError):  # it is no terminal
-        width = os.get_terminal_size(stream.fileno()).columns
-        if len(line) > width > 0:
-            indent = line[: len(line) - len(line.lstrip())]
-            line = textwrap.fill(line, width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
+    if err:
+        line = _between_words(line)
     # typer.echo would write past rich's stand-in for sys.stderr, into the bar.
     print(line, file=stream)
+
+
+def _between_words(line: str) -> str:
+    """The line in as many as a terminal needs, indented alike; itself, where standard error is no terminal."""
+    with suppress(OSError, ValueError, AttributeError):
+        width = os.get_terminal_size(sys.stderr.fileno()).columns
+        if len(line) > width > 0:
+            indent = line[: len(line) - len(line.lstrip())]
+            return textwrap.fill(line, width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
+    return line
 
 
 def report(error: BaseException, about: str = "", *, with_traceback: bool = False) -> None:
