@@ -384,6 +384,22 @@ def test_padding_of_convolutions(pads: Sequence[tuple[int, int]], value: float |
     assert (names, count) == ((["CONV_2D"], 1) if folds else (["PAD" if value is None else "PAD_V2", "CONV_2D"], 0))
 
 
+@pytest.mark.parametrize("value", [None, 128, 0])
+def test_padding_of_bytes_stands_for_zeros_at_the_zero_point(value: int | None) -> None:
+    net = Net()
+    x, table = (
+        net.input(2, 6, 5, 8, code=U8, scale=0.05, zero=128),
+        np.array([[0, 0], [1, 2], [3, 0], [0, 0]], np.int32),
+    )
+    if value is None:
+        padded = net.op(Op.PAD, x, table, type_=BYTES)
+    else:
+        padded = net.op(Op.PAD_V2, x, table, net.code(value), type_=BYTES)
+    names, count = fused(net, fold_pads, byte_conv(net, U8, padded, 8, 8, BYTES))
+    folds = value != 0
+    assert (names, count) == ((["CONV_2D"], 1) if folds else (["PAD_V2", "CONV_2D"], 0))
+
+
 def test_padding_that_others_read_is_computed_too() -> None:
     net = Net()
     padded = net.op(Op.PAD, net.input(2, 6, 5, 4), np.array([[0, 0], [1, 1], [1, 1], [0, 0]], np.int32))

@@ -18,7 +18,6 @@ from nnvk.driver.vulkan.planning.passes.patterns import behind_views
 from nnvk.ops.call import Call, Tensor, UnknownValue
 from nnvk.ops.internal import InternalCode, Surround, call_of
 from nnvk.ops.pad import pad_value, paddings
-from nnvk.ops.quant import is_quantised
 from nnvk.types.codes import OperationCode
 
 _PADS = frozenset({OperationCode.PAD, OperationCode.PAD_V2})
@@ -107,7 +106,7 @@ def _fold(node: Node, image: _PaddedImage, context: Context) -> list[Node] | Non
 def _with_explicit_padding(node: Node, source: Tensor, image: _PaddedImage) -> Call | None:
     """A convolution that pads by itself; None if the padding does not stand for zeros."""
     element = np.array(image.value).astype(source.dtype)
-    zero = np.array(source.zero_point if is_quantised(source.code) else 0).astype(source.dtype)
+    zero = np.array(source.zero_point).astype(source.dtype)  # 0 for real numbers
     if element.tobytes() != zero.tobytes():
         return None
     assert node.traits.window is not None

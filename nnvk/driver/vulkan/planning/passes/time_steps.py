@@ -18,7 +18,6 @@ from nnvk.driver.vulkan.planning.passes.context import Context
 from nnvk.ops.call import Call, Tensor
 from nnvk.ops.internal import InternalCode, call_of
 from nnvk.ops.strided import Box
-from nnvk.ops.traits import View
 from nnvk.types.codes import OperationCode
 
 
@@ -68,11 +67,10 @@ def _layer(rewriter: Rewriter, node: Node, users: Counter[int]) -> tuple[Tensor,
 
 def _taken_from(rewriter: Rewriter, tensor: Tensor) -> tuple[Tensor, int] | None:
     """The tensor that has the elements of another one, one after the other, and the first of them there."""
-    whole, first, is_part = tensor, 0, False
+    whole, first = tensor, 0
     while (node := rewriter.producer(whole)) is not None and node.boxes is not None:
         box = box_of(node, whole)
         if not box.is_run:
             break
-        is_part |= node.traits.view is not View.RESHAPED
         whole, first = node.call.input, first + box.first
-    return (whole, first) if is_part and not whole.is_constant else None
+    return None if whole.is_constant else (whole, first)
