@@ -400,6 +400,31 @@ def test_padding_of_bytes_stands_for_zeros_at_the_zero_point(value: int | None) 
     assert (names, count) == ((["CONV_2D"], 1) if folds else (["PAD_V2", "CONV_2D"], 0))
 
 
+@pytest.mark.parametrize(
+    ("code", "value", "folds"),
+    [
+        (Op.MAX_POOL_2D, None, True),
+        (Op.MAX_POOL_2D, 1.0, True),
+        (Op.AVERAGE_POOL_2D, None, True),
+        (Op.AVERAGE_POOL_2D, 1.0, False),
+    ],
+    ids=lambda value: value.name if isinstance(value, Op) else str(value),
+)
+def test_padding_of_pools(code: Op, value: float | None, folds: bool) -> None:
+    """A sum would have its terms in another order if numbers other than zero were around the image."""
+    net = Net()
+    x, table = net.input(2, 6, 5, 4), np.array([[0, 0], [1, 2], [3, 0], [0, 0]], np.int32)
+    padded = net.op(Op.PAD, x, table) if value is None else net.op(Op.PAD_V2, x, table, value)
+    y = net.op(code, padded, *map(net.code, (2, 1, 1, 3, 2, 0)))
+    graph, count = rewritten(net.finish(y), fold_pads)
+    assert count == folds
+    if folds:
+        (node,) = graph.nodes
+        surround = node.call.surround
+        assert (surround.top, surround.bottom, surround.left, surround.right) == (1, 2, 3, 0)
+        assert surround.value == (value or 0.0)
+
+
 def test_padding_that_others_read_is_computed_too() -> None:
     net = Net()
     padded = net.op(Op.PAD, net.input(2, 6, 5, 4), np.array([[0, 0], [1, 1], [1, 1], [0, 0]], np.int32))
