@@ -402,6 +402,27 @@ CASES = [
         "EmbeddingLookupSparseOptions",
         good_inputs=[i32c(0, 1), i32c([[0, 0], [1, 0]]), i32c(2, 1), f32(2), f32c(3, 4)],
     ),
+    Case(
+        "SPARSE_TO_DENSE",
+        [i32c([[0], [1]]), i32c(3, 4), f32(1), f32c(1)],
+        "do not fit an output of shape [3, 4]",
+        "SparseToDenseOptions",
+        good_inputs=[i32c([[0, 1]]), i32c(3, 4), f32(1), f32c(1)],
+    ),
+    Case(
+        "SPARSE_TO_DENSE",
+        [i32c([[0, 1]]), i32c(3, 0), f32(1), f32c(1)],
+        "do not fit an output of shape [3, 0]",
+        "SparseToDenseOptions",
+        good_inputs=[i32c([[0, 1]]), i32c(3, 4), f32(1), f32c(1)],
+    ),
+    Case(
+        "SPARSE_TO_DENSE",
+        [i32c(0, 1, 2), i32c(3, 4), f32(1), f32c(1)],
+        "do not fit an output of shape [3, 4]",
+        "SparseToDenseOptions",
+        good_inputs=[i32c(0, 1), i32c(3, 4), f32(1), f32c(1)],
+    ),
 ]
 
 

@@ -71,6 +71,14 @@ def test_large_tensors_take_turns() -> None:
     assert prolonged(commands, {}, lifetimes) == lifetimes
 
 
+@pytest.mark.parametrize(("nbytes", "are_prolonged"), [(4 << 20, True), ((4 << 20) + 64, False)])
+def test_so_much_memory_may_be_taken_for_it(nbytes: int, are_prolonged: bool) -> None:
+    """Four tensors of 4 MiB are 16 MiB together, which are free."""
+    commands, lifetimes = copies("ab", "ac", "ad", nbytes=nbytes)
+    longer = prolonged(commands, {}, lifetimes)
+    assert longer == (dict.fromkeys(lifetimes, (0, 2)) if are_prolonged else lifetimes)
+
+
 def in_pieces(work: Work, device: DeviceProfile) -> list[Strategy]:
     """A way with K in pieces, whatever it costs."""
     whole = next(way for way in candidates(work, device) if way.tile == "shared")
