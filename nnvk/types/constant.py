@@ -15,7 +15,7 @@ _FIRST = 16
 
 
 class Origin(NamedTuple):
-    """What the elements of a constant are made of: memory that does not change."""
+    """The memory that the elements of a constant are made of. It does not change."""
 
     key: Hashable
     """Constants whose origins have equal keys have equal elements, as long as `memory` is alive."""
@@ -79,7 +79,7 @@ class DeferredConstant:
 
     @property
     def origin(self) -> Origin | None:
-        """What the elements are made of; None where that is not known."""
+        """The memory that the elements are made of; None if it is not known."""
         source = None if self._source is None else origin(self._source)
         return None if source is None else self._made_of(source, self._form)
 
@@ -131,7 +131,7 @@ class QuantisedConstant(DeferredConstant):
 
     @property
     def origin(self) -> Origin | None:
-        """What the elements are made of; None where that is not known."""
+        """The memory that the elements are made of; None if it is not known."""
         levels = origin(self.levels)
         return None if levels is None else self._made_of(levels, (self.scales.tobytes(), self.zero_point, self.axis))
 
@@ -163,7 +163,7 @@ def elements(constant: Constant) -> np.ndarray:
 
 
 def origin(constant: Constant) -> Origin | None:
-    """What the elements of a constant are made of; None if that may change, or is not known."""
+    """The memory that the elements of a constant are made of; None if it may change, or is not known."""
     if isinstance(constant, DeferredConstant):
         return constant.origin
     memory = constant
