@@ -148,10 +148,16 @@ class Graph:
         users = self.users.get(tensor.index, ())
         return users[0] if len(users) == 1 and not self.is_output(tensor) else None
 
-    @cached_property
+    @property
     def live(self) -> Graph:
         """The graph without the nodes that have no effects and whose outputs nobody reads."""
-        return self.without_unused({node for node in self.nodes if not node.has_effects})
+        return self if self._without_dead is None else self._without_dead
+
+    @cached_property
+    def _without_dead(self) -> Graph | None:
+        """The graph of the live nodes; None if all are, since a graph that kept itself would be a cycle."""
+        live = self.without_unused({node for node in self.nodes if not node.has_effects})
+        return None if live is self else live
 
     def with_nodes(self, nodes: Iterable[Node]) -> Graph:
         """A graph of other nodes with the same inputs and outputs."""

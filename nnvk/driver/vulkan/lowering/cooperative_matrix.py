@@ -254,7 +254,8 @@ def packed_by_filter(g: Lowering, filters: Filters) -> TensorRef:
     if kind is Q8:
         nbytes += 4 * filters.parts * filters.outputs
     form = "by filter", filters.shape, filters.strides
-    return g.constant_form(tensor, form, lambda: deferred_bytes(nbytes, lambda: pack(filters, g.device)))
+    device = g.device  # see `filters.packed`
+    return g.constant_form(tensor, form, lambda: deferred_bytes(nbytes, lambda: pack(filters, device)))
 
 
 def zero_points(filters: Filters, *, sums_follow: bool) -> dict[str, int | bool]:

@@ -172,7 +172,8 @@ def packed(g: Lowering, filters: Filters, scale: float = 1.0) -> TensorRef:
     nbytes = values * filters.kept_as(g.device).size
     if tensor.is_constant:
         form = "packed", filters.shape, filters.strides, scale
-        blocks = deferred_bytes(nbytes, lambda: _packed_now(filters, scale, g.device))
+        device = g.device  # what is deferred must not refer to the lowering, which has it: a cycle stays for long
+        blocks = deferred_bytes(nbytes, lambda: _packed_now(filters, scale, device))
         return g.constant_form(tensor, form, lambda: blocks)
     source, strides = _packable(g, filters)
     levels = of(tensor) is Q8
@@ -280,10 +281,11 @@ def in_order(g: Lowering, filters: Filters, parts_outside: bool, scale: float = 
     sizes, strides = filters.sizes_and_strides(parts_outside)
     padded = [*sizes[:3], round_up(sizes[3], 4)]
     if tensor.is_constant:
+        device = g.device  # see `packed`
 
         def order_now() -> np.ndarray:
             order = _PARTS_OUTSIDE if parts_outside else _PARTS_INSIDE
-            weights = weights_as_kept(filters, _ALL, g.device, scale).transpose(order)
+            weights = weights_as_kept(filters, _ALL, device, scale).transpose(order)
             return np.pad(weights, [(0, 0)] * 3 + [(0, padded[3] - sizes[3])])
 
         nbytes = math.prod(padded) * filters.kept_as(g.device).size

@@ -94,17 +94,15 @@ def in_order(graph: Graph, nodes: Iterable[Node]) -> Graph:
     ordered: list[Node] = []
     waiting: dict[int, list[Node]] = {}
 
-    def add(node: Node) -> None:
-        ordered.append(node)
-        for tensor in node.outputs:
-            given.add(tensor.index)
-            for reshape in waiting.pop(tensor.index, ()):
-                add(reshape)
-
     for node in nodes:
         source = node.inputs[0].index if is_reshape(node) else None
         if source is not None and source in graph.producers and source not in given:
             waiting.setdefault(source, []).append(node)
-        else:
-            add(node)
+            continue
+        ready = [node]
+        while ready:
+            added = ready.pop()
+            ordered.append(added)
+            given.update(tensor.index for tensor in added.outputs)
+            ready += reversed([one for tensor in added.outputs for one in waiting.pop(tensor.index, ())])
     return graph.with_nodes(ordered)
