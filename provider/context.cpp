@@ -110,14 +110,12 @@ class Attributes {
   std::vector<OpAttr*> made_;
 };
 
-std::vector<const char*> namesOf(const std::vector<const ValueInfo*>& values) {
-  std::vector<const char*> names;
-  for (const auto* value : values) {
-    if (*nameOf(value) != '\0') {
-      names.push_back(nameOf(value));
-    }
+std::vector<const char*> pointersTo(const std::vector<std::string>& texts) {
+  std::vector<const char*> pointers;
+  for (const auto& text : texts) {
+    pointers.push_back(text.c_str());
   }
-  return names;
+  return pointers;
 }
 
 }  // namespace
@@ -174,7 +172,8 @@ Node* newContext(const Options& options, const Graph* graph, const Node* fused, 
   const std::string name = TEXT(Node_GetName, fused);
   attributes.add("partition_name", name);
   attributes.add("source", kSource);
-  const auto inputs = namesOf(inputsOf(fused)), outputs = namesOf(outputsOf(fused));
+  const auto names = namesOf(inputsOf(fused)), results = namesOf(outputsOf(fused));
+  const auto inputs = pointersTo(names), outputs = pointersTo(results);
   Node* node = nullptr;
   check(CreateNode(GetModelEditorApi(api), kType, kDomain, name.c_str(), inputs.data(), inputs.size(), outputs.data(),
                    outputs.size(), attributes.all().data(), attributes.all().size(), &node));

@@ -62,6 +62,17 @@ const char* text(Call call, const Owner* owner) {
 
 inline const char* nameOf(const ValueInfo* value) { return value == nullptr ? "" : TEXT(GetValueInfoName, value); }
 
+// The values that have names: what is left out has none.
+inline std::vector<std::string> namesOf(const std::vector<const ValueInfo*>& values) {
+  std::vector<std::string> names;
+  for (const auto* value : values) {
+    if (*nameOf(value) != '\0') {
+      names.emplace_back(nameOf(value));
+    }
+  }
+  return names;
+}
+
 // NULL where a value is none, or may still be given otherwise: an initializer that is an input too is a default only.
 inline const Value* constant(const ValueInfo* value) {
   bool is_constant = false;

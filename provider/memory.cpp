@@ -15,7 +15,7 @@ enum MemoryType : int32_t { kDefault = 0, kHostAccessible = 5 };
 constexpr int32_t kDeviceAllocator = 0;
 constexpr uint32_t kVendor = 0;
 
-struct Values {
+struct SharedValues {
   struct Entry {
     std::shared_ptr<Block> block;
     std::shared_ptr<Server> server;
@@ -27,8 +27,8 @@ struct Values {
 };
 
 // It stays: values may outlive all that is freed at the end of the process.
-Values& values() {
-  static auto* made = new Values;
+SharedValues& sharedValues() {
+  static auto* made = new SharedValues;
   return *made;
 }
 
@@ -41,7 +41,7 @@ void* allocate(Allocator*, size_t size) {
     auto server = Server::running();
     auto block = std::make_shared<Block>(server->allocate(size));
     auto* data = block->data();
-    auto& all = values();
+    auto& all = sharedValues();
     const std::lock_guard lock(all.mutex);
     all.blocks[data] = {std::move(block), std::move(server), size};
     ++all.count;
@@ -52,8 +52,8 @@ void* allocate(Allocator*, size_t size) {
 }
 
 void release(Allocator*, void* data) {
-  auto& all = values();
-  Values::Entry freed;  // without the lock
+  auto& all = sharedValues();
+  SharedValues::Entry freed;  // without the lock
   const std::lock_guard lock(all.mutex);
   const auto found = all.blocks.find(static_cast<const uint8_t*>(data));
   if (found != all.blocks.end()) {
@@ -90,7 +90,7 @@ Status* copyTensors(DataTransfer*, const Value** sources, Value** targets, SyncS
 Shared newShared(Server& server, size_t size) { return {std::make_shared<Block>(server.allocate(size)), 0}; }
 
 std::optional<Shared> findShared(const Server& server, const void* data, size_t size) {
-  auto& all = values();
+  auto& all = sharedValues();
   if (all.count == 0) {
     return std::nullopt;
   }

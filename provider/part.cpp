@@ -7,16 +7,6 @@ namespace nnvk::provider {
 
 namespace {
 
-// The values that have names: what is left out has none.
-std::vector<std::string> namesOf(const std::vector<const ValueInfo*>& values) {
-  std::vector<std::string> names;
-  for (const auto* value : values) {
-    names.emplace_back(nameOf(value));
-  }
-  names.erase(std::remove(names.begin(), names.end(), ""), names.end());
-  return names;
-}
-
 void put(Request& request, const std::vector<std::string>& names) {
   request.put(static_cast<uint32_t>(names.size()));
   for (const auto& name : names) {
