@@ -92,6 +92,10 @@ TEMPLATES: Mapping[str, Sequence[str]] = {
     "GROUPED_CONV_2D": ["T[1,56,56,128] W[128,3,3,4] Z[128] SAME 1 1 32 NONE nhwc -> T"],
     "TRANSPOSE_CONV_2D": ["T[1,28,28,64] W[32,3,3,64] Z[32] (1,56,56,32) SAME 2 2 NONE nhwc -> T"],
     "FULLY_CONNECTED": ["T[1,1280] W[1001,1280] Z[1001] NONE -> T", "T[64,512] W[256,512] Z[256] NONE -> T"],
+    "BLOCK_QUANTIZED_FULLY_CONNECTED": [
+        f"T[{rows},2048] #i32[2048,256]~2147483647 #f32[2048,64]~3/64 32 none none NONE -> T" for rows in (1, 64)
+    ],
+    "BLOCK_QUANTIZED_EMBEDDING_LOOKUP": ["i32[512]<4096 #i32[4096,32]~2147483647 #T[4096,8]~3/64 32 256 none -> T"],
     "BATCH_MATMUL": ["T[12,64,64] T[12,64,64] false false -> T"],
     "ROI_ALIGN": [f"{_ROIS} 2 2 nhwc -> T"],
     "ROI_ALIGN_V2": ["T[1,64,50,50] T[100,4]^50x50 i32[100]<1 7 7 1.0R 2 true false -> T"],

@@ -180,7 +180,8 @@ def _size(difference: Difference) -> str:
 
 
 def _print(path: Path, imported: ImportedModel, comparison: Comparison) -> None:
-    print_line(f"{path.name} on {comparison.device} against {comparison.reference}: {summary(comparison)}")
+    engines = f"{comparison.device} against {comparison.reference}"
+    print_line(f"{path.name} on {engines}: {summary(comparison)}", fold=True)
     rows = [
         [
             str(each.number),

@@ -10,6 +10,7 @@ import traceback
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TextIO
 
 from nnvk.api import NnapiError, ResultCode
 from nnvk.base.text import did_you_mean, printable
@@ -33,23 +34,24 @@ _REASONS = {errno.ENOENT: "no such file", errno.EISDIR: "is a folder", errno.ENO
 """Errors of the system in the words of the other messages."""
 
 
-def print_line(text: str, *, err: bool = False) -> None:
+def print_line(text: str, *, err: bool = False, fold: bool = False) -> None:
     """Print one line, on standard error with ``err``: above a progress bar, if there is one.
 
-    A terminal folds errors between words; the names of files in other lines are not separated from them.
+    A terminal folds errors between words, and what is printed with ``fold``. The names of files in other lines are not
+    separated from them.
     """
     stream = sys.stderr if err else sys.stdout
     line = printable(text, LONGEST_LINE)
-    if err:
-        line = _between_words(line)
+    if err or fold:
+        line = _between_words(line, stream)
     # typer.echo would write past rich's stand-in for sys.stderr, into the bar.
     print(line, file=stream)
 
 
-def _between_words(line: str) -> str:
-    """The line in as many as a terminal needs, indented alike; itself, where standard error is no terminal."""
+def _between_words(line: str, stream: TextIO) -> str:
+    """The line in as many as a terminal needs, indented alike; itself, where the stream is no terminal."""
     with suppress(OSError, ValueError, AttributeError):
-        width = os.get_terminal_size(sys.stderr.fileno()).columns
+        width = os.get_terminal_size(stream.fileno()).columns
         if len(line) > width > 0:
             indent = line[: len(line) - len(line.lstrip())]
             return textwrap.fill(line, width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)

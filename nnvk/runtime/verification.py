@@ -15,7 +15,9 @@ REPAIR: Literal["repair"] = "repair"
 
 def verified_option(value: Verified) -> Verified:
     """The option, checked. TypeError or BAD_DATA: it is neither a truth value nor "repair"."""
-    return REPAIR if value == REPAIR else flag(f'verified (True, False or "{REPAIR}")', value)
+    if isinstance(value, str) and value == REPAIR:
+        return REPAIR
+    return flag(f'verified (True, False or "{REPAIR}")', value)
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ from nnvk.check.cases import Case, cases
 from nnvk.check.device import plan_of, shaders_of
 from nnvk.check.model_rows import Row, code_of, parse
 from nnvk.check.templates import derived
+from nnvk.driver.vulkan.lowering.verification import VERIFICATION
 from nnvk.driver.vulkan.planning.planner import Planner
 from nnvk.driver.vulkan.planning.validation import check
 from nnvk.driver.vulkan.shaders.assumptions import ASSUMPTIONS
@@ -29,6 +30,8 @@ PROFILES = {
     "cpu, packed": replace(EIGHT_LANES, features=PACKED - {"shaderIntegerDotProduct"}, max_groups=65535),
     "smallest": SMALLEST,
 }
+_OF_NO_OPERATION = {ASSUMPTIONS.name, VERIFICATION.name}
+"""Shaders that no operation dispatches in a plain plan."""
 NOT_MET = {
     "normalize_rows.f16.f16": "both ends of 16-bit floats are relaxed models'",
     "normalize_rows.f32.f16": "the same",
@@ -110,7 +113,7 @@ def test_the_most_used_types_come_first() -> None:
 @pytest.mark.parametrize("name", PROFILES)
 def test_every_shader_is_met(dispatched: dict[str, set[str]], name: str) -> None:
     met = {variant.partition(".")[0] for variant in dispatched[name]}
-    wanted = {shader.name for shader in declared_shaders()} - {ASSUMPTIONS.name}
+    wanted = {shader.name for shader in declared_shaders()} - _OF_NO_OPERATION
     if PROFILES[name].is_cpu:
         wanted.remove("fully_connected")  # a CPU has tiles for few rows that are thought to be faster
     assert wanted <= met
@@ -123,7 +126,7 @@ def test_every_variant_is_met_on_some_device(dispatched: dict[str, set[str]]) ->
         variant.name
         for shader in declared_shaders()
         for variant in shader.variants
-        if shader.name not in ("gemm", ASSUMPTIONS.name) and variant.name not in met
+        if shader.name not in {"gemm", *_OF_NO_OPERATION} and variant.name not in met
     }
     assert missing - {native_variant for name in NOT_MET for native_variant in (name, f"{name}.native")} == set(), (
         "nnvk/check/cases.txt needs lines for these"

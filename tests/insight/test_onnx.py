@@ -72,7 +72,7 @@ def test_the_command(path: Path) -> None:
     path.write_bytes(path.read_bytes().replace(b"Relu", b"Relx"))
     result = command("--devices", "cpu", "onnxruntime")
     assert result.exit_code == 2
-    message, problem = result.stderr.splitlines()
+    message, problem, _way_on = result.stderr.splitlines()
     assert message.startswith("nnvk: ")
     assert "Relx" in problem
 

@@ -233,6 +233,7 @@ CALLS: dict[str, Call] = {
         lambda: compiling().set_progress, {"callback": Given(lambda: lambda done, total: None, OBJECTS)}
     ),
     "Compilation.set_timeout": Call(lambda: compiling().set_timeout, {"duration_ns": DURATION}),
+    "Compilation.set_verified": Call(lambda: compiling().set_verified, {"verified": Given("repair", FLAG)}),
     "Device.get_extension_support": Call(
         lambda: CPU.get_extension_support, {"extension": Given("com.example.filters", TEXT)}
     ),
@@ -392,6 +393,7 @@ CALLS |= {
             "round_hybrid": Given(True, FLAG),
             "images": Given(nnvk.ImageOptions(), OBJECT),
             "plan_bytes": Given(1, [*_NO_NUMBERS, *_FLOATS, -1]),
+            "verified": Given(True, [wrong for wrong in FLAG if wrong is not None]),
         },
     ),
     "ImageOptions": Call(
@@ -413,6 +415,7 @@ CALLS |= {
 
 INTERNAL = {
     "LoadedModel",
+    "Stats",
     "Normalization.cut_off",
     "Normalization.parse",
     # Those that take any number of inputs, which tests/loading feeds with wrong ones.

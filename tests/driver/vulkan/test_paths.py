@@ -173,7 +173,7 @@ def test_work_that_outlasts_its_deadline_when_no_thread_is_left(
 
     expect_detached_work()
     with monkeypatch.context() as patch:
-        patch.setattr(fence, "wait", lambda timeout_ns: False)
+        patch.setattr(fence, "_await", lambda timeout_ns: False)
         patch.setattr(threading.Thread, "start", refuse)
         with pytest.raises(NnapiError) as error:
             fence.result()
