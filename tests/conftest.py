@@ -8,21 +8,24 @@ from __future__ import annotations
 import os
 import zlib
 from collections.abc import Iterator
+from contextlib import suppress
 from datetime import timedelta
 from tempfile import TemporaryDirectory
 
-import hypothesis
 import pytest
 from c_library import write_server
 
 from nnvk.base.settings import override, settings
 from nnvk.driver.vulkan import find_devices, take_validation_messages
 
-# An example may take longer on a busy machine than the 200 ms that hypothesis allows.
-hypothesis.settings.register_profile(
-    "busy", deadline=timedelta(seconds=3), suppress_health_check=[hypothesis.HealthCheck.too_slow]
-)
-hypothesis.settings.load_profile("busy")
+with suppress(ModuleNotFoundError):  # the quick tests do without it
+    import hypothesis
+
+    # An example may take longer on a busy machine than the 200 ms that hypothesis allows.
+    hypothesis.settings.register_profile(
+        "busy", deadline=timedelta(seconds=3), suppress_health_check=[hypothesis.HealthCheck.too_slow]
+    )
+    hypothesis.settings.load_profile("busy")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
