@@ -76,6 +76,7 @@ docs: ## write the generated pages and pictures of docs/
 	$(PYTHON) tools/c_api.py --doc
 	PYTHONPATH=. $(PYTHON) tools/speed_picture.py nvidia-h100-80gb-hbm3 docs/images/speed-nvidia-h100.svg
 	PYTHONPATH=. $(PYTHON) tools/speed_picture.py llvmpipe docs/images/speed-llvmpipe.svg
+	PYTHONPATH=. $(PYTHON) tools/compilers_picture.py docs/images/compilers.svg
 
 site: ## build the site of docs/ into build/site
 	$(PYTHON) -m mkdocs build --strict
