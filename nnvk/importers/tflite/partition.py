@@ -21,10 +21,10 @@ from nnvk.importers.ports import Port
 from nnvk.importers.tflite.c_options import Options
 from nnvk.importers.tflite.errors import TfliteImportError
 from nnvk.importers.tflite.finished import Finished
-from nnvk.importers.tflite.importer import Builder, Import
 from nnvk.importers.tflite.operands import has_offset
 from nnvk.importers.tflite.resizing import resized
 from nnvk.importers.tflite.schema import MAX_RANK, Operator, SignatureDef, Subgraph, Tensor
+from nnvk.importers.tflite.subgraphs import Builder, Import
 from nnvk.types.operand import Shape
 
 _NAME = "the graph"
