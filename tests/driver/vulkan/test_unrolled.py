@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import numpy as np
 import pytest
 from against_reference import check_like_the_reference
@@ -158,3 +160,16 @@ def test_what_nobody_takes_is_not_computed(vulkan: VulkanDevice, code: Op, leadi
     separate = 2 if STATES[code] and code is not Op.QUANTIZED_16BIT_LSTM else 1
     assert len([each for each in families(vulkan, row) if each in MULTIPLYING]) == 2 * separate
     check_like_the_reference(vulkan, row)
+
+
+@pytest.mark.parametrize(("code", "leading"), EVERY_WAY)
+def test_verified_plans_multiply_all_inputs_twice(vulkan: VulkanDevice, code: Op, leading: OperandCode) -> None:
+    """Also those of all time steps at once, which lie in an input of the model that both computations share."""
+    row = unrolled(simple(code, leading))
+    shapes, count = [array.shape for array in row.inputs], Counter[bool]()
+    for verified in (False, True):
+        plan = vulkan.planner.lower(row.model, shapes, None, {}, verified=verified)
+        shaders = [command.shader.family for command in plan.commands if isinstance(command, Dispatch)]
+        # The second of two products of exact numbers may be another shader's.
+        count[verified] = sum(each in MULTIPLYING | {"fully_connected"} for each in shaders)
+    assert count[True] == 2 * count[False] > 0

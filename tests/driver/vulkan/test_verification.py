@@ -81,12 +81,24 @@ def test_a_plain_plan_has_no_comparison(vulkan: VulkanDevice) -> None:
     assert again == families + families
 
 
-@pytest.mark.parametrize("text", [row for row in ROWS if "i8[2,9,7,16]" in row])
-def test_exact_numbers_are_multiplied_by_another_strategy(own: VulkanDevice, text: str) -> None:
+EXACT = {
+    "gemm": "CONV_2D i8[2,9,7,16]*0.05+12 #pc0[24,1,1,16] #i32[24] SAME 1 1 NONE -> i8*0.3-10",
+    "depthwise_conv2d": "DEPTHWISE_CONV_2D i8[1,57,56,8]*0.05-3 #pc3[1,3,3,8] #i32[8] SAME 1 1 1 NONE -> i8*0.08-20",
+}
+
+
+@pytest.mark.parametrize("family", EXACT)
+def test_exact_numbers_are_multiplied_by_another_strategy(as_gpu: VulkanDevice, family: str) -> None:
+    plan = verified_plan(as_gpu, EXACT[family])
+    products = [each for each in plan.commands if isinstance(each, Dispatch) and each.shader.family == family]
+    assert len({(each.shader.name, each.specialization) for each in products}) == len(products) == 2
+    if family == "gemm":
+        assert len({each.shader.name for each in products}) == 2
+
+
+def verified_plan(device: VulkanDevice, text: str) -> Plan:
     row = parse(text)
-    plan = own.planner.plan(row.model, [array.shape for array in row.inputs], PrepareOptions(verified=True))
-    gemms = [each for each in plan.commands if isinstance(each, Dispatch) and each.shader.family != "verification"]
-    assert len({each.shader.name for each in gemms}) == len(gemms) == 2
+    return device.planner.plan(row.model, [array.shape for array in row.inputs], PrepareOptions(verified=True))
 
 
 def _faulty(device: VulkanDevice, model: Model, inputs: list[np.ndarray], right: list[np.ndarray], seed: int) -> str:

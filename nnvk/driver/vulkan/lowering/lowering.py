@@ -153,7 +153,7 @@ class Lowering:
         ``tuning_key`` has all that the times depend on, and the candidates; these are told apart by what ``str`` gives.
         ``of_all``: all commands of the model come of it, not those that follow for the same operation. ``is_quick``
         says whether drivers compile a candidate quickly, for plans that need that. ``is_exact``: all candidates give
-        the same bits, so that a second computation can take another kind of candidate.
+        the same bits, so that a second computation can take another one.
         Where there is one candidate alone, nothing is chosen.
         """
         if len(ranked) == 1:
@@ -164,7 +164,7 @@ class Lowering:
         if self._quick and not is_quick(ranked[chosen]):
             chosen = next((place for place, candidate in enumerate(ranked) if is_quick(candidate)), chosen)
         if self._is_second:
-            return ranked[_of_another_kind(names, chosen) if is_exact else chosen]
+            return ranked[_another(names, chosen) if is_exact else chosen]
         self._choices.append(Choice(self.operation, tuning_key, names, names[chosen]))
         if of_all:
             self._of_all.add(len(self._choices) - 1)
@@ -503,10 +503,10 @@ class Lowering:
         return replace(command, tensors=tensors)
 
 
-def _of_another_kind(names: Sequence[str], chosen: int) -> int:
-    """The first candidate of another kind than the chosen one; the chosen one if there is none."""
+def _another(names: Sequence[str], chosen: int) -> int:
+    """The first of several candidates that is of another kind than the chosen one, or else the first other one."""
     kind = names[chosen].split()[0]
-    return next((place for place, name in enumerate(names) if name.split()[0] != kind), chosen)
+    return next((place for place, name in enumerate(names) if name.split()[0] != kind), int(chosen == 0))
 
 
 def _is_computed(form: object) -> bool:

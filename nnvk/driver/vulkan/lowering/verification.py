@@ -1,9 +1,9 @@
 """Verified plans: every node is computed twice, and the device compares both results bit by bit.
 
 The second computations read and write memory of their own, so that a tensor that changes after its comparison is found
-in the next one. Where all candidates of a GEMM give the same bits, as those of quantised
-numbers do, it takes another kind of candidate, so that no code of shaders is common to both. Other computations run
-the same shader again.
+in the next one. Candidates for a product of quantised numbers all give the same bits. The second computation takes
+another one than the first, if there is one: of another kind, which is another variant of the shader, or else another
+tile. Other computations run the same shader again.
 """
 
 from __future__ import annotations
