@@ -40,9 +40,9 @@ class Sizes:
     bins: int = 80
     """Frequencies of a frame."""
     frames: int = 300
-    """Of the recording; a frame takes 10 ms. An even number: the encoder makes one place of two frames."""
+    """Frames of the recording, 10 ms each. Their number is even, because the encoder makes one place of two frames."""
     layers: int = 4
-    """Of the encoder, and of the decoder."""
+    """Layers of the encoder, and as many of the decoder."""
     width: int = 384
     heads: int = 6
     length: int = 64
