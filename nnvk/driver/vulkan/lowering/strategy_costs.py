@@ -30,6 +30,8 @@ _COUNTING = 2500
 """Cycles that counters cost, which have to be zero at first."""
 _LEFT = 5.6
 """How often longer than by its store a K slice is waited for to leave a vector of sums."""
+_ADDED_TOGETHER = 16
+"""Vectors of sums that the last workgroup of a tile loads at once (shaders/include/gemm/split_k.glsl)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +103,7 @@ def cost(strategy: Strategy, work: Work, device: DeviceProfile) -> float:
         run.moved = run.moved / strategy.split_k + left * 2
         run.memory += run.groups * run.size * 16 * left
         run.idle = _COUNTING + strategy.sums * vectors.stored * _LEFT
+        run.idle += costs.latency * -(-strategy.split_k // max(1, _ADDED_TOGETHER // strategy.sums))
     run.memory += _bytes(work)
     return cycles(run, costs, device) + _preparation(strategy, work, costs, lanes * device.units)
 
