@@ -93,7 +93,7 @@ def test_the_text_of_each_pass() -> None:
     names = [each.split()[0] for each in seen]
     assert names[0] == "build"
     assert names.index("lower") > names.index("epilogue")
-    assert names[-1] == "coalesce"
+    assert names[-1] == "outputs"
     assert seen[0] == "build 4"
 
 

@@ -107,6 +107,7 @@ BUILD: dict[Pass, Callable[[Net], int]] = {
     Pass.ELEMENTWISE: chain,
     Pass.IN_PLACE: channels,
     Pass.COALESCE: rows,
+    Pass.OUTPUTS: chain,
 }
 """Models that passes rewrite on every device; `HORIZONTAL` does on GPUs alone."""
 TOLERANCES = {Pass.ROW_NORM: 2e-6, Pass.SOFTMAX: 2e-6}
@@ -195,7 +196,7 @@ def test_passes_are_listed_in_their_order() -> None:
 
 
 def test_unknown_names() -> None:
-    with pytest.raises(ValueError, match=r"must name passes, of constants, cse, .*, coalesce, got 'pads'"):
+    with pytest.raises(ValueError, match=r"must name passes, of constants, cse, .*, outputs, got 'pads'"):
         parse_passes("pad,pads")
     with override(disable_passes="pads"), pytest.raises(ValueError, match=r"^NNVK_DISABLE_PASSES must name .* 'pads'$"):
         check_settings()

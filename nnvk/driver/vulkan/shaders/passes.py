@@ -38,6 +38,7 @@ class Pass(Enum):
     ELEMENTWISE = "elementwise", "Elementwise operations that follow each other become one command."
     IN_PLACE = "in_place", "Commands read and write the channels of larger tensors in place, instead of copies."
     COALESCE = "coalesce", "A tensor that would be copied whole lies where its copy would."
+    OUTPUTS = "outputs", "A small output is written where the host reads it, instead of a copy."
 
 
 FUSIONS = frozenset(each.value for each in Pass) - {Pass.CONSTANTS.value, Pass.FP16.value}

@@ -14,6 +14,7 @@ from nnvk.driver.vulkan.planning.command_passes.command_graph import CommandGrap
 from nnvk.driver.vulkan.planning.command_passes.common_subexpressions import eliminate_common_subexpressions
 from nnvk.driver.vulkan.planning.command_passes.copy_elimination import eliminate_copies
 from nnvk.driver.vulkan.planning.command_passes.in_place import fuse_copies
+from nnvk.driver.vulkan.planning.command_passes.outputs import write_outputs
 from nnvk.driver.vulkan.shaders.commands import Dispatch, TensorRef
 from nnvk.driver.vulkan.shaders.passes import Pass
 
@@ -33,6 +34,7 @@ def run(g: Lowering, observe: Observe | None = None) -> tuple[list[Rewritten], d
         (Pass.CSE, lambda: eliminate_common_subexpressions(graph)),
         (Pass.IN_PLACE, lambda: eliminate_copies(graph, g)),
         (Pass.COALESCE, lambda: fuse_copies(graph)),
+        (Pass.OUTPUTS, lambda: write_outputs(graph)),
     )
     if observe:
         observe(LOWER, _lines(graph.result(operations)))
