@@ -29,28 +29,22 @@ layout(push_constant) uniform Push {
     uint magic_per_batch;
 };
 
+#include "include/places.glsl"
+
 void main() {
     uint i = flat_invocation();
     if (4 * i >= count) return;
-    uvec4 row = min(4 * i + uvec4(0, 1, 2, 3), uvec4(count - 1)), place = uvec4(0);    // the last may not exist
-    if (BATCHES) for (int k = 0; k < 4; ++k) place[k] = divide(row[k], per_batch, magic_per_batch) * whole;
-    bvec4 outside = bvec4(false);
+    uvec4 place;
     ivec2 wrong;
-    for (uint axis = 0; axis < depth; ++axis) {
-        uvec2 size = sizes[sizes_offset / 2 + axis];
-        for (int k = 0; k < 4; ++k) {
-            int index = indices[indices_offset + row[k] * depth + axis];
-            uint at = uint(index) + (index < 0 ? size.x : 0u);
-            bool is_outside = at >= size.x;
-            wrong = is_outside ? ivec2(index, first + axis) : wrong;
-            outside[k] = outside[k] || is_outside;
-            place[k] += at * size.y;
-        }
+    for (int k = 0; k < 4; ++k) {
+        uint row = min(4 * i + k, count - 1);    // the last may not exist
+        place[k] = place_of(row, wrong);
+        if (BATCHES && place[k] != NOWHERE) place[k] += divide(row, per_batch, magic_per_batch) * whole;
     }
-    if (any(outside)) COMPLAIN_AT(flag, wrong.x, wrong.y)
+    if (any(equal(place, uvec4(NOWHERE)))) COMPLAIN_AT(flag, wrong.x, wrong.y)
 #ifdef GIVES_KEYS
-    dst[dst_offset / 4 + i] = mix(~place, uvec4(0), outside);    // sorted by place, without a place last
+    dst[dst_offset / 4 + i] = ~place;    // sorted by place, without a place last
 #else
-    dst[dst_offset / 4 + i] = mix(place, uvec4(0xffffffffu), outside);
+    dst[dst_offset / 4 + i] = place;
 #endif
 }

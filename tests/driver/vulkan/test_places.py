@@ -9,7 +9,7 @@ from against_reference import check_like_the_reference
 from nnvk.base.errors import NnapiError, ResultCode
 from nnvk.check.model_rows import empty_like, execute, parse, reference
 from nnvk.driver.vulkan import VulkanDevice
-from nnvk.driver.vulkan.kernels.scatter_nd import MOST
+from nnvk.driver.vulkan.kernels.scatter_nd import FEW, MOST
 
 TYPES = ["f32{}", "f16{}", "i32{}", "b8{}", "u8{}*0.5+120", "i8{}*0.25-7", "i16{}*0.5"]
 GATHERED = [
@@ -78,6 +78,8 @@ def test_rows_of_any_units(vulkan: VulkanDevice, type_: str) -> None:
         check_like_the_reference(vulkan, f"GATHER_ND {source} {indices}")
         for reduction in range(2):
             check_like_the_reference(vulkan, f"SCATTER_ND {source} {indices} {updates} {reduction} -> same")
+        indices, updates = f"i32[{FEW + 1},2]~{min(size, 3) - 1}", type_.format(f"[{FEW + 1},{inner}]")
+        check_like_the_reference(vulkan, f"SCATTER_ND {source} {indices} {updates} 0 -> same")
 
 
 def test_indices_of_rows_without_elements(vulkan: VulkanDevice) -> None:
@@ -99,6 +101,7 @@ def test_more_updates_than_an_invocation_may_combine(vulkan: VulkanDevice) -> No
         "GATHER_ND f32[3,5] @(-4,0;0,0)",
         "GATHER_ND f32[3,5] @(0;5;0) 1",
         "SCATTER_ND f32[3,5] @(2,4;0,5) f32[2] 1 -> same",
+        "SCATTER_ND f32[3,5] @(2,4;0,5) f32[2] 0 -> same",
         "SCATTER_ND @(3;0) f32[2,5] (3,5) -> f32",
     ],
 )

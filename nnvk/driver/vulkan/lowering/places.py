@@ -89,7 +89,7 @@ def _found(
         spec={"local_x": LOCAL, "BATCHES": batches > 1},
         tensors={
             "indices": g.tensor(indices),
-            "sizes": g.constant(np.array([sizes, strides_of(sizes)], np.uint32).T),
+            "sizes": sizes_of_axes(g, sizes),
             "dst": found,
             "flag": g.flag(assertion(sizes, first)),
         },
@@ -101,6 +101,11 @@ def _found(
         **divisors(per_batch=rows // batches if batches else 0),
     )
     return found
+
+
+def sizes_of_axes(g: Lowering, sizes: Sequence[int]) -> TensorRef:
+    """The tensor ``sizes`` of shaders that find places: the size of each axis, and its stride."""
+    return g.constant(np.array([sizes, strides_of(sizes)], np.uint32).T)
 
 
 @dataclass(frozen=True, slots=True)
