@@ -14,6 +14,7 @@ layout(local_size_x_id = 0) in;
 layout(constant_id = 3) const bool SINGLE = false;    // `inner` is 1
 layout(constant_id = 4) const bool OUTER = true;      // there is an outer dimension
 layout(constant_id = 5) const bool LONG = false;      // four consecutive elements are of two rows at most
+layout(constant_id = 6) const bool WRAPS = false;     // indices below 0 count from the end
 
 READS(0, Src, src)
 READ_VIEW(1, Indices, indices, int)
@@ -44,15 +45,19 @@ layout(push_constant) uniform Push {
 bool is_wrong = false;
 uint wrong;
 
+// The row that an index names; `size` or more if there is none.
+uint row_of(int index) { return uint(index) + (WRAPS && index < 0 ? size : 0u); }
+
 // The address where a row begins in the source; OUTSIDE if there is no such row.
 const uint OUTSIDE = 0xffffffffu;
 
 uint begin(uint row) {
     uint outer = OUTER ? divide(row, taken, magic_taken) : 0;
-    uint found = uint(indices_at(indices_offset + row - outer * taken));
+    int index = indices_at(indices_offset + row - outer * taken);
+    uint found = row_of(index);
     bool is_outside = found >= size;
     is_wrong = is_wrong || is_outside;
-    wrong = is_outside ? found : wrong;
+    wrong = is_outside ? uint(index) : wrong;
     return is_outside ? OUTSIDE : (outer * size + found) * inner;
 }
 
@@ -70,7 +75,7 @@ uint load(uint index) {
 void main() {
     uint i = flat_invocation();
 #ifdef INDICES_CHECKED
-    if (i < unused && uint(indices_at(indices_offset + i)) >= size) COMPLAIN(indices_at(indices_offset + i))
+    if (i < unused && row_of(indices_at(indices_offset + i)) >= size) COMPLAIN(indices_at(indices_offset + i))
 #endif
     if (i >= count) return;
     uvec4 result;

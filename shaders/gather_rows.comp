@@ -12,6 +12,7 @@
 layout(local_size_x_id = 0) in;
 layout(constant_id = 3) const uint CHUNK = 1;
 layout(constant_id = 4) const bool OUTER = true;    // there is an outer dimension
+layout(constant_id = 5) const bool WRAPS = false;   // indices below 0 count from the end
 
 READ_VIEW(0, Src, src, uvec4)
 READ_VIEW(1, Indices, indices, int)
@@ -39,10 +40,11 @@ void main() {
     uint i = flat_invocation();
     if (i >= count) return;
     uint row = divide(i, chunks, magic_chunks), outer = OUTER ? divide(row, taken, magic_taken) : 0;
-    uint found = uint(indices_at(indices_offset + row - outer * taken));
+    int index = indices_at(indices_offset + row - outer * taken);
+    uint found = uint(index) + (WRAPS && index < 0 ? size : 0u);
     bool is_there = found < size;
 #ifdef INDICES_CHECKED
-    if (!is_there) COMPLAIN(found)
+    if (!is_there) COMPLAIN(index)
 #endif
     uint from = src_offset / 4 + (is_there ? ((outer * size + found) * chunks + i - row * chunks) * CHUNK : 0);
     uint to = dst_offset / 4 + i * CHUNK;

@@ -18,7 +18,7 @@ from nnvk.ops import registry
 from nnvk.ops.call import Call, Tensor
 from nnvk.ops.quant import round_half_away
 from nnvk.ops.strided import Box
-from nnvk.ops.traits import Fp16, Traits, View
+from nnvk.ops.traits import Effect, Fp16, Traits, View
 from nnvk.types.codes import OperationCode
 from nnvk.types.extension import KnownCode
 from nnvk.types.operand import Shape
@@ -47,6 +47,16 @@ class InternalCode(Enum):
 
     The input is multiplied by the number ``scale`` before, and the tensor ``mask`` is added to it; either may be None.
     """
+    ATTENTION = "ATTENTION"
+    """``output`` [.., rows, columns] has the sums of ``value`` [.., keys, columns] by shares: the softmax, with the
+    factor ``beta``, of the products of ``query`` [.., rows, depth] and ``key`` [.., keys, depth].
+
+    ``own_key`` and ``own_value`` follow the others; both may be None. The products are multiplied by the number
+    ``scale`` before, and the tensor ``mask`` is added to them; either may be None. If ``masks_own`` is false, the mask
+    is for ``key`` alone. ``key``, ``value`` and ``mask`` may have 32 bits where the other tensors have 16.
+    """
+    GATHER_WRAPPED = "GATHER_WRAPPED"
+    """``output`` has the rows of ``input`` along ``axis`` that ``indices`` name. Indices below 0 count from the end."""
     ARRANGE = "ARRANGE"
     """``output`` has the elements of ``input`` that are in ``box``, in its order."""
     VIEW = "VIEW"
@@ -121,6 +131,21 @@ def _softmax_rows(call: Call) -> np.ndarray:
     return results.astype(scores.dtype).reshape(call.output.shape)
 
 
+def _attended(call: Call) -> np.ndarray:
+    query = call.query.data.astype(np.float64) * (1.0 if call.scale is None else call.scale)
+    mask = np.zeros((), np.float64) if call.mask is None else call.mask.data.astype(np.float64)
+    keys, values, has_own = call.key.data, call.value.data, call.own_key is not None
+    if has_own and call.masks_own:
+        keys = np.concatenate([keys, call.own_key.data], axis=-2)
+    scores = query @ np.swapaxes(keys, -1, -2) + mask
+    if has_own and not call.masks_own:
+        scores = np.concatenate([scores, query @ np.swapaxes(call.own_key.data, -1, -2)], axis=-1)
+    if has_own:
+        values = np.concatenate([values, call.own_value.data], axis=-2)
+    powers = np.exp((scores - scores.max(axis=-1, keepdims=True)) * call.beta)
+    return (powers / powers.sum(axis=-1, keepdims=True) @ values).astype(call.output.dtype)
+
+
 INTERNAL: Mapping[InternalCode, InternalOp] = {
     InternalCode.CONVERT_FLOAT: InternalOp(
         lambda call: call.input.shape, _converted, Traits(foldable=False, fp16=Fp16.NEVER, converts=True)
@@ -128,6 +153,12 @@ INTERNAL: Mapping[InternalCode, InternalOp] = {
     InternalCode.ROUND_ROWS: InternalOp(lambda call: call.input.shape, _rounded_rows),
     InternalCode.ROW_NORM: InternalOp(lambda call: call.output.shape, _normalised_rows),
     InternalCode.SOFTMAX_ROWS: InternalOp(lambda call: call.output.shape, _softmax_rows),
+    InternalCode.ATTENTION: InternalOp(lambda call: call.output.shape, _attended),
+    InternalCode.GATHER_WRAPPED: InternalOp(
+        lambda call: call.output.shape,
+        lambda call: np.take(call.input.data, call.indices.data, axis=call.axis),
+        Traits(foldable=False, fp16=Fp16.NEVER, effects=Effect.CHECKS_DATA),
+    ),
     InternalCode.ARRANGE: InternalOp(
         lambda call: call.output.shape,
         lambda call: call.box.of(call.input.data).reshape(call.output.shape),

@@ -134,6 +134,25 @@ def heads(net: Net, kind: str, x: int, batches: int, count: int, rows: int, colu
     return transposed(net, shaped(net, kind, x, batches, rows, count, columns), 0, 2, 1, 3, kind=kind)
 
 
+def wrapped_gather(net: Net, shape: Sequence[int], axis: int, indices: Sequence[int], **other: int) -> int:
+    """GATHER by indices that may be below 0, as the importer of ONNX composes it.
+
+    ``other`` has the numbers that differ from those of the pattern, ``below``, ``one``, ``zero`` and ``size``.
+    """
+    numbers, truth = OperandType(OperandCode.TENSOR_INT32), OperandType(OperandCode.TENSOR_BOOL8)
+    source, index = net.input(*shape), net.input(len(indices), code=OperandCode.TENSOR_INT32)
+    net.arrays[-1] = np.array(indices, np.int32)
+
+    def all_of(name: str, usual: int) -> np.ndarray:
+        return np.full(len(indices), other.get(name, usual), np.int32)
+
+    is_below = net.op(Op.LESS, index, all_of("below", 0), type_=truth)
+    chosen = net.op(Op.SELECT, is_below, all_of("one", 1), all_of("zero", 0), type_=numbers)
+    more = net.op(Op.MUL, chosen, all_of("size", shape[axis]), net.code(0), type_=numbers)
+    wrapped = net.op(Op.ADD, index, more, net.code(0), type_=numbers)
+    return net.op(Op.GATHER, source, net.code(axis), wrapped)
+
+
 def multiplied(net: Net, kind: str, left: int, right: int, adj_y: bool) -> int:
     flags = [net.build.value(flag) for flag in (False, adj_y)]
     return net.op(Op.BATCH_MATMUL, left, right, *flags, type_=TYPES[kind])

@@ -14,6 +14,7 @@ from nnvk.driver.vulkan.lowering.kernel import kernels
 from nnvk.driver.vulkan.planning.planner import lower
 from nnvk.driver.vulkan.shaders.library import ShaderLibrary
 from nnvk.ops import registry
+from nnvk.ops.internal import InternalCode, traits_of
 from nnvk.ops.traits import Effect
 from nnvk.types.extension import KnownCode
 
@@ -45,5 +46,5 @@ def test_effects_are_those_of_the_kernel(code: KnownCode) -> None:
 
 
 @pytest.mark.parametrize("code", [code for code, kernel in kernels().items() if kernel.checks_data])
-def test_kernels_that_run_without_outputs_check_data(code: KnownCode) -> None:
-    assert Effect.CHECKS_DATA in registry.lookup(code).traits.effects
+def test_kernels_that_run_without_outputs_check_data(code: KnownCode | InternalCode) -> None:
+    assert Effect.CHECKS_DATA in traits_of(code).effects

@@ -14,6 +14,7 @@ from nnvk.driver.vulkan.shaders.commands import TensorRef
 from nnvk.driver.vulkan.shaders.declaration import Shader
 from nnvk.ops.call import Call, Tensor
 from nnvk.ops.gather import evenly_spaced
+from nnvk.ops.internal import InternalCode
 from nnvk.types.codes import OperationCode
 
 GATHER = Shader("gather", INDICES=("checked", "known"), DTYPE=MOVED)
@@ -28,6 +29,12 @@ LOCAL = 64
 def lower(call: Call, g: Lowering) -> None:
     """Lower GATHER."""
     _gather_checked(g, call.input, call.axis % call.input.rank, call.indices, call.output)
+
+
+@kernel(InternalCode.GATHER_WRAPPED, shaders=GATHERING, checks_data=True)
+def lower_wrapped(call: Call, g: Lowering) -> None:
+    """GATHER whose indices may count from the end."""
+    _gather_checked(g, call.input, call.axis % call.input.rank, call.indices, call.output, wraps=True)
 
 
 @kernel(OperationCode.EMBEDDING_LOOKUP, shaders=GATHERING, checks_data=True)
@@ -58,17 +65,19 @@ def lower_hashtable(call: Call, g: Lowering) -> None:
     gather_rows(g, call.value, keys, math.prod(call.value.shape[1:]), rows, lookups, call.output)
 
 
-def _gather_checked(g: Lowering, source: Tensor, axis: int, indices: Tensor, output: Tensor) -> None:
+def _gather_checked(
+    g: Lowering, source: Tensor, axis: int, indices: Tensor, output: Tensor, *, wraps: bool = False
+) -> None:
     """Indices that are constants were checked with the model."""
     size, inner = source.shape[axis], math.prod(source.shape[axis + 1 :])
-    box = evenly_spaced(source, axis, indices) if output.size else None
+    box = evenly_spaced(source, axis, indices) if output.size and not wraps else None
     if box is not None:
         arrange(g, moved(source), g.tensor(source), g.tensor(output), box)
         return
     flag = None
     if not indices.is_constant:
-        flag = g.flag(f"{indices.name} must be in [0, {size}), got {{}}")
-    gather_rows(g, source, size, inner, g.tensor(indices), indices.size, output, flag)
+        flag = g.flag(f"{indices.name} must be in [{-size if wraps else 0}, {size}), got {{}}")
+    gather_rows(g, source, size, inner, g.tensor(indices), indices.size, output, flag, wraps=wraps)
 
 
 def gather_rows(
@@ -80,14 +89,16 @@ def gather_rows(
     taken: int,
     output: Tensor,
     flag: TensorRef | None = None,
+    *,
+    wraps: bool = False,
 ) -> None:
     """Take rows of ``inner`` elements each out of every ``size`` of them, zeros for rows that there are not.
 
-    With a flag, such rows are complained of.
+    With a flag, such rows are complained of. ``wraps``: numbers of rows that are below 0 count from the end.
     """
     units = units_of(output, inner)
     elements = output.size // max(inner, 1) * units.inner
-    spec: dict[str, int | bool] = {"local_x": LOCAL, "OUTER": elements > taken * units.inner}
+    spec: dict[str, int | bool] = {"local_x": LOCAL, "OUTER": elements > taken * units.inner, "WRAPS": wraps}
     tensors = {"src": g.tensor(source), "indices": rows, "dst": g.tensor(output)}
     push, indices, unused = {"taken": taken, "size": size, **divisors(taken=taken)}, "known", 0
     if flag is not None:

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from nnvk.driver.vulkan.graph import dump, verifier
 from nnvk.driver.vulkan.graph.dump import Observe
 from nnvk.driver.vulkan.graph.ir import Graph
+from nnvk.driver.vulkan.planning.passes.attention import fuse_attention
 from nnvk.driver.vulkan.planning.passes.common_subexpressions import eliminate_common_subexpressions
 from nnvk.driver.vulkan.planning.passes.constants import deduplicate_constants
 from nnvk.driver.vulkan.planning.passes.context import Context, Rewrite
@@ -20,6 +21,7 @@ from nnvk.driver.vulkan.planning.passes.epilogue import fuse_epilogues
 from nnvk.driver.vulkan.planning.passes.fp16 import use_float16
 from nnvk.driver.vulkan.planning.passes.heads import read_and_write_heads, write_heads
 from nnvk.driver.vulkan.planning.passes.horizontal import fuse_horizontally
+from nnvk.driver.vulkan.planning.passes.indices import wrap_indices
 from nnvk.driver.vulkan.planning.passes.layouts import legalise_layouts
 from nnvk.driver.vulkan.planning.passes.pad import fold_pads
 from nnvk.driver.vulkan.planning.passes.quantisation import legalise_quantisation
@@ -35,6 +37,7 @@ __all__ = ["PIPELINE", "Context", "Observe", "run"]
 PIPELINE: tuple[tuple[Pass | None, Rewrite], ...] = (
     (Pass.CONSTANTS, deduplicate_constants),
     (Pass.CSE, eliminate_common_subexpressions),
+    (Pass.INDICES, wrap_indices),
     (Pass.ROUND_ROWS, round_rows),
     (Pass.FP16, use_float16),
     (Pass.HORIZONTAL, fuse_horizontally),
@@ -43,6 +46,7 @@ PIPELINE: tuple[tuple[Pass | None, Rewrite], ...] = (
     (None, legalise_quantisation),
     (Pass.ROW_NORM, fuse_row_norms),
     (Pass.SOFTMAX, fuse_softmax),
+    (Pass.ATTENTION, fuse_attention),
     (Pass.HEADS, write_heads),
     (Pass.TRANSPOSES, move_transposes),
     (Pass.HEADS, read_and_write_heads),
@@ -55,7 +59,13 @@ PIPELINE: tuple[tuple[Pass | None, Rewrite], ...] = (
 )
 """The passes in the order in which they run, each with its switch; one that plans can't do without has none."""
 
-_TOLERANCES: Mapping[Pass, float] = {Pass.FP16: 5e-2, Pass.HORIZONTAL: 1e-5, Pass.ROW_NORM: 1e-5, Pass.SOFTMAX: 1e-6}
+_TOLERANCES: Mapping[Pass, float] = {
+    Pass.FP16: 5e-2,
+    Pass.HORIZONTAL: 1e-5,
+    Pass.ROW_NORM: 1e-5,
+    Pass.SOFTMAX: 1e-6,
+    Pass.ATTENTION: 1e-5,
+}
 """How much the reference's results may differ after a pass, as a share of the largest number: 0 for other passes."""
 
 

@@ -12,8 +12,12 @@ from nnvk.driver.vulkan.lowering.kernel import kernels
 from nnvk.driver.vulkan.planning.passes.arrangements import box_of, read_where_they_lie
 from nnvk.driver.vulkan.planning.passes.context import Context
 from nnvk.ops.call import Tensor
+from nnvk.ops.internal import InternalCode
 from nnvk.ops.traits import View
 from nnvk.types.codes import OperationCode
+
+_MATRICES = frozenset({OperationCode.BATCH_MATMUL, InternalCode.ATTENTION})
+"""Operations on the matrices of heads."""
 
 
 def write_heads(graph: Graph, context: Context) -> tuple[Graph, int]:
@@ -23,7 +27,7 @@ def write_heads(graph: Graph, context: Context) -> tuple[Graph, int]:
     """
     rewriter = Rewriter(graph)
     for node in rewriter.nodes():
-        if node.code is OperationCode.BATCH_MATMUL:
+        if node.code in _MATRICES:
             _write(rewriter, node)
     return rewriter.graph, rewriter.rewrites
 
@@ -32,7 +36,7 @@ def read_and_write_heads(graph: Graph, context: Context) -> tuple[Graph, int]:
     """Let GEMMs read and write matrices where they lie in other tensors, instead of copies."""
     rewriter = Rewriter(graph)
     for node in rewriter.nodes():
-        if node.code is OperationCode.BATCH_MATMUL:
+        if node.code in _MATRICES:
             _write(rewriter, read_where_they_lie(rewriter, node))
     return rewriter.graph, rewriter.rewrites
 

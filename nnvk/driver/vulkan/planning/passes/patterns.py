@@ -1,7 +1,7 @@
 """Patterns of operations: expressions that a tensor is matched against, and predicates that several passes share.
 
-A pattern is a name, which stands for the same tensor everywhere; a number, which stands for a constant of that value;
-or a tuple of an operation's code and the patterns of its operands, in order.
+A pattern is a name, which stands for the same tensor everywhere; a number, which stands for a constant of that value,
+a float or an integer; or a tuple of an operation's code and the patterns of its operands, in order.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from nnvk.types.operand import Shape
 
 Accept: TypeAlias = Callable[[Node], bool]
 """Says whether a node of a pattern's code is as the pattern wants it."""
-Pattern: TypeAlias = "str | float | tuple[KnownCode | Pattern, ...]"
+Pattern: TypeAlias = "str | float | int | tuple[KnownCode | Pattern, ...]"
 
 
 class Match:
@@ -37,7 +37,7 @@ class Match:
         """Whether a tensor is what the pattern says. After a failure the match is of no use."""
         if isinstance(pattern, str):
             return self.named.setdefault(pattern, tensor).index == tensor.index
-        if isinstance(pattern, float):
+        if isinstance(pattern, (float, int)):
             return _is_number(tensor, pattern)
         code, *operands = pattern
         node = self._graph.producer(tensor)
@@ -50,9 +50,12 @@ class Match:
 
 
 def _is_number(tensor: Tensor, number: float) -> bool:
-    if not tensor.is_constant or tensor.size != 1 or tensor.dtype.kind != "f":
+    """Whether a tensor is a constant of one float, or of integers that are all the same."""
+    if not tensor.is_constant or not tensor.size:
         return False
-    return tensor.data.item() == tensor.dtype.type(number)
+    if isinstance(number, int):
+        return tensor.dtype.kind == "i" and bool((tensor.data == number).all())
+    return tensor.size == 1 and tensor.dtype.kind == "f" and tensor.data.item() == tensor.dtype.type(number)
 
 
 def has_no_activation(call: Call) -> bool:

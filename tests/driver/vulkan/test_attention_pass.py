@@ -1,0 +1,265 @@
+"""The pass attention: the patterns that it takes, and the fused operation against separate ones."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import partial
+
+import numpy as np
+import pytest
+from fused import F16, F32, Net, Op, families, run_both
+from rewritten import codes, rewritten
+
+from nnvk.driver.vulkan import VulkanDevice
+from nnvk.driver.vulkan.graph.rewriter import Rewriter
+from nnvk.driver.vulkan.kernels.attention import layout_of
+from nnvk.driver.vulkan.planning.passes import attention
+from nnvk.driver.vulkan.planning.passes.attention import fuse_attention
+from nnvk.driver.vulkan.planning.passes.softmax import fuse_softmax
+from nnvk.driver.vulkan.planning.plan import Plan
+from nnvk.driver.vulkan.shaders.commands import Dispatch
+from nnvk.driver.vulkan.shaders.passes import Pass
+from nnvk.ops.call import Call, Tensor
+from nnvk.ops.internal import InternalCode
+from nnvk.ops.strided import Box
+from nnvk.types.codes import FuseCode, OperandCode
+
+
+@dataclass(frozen=True)
+class Step:
+    """The attention of a step, in parts that can be exchanged."""
+
+    batches: tuple[int, ...] = (2, 3)
+    rows: int = 1
+    keys: int = 13
+    own: int = 0
+    """Keys and values in tensors of their own, whose scores are concatenated."""
+    depth: int = 8
+    columns: int = 8
+    mask: tuple[int, ...] = ()
+    """The shape of what is added to the scores of the keys, but for those of their own."""
+    scale: float | None = None
+    beta: float = 1.0
+    by_rows: bool = True
+    """Whether keys are rows."""
+    activation: FuseCode = FuseCode.NONE
+    """The activation of the ADD at the end."""
+
+    is_wide: bool = False
+    """Whether keys, values and the mask are cast from 32 bits, but for those of their own."""
+
+    def cached(self, net: Net, *shape: int) -> int:
+        """Keys, values or a mask."""
+        return net.op(Op.CAST, net.input(*shape, code=F32)) if self.is_wide else net.input(*shape)
+
+    def scores(self, net: Net, query: int, count: int, *, is_own: bool = False) -> int:
+        shape = (count, self.depth) if self.by_rows else (self.depth, count)
+        flags = [net.build.value(flag) for flag in (False, self.by_rows)]
+        key = (net.input if is_own else partial(self.cached, net))(*self.batches, *shape)
+        found = net.op(Op.BATCH_MATMUL, query, key, *flags)
+        return found if self.scale is None else net.op(Op.MUL, found, net.scalar(self.scale), net.code(0))
+
+    def build(self, net: Net) -> list[int]:
+        """The result, and the scores and shares behind it."""
+        query = net.input(*self.batches, self.rows, self.depth)
+        scores = self.scores(net, query, self.keys)
+        if self.mask:
+            scores = net.op(Op.ADD, scores, self.cached(net, *self.mask), net.code(0))
+        rank = len(self.batches)
+        if self.own:
+            own = self.scores(net, query, self.own, is_own=True)
+            scores = net.op(Op.CONCATENATION, scores, own, net.code(rank + 1))
+        shares = net.op(Op.SOFTMAX, scores, self.beta)
+        if not self.own:
+            return [self.mixed(net, shares, self.cached(net, *self.batches, self.keys, self.columns)), scores, shares]
+        parts = []
+        for first, count in ((0, self.keys), (self.keys, self.own)):
+            begin = np.array([0] * (rank + 1) + [first], np.int32)
+            size = np.array([*self.batches, self.rows, count], np.int32)
+            shape = *self.batches, count, self.columns
+            values = net.input(*shape) if first else self.cached(net, *shape)
+            parts.append(
+                self.mixed(net, net.op(Op.SLICE, shares, begin, size), values, is_row=bool(first) and count == 1)
+            )
+        return [net.op(Op.ADD, *parts, net.code(int(self.activation))), scores, shares]
+
+    def mixed(self, net: Net, shares: int, values: int, *, is_row: bool = False) -> int:
+        if is_row:
+            return net.op(Op.MUL, shares, values, net.code(0))
+        flags = [net.build.value(False)] * 2
+        return net.op(Op.BATCH_MATMUL, shares, values, *flags)
+
+
+TAKEN = {
+    "a step": Step(),
+    "three dimensions": Step(batches=(5,)),
+    "rows of queries": Step(rows=3),
+    "keys by columns": Step(by_rows=False),
+    "odd sizes": Step(keys=7, depth=5, columns=3),
+    "one key": Step(keys=1, depth=1, columns=1),
+    "many columns": Step(batches=(2,), columns=128, depth=64),
+    "columns of no vec4s": Step(batches=(2,), columns=67, depth=20),
+    "more keys than a chunk": Step(batches=(2,), keys=2051, depth=4, columns=4),
+    "a factor": Step(scale=0.3, beta=0.7),
+    "a mask": Step(mask=(1, 1, 1, 13)),
+    "a mask of one row": Step(mask=(16,), keys=16),
+    "a mask of heads": Step(mask=(3, 1, 13), rows=2),
+    "a mask of rows": Step(mask=(2, 1, 3, 1), rows=3),
+    "a mask of all": Step(mask=(2, 3, 3, 13), rows=3, scale=0.5),
+    "a new key": Step(own=1, mask=(13,)),
+    "new keys": Step(own=5, rows=2, keys=12, mask=(12,)),
+    "a new key by columns": Step(own=1, by_rows=False, scale=0.25, columns=20),
+    "new keys behind a chunk": Step(batches=(1,), keys=1024, own=3, depth=4, columns=4),
+}
+HALVES = ("a step", "odd sizes", "a mask of rows", "a new key")
+"""The steps that also run on 16-bit floats."""
+LEFT = {
+    "many rows": Step(rows=5),
+    "too many elements": Step(batches=(1,), keys=1 << 16, depth=8, columns=9),
+    "an activation": Step(own=2, activation=FuseCode.RELU),
+}
+
+
+@pytest.mark.parametrize("name", TAKEN)
+def test_it_is_one_operation(name: str) -> None:
+    net = Net()
+    model = net.finish(TAKEN[name].build(net)[0])
+    graph, count = rewritten(model, fuse_softmax, fuse_attention)
+    others = {"ARRANGE"} if not TAKEN[name].by_rows else set()
+    assert count == 1
+    assert set(codes(graph)) == {"ATTENTION", *others}
+
+
+@pytest.mark.parametrize("name", LEFT)
+def test_others_stay(name: str) -> None:
+    net = Net()
+    graph, count = rewritten(net.finish(LEFT[name].build(net)[0]), fuse_softmax, fuse_attention)
+    assert (count, "ATTENTION" in codes(graph)) == (0, False)
+
+
+@pytest.mark.parametrize("which", [1, 2], ids=["scores", "shares"])
+@pytest.mark.parametrize("own", [0, 2])
+def test_what_others_read_stays(which: int, own: int) -> None:
+    net = Net()
+    outputs = Step(own=own).build(net)
+    _, count = rewritten(net.finish(outputs[0], outputs[which]), fuse_softmax, fuse_attention)
+    assert count == 0
+
+
+def test_a_kernel_may_refuse() -> None:
+    net = Net()
+    model = net.finish(Step().build(net)[0])
+
+    def refuse(call: Call) -> str | None:
+        return "no shader" if call.code is InternalCode.ATTENTION else None
+
+    assert rewritten(model, fuse_softmax, fuse_attention, refuse=refuse)[1] == 0
+
+
+def shaders(plan: Plan) -> list[str]:
+    """The names of the variants that a plan dispatches."""
+    return [command.shader.name for command in plan.commands if isinstance(command, Dispatch)]
+
+
+TOLERANCES = {F32: 5e-5, F16: 2e-2}
+"""Scores in another order of sums differ in the last place; they are about 50, and so shares differ by 50 such units.
+Separate operations round shares to 16 bits."""
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        *(pytest.param(name, F32, id=f"{name}, f32") for name in TAKEN),
+        *(pytest.param(name, F16, id=f"{name}, f16") for name in HALVES),
+    ],
+)
+def test_results(vulkan: VulkanDevice, name: str, kind: OperandCode) -> None:
+    net = Net(real=kind)
+    model = net.finish(TAKEN[name].build(net)[0])
+    left = families(run_both(vulkan, model, net.arrays, tolerance=TOLERANCES[kind])).split()
+    assert left.count("attention") == 1
+
+
+WIDE = ("a step", "odd sizes", "a new key", "a mask of rows", "keys by columns")
+"""The steps that also run on keys of 32 bits."""
+
+
+@pytest.mark.parametrize("name", WIDE)
+def test_keys_of_32_bits(vulkan: VulkanDevice, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def before_cast(rewriter: Rewriter, tensor: Tensor) -> Tensor:
+        node = rewriter.producer(tensor)
+        return node.call.input if node is not None and node.code is Op.CAST else tensor
+
+    monkeypatch.setattr(attention, "_before_conversion", before_cast)
+    net = Net(real=F16)
+    model = net.finish(replace(TAKEN[name], is_wide=True).build(net)[0])
+    plan = run_both(vulkan, model, net.arrays, tolerance=TOLERANCES[F16])
+    assert [name for name in shaders(plan) if name.startswith("attention.f16.f32")]
+
+
+@pytest.mark.parametrize("name", WIDE)
+def test_a_relaxed_model_reads_keys_of_32_bits(as_gpu: VulkanDevice, name: str) -> None:
+    if not as_gpu.profile.has_native_16:
+        pytest.skip("the device has no 16-bit floats of its own")
+    net = Net()
+    model = net.finish(TAKEN[name].build(net)[0]).with_relaxed(True)
+    plan = run_both(as_gpu, model, net.arrays, tolerance=TOLERANCES[F16], disabled=frozenset({Pass.ATTENTION.value}))
+    assert "attention.f16.f32.native" in shaders(plan)
+
+
+@pytest.mark.parametrize("own", [0, 1])
+def test_heads_are_read_and_written_where_they_lie(vulkan: VulkanDevice, own: int) -> None:
+    net, length, heads, size = Net(), 11, 3, 8
+    cache = net.input(2, length, heads * size)
+
+    def part(at: int) -> int:
+        begin, extent = np.array([at, 0, 0], np.int32), np.array([1, length, heads * size], np.int32)
+        rows = net.op(Op.RESHAPE, net.op(Op.SLICE, cache, begin, extent), np.array([length, heads, size], np.int32))
+        return net.op(Op.TRANSPOSE, rows, np.array([1, 0, 2], np.int32))
+
+    def of_one(x: int) -> int:
+        return net.op(Op.RESHAPE, x, np.array([heads, 1, size], np.int32))
+
+    flags = [[net.build.value(adj) for adj in (False, adj_y)] for adj_y in (True, False)]
+    query = of_one(net.input(1, heads * size))
+    scores = net.op(Op.BATCH_MATMUL, query, part(0), *flags[0])
+    if own:
+        now = net.op(Op.BATCH_MATMUL, query, of_one(net.input(1, heads * size)), *flags[0])
+        scores = net.op(Op.CONCATENATION, scores, now, net.code(2))
+    shares = net.op(Op.SOFTMAX, scores, 1.0)
+    if own:
+        sizes = [np.array([heads, 1, count], np.int32) for count in (length, 1)]
+        past, last = (
+            net.op(Op.SLICE, shares, np.array([0, 0, at], np.int32), each)
+            for at, each in zip((0, length), sizes, strict=True)
+        )
+        mixed = net.op(Op.BATCH_MATMUL, past, part(1), *flags[1])
+        result = net.op(
+            Op.ADD, mixed, net.op(Op.MUL, last, of_one(net.input(1, heads * size)), net.code(0)), net.code(0)
+        )
+    else:
+        result = net.op(Op.BATCH_MATMUL, shares, part(1), *flags[1])
+    back = net.op(Op.TRANSPOSE, result, np.array([1, 0, 2], np.int32))
+    model = net.finish(net.op(Op.RESHAPE, back, np.array([1, heads * size], np.int32)))
+    assert families(run_both(vulkan, model, net.arrays, tolerance=TOLERANCES[F32])) == "attention"
+
+
+@pytest.mark.parametrize("mask", [-np.inf, -1e9, np.nan, np.inf], ids=str)
+@pytest.mark.parametrize("which", ["some", "all"])
+def test_special_values(vulkan: VulkanDevice, mask: float, which: str) -> None:
+    net, step = Net(), Step(mask=(13,))
+    model = net.finish(step.build(net)[0])
+    (place,) = (at for at, array in enumerate(net.arrays) if array.shape == (13,))
+    net.arrays[place] = np.zeros(13, np.float32)
+    net.arrays[place][slice(None) if which == "all" else slice(3, 9)] = mask
+    run_both(vulkan, model, net.arrays, tolerance=TOLERANCES[F32])
+
+
+def test_matrices_without_strides_are_refused() -> None:
+    net = Net()
+    graph, _ = rewritten(net.finish(Step().build(net)[0]), fuse_softmax, fuse_attention)
+    call = graph.nodes[-1].call
+    assert layout_of(call) is not None
+    backwards = Box(((8, 78), (13, 6), (3, 2), (2, 1)))
+    value = call.value.viewed(call.value.shape, backwards)
+    assert layout_of(call.with_tensors(lambda each: value if each is call.value else each)) is None
