@@ -165,11 +165,11 @@ def test_columns_that_are_read_in_place(case: str, copied: int) -> None:
 
 
 def test_what_is_there_first_is_copied_if_memory_is_short() -> None:
-    """The whole would take memory while much else is needed."""
-    for is_short in (False, True):
+    """The whole would take memory while much else is needed; a little more memory than before is allowed."""
+    for size, is_short in ((32, False), (32, True), (64, True)):
         net = Net()
         small = pointwise(net, net.input(1, 4, 6, 8), 4)
-        other = maximum(net, maximum(net, net.input(1, 64, 64, 8))) if is_short else net.input(1, 64, 64, 8)
+        other = maximum(net, maximum(net, net.input(1, size, size, 8))) if is_short else net.input(1, size, size, 8)
         rest = net.op(Op.SLICE, other, np.zeros(4, np.int32), np.array([1, 4, 6, 8], np.int32))
         plan = planned(net, maximum(net, joined(net, 3, small, pointwise(net, rest, 64))))
-        assert (copies(plan), views(plan)[-1]) == (1 + is_short, (16, 256, 272))
+        assert (copies(plan), views(plan)[-1]) == (1 + (is_short and size == 32), (16, 256, 272))

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from nnvk.driver.vulkan.planning.plan import Address, Plan
 from nnvk.driver.vulkan.running.compiler import Compiler, distinct
+from nnvk.driver.vulkan.running.relocation import relocations
 from nnvk.driver.vulkan.running.watch import Watch
 from nnvk.driver.vulkan.shaders.commands import Clear, Copy, Dispatch, Storage, TensorRef
 
@@ -36,6 +37,7 @@ class Recording:
         self.plan = plan
         self._device = device
         self._external = external or {}
+        self._moved, self._dropped = relocations(plan, self._external)
         self._compiler = Compiler(device, unroll_loops, watch or Watch())
         self._algorithms: dict[tuple[object, ...], _native.Algorithm] = {}
         self._buffers: dict[Storage, list[_native.Buffer]] = {
@@ -72,7 +74,9 @@ class Recording:
         for position, command in enumerate(plan.commands):
             if position in plan.barriers:
                 program.barrier()
-            if isinstance(command, Copy):
+            if position in self._dropped:
+                pass  # its tensor lies where the copy would be, or was
+            elif isinstance(command, Copy):
                 source, at = self._locate(command.source)
                 target, to = self._locate(command.target)
                 program.copy(source, at, target, to, command.nbytes)
@@ -98,7 +102,8 @@ class Recording:
     def _locate(self, tensor: TensorRef) -> tuple[_native.Buffer, int]:
         """The buffer of a tensor, and the offset in it in bytes."""
         whole, before = self.plan.place_in_whole(tensor.number)
-        external = self._external.get(whole)
+        moved = self._moved.get(self.plan.parts.get(tensor.number, tensor.number), whole)
+        external = self._external.get(moved)
         if external is not None:
             return external, before
         return self._buffers[whole.storage][whole.page], whole.offset + before

@@ -1,4 +1,7 @@
-"""How much memory the tensors of a graph need while they are alive: none is laid into another one if that took more."""
+"""How much memory the tensors of a graph need while they are alive: none is laid into another one if that took more.
+
+A copy costs a launch and a barrier, so a little more is worth it.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,9 @@ import numpy as np
 
 from nnvk.driver.vulkan.planning.command_passes.command_graph import CommandGraph
 from nnvk.driver.vulkan.shaders.commands import Storage, TensorRef, padded
+
+_MORE = 32
+"""The part of the memory by which it may grow."""
 
 
 class Alive:
@@ -27,10 +33,11 @@ class Alive:
             changes[first] += padded(tensor.nbytes)
             changes[last + 1] -= padded(tensor.nbytes)
         self._bytes = np.cumsum(changes)
-        self._most = int(np.max(self._bytes, initial=0))
+        most = int(np.max(self._bytes, initial=0))
+        self._most = most + most // _MORE
 
     def may_lay(self, tensors: Sequence[TensorRef], whole: TensorRef) -> bool:
-        """Whether tensors can lie in another one without more memory being needed; then they are counted so."""
+        """Whether tensors can lie in another one without much more memory being needed; then they are counted so."""
         whole = self._graph.place_of(whole).whole
         spans = [self._spans[tensor] for tensor in tensors]
         if not spans:

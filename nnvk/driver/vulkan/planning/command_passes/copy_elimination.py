@@ -1,7 +1,7 @@
 """Copy elimination: inputs of CONCATENATION are written in place, and outputs of SPLIT are read in place.
 
 A tensor that would be copied lies in the larger tensor from the start, if every command that reads or writes it can go
-from row to row of the larger one. If a plan would need more memory for it, columns are copied.
+from row to row of the larger one. If a plan would need much more memory for it, columns are copied.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Copies of what is contiguous on both sides: CONCATENATION and PACK are written in place, SPLIT and SLICE read so.
 
-A tensor that would be copied lies in the other one from the start. If a plan would need more memory for it, the tensor
-is copied.
+A tensor that would be copied lies in the other one from the start. If a plan would need much more memory for it, the
+tensor is copied.
 """
 
 from __future__ import annotations
