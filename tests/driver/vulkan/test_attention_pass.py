@@ -115,7 +115,7 @@ HALVES = ("a step", "odd sizes", "a mask of rows", "a new key")
 """The steps that also run on 16-bit floats."""
 LEFT = {
     "many rows": Step(rows=5),
-    "too many elements": Step(batches=(1,), keys=1 << 16, depth=8, columns=9),
+    "too many elements": Step(batches=(1,), keys=1 << 13, depth=8, columns=9),
     "an activation": Step(own=2, activation=FuseCode.RELU),
 }
 

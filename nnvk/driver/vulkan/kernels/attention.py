@@ -35,6 +35,8 @@ _BLOCKS = {
 _OPERANDS = tuple(name for name in _BLOCKS if name != "output")
 _MOST_VEC4S = 4
 """Vec4s of columns of values that an invocation adds up (``shaders/attention.comp``)."""
+_LARGE_FROM = 1 << 12
+"""Elements of keys and values of a matrix from which on more invocations hide how long a GPU's loads take."""
 _MOST_OWN = 64
 """Keys that follow the others."""
 _LEAST_TEAM = 8
@@ -152,7 +154,8 @@ def lower(call: Call, g: Lowering) -> None:
     layout = layout_of(call)
     assert layout is not None
     *batches, rows, columns = call.output.shape
-    depth, local = call.query.shape[-1], g.device.team
+    depth, keys = call.query.shape[-1], call.key.shape[-2]
+    local = g.device.large_team if keys * (depth + columns) >= _LARGE_FROM else g.device.team
     across = min(-(-columns // 4), local)
     has_own, mask = call.own_key is not None, call.mask
     places = layout.places
@@ -189,7 +192,7 @@ def lower(call: Call, g: Lowering) -> None:
         inner=layout.inner,
         depth=depth,
         columns=columns,
-        count=call.key.shape[-2],
+        count=keys,
         own_count=call.own_key.shape[-2] if has_own else 0,
         masked=masked_keys(call),
         scale=1.0 if call.scale is None else call.scale,

@@ -28,8 +28,11 @@ from nnvk.types.codes import OperandCode, OperationCode
 
 _MOST_ROWS = 4
 """The most rows of queries: each row reads all keys and values."""
-_MOST_ELEMENTS = 1 << 20
-"""The most elements of keys and values of a matrix: one workgroup reads all of them."""
+_MOST_ELEMENTS = {True: 1 << 20, False: 1 << 17}
+"""The most elements of keys and values of a matrix, on CPUs and on GPUs, because one workgroup reads all of them.
+
+A unit of a GPU reads so many in about 20 us, by an estimate: as long as four launches take. Units share larger GEMMs.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +74,7 @@ def _fuse(rewriter: Rewriter, context: Context, softmax: Node) -> None:
         return
     parts.sort(key=lambda part: part.box.first)
     last = parts[0].node if len(parts) == 1 else _sum_of(rewriter, parts)
-    if last is None or not _fits(call.length, scores, parts):
+    if last is None or not _fits(call.length, scores, parts, _MOST_ELEMENTS[context.profile.is_cpu]):
         return
     nodes: list[Node] = []
 
@@ -123,7 +126,7 @@ def _before_conversion(rewriter: Rewriter, tensor: Tensor) -> Tensor:
     return source if source.code is OperandCode.TENSOR_FLOAT32 else tensor
 
 
-def _fits(length: int, scores: list[_Products], parts: list[_Part]) -> bool:
+def _fits(length: int, scores: list[_Products], parts: list[_Part], most: int) -> bool:
     """Whether the sizes go together, and are such that the fused operation is faster."""
     *batches, rows, depth = scores[0].query.shape
     counts = [products.keys.shape[-2 if products.by_rows else -1] for products in scores]
@@ -136,7 +139,7 @@ def _fits(length: int, scores: list[_Products], parts: list[_Part]) -> bool:
         if part.box.folded != box.folded or part.values.shape != (*batches, count, columns):
             return False
         first += count
-    return length * (depth + parts[0].values.shape[-1]) <= _MOST_ELEMENTS
+    return length * (depth + parts[0].values.shape[-1]) <= most
 
 
 # --- what comes before the softmax -----------------------------------------------------------------------------------
