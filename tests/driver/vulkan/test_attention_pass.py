@@ -8,11 +8,11 @@ from functools import partial
 import numpy as np
 import pytest
 from fused import F16, F32, Net, Op, families, run_both
-from rewritten import codes, rewritten
+from rewritten import codes, context_of, graph_of, rewritten
 
 from nnvk.driver.vulkan import VulkanDevice
 from nnvk.driver.vulkan.graph.rewriter import Rewriter
-from nnvk.driver.vulkan.kernels.attention import layout_of
+from nnvk.driver.vulkan.kernels.attention import layout_of, refuse
 from nnvk.driver.vulkan.planning.passes import attention
 from nnvk.driver.vulkan.planning.passes.attention import fuse_attention
 from nnvk.driver.vulkan.planning.passes.softmax import fuse_softmax
@@ -263,3 +263,32 @@ def test_matrices_without_strides_are_refused() -> None:
     backwards = Box(((8, 78), (13, 6), (3, 2), (2, 1)))
     value = call.value.viewed(call.value.shape, backwards)
     assert layout_of(call.with_tensors(lambda each: value if each is call.value else each)) is None
+
+
+@pytest.mark.parametrize(
+    ("step", "reason"),
+    [
+        (Step(columns=0), "no elements"),
+        (Step(depth=0), "no elements"),
+        (Step(batches=(0,)), "no elements"),
+        (Step(batches=(65_536,), keys=1, depth=1, columns=1), "65536 matrices"),
+        (Step(batches=(1,), columns=132), "132 columns"),
+        (Step(batches=(1,), own=65, keys=3), "65 keys follow"),
+    ],
+    ids=["columns", "depth", "batches", "matrices", "many columns", "own keys"],
+)
+def test_the_kernel_refuses(step: Step, reason: str) -> None:
+    net, reasons = Net(), []
+
+    def asked(call: Call) -> str | None:
+        if call.code is not InternalCode.ATTENTION:
+            return None
+        reasons.append(refuse(call))
+        return reasons[-1]
+
+    model = net.finish(step.build(net)[0])
+    graph, context = graph_of(model), context_of(model, refuse=asked)
+    for rewrite in (fuse_softmax, fuse_attention):
+        graph, _ = rewrite(graph, context)
+    assert "ATTENTION" not in codes(graph)
+    assert reason in reasons[-1]

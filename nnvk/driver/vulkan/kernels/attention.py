@@ -37,6 +37,8 @@ _MOST_VEC4S = 4
 """Vec4s of columns of values that an invocation adds up (``shaders/attention.comp``)."""
 _LARGE_FROM = 1 << 12
 """Elements of keys and values of a matrix from which on more invocations hide how long a GPU's loads take."""
+_MOST_MATRICES = 65_535
+"""Matrices, which are workgroups of one dimension: every device has so many."""
 _MOST_OWN = 64
 """Keys that follow the others."""
 _LEAST_TEAM = 8
@@ -137,6 +139,11 @@ def _takes_view(call: Call, tensor: Tensor, view: Tensor, alone: bool) -> bool:
 
 def refuse(call: Call) -> str | None:
     """The reason why the shader can't compute a call, or None."""
+    if not (call.output.size and call.query.size):
+        return "there are no elements"
+    matrices = math.prod(call.output.shape[:-2])
+    if matrices > _MOST_MATRICES:
+        return f"there are {matrices} matrices, the shader takes {_MOST_MATRICES}"
     if layout_of(call) is None:
         return "the matrices have more than two strides between them"
     columns, keys = call.output.shape[-1], call.key.shape[-2]
