@@ -84,8 +84,18 @@ inline const Value* constant(const ValueInfo* value) {
   return found;
 }
 
+// ONNX's number of an element type: onnxruntime numbers FLOAT8E8M0, UINT2 and INT2 in another order.
+inline int32_t elementOfOnnx(int32_t element) {
+  switch (element) {
+    case 24: return 25;  // UINT2
+    case 25: return 26;  // INT2
+    case 26: return 24;  // FLOAT8E8M0
+    default: return element;
+  }
+}
+
 struct TensorType {
-  int32_t element = 0;
+  int32_t element = 0;  // ONNX's number
   bool has_shape = true;
   std::vector<int64_t> shape;
 };
@@ -94,6 +104,7 @@ inline TensorType typeOf(const TensorInfo* info) {
   TensorType type;
   size_t rank = 0;
   check(GetTensorElementType(api, info, &type.element));
+  type.element = elementOfOnnx(type.element);
   check(GetDimensionsCount(api, info, &rank));
   type.has_shape = TensorTypeAndShape_HasShape(api, info);
   type.shape.resize(rank);
@@ -101,6 +112,17 @@ inline TensorType typeOf(const TensorInfo* info) {
     check(GetDimensions(api, info, type.shape.data(), rank));
   }
   return type;
+}
+
+// NULL for a sequence, and for an inner value of unknown type.
+inline const TensorInfo* tensorInfoOf(const ValueInfo* value) {
+  const TypeInfo* type = nullptr;
+  const TensorInfo* tensor = nullptr;
+  check(GetValueInfoTypeInfo(api, value, &type));
+  if (type != nullptr) {
+    check(CastTypeInfoToTensorInfo(api, type, &tensor));
+  }
+  return tensor;
 }
 
 inline TensorType typeOf(const Value* value) {

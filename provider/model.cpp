@@ -41,7 +41,7 @@ Message tensorProto(const std::string& name, const Value* value, Weights* weight
   for (const int64_t size : type.shape) {
     tensor.number(1, size);
   }
-  tensor.number(2, type.element).part(8, name);  // the numbers of elements' types are ONNX's
+  tensor.number(2, type.element).part(8, name);
   if (type.element == 8) {
     throw Error{ANEURALNETWORKS_BAD_DATA, "a constant is of strings"};
   }
@@ -62,12 +62,7 @@ Message tensorProto(const std::string& name, const Value* value, Weights* weight
 }
 
 Message portProto(const ValueInfo* value) {
-  const TypeInfo* type_info = nullptr;
-  const TensorInfo* tensor_info = nullptr;
-  check(GetValueInfoTypeInfo(api, value, &type_info));
-  if (type_info != nullptr) {
-    check(CastTypeInfoToTensorInfo(api, type_info, &tensor_info));
-  }
+  const TensorInfo* tensor_info = tensorInfoOf(value);
   Message port;
   port.part(1, nameOf(value));
   if (tensor_info == nullptr) {

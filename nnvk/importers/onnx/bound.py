@@ -9,6 +9,7 @@ import numpy as np
 from nnvk.api import Execution
 from nnvk.base.errors import bad_data, bad_state
 from nnvk.importers.onnx.backend import PreparedModel
+from nnvk.importers.onnx.stored import StoredTensor
 from nnvk.importers.ports import ImportedModel, Port
 
 
@@ -19,14 +20,14 @@ class BoundRun:
     use it.
     """
 
-    def __init__(self, model: PreparedModel, inputs: Sequence[np.ndarray]) -> None:
+    def __init__(self, model: PreparedModel, inputs: Sequence[StoredTensor]) -> None:
         """Raises `OnnxImportError`, and BAD_DATA for inputs that do not fit the model."""
         self._model = model
         self._inputs = list(inputs)
-        compiled = model.compiled_for(self._inputs)
+        compiled = model.compiled_for([one.read() for one in self._inputs])
         self._imported: ImportedModel | None = None
-        self._encoded: list[tuple[np.ndarray, Port, np.ndarray]] = []
-        self._decoded: list[tuple[np.ndarray, Port, np.ndarray]] = []
+        self._encoded: list[tuple[np.ndarray, Port, StoredTensor]] = []
+        self._decoded: list[tuple[np.ndarray, Port, StoredTensor]] = []
         self._is_bound = False
         if compiled is not None:
             self._imported, compilation = compiled
@@ -36,13 +37,14 @@ class BoundRun:
             for index, port in enumerate(self._imported.inputs):
                 self._execution.set_input(index, self._operand(by_name[port.name], port))
 
-    def _operand(self, array: np.ndarray, port: Port) -> np.ndarray:
+    def _operand(self, tensor: StoredTensor, port: Port) -> np.ndarray:
         """The array of an operand: the input itself, or one that is filled before each run."""
+        array = tensor.read()
         encoded = port.encode(array)
         if port.is_plain:
             return array.reshape(encoded.shape)
         encoded = encoded.copy()
-        self._encoded.append((encoded, port, array))
+        self._encoded.append((encoded, port, tensor))
         return encoded
 
     @property
@@ -50,19 +52,19 @@ class BoundRun:
         """The outputs; None if their sizes depend on more than the shapes of the inputs."""
         return None if self._imported is None else self._imported.outputs
 
-    def set_outputs(self, arrays: Sequence[np.ndarray]) -> None:
-        """Have the outputs written to arrays of bytes. BAD_STATE: they are bound. BAD_DATA: these do not fit."""
+    def set_outputs(self, places: Sequence[memoryview]) -> None:
+        """Have the outputs written to places in memory. BAD_STATE: they are bound. BAD_DATA: these do not fit."""
         if self._imported is None or self._is_bound:
             raise bad_state(
                 "the run has its outputs already" if self._is_bound else "the sizes of outputs are not known"
             )
-        if len(arrays) != len(self._imported.outputs):
-            raise bad_data(f"expected {len(self._imported.outputs)} outputs, got {len(arrays)}")
+        if len(places) != len(self._imported.outputs):
+            raise bad_data(f"expected {len(self._imported.outputs)} outputs, got {len(places)}")
         types = self._execution.compilation.model.output_types()
-        for index, (port, array, type_) in enumerate(zip(self._imported.outputs, arrays, types, strict=True)):
-            target = array.view(port.dtype).reshape(port.shape)
+        for index, (port, place, type_) in enumerate(zip(self._imported.outputs, places, types, strict=True)):
+            target = StoredTensor(place, port.dtype, port.shape)
             if port.is_plain:
-                self._execution.set_output(index, target.reshape(type_.dimensions))
+                self._execution.set_output(index, target.read().reshape(type_.dimensions))
             else:
                 decoded = np.empty(type_.dimensions, type_.dtype)
                 self._execution.set_output(index, decoded)
@@ -72,10 +74,10 @@ class BoundRun:
     def compute(self) -> Sequence[np.ndarray] | None:
         """Compute; the outputs, unless they have their places. Raises what `Execution.compute` raises."""
         if not self._is_bound:
-            return self._model.run(self._inputs)
-        for operand, port, array in self._encoded:
-            operand[...] = port.encode(array)
+            return self._model.run([one.read() for one in self._inputs])
+        for operand, port, tensor in self._encoded:
+            operand[...] = port.encode(tensor.read())
         self._execution.compute()
-        for operand, port, array in self._decoded:
-            array[...] = port.decode(operand)
+        for operand, port, tensor in self._decoded:
+            tensor.write(port.decode(operand))
         return None

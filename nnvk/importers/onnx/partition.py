@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from onnx import GraphProto, ModelProto, NodeProto, TensorProto, ValueInfoProto
+from onnx import GraphProto, ModelProto, NodeProto, ValueInfoProto
 
 from nnvk.api import Device
 from nnvk.importers.errors import OverBudget, Unmapped
@@ -28,10 +28,6 @@ They are a single one, a sequence's, a line of text's, an image's.
 """
 _FEW = 64
 """The most elements of an input whose values a part waits for: for other values it is imported again."""
-_PACKED = frozenset(
-    number for name, number in TensorProto.DataType.items() if name.endswith(("INT4", "INT2", "FLOAT4E2M1"))
-)
-"""Element types of which several share a byte."""
 # fmt: off
 _CHEAP = frozenset((
     "Abs", "Acos", "Acosh", "Add", "And", "Asin", "Asinh", "Atan", "Atanh", "BitShift", "BitwiseAnd", "BitwiseNot",
@@ -166,7 +162,7 @@ class _Examiner(Import):
             self._map_nodes(self._without_empty(resized(edges, _opened(edges, sizes))))
         except OverBudget as error:
             return [str(error)] * count
-        return [self._reasons.get(position, "") or _packed(self._proto.node[position]) for position in range(count)]
+        return [self._reasons.get(position, "") for position in range(count)]
 
     def has_stand_in(self, tensor: str) -> bool:
         """One is made of the type and shape that onnxruntime has inferred, as an input of a part would be."""
@@ -201,12 +197,6 @@ class _Examiner(Import):
             self.give_up(operator)
             return False
         return True
-
-
-def _packed(node: NodeProto) -> str:
-    """Why a node stays for a type that it casts to; empty where it does not."""
-    targets = [one.i for one in node.attribute if one.name == "to"]
-    return "elements that share a byte can't be handed over" if _PACKED.intersection(targets) else ""
 
 
 def _opened(edges: Iterable[Edge], sizes: tuple[int, int]) -> dict[str, Shape]:
@@ -333,8 +323,6 @@ def _refusals(
     whole: OnnxFile, model: ModelProto, positions: Sequence[int], devices: Sequence[Device], relaxed: bool
 ) -> dict[int, str]:
     """Why nodes of a part, by their positions in the graph, stay all the same."""
-    if any(port.type.tensor_type.elem_type in _PACKED for port in (*model.graph.input, *model.graph.output)):
-        return dict.fromkeys(positions, "elements that share a byte can't be handed over")
     failed: OnnxImportError | Malformed | None = None
     fewest: dict[int, str] | None = None
     for sizes in _TRIED_SIZES:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 import struct
 from collections.abc import Mapping
@@ -22,6 +21,7 @@ from nnvk.importers.onnx import partition, saved_part
 from nnvk.importers.onnx.backend import PreparedModel
 from nnvk.importers.onnx.bound import BoundRun
 from nnvk.importers.onnx.importer import OnnxFile
+from nnvk.importers.onnx.stored import StoredTensor, stored, stored_bytes
 from nnvk.serve.protocol import Request
 from nnvk.types.operand import Shape
 
@@ -90,11 +90,11 @@ def _load(session: Session, reader: Reader, descriptors: Descriptors) -> Reply:
 
 def _run(session: Session, reader: Reader, descriptors: Descriptors) -> Reply:
     model, number = session.get(reader.u64(), PreparedModel), reader.u64()
-    arrays = [_array(session, reader) for _ in range(reader.u32())]
+    inputs = [_input(session, reader) for _ in range(reader.u32())]
     reader.end()
-    if len(arrays) != len(model.names):
-        raise Malformed(f"the part has {len(model.names)} inputs, got {len(arrays)}")
-    made = BoundRun(model, arrays)
+    if len(inputs) != len(model.names):
+        raise Malformed(f"the part has {len(model.names)} inputs, got {len(inputs)}")
+    made = BoundRun(model, inputs)
     session.put(number, made)
     writer = Writer().u8(made.outputs is not None)
     if made.outputs is not None:
@@ -109,11 +109,10 @@ def _outputs(session: Session, reader: Reader, descriptors: Descriptors) -> Repl
     places = [(reader.u32(), reader.u64()) for _ in range(reader.u32())]
     reader.end()
     ports = run.outputs or ()
-    sizes = [math.prod(port.shape) * port.dtype.itemsize for port in ports]
+    sizes = [stored_bytes(port.dtype, port.shape) for port in ports]
     if len(places) != len(ports):
         raise Malformed(f"the run has {len(ports)} outputs of known sizes, got {len(places)} places")
-    views = [session.segment(*place, size) for place, size in zip(places, sizes, strict=True)]
-    run.set_outputs([np.frombuffer(view, np.uint8) for view in views])
+    run.set_outputs([session.segment(*place, size) for place, size in zip(places, sizes, strict=True)])
     return OK
 
 
@@ -127,17 +126,17 @@ def _compute(session: Session, reader: Reader, descriptors: Descriptors) -> Repl
     for output in outputs:
         array = np.asarray(output, order="C")  # ascontiguousarray makes [1] of a scalar
         _put_type(writer, array.dtype, array.shape)
-        writer.put(array.reshape(-1).view(np.uint8).data if array.size else b"")
+        writer.put(stored(array))
     return Reply(SUCCESS + b"".join(writer.parts))
 
 
 def _put_type(writer: Writer, dtype: np.dtype, shape: Shape) -> None:
     """The element type, the shape and the bytes of an output."""
     writer.i32(helper.np_dtype_to_tensor_dtype(dtype)).u32(len(shape))
-    writer.put(struct.pack(f"<{len(shape)}qQ", *shape, math.prod(shape) * dtype.itemsize))
+    writer.put(struct.pack(f"<{len(shape)}qQ", *shape, stored_bytes(dtype, shape)))
 
 
-def _array(session: Session, reader: Reader) -> np.ndarray:
+def _input(session: Session, reader: Reader) -> StoredTensor:
     """An input, whose elements are in a segment."""
     element, rank = reader.i32(), reader.u32()
     shape = struct.unpack(f"<{rank}q", reader.bytes(8 * rank))
@@ -148,10 +147,10 @@ def _array(session: Session, reader: Reader) -> np.ndarray:
         raise Malformed(f"there is no element type {element}") from None
     if dtype.hasobject or min(shape, default=0) < 0:
         raise Malformed(f"there is no input of {dtype} {list(shape)}")
-    data = session.segment(segment, offset, math.prod(shape) * dtype.itemsize)
+    memory = session.segment(segment, offset, stored_bytes(dtype, shape))
     if offset % dtype.alignment:
         raise Malformed(f"offset {offset} is not aligned to {dtype}")
-    return np.frombuffer(data, dtype).reshape(shape)
+    return StoredTensor(memory, dtype, shape)
 
 
 class _Recording:
