@@ -4,8 +4,11 @@
 
 The tool draws a random sample of all mutants of the package, runs for each the tests that reach the changed lines, and
 prints the mutants that survive. It works on a copy of the source tree, in which it first measures, with coverage.py,
-which test functions execute which lines and how long they take; that measurement is kept in ``build/mutate/`` until a
-source or test changes. Tests that fail without a mutant are left out.
+which tests execute which lines and how long they take. The measurement of a test file is kept in ``build/mutate/``
+until that file changes. Tests that fail without a mutant are left out.
+
+Tests run in forks of a process that has imported pytest, numpy and onnx (`tools/mutant_tests.py`), the quickest first
+and at most ``--budget`` seconds for a mutant.
 
 Two other tools were tried. mutmut runs the tests in forked children of a process that has run them all, where Vulkan
 devices are lost, and leaves tables at module level as they are. cosmic-ray changes the working tree in place, and runs
@@ -16,22 +19,23 @@ from __future__ import annotations
 
 import argparse
 import ast
+import contextlib
 import hashlib
 import json
 import os
 import random
 import re
 import shutil
-import signal
 import subprocess
 import sys
 import tempfile
 import time
-import xml.etree.ElementTree as ElementTree
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+
+from mutant_tests import function_of
 
 ROOT = Path(__file__).resolve().parent.parent
 _NOT_COPIED = (".git", ".venv", ".gpu", "build", "dist", "__pycache__", ".*_cache", ".hypothesis")
@@ -59,9 +63,12 @@ _ARITHMETIC: dict[type[ast.operator], tuple[str, str]] = {
     ast.BitAnd: ("&", "|"),
 }
 _FUNCTIONS = {"max": "min", "min": "max", "any": "all", "all": "any"}
-_SPARE_SECONDS = 60
+_SPARE_SECONDS = 30
 """How much longer than four times as long as before the tests of a mutant may take, which includes pytest's start."""
+_MOST_LINES = 2000
+"""More than the lines of any source."""
 _SURVIVED, _UNREACHED, _KILLED, _TIMED_OUT = "survived", "not reached", "killed", "timed out"
+_VERDICTS = {"passed": _SURVIVED, "failed": _KILLED, "timed out": _TIMED_OUT}
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,158 +255,194 @@ def drawn(everything: Sequence[Mutant], number: int, seed: int) -> list[Mutant]:
 
 @dataclass(frozen=True, slots=True)
 class Reach:
-    """The lines that each test function executes, and its duration in seconds with all its parameters."""
+    """The lines that each test executes, and its duration in seconds."""
 
-    tests: dict[str, dict[int, list[str]]]
+    tests: dict[str, dict[int, set[str]]]
     seconds: dict[str, float]
 
     def of(self, mutant: Mutant) -> list[str]:
-        """The tests that reach a mutant, the quickest first.
+        """The tests that reach a mutant, the quickest first, but one of each function before the second of any.
 
         Tests of a line that runs at import are those of its whole file.
         """
         lines = self.tests.get(mutant.path, {})
-        reached = {test for line in mutant.lines for test in lines.get(line, ())}
-        if "" in reached and len(reached) == 1:
-            reached = {test for tests in lines.values() for test in tests}
-        return sorted(reached & self.seconds.keys(), key=lambda test: (self.seconds[test], test))
+        reached = set[str]().union(*(lines.get(line, ()) for line in mutant.lines))
+        if reached == {""}:
+            reached = set[str]().union(*lines.values())
+        turn: Counter[str] = Counter()
+        ranks = []
+        for test in sorted(reached & self.seconds.keys(), key=lambda test: (self.seconds[test], test)):
+            turn[function_of(test)] += 1
+            ranks.append((turn[function_of(test)], test))
+        return [test for _, test in sorted(ranks, key=lambda one: one[0])]
+
+    def affordable(self, tests: Sequence[str], budget: float) -> list[str]:
+        """The first tests that take ``budget`` seconds together, at least one, those of each file together."""
+        files: dict[str, list[str]] = {}
+        total = 0.0
+        for test in tests:
+            if files and total + self.seconds[test] > budget:
+                break
+            files.setdefault(test.partition("::")[0], []).append(test)
+            total += self.seconds[test]
+        return [test for some in files.values() for test in some]
+
+
+def merged(measured: Iterable[dict], sources: dict[str, str]) -> Reach:
+    """`Reach` of the measurements of test files, each with the digests of the sources that it was made for.
+
+    Of a source that has changed since, all lines are reached by all tests that reach the file.
+    """
+    found: dict[str, dict[int, set[str]]] = {}
+    seconds: dict[str, float] = {}
+    for one in measured:
+        seconds.update(one["seconds"])
+        for path, lines in one["lines"].items():
+            target = found.setdefault(path, {})
+            if one["sources"].get(path) != sources.get(path):
+                lines = dict.fromkeys(range(1, _MOST_LINES), set().union(*lines.values()))
+            for line, tests in lines.items():
+                target.setdefault(int(line), set()).update(tests)
+    return Reach(found, seconds)
+
+
+def _digest(*contents: bytes | str) -> str:
+    digest = hashlib.sha256()
+    for content in contents:
+        digest.update(content.encode() if isinstance(content, str) else content)
+    return digest.hexdigest()[:16]
+
+
+def _test_files(copy: Path, tests: Iterable[str]) -> list[str]:
+    """The test files that arguments name, as files and folders."""
+    found: dict[str, None] = {}
+    for test in tests:
+        path = copy / test
+        if not path.exists():
+            raise SystemExit(f"{test}: expected a file or folder of tests, found none")
+        files = sorted(path.rglob("test_*.py")) if path.is_dir() else [path]
+        found |= dict.fromkeys(file.relative_to(copy).as_posix() for file in files)
+    return list(found)
+
+
+def _reach(copy: Path, package: str, tests: Iterable[str], most: float) -> Reach:
+    """Measure the test files that were not measured before, and merge all measurements."""
+    sources = {path.relative_to(copy).as_posix(): _digest(path.read_bytes()) for path in (copy / package).rglob("*.py")}
+    kept = ROOT / "build" / "mutate"
+    kept.mkdir(parents=True, exist_ok=True)
+    measured = []
+    for file in _test_files(copy, tests):
+        path = kept / f"{_digest(package, str(most), file, (copy / file).read_bytes())}.json"
+        if not path.exists():
+            output = copy / ".measured.json"
+            command = [sys.executable, "tools/mutant_tests.py", "measure", package, str(most), str(output), file]
+            subprocess.run(command, cwd=copy, env=_environment(copy), check=True, stdout=subprocess.DEVNULL)
+            content = json.loads(output.read_text()) | {"sources": sources}
+            path.write_text(json.dumps(content))
+            print(f"measured {len(content['seconds'])} tests of {file}", flush=True)
+        measured.append(json.loads(path.read_text()))
+        for test in measured[-1]["failed"]:
+            print(f"left out, for it fails without a mutant: {test}")
+    return merged(measured, sources)
 
 
 def _environment(copy: Path) -> dict[str, str]:
     inherited = [Path(path).resolve() for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path]
     paths = [copy, *(path for path in inherited if path != ROOT)]
-    return {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, paths)), "PYTHONDONTWRITEBYTECODE": "1"}
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    # Threads of numpy's libraries don't survive a fork.
+    return environment | {"PYTHONPATH": os.pathsep.join(map(str, paths)), "OPENBLAS_NUM_THREADS": "1"}
 
 
-def _measured(copy: Path, package: str, tests: Sequence[str]) -> Reach:
-    """Run the unchanged tests under coverage.py."""
-    rules, data, report, times = (copy / f".mutate.{end}" for end in ("ini", "coverage", "json", "xml"))
-    rules.write_text(
-        f"[run]\ninclude = {copy}/{package}/*\ndynamic_context = test_function\ndata_file = {data}\n"
-        "[json]\nshow_contexts = True\n"
-    )
-    coverage = [sys.executable, "-m", "coverage"]
-    run = [*coverage, "run", f"--rcfile={rules}", "-m", "pytest", "-q", "-p", "no:cacheprovider", "--no-header"]
-    environment = _environment(copy)
-    subprocess.run([*run, f"--junitxml={times}", *tests], cwd=copy, env=environment)
-    if not times.exists() or not data.exists():
-        raise SystemExit("the tests can't be run, or coverage.py is missing, which `make mutate` brings")
-    subprocess.run([*coverage, "json", "-q", f"--rcfile={rules}", "-o", report], cwd=copy, env=environment, check=True)
-    return reach_of(json.loads(report.read_text()), ElementTree.parse(times).iter("testcase"))
+class Tests:
+    """The process that runs tests (`tools/mutant_tests.py`)."""
+
+    def __init__(self, copy: Path) -> None:
+        self._process = subprocess.Popen(
+            [sys.executable, Path(__file__).with_name("mutant_tests.py"), "serve"],
+            cwd=copy,
+            env=_environment(copy),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+
+    def run(self, tests: Sequence[str], limit: float, *, keep: bool = False) -> str:
+        """Whether tests "passed", "failed" or "timed out". ``keep``: whether bytecode is kept for later runs."""
+        assert self._process.stdin is not None and self._process.stdout is not None
+        self._process.stdin.write(json.dumps({"tests": list(tests), "limit": limit, "keep": keep}) + "\n")
+        self._process.stdin.flush()
+        answer = self._process.stdout.readline().strip()
+        if not answer:
+            raise SystemExit("the process that runs the tests has ended")
+        return answer
+
+    def close(self) -> None:
+        """End the process."""
+        self._process.communicate()
 
 
-def reach_of(report: dict, cases: Iterable[ElementTree.Element]) -> Reach:
-    """`Reach` of coverage.py's JSON report and pytest's JUnit report, without the tests that fail as it is."""
-    seconds: dict[str, float] = defaultdict(float)
-    failing = set()
-    for case in cases:
-        path = case.attrib["classname"].replace(".", "/") + ".py"
-        test = f"{path}::{case.attrib['name'].partition('[')[0]}"
-        seconds[test] += float(case.attrib["time"])
-        if case.find("failure") is not None or case.find("error") is not None:
-            failing.add(test)
-    for test in sorted(failing):
-        print(f"left out, for it fails without a mutant: {test}")
-        del seconds[test]
-    found: dict[str, dict[int, list[str]]] = {}
-    for path, one in report["files"].items():
-        found[path] = {int(line): [_node(test) for test in tests] for line, tests in one["contexts"].items()}
-    return Reach(found, dict(seconds))
-
-
-def _node(context: str) -> str:
-    """A test function as pytest names it, of ``package.module.function``; empty for none."""
-    module, _, function = context.rpartition(".")
-    return f"{module.replace('.', '/')}.py::{function}" if module else ""
-
-
-def _known(copy: Path, package: str, tests: Sequence[str]) -> Reach:
-    """`_measured`, or what it gave before for the same sources and tests."""
-    digest = hashlib.sha256(repr((package, list(tests))).encode())
-    for folder in ("nnvk", "tests"):
-        for path in sorted((copy / folder).rglob("*.py")):
-            digest.update(path.read_bytes())
-    kept = ROOT / "build" / "mutate" / f"{digest.hexdigest()[:16]}.json"
-    if kept.exists():
-        content = json.loads(kept.read_text())
-        lines = {path: {int(line): names for line, names in one.items()} for path, one in content["tests"].items()}
-        return Reach(lines, content["seconds"])
-    reach = _measured(copy, package, tests)
-    kept.parent.mkdir(parents=True, exist_ok=True)
-    kept.write_text(json.dumps({"tests": reach.tests, "seconds": reach.seconds}))
-    return reach
-
-
-def _affordable(tests: Sequence[str], reach: Reach, budget: float) -> tuple[list[str], float]:
-    """The quickest tests that take ``budget`` seconds together, at least one, and how long they take."""
-    chosen: list[str] = []
-    total = 0.0
-    for test in tests:
-        if chosen and total + reach.seconds[test] > budget:
-            break
-        chosen.append(test)
-        total += reach.seconds[test]
-    return chosen, total
-
-
-def _run(copy: Path, tests: Sequence[str], limit: float) -> str:
-    """The verdict on a mutant that is in place: whether one of the tests fails."""
-    command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "--no-header", *tests]
-    with subprocess.Popen(
-        command,
-        cwd=copy,
-        env=_environment(copy),
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        start_new_session=True,
-    ) as process:
-        try:
-            status = process.wait(limit)
-        except subprocess.TimeoutExpired:
-            os.killpg(process.pid, signal.SIGKILL)
-            return _TIMED_OUT
-    return _KILLED if status else _SURVIVED
-
-
-def examine(copy: Path, sample: Iterable[Mutant], reach: Reach, budget: float) -> Iterator[tuple[Mutant, str, str]]:
+def examine(
+    copy: Path, sample: Iterable[Mutant], reach: Reach, tests: Tests, budget: float
+) -> Iterator[tuple[Mutant, str, str]]:
     """Each mutant, what became of it, and a line that says so."""
     for mutant in sample:
         begun = time.monotonic()
         path = copy / mutant.path
-        source = path.read_bytes()
-        tests = reach.of(mutant)
-        chosen, seconds = _affordable(tests, reach, budget)
+        source, status = path.read_bytes(), path.stat()
+        reached = reach.of(mutant)
+        chosen = reach.affordable(reached, budget)
         result = _UNREACHED
         if chosen:
             path.write_bytes(mutant.apply(source))
             try:
-                result = _run(copy, chosen, 4 * seconds + _SPARE_SECONDS)
+                result = _VERDICTS[tests.run(chosen, 4 * sum(map(reach.seconds.__getitem__, chosen)) + _SPARE_SECONDS)]
             finally:
                 path.write_bytes(source)
-        of = f"{len(chosen)} of {len(tests)} tests, {time.monotonic() - begun:.0f} s"
+                os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))  # its bytecode stays
+        of = f"{len(chosen)} of {len(reached)} tests, {time.monotonic() - begun:.0f} s"
         yield mutant, result, f"{result}: {mutant.describe(source)} ({of})"
+
+
+def _control(reach: Reach, tests: Tests) -> None:
+    """Check that the quickest test of each file passes as mutants' tests do."""
+    quickest: dict[str, str] = {}
+    for test in sorted(reach.seconds, key=reach.seconds.__getitem__):
+        quickest.setdefault(test.partition("::")[0], test)
+    if tests.run(list(quickest.values()), 600, keep=True) != "passed":
+        raise SystemExit(f"tests that passed fail together: {' '.join(quickest.values())}")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the tool."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("package", help="the package to change, as nnvk/importers")
-    parser.add_argument("tests", nargs="+", help="its tests, as pytest takes them")
+    parser.add_argument("tests", nargs="+", help="its test files, or folders of them")
     parser.add_argument("--sample", type=int, default=60, help="how many mutants to draw (60)")
     parser.add_argument("--seed", type=int, default=1, help="which ones (1)")
     parser.add_argument("--only", default="", help="draw only from files whose path contains this")
-    parser.add_argument("--budget", type=float, default=60, help="seconds of tests for each mutant (60)")
+    parser.add_argument(
+        "--lines", nargs="+", metavar="FILE:LINE", help="all mutants of these lines instead of a sample"
+    )
+    parser.add_argument("--budget", type=float, default=15, help="seconds of tests for each mutant (15)")
+    parser.add_argument("--most", type=float, default=3, help="seconds of a test function's cases (3)")
     options = parser.parse_args(arguments)
     with tempfile.TemporaryDirectory(prefix="nnvk-mutate-") as folder:
         copy = Path(folder) / "nnvk"
         shutil.copytree(ROOT, copy, symlinks=True, ignore=shutil.ignore_patterns(*_NOT_COPIED))
-        reach = _known(copy, options.package, options.tests)
+        reach = _reach(copy, options.package, options.tests, options.most)
         everything = [one for one in mutants(copy, options.package) if options.only in one.path]
         sample = drawn(everything, options.sample, options.seed)
+        if options.lines:
+            wanted = tuple(options.lines)
+            sample = [one for one in everything if f"{one.path}:{one.lines.start}".endswith(wanted)]
         results: Counter[str] = Counter()
-        for _, result, line in examine(copy, sample, reach, options.budget):
-            results[result] += 1
-            print(line, flush=True)
+        tests = Tests(copy)
+        with contextlib.closing(tests):
+            _control(reach, tests)
+            for _, result, line in examine(copy, sample, reach, tests, options.budget):
+                results[result] += 1
+                print(line, flush=True)
         killed = results[_KILLED] + results[_TIMED_OUT]
         counts = ", ".join(f"{number} {result}" for result, number in results.items())
         print(f"{killed} of {len(sample)} killed ({100 * killed / max(1, len(sample)):.0f} %): {counts}")

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import ast
+import contextlib
 import textwrap
 from pathlib import Path
-from xml.etree import ElementTree
 
 import mutate
 import pytest
@@ -87,40 +87,51 @@ def test_a_sample_has_all_operators_and_depends_on_its_seed(tmp_path: Path) -> N
     assert sample != mutate.drawn(every, len(operators), 4)
 
 
-REPORT = {
-    "files": {
-        "package/module.py": {
-            "contexts": {
-                "5": [""],
-                "7": ["tests.test_a.test_slow", "tests.test_a.test_quick", "tests.test_a.test_failing"],
-                "9": ["tests.test_a.test_other"],
-            }
+SOURCE = "package/module.py"
+MEASURED = {
+    "sources": {SOURCE: "as it is"},
+    "lines": {
+        SOURCE: {
+            "5": [""],
+            "7": ["tests/test_a.py::test_slow", "tests/test_b.py::test_cases[1]", "tests/test_b.py::test_cases[2]"],
+            "9": ["tests/test_a.py::test_other", "tests/test_a.py::test_failing", ""],
         }
-    }
+    },
+    "seconds": {
+        "tests/test_a.py::test_slow": 5.0,
+        "tests/test_b.py::test_cases[1]": 2.0,
+        "tests/test_b.py::test_cases[2]": 1.0,
+        "tests/test_a.py::test_other": 0.5,
+    },
 }
-CASES = ElementTree.fromstring("""
-    <suite>
-        <testcase classname="tests.test_a" name="test_slow[1]" time="2"/>
-        <testcase classname="tests.test_a" name="test_slow[2]" time="3"/>
-        <testcase classname="tests.test_a" name="test_quick" time="1"/>
-        <testcase classname="tests.test_a" name="test_other" time="0.5"/>
-        <testcase classname="tests.test_a" name="test_failing" time="1"><failure/></testcase>
-    </suite>
-""")
+SLOW, FIRST, SECOND, OTHER = MEASURED["seconds"]
 
 
 def of_line(line: int) -> mutate.Mutant:
-    return mutate.Mutant("package/module.py", "", range(line, line + 1), 0, 1, "")
+    return mutate.Mutant(SOURCE, "", range(line, line + 1), 0, 1, "")
 
 
-def test_the_quickest_tests_that_reach_a_line_come_first() -> None:
-    reach = mutate.reach_of(REPORT, CASES.iter("testcase"))
-    slow, quick, other = (f"tests/test_a.py::test_{name}" for name in ("slow", "quick", "other"))
-    assert reach.of(of_line(7)) == [quick, slow]
-    assert reach.of(of_line(5)) == [other, quick, slow]  # runs at import
+def test_which_tests_reach_a_line() -> None:
+    """One case of each function comes before the second of any. Tests that fail as it is reach nothing."""
+    reach = mutate.merged([MEASURED], {SOURCE: "as it is"})
+    assert reach.of(of_line(7)) == [SECOND, SLOW, FIRST]
+    assert reach.of(of_line(5)) == [OTHER, SECOND, SLOW, FIRST], "it runs at import"
+    assert reach.of(of_line(9)) == [OTHER]
     assert reach.of(of_line(8)) == []
-    assert mutate._affordable([quick, slow], reach, 5.5) == ([quick], 1)
-    assert mutate._affordable([quick, slow], reach, 6) == ([quick, slow], 6)
+
+
+def test_all_tests_of_a_source_that_has_changed_reach_its_lines() -> None:
+    reach = mutate.merged([MEASURED], {SOURCE: "as it is now"})
+    assert reach.of(of_line(8)) == [OTHER, SECOND, SLOW, FIRST]
+
+
+def test_the_tests_of_a_mutant_have_a_budget() -> None:
+    reach = mutate.merged([MEASURED], {SOURCE: "as it is"})
+    order = reach.of(of_line(7))
+    assert reach.affordable(order, 5.5) == [SECOND]
+    assert reach.affordable(order, 6) == [SECOND, SLOW]
+    assert reach.affordable(order, 8) == [SECOND, FIRST, SLOW], "those of a file come together"
+    assert reach.affordable([SLOW], 1) == [SLOW]
 
 
 def test_what_becomes_of_mutants(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -128,21 +139,25 @@ def test_what_becomes_of_mutants(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     every = found(tmp_path, source)
     (tmp_path / "test_it.py").write_text(
         "import pathlib, sys\nsys.path.insert(0, str(pathlib.Path(__file__).parent / 'package'))\n"
-        "import module\n\n\ndef test_it():\n    assert module.waits(3) == 0\n"
+        "import module\nimport pytest\n\n\n@pytest.mark.parametrize('number', [3, 5])\n"
+        "def test_it(number):\n    assert module.waits(number) == 0\n\n\n"
+        "def test_that_fails():\n    assert False\n"
     )
-    contexts = {str(line): ["test_it.test_it"] for line in (2, 3)}
-    report = {"files": {"package/module.py": {"contexts": contexts}}}
-    case = ElementTree.fromstring('<testcase classname="test_it" name="test_it" time="0.1"/>')
-    monkeypatch.setattr(mutate, "_SPARE_SECONDS", 6)
-    results = {
-        line.rpartition(" (")[0]: result
-        for _, result, line in mutate.examine(tmp_path, every, mutate.reach_of(report, [case]), 60)
-    }
-    at = "package/module.py"
+    monkeypatch.setattr(mutate, "_SPARE_SECONDS", 4)
+    names = ["test_it.py::test_it[3]", "test_it.py::test_it[5]"]
+    reach = mutate.Reach({SOURCE: {2: set(names), 3: set(names)}}, dict.fromkeys(names, 0.1))
+    tests = mutate.Tests(tmp_path)
+    with contextlib.closing(tests):
+        assert tests.run(names, 60, keep=True) == "passed"
+        assert tests.run([*names, "test_it.py::test_that_fails"], 60) == "failed"
+        assert tests.run(["test_it.py::test_missing"], 60) == "failed"
+        results = {
+            line.rpartition(" (")[0]: result for _, result, line in mutate.examine(tmp_path, every, reach, tests, 60)
+        }
     assert results == {
-        f"killed: {at}:2: comparison swapped: > -> >=": "killed",
-        f"killed: {at}:2: constant off by one: 0 -> (0 + 1)": "killed",
-        f"timed out: {at}:3: statement dropped: number -= 1 -> pass": "timed out",
-        f"killed: {at}:3: constant off by one: 1 -> (1 + 1)": "killed",
+        f"killed: {SOURCE}:2: comparison swapped: > -> >=": "killed",
+        f"killed: {SOURCE}:2: constant off by one: 0 -> (0 + 1)": "killed",
+        f"timed out: {SOURCE}:3: statement dropped: number -= 1 -> pass": "timed out",
+        f"killed: {SOURCE}:3: constant off by one: 1 -> (1 + 1)": "killed",
     }
-    assert (tmp_path / at).read_text() == source
+    assert (tmp_path / SOURCE).read_text() == source

@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import logging
 import os
+import stat
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -56,8 +57,8 @@ class PlanFolder:
         with suppress(OSError):  # another process may have removed the folder
             for entry in os.scandir(self.path):
                 with suppress(OSError):  # another process may have removed the file
-                    if entry.name.endswith(_SUFFIX) and entry.is_file(follow_symlinks=False):
-                        status = entry.stat(follow_symlinks=False)
+                    status = entry.stat(follow_symlinks=False)
+                    if entry.name.endswith(_SUFFIX) and stat.S_ISREG(status.st_mode):
                         files.append((status.st_mtime_ns, status.st_size, entry.path))
         total = 0
         for _, size, path in sorted(files, reverse=True):

@@ -17,8 +17,9 @@ from nnvk.base.settings import override
 from nnvk.check.model_rows import request
 from nnvk.driver.vulkan import VulkanDevice
 from nnvk.driver.vulkan.planning import cache, plan_folder
-from nnvk.driver.vulkan.planning.plan_folder import LEAST_OPERATIONS
+from nnvk.driver.vulkan.planning.plan_folder import LEAST_OPERATIONS, PlanFolder
 from nnvk.types.codes import OperandCode, OperationCode
+from nnvk.types.constant import Constant, QuantisedConstant
 from nnvk.types.model import Model
 from nnvk.types.operand import OperandType
 from nnvk.types.request import ExecuteOptions, PrepareOptions
@@ -150,6 +151,101 @@ def test_the_plans_that_were_used_last_stay(
     assert not second.exists()
     assert len(list(folder.glob("*.nnvk"))) == 2
     assert (folder / "other.txt").exists()
+
+
+def names(folder: Path) -> set[str]:
+    return {path.name for path in folder.iterdir()}
+
+
+def filled(folder: Path, **files: tuple[int, int]) -> PlanFolder:
+    """A folder of files, each with its bytes and the time at which it was used."""
+    folder.mkdir()
+    for name, (nbytes, time) in files.items():
+        path = folder / f"{name}.nnvk"
+        path.write_bytes(bytes(nbytes))
+        os.utime(path, (time, time))
+    return PlanFolder(folder)
+
+
+@pytest.mark.parametrize(("most", "left"), [(1000, "abc"), (999, "ab"), (300, "ab"), (299, "b"), (199, "")])
+def test_so_many_bytes_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, most: int, left: str) -> None:
+    """The plan that was used last is `b`, then `a`, then `c`. All that would come behind one that is too much goes."""
+    monkeypatch.setattr(plan_folder, "MOST_BYTES", most)
+    filled(tmp_path / "plans", a=(100, 2000), b=(200, 3000), c=(700, 1000)).bound()
+    assert names(tmp_path / "plans") == {f"{letter}.nnvk" for letter in left}
+
+
+def test_links_and_folders_are_no_plans(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are not counted, and stay."""
+    monkeypatch.setattr(plan_folder, "MOST_BYTES", 150)
+    folder = filled(tmp_path / "plans", a=(100, 1000))
+    (tmp_path / "large").write_bytes(bytes(200))
+    (tmp_path / "plans" / "link.nnvk").symlink_to(tmp_path / "large")
+    (tmp_path / "plans" / "folder.nnvk").mkdir()
+    folder.bound()
+    assert names(tmp_path / "plans") == {"a.nnvk", "link.nnvk", "folder.nnvk"}
+    monkeypatch.setattr(plan_folder, "MOST_BYTES", 50)
+    folder.bound()
+    assert names(tmp_path / "plans") == {"link.nnvk", "folder.nnvk"}
+
+
+def test_a_folder_that_is_not_there_has_no_plans_to_remove(tmp_path: Path) -> None:
+    PlanFolder(tmp_path / "plans").bound()
+    assert not (tmp_path / "plans").exists()
+
+
+@pytest.mark.parametrize("kind", ["float32", "int32", "levels"])
+@pytest.mark.parametrize("relaxed", [False, True])
+@pytest.mark.parametrize("shared", [False, True])
+def test_the_bytes_that_a_plan_will_have(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, relaxed: bool, shared: bool
+) -> None:
+    """Relaxed real numbers take 16 bits, levels 8, and a constant of several operands is there once."""
+
+    def constant() -> Constant:
+        if kind == "levels":
+            return QuantisedConstant(np.ones(COUNT, np.int8), np.ones(1, np.float32), 0)
+        return np.ones(COUNT, kind)
+
+    one = constant()
+    plain = chain(LEAST_OPERATIONS)
+    operands = [
+        each
+        if each.constant is None or not each.type.dimensions
+        else replace(each, constant=one if shared else constant())
+        for each in plain.operands
+    ]
+    numbers = {id(each.constant): 4 for each in operands if each.constant is not None and not each.type.dimensions}
+    model = replace(plain, operands=tuple(operands), relaxed=relaxed)
+    each = 1 if kind == "levels" else 2 if relaxed and kind == "float32" else 4
+    total = each * COUNT * (1 if shared else LEAST_OPERATIONS) + sum(numbers.values())
+    with override(cache_dir=str(tmp_path), verify_graph=0):
+        for most, is_kept in ((total, True), (total - 1, False)):
+            monkeypatch.setattr(plan_folder, "MOST_PLAN_BYTES", most)
+            assert plan_folder.plan_folder(model) == (PlanFolder(tmp_path / "plans") if is_kept else None)
+
+
+@pytest.mark.parametrize("nbytes", [99, 100, 101])
+def test_a_plan_of_so_many_bytes_is_stored(
+    own: VulkanDevice, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, nbytes: int
+) -> None:
+    monkeypatch.setattr(plan_folder, "MOST_PLAN_BYTES", 100)
+    model = chain(1)
+    plan = own.planner.lower(model, [(COUNT,)], None, {})
+    ((address, _),) = plan.constants
+    plan = replace(plan, constants=((address, np.zeros(nbytes, np.uint8)),))
+    PlanFolder(tmp_path / "plans").cache({"model": "one"}).store(plan)
+    assert len(kept(tmp_path / "plans")) == (nbytes <= 100)
+
+
+def test_plans_of_other_keys_have_other_files(tmp_path: Path) -> None:
+    """The order in which a key names its parts makes no difference."""
+    folder = PlanFolder(tmp_path)
+    keys = [{"a": "1", "b": "2"}, {"b": "2", "a": "1"}, {"a": "2", "b": "1"}, {"a": "1"}, {"a": "1\0b=2"}]
+    paths = [folder.cache(key).path for key in keys]
+    assert paths[0] == paths[1]
+    assert len(set(paths)) == 3, "a zero byte is in no part"
+    assert all(path.parent == tmp_path and path.suffix == ".nnvk" for path in paths)
 
 
 def test_a_folder_that_can_not_be_written(

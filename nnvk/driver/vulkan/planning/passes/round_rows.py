@@ -42,8 +42,6 @@ _ASYMMETRIC: Pattern = (
 
 def round_rows(graph: Graph, context: Context) -> tuple[Graph, int]:
     """Round all rows of a tensor by one operation."""
-    if not any(node.code is Op.QUANTIZE for node in graph.nodes):
-        return graph, 0
     nodes: list[Node] = []
     replaced: set[Node] = set()
     count = 0
