@@ -79,6 +79,24 @@ def test_so_much_memory_may_be_taken_for_it(nbytes: int, are_prolonged: bool) ->
     assert longer == (dict.fromkeys(lifetimes, (0, 2)) if are_prolonged else lifetimes)
 
 
+def test_what_the_host_exchanges_is_not_counted() -> None:
+    """Only the arena has what is free, however large inputs and constants are."""
+    commands, lifetimes = copies("ab", "ac", nbytes=4 << 20)
+    kept = {storage: TensorRef(number, 64 << 20, storage) for number, storage in enumerate(Storage)}
+    del kept[Storage.ARENA]
+    spans = lifetimes | dict.fromkeys(kept.values(), (0, 0))
+    assert prolonged(commands, {}, spans) == dict.fromkeys(spans, (0, 1))
+
+
+def test_what_is_no_longer_alive_is_not_counted() -> None:
+    """Tensors of 6 MiB: each step has two that are computed at once, and three that are alive."""
+    commands, lifetimes = copies("ab", "bc", "cd", "de", "ef", nbytes=6 << 20)
+    assert prolonged(commands, {}, lifetimes) == lifetimes
+    commands, lifetimes = copies("ab", "bc", "cd", "de", "ef", "eg", nbytes=5 << 20)
+    longer = {chr(tensor.number): span for tensor, span in prolonged(commands, {}, lifetimes).items()}
+    assert (longer["e"], longer["f"], longer["g"]) == ((3, 5), (4, 5), (4, 5))
+
+
 def in_pieces(work: Work, device: DeviceProfile) -> list[Strategy]:
     """A way with K in pieces, whatever it costs."""
     whole = next(way for way in candidates(work, device) if way.tile == "shared")

@@ -18,6 +18,7 @@ from nnvk.driver.vulkan.shaders.profile import NATIVE_16
 from nnvk.ops.internal import InternalCode
 from nnvk.types.codes import OperandCode
 from nnvk.types.model import Model
+from nnvk.types.operand import OperandType
 
 NEAR = 5e-2
 """How much results of 16-bit floats may differ."""
@@ -176,6 +177,16 @@ def test_the_conversion_before_a_gemm_saturates() -> None:
     (before,) = (node.before for node in graph.nodes if node.before)
     assert [(call.code, call.saturate) for call in before] == [(InternalCode.CONVERT_FLOAT, True)]
     assert graph.nodes[0].operations == {0}
+
+
+def test_conversions_to_32_bits_alone() -> None:
+    net = Net()
+    x = net.op(Op.CAST, net.input(3, 32, code=F16), type_=OperandType(F32))
+    square = net.op(Op.MEAN, net.op(Op.MUL, x, x), np.array([1], np.int32), net.code(1))
+    y = net.op(Op.MUL, x, net.op(Op.RSQRT, net.op(Op.ADD, square, net.scalar(1.0))))
+    graph, count = rewritten(net.finish(y), *through(fuse_conversions), near=NEAR)
+    assert (codes(graph), count) == (["ROW_NORM"], 1)
+    assert graph.nodes[0].call.input.code is F16
 
 
 @pytest.mark.parametrize("change", ["many channels", "read twice"])

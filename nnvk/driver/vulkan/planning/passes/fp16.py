@@ -107,9 +107,7 @@ def _may_be_float16(node: Node) -> bool:
 
 
 def _fits(constant: np.ndarray) -> bool:
-    if not constant.size:
-        return True
-    largest = float(np.abs(constant).max())
+    largest = float(np.abs(constant).max(initial=0))
     return largest == 0 or _SMALLEST <= largest <= LARGEST
 
 
