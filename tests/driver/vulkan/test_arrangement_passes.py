@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import pytest
-from fused import U8, Net, Op, byte_conv, joined, multiplied, split, transposed
+from fused import U8, Net, Op, byte_conv, joined, multiplied, shaped, split, transposed
 from rewritten import codes, fused, nchw_conv, rewritten
 
 from nnvk.driver.vulkan.graph.ir import Graph
@@ -43,6 +43,53 @@ def test_a_transposition_and_a_reshape_by_themselves_stay() -> None:
         ["RESHAPE", "TRANSPOSE"],
         0,
     )
+
+
+def flat(net: Net, x: int) -> int:
+    return shaped(net, "float32", x, 6, 20)
+
+
+def swapped(net: Net, x: int) -> int:
+    return transposed(net, x, 0, 2, 1, 3)
+
+
+def peak(net: Net, x: int) -> int:
+    return net.op(Op.REDUCE_MAX, x, np.array([1], np.int32), net.build.value(True))
+
+
+@pytest.mark.parametrize(
+    ("build", "expected"),
+    [
+        (lambda net, x: [transposed(net, flat(net, x), 1, 0)], (["ARRANGE"], 1)),
+        (lambda net, x: [flat(net, swapped(net, x))], (["ARRANGE"], 1)),
+        (lambda net, x: [transposed(net, shaped(net, "float32", swapped(net, x), 8, 15), 1, 0)], (["ARRANGE"], 2)),
+        (
+            lambda net, x: [shaped(net, "float32", transposed(net, flat(net, x), 1, 0), 20, 3, 2)],
+            (["ARRANGE"], 2),
+        ),
+        (lambda net, x: [shaped(net, "float32", flat(net, x), 60, 2)], (["RESHAPE", "RESHAPE"], 0)),
+        (lambda net, x: [peak(net, y := swapped(net, x)), flat(net, y)], (["TRANSPOSE", "REDUCE_MAX", "RESHAPE"], 0)),
+        (
+            lambda net, x: [peak(net, y := flat(net, x)), transposed(net, y, 1, 0)],
+            (["RESHAPE", "REDUCE_MAX", "ARRANGE"], 1),
+        ),
+    ],
+    ids=[
+        "reshaped before",
+        "reshaped behind",
+        "reshaped between",
+        "reshaped before and behind",
+        "two reshapes",
+        "a transposed tensor that is read",
+        "a reshaped tensor that is read",
+    ],
+)
+def test_transpositions_and_reshapes_become_one(
+    build: Callable[[Net, int], list[int]], expected: tuple[list[str], int]
+) -> None:
+    """Two reshapes cost nothing as they are, and what somebody else reads is transposed once."""
+    net = Net()
+    assert moved(net, *build(net, net.input(2, 3, 4, 5))) == expected
 
 
 def test_elementwise_operations_are_computed_before_transpositions() -> None:
