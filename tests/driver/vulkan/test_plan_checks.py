@@ -11,10 +11,12 @@ import pytest
 from fused import F32, Net, Op
 from profiles import GPU
 
+from nnvk.driver.vulkan.lowering.lowering import Subject
 from nnvk.driver.vulkan.lowering.strategies import Strategy
 from nnvk.driver.vulkan.lowering.strided_view import StridedView
+from nnvk.driver.vulkan.lowering.verification import DIFFERENCE_WORDS, EXCHANGE
 from nnvk.driver.vulkan.planning import validation
-from nnvk.driver.vulkan.planning.plan import Address, Flag, Plan
+from nnvk.driver.vulkan.planning.plan import Address, Flag, Plan, Verification
 from nnvk.driver.vulkan.planning.planner import lower
 from nnvk.driver.vulkan.planning.validation import bounds, check
 from nnvk.driver.vulkan.shaders.commands import Clear, Command, Copy, Dispatch, Storage, TensorRef, padded
@@ -214,6 +216,41 @@ def test_a_scalar_has_no_number_of_rows() -> None:
 def test_assertions(text: str, nbytes: int, fits: bool) -> None:
     plan, address = exchanged(nbytes)
     assert passes(replace(plan, flags=(Flag(address, text),))) == fits
+
+
+@pytest.mark.parametrize("words", [DIFFERENCE_WORDS - 1, DIFFERENCE_WORDS, DIFFERENCE_WORDS + 1])
+def test_a_difference_has_so_many_words(words: int) -> None:
+    plan, address = exchanged(4 * words)
+    assert passes(replace(plan, verification=Verification(address, ()))) == (words == DIFFERENCE_WORDS)
+
+
+def test_a_difference_out_of_reach() -> None:
+    plan, address = exchanged(4 * DIFFERENCE_WORDS, ARENA)
+    assert not passes(replace(plan, verification=Verification(address, ())))
+
+
+@pytest.mark.parametrize(
+    ("changes", "fits"),
+    [
+        ({}, True),
+        ({"operation": EXCHANGE}, True),
+        ({"operation": EXCHANGE - 1}, False),
+        ({"operation": 1}, False),
+        ({"name": "x" * 1000}, True),
+        ({"name": "x" * 1001}, False),
+        ({"shape": ()}, True),
+        ({"shape": (0,)}, True),
+        ({"shape": (4, -1)}, False),
+        ({"operation": 1, "name": "x" * 1001}, False),
+    ],
+    ids=str,
+)
+def test_what_is_compared(changes: dict[str, Any], fits: bool) -> None:
+    subject = replace(Subject(0, "output", "float32", (16,)), **changes)
+    plan, address = exchanged(4 * DIFFERENCE_WORDS)
+    good = Subject(0, "output", "float32", (16,))
+    for subjects in ((subject,), (good, subject)):
+        assert passes(replace(plan, verification=Verification(address, subjects))) == fits
 
 
 # --- memory ------------------------------------------------------------------------------------------------------

@@ -111,6 +111,17 @@ def test_what_nothing_runs_for_needs_no_shader(text: str, shapes: Sequence[tuple
     assert bool(refuse(call, profile, library())) == is_refused
 
 
+def test_the_largest_output_of_a_call_is_lowered() -> None:
+    """The data decides how many rows there are, so that a shape of no rows says nothing."""
+    row = parse("NON_MAX_SUPPRESSION f32[3,5,4] f32[3,2,5] 4 f32[1]=0.5 f32[1]=0 0 false 0.5f -> i32 f32 i32")
+    call = graph_of(row.model).nodes[0].call
+    names = {each.name for shader in kernels()[call.code].shaders for each in shader.variants}
+    assert refuse(call, replace(GPU, avoided=frozenset(names)), library()) is not None
+    assert [output.shape for output in call.outputs] == [
+        output.shape for output in graph_of(row.model).nodes[0].call.outputs
+    ]
+
+
 def doubled(net_type: OperandType) -> Model:
     build_ = Builder()
     x = build_.operand(net_type)

@@ -64,6 +64,38 @@ def test_a_plan_comes_back_as_it_was(
         assert np.array_equal(bytes_of(data), bytes_of(original))
 
 
+def test_a_verified_plan_comes_back_as_it_was(own: VulkanDevice, library: ShaderLibrary, path: Path) -> None:
+    options = PrepareOptions(cache=path, verified=True)
+    plan = own.planner.plan(MODEL, SHAPES, options)
+    back = PlanCache(path, key_of(own.version, own.planner.profile, library, MODEL, verified=True)).load(
+        MODEL, SHAPES, own.planner.profile, library
+    )
+    assert back is not None
+    assert plan.verification is not None
+    assert plan.verification.subjects
+    assert back.verification == plan.verification
+    assert own.planner.plan(MODEL, SHAPES, options).verification == plan.verification
+    assert (
+        PlanCache(path, key_of(own.version, own.planner.profile, library, MODEL)).load(
+            MODEL, SHAPES, own.planner.profile, library
+        )
+        is None
+    ), "a plain plan is another one"
+
+
+def test_numbers_of_numpy_are_kept_as_others(
+    own: VulkanDevice, library: ShaderLibrary, path: Path, key: dict[str, str]
+) -> None:
+    plan = own.planner.plan(MODEL, SHAPES, PrepareOptions())
+    cache_ = PlanCache(path, key)
+    cache_.store(replace(plan, most_alive=np.int64(plan.most_alive)))  # type: ignore[arg-type]
+    back = cache_.load(MODEL, SHAPES, own.planner.profile, library)
+    assert back is not None
+    assert back.most_alive == plan.most_alive
+    with pytest.raises(TypeError, match=r"1j can't be kept"):
+        cache_.store(replace(plan, most_alive=1j))  # type: ignore[arg-type]
+
+
 @pytest.mark.parametrize(
     "text",
     [

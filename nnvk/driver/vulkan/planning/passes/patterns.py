@@ -74,5 +74,6 @@ def behind_views(graph: Graph, tensor: Tensor) -> tuple[list[Node], Node | None]
 
 def are_last(axes: Sequence[int], shape: Shape) -> bool:
     """Whether the elements along these axes lie together, so that they are rows."""
-    kept = [axis for axis, size in enumerate(shape) if size > 1 and axis not in axes]
-    return not kept or all(axis > kept[-1] for axis in axes if shape[axis] > 1)
+    long = [axis for axis, size in enumerate(shape) if size > 1]
+    of_rows = [axis for axis in long if axis in axes]
+    return long[len(long) - len(of_rows) :] == of_rows
