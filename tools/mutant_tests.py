@@ -42,7 +42,14 @@ class _Measuring:
         """The duration of each test that passed."""
         self.failed: set[str] = set()
         """The tests that failed."""
+        self.with_processes: list[str] = []
+        """The tests during which other processes ran, whose lines are not measured."""
         self._unfit: set[str] = set()
+        self._has_processes = False
+        sys.addaudithook(self._hear)
+
+    def _hear(self, event: str, arguments: object) -> None:
+        self._has_processes |= event == "subprocess.Popen"
 
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
         functions: defaultdict[str, list[pytest.Item]] = defaultdict(list)
@@ -57,7 +64,13 @@ class _Measuring:
         if self._spent[function_of(item.nodeid)] > self._most:
             return True
         self._coverage.switch_context(item.nodeid)
+        self._has_processes = False
         return None
+
+    def pytest_runtest_logfinish(self, nodeid: str) -> None:
+        children = (path.read_text() for path in Path("/proc/self/task").glob("*/children"))
+        if self._has_processes or any(children):
+            self.with_processes.append(nodeid)
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         self.seconds[report.nodeid] += report.duration
@@ -106,7 +119,12 @@ def measure(package: str, most: float, output: Path, files: list[str]) -> None:
         raise SystemExit(f"{', '.join(files)} can't be run")
     data = coverage.get_data()
     lines = {Path(path).relative_to(root).as_posix(): data.contexts_by_lineno(path) for path in data.measured_files()}
-    content = {"lines": lines, "seconds": measuring.seconds, "failed": sorted(measuring.failed)}
+    content = {
+        "lines": lines,
+        "seconds": measuring.seconds,
+        "failed": sorted(measuring.failed),
+        "with_processes": measuring.with_processes,
+    }
     output.write_text(json.dumps(content))
 
 

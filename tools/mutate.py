@@ -259,16 +259,21 @@ class Reach:
 
     tests: dict[str, dict[int, set[str]]]
     seconds: dict[str, float]
+    with_processes: frozenset[str] = frozenset()
+    """The tests during which other processes ran, whose lines are not known."""
 
     def of(self, mutant: Mutant) -> list[str]:
         """The tests that reach a mutant, the quickest first, but one of each function before the second of any.
 
-        Tests of a line that runs at import are those of its whole file.
+        Tests of a line that runs at import are those of its whole file. A line that no test reaches by itself may run
+        in other processes of any test that has some.
         """
         lines = self.tests.get(mutant.path, {})
         reached = set[str]().union(*(lines.get(line, ()) for line in mutant.lines))
         if reached == {""}:
             reached = set[str]().union(*lines.values())
+        if not reached - {""}:
+            reached = set(self.with_processes)
         turn: Counter[str] = Counter()
         ranks = []
         for test in sorted(reached & self.seconds.keys(), key=lambda test: (self.seconds[test], test)):
@@ -295,15 +300,17 @@ def merged(measured: Iterable[dict], sources: dict[str, str]) -> Reach:
     """
     found: dict[str, dict[int, set[str]]] = {}
     seconds: dict[str, float] = {}
+    with_processes: set[str] = set()
     for one in measured:
         seconds.update(one["seconds"])
+        with_processes.update(one["with_processes"])
         for path, lines in one["lines"].items():
             target = found.setdefault(path, {})
             if one["sources"].get(path) != sources.get(path):
                 lines = dict.fromkeys(range(1, _MOST_LINES), set().union(*lines.values()))
             for line, tests in lines.items():
                 target.setdefault(int(line), set()).update(tests)
-    return Reach(found, seconds)
+    return Reach(found, seconds, frozenset(with_processes))
 
 
 def _digest(*contents: bytes | str) -> str:

@@ -92,7 +92,7 @@ def key_of(
     """Everything that the plan of a fully specified model depends on: device, driver, shaders, code, model, kind."""
     return {
         "device": version,
-        "profile": json.dumps(described(profile), sort_keys=True),
+        "profile": json.dumps(described(profile)),
         "shaders": library.digest,
         "code": _code_digest(),
         "model": _model_digest(model),
