@@ -30,14 +30,15 @@ _PRELOADED = ("numpy", "hypothesis.extra.numpy", "onnx", "xdist", "xml.etree.Ele
 class _Measuring:
     """A plugin that has coverage.py keep the lines of each test apart, and takes the tests' times.
 
-    ``most``: the seconds from which on further cases of a test function are left out. Its cases run in an order that
-    depends on their names alone, so that those that are left out are a random choice.
+    ``most``: further cases of a test function are left out once so many seconds have passed since one has found a new
+    line. Its cases run in an order that depends on their names alone, so that the choice is a random one.
     """
 
     def __init__(self, coverage: Any, most: float) -> None:
         self._coverage = coverage
         self._most = most
         self._spent: defaultdict[str, float] = defaultdict(float)
+        self._known: defaultdict[str, set[int]] = defaultdict(set)
         self.seconds: defaultdict[str, float] = defaultdict(float)
         """The duration of each test that passed."""
         self.failed: set[str] = set()
@@ -68,6 +69,10 @@ class _Measuring:
         return None
 
     def pytest_runtest_logfinish(self, nodeid: str) -> None:
+        for path, lines in self._coverage._collector.data.items():  # those of the present context
+            if not self._known[path].issuperset(lines):
+                self._known[path].update(lines)
+                self._spent[function_of(nodeid)] = 0.0
         children = (path.read_text() for path in Path("/proc/self/task").glob("*/children"))
         if self._has_processes or any(children):
             self.with_processes.append(nodeid)

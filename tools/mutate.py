@@ -432,7 +432,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "--lines", nargs="+", metavar="FILE:LINE", help="all mutants of these lines instead of a sample"
     )
     parser.add_argument("--budget", type=float, default=15, help="seconds of tests for each mutant (15)")
-    parser.add_argument("--most", type=float, default=3, help="seconds of a test function's cases (3)")
+    parser.add_argument(
+        "--most", type=float, default=3, help="seconds of a test function's cases without a new line (3)"
+    )
     options = parser.parse_args(arguments)
     with tempfile.TemporaryDirectory(prefix="nnvk-mutate-") as folder:
         copy = Path(folder) / "nnvk"
