@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import tflite
 from tflite_net import Net, T, write
-from tflite_oracle import actual, boolean, check, compare, f32, f32c, i32, i32c, out, q8, q8c
+from tflite_oracle import actual, boolean, check, compare, f32, f32c, i32, i32c, out, q8, q8c, random_input
 
 from nnvk.api import OperationCode as Op
 from nnvk.importers.tflite import TfliteImportError, load
@@ -93,6 +93,54 @@ def test_unary_uint8(name: str, zero_point: int) -> None:
     source = q8(256, type="UINT8", scale=0.03, zero_point=100)
     result = q8(type="UINT8", scale=scale, zero_point=zero_point)
     check(name, [source], result, feed=[np.arange(256, dtype=np.uint8)], steps=0)
+
+
+FIXED = {
+    "LOGISTIC": {"INT8": (1 / 256, -128), "UINT8": (1 / 256, 0), "INT16": (1 / 32768, 0)},
+    "SOFTMAX": {"INT8": (1 / 256, -128), "UINT8": (1 / 256, 0), "INT16": (1 / 32768, 0)},
+    "TANH": {"INT8": (1 / 128, 0), "UINT8": (1 / 128, 128), "INT16": (1 / 32768, 0)},
+    "L2_NORMALIZATION": {"INT8": (1 / 128, 0), "UINT8": (1 / 128, 128)},
+}
+"""The one quantisation that an output may have in NNAPI."""
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "change"),
+    [
+        (name, kind, change)
+        for name, kinds in FIXED.items()
+        for kind in kinds
+        for change in ("none", "scale", "type", *(["zero point"] if kind != "INT16" else []))
+    ],
+)
+def test_outputs_of_another_quantisation_are_computed_as_real_numbers(name: str, kind: str, change: str) -> None:
+    output = kind if change != "type" else "UINT8" if kind == "INT8" else "INT8"
+    scale, zero_point = FIXED[name][output]
+    if change == "scale":
+        scale *= 2
+    elif change == "zero point":
+        zero_point += 1
+    own = (1e-4, 0) if kind == "INT16" else (0.05, 3)
+    source = q8(3, 5, scale=own[0], zero_point=own[1], type=kind)
+    result = q8(3, 5, scale=scale, zero_point=zero_point, type=output)
+    table = {"SOFTMAX": "SoftmaxOptions", "L2_NORMALIZATION": "L2NormOptions"}.get(name)
+    net = Net([source], [result])
+    net.op(name, [source], result, table, **({"Beta": 1.0} if name == "SOFTMAX" else {}))
+    imported = load(write(net))
+    codes = [each.code.name for each in imported.model.frozen.operations]
+    assert ("DEQUANTIZE" not in codes) == (change == "none")
+    levels = random_input(source, np.random.default_rng(5))
+    x = (levels.astype(np.float64) - own[1]) * own[0]
+    exact = {
+        "LOGISTIC": lambda: 1 / (1 + np.exp(-x)),
+        "SOFTMAX": lambda: np.exp(x) / np.exp(x).sum(axis=1, keepdims=True),
+        "TANH": lambda: np.tanh(x),
+        "L2_NORMALIZATION": lambda: x / np.sqrt((x * x).sum(axis=1, keepdims=True)),
+    }[name]()
+    ((got,),) = actual(imported, [levels])
+    limits = np.iinfo(got.dtype)
+    real = np.clip(exact, *((np.array([limits.min, limits.max]) - zero_point) * scale))
+    assert np.abs((got.astype(np.float64) - zero_point) * scale - real).max() <= 1.5 * scale + 2e-4
 
 
 @pytest.mark.parametrize("name", ["ABS", "ELU", "EXP", "LOG", "RELU_0_TO_1"])

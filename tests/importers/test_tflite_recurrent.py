@@ -15,9 +15,11 @@ from nnvk.importers.tflite import TfliteImportError, load
 ACTIVATIONS = tflite.ActivationFunctionType
 
 
-@pytest.mark.parametrize("kind", ["NONE", "RELU", "TANH"])
+@pytest.mark.parametrize("kind", ["NONE", "RELU", "RELU_N1_TO_1", "RELU6", "TANH"])
 def test_rnn_carries_its_state(kind: str) -> None:
-    inputs = [f32(BATCH, SIZE), f32c(UNITS, SIZE), f32c(UNITS, UNITS), f32c(UNITS), state(BATCH, UNITS)]
+    """Numbers are so large that each activation gives others."""
+    weights = f32c(UNITS, SIZE, scale=4.0), f32c(UNITS, UNITS, scale=0.5), f32c(UNITS, scale=8.0)
+    inputs = [f32(BATCH, SIZE), *weights, state(BATCH, UNITS)]
     fused = getattr(ACTIVATIONS, kind)
     imported = check("RNN", inputs, (), "RNNOptions", FusedActivationFunction=fused, repeats=3)
     assert [s.input.shape for s in imported.states] == [(BATCH, UNITS)]
