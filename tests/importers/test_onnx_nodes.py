@@ -9,7 +9,7 @@ pytest.importorskip("onnx")
 import onnx
 import onnx_nodes as nodes
 
-PARTS = 8
+PARTS = 160
 LEAST = 1300
 """How many pass, at least."""
 
