@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 from fused import F16, Net, Op, families, joined, maximum, split
-from rewritten import library, native
+from rewritten import graph_of, library, native
 
+from nnvk.driver.vulkan.lowering.lowering import Lowering
+from nnvk.driver.vulkan.lowering.node import lower as lower_node
+from nnvk.driver.vulkan.planning.command_passes.command_graph import CommandGraph
+from nnvk.driver.vulkan.planning.command_passes.copy_elimination import eliminate_copies
 from nnvk.driver.vulkan.planning.plan import Plan
 from nnvk.driver.vulkan.planning.planner import lower
-from nnvk.driver.vulkan.shaders.commands import Dispatch
+from nnvk.driver.vulkan.shaders.commands import Command, Dispatch, TensorRef
 from nnvk.driver.vulkan.shaders.passes import Pass
+from nnvk.types.model import Model
 
 
 def planned(net: Net, *outputs: int, disabled: frozenset[str] = frozenset(), **changes: Any) -> Plan:
@@ -112,6 +119,69 @@ def test_a_part_that_is_read_as_other_rows_is_copied() -> None:
         reader = net.op(Op.RESHAPE, one, np.array([1, 2, 3, 32], np.int32)) if is_reshaped else one
         plan = planned(net, maximum(net, joined(net, 3, one, two)), maximum(net, reader))
         assert copies(plan) == is_reshaped
+
+
+def lowered(model: Model) -> Lowering:
+    """The commands of a model before passes on commands."""
+    g = Lowering(replace(native(), unified_memory=True), library())
+    for index, type_ in zip(model.inputs, model.input_types(), strict=True):
+        g.input(index, type_.size)
+    graph = graph_of(model)
+    g.users = Counter(tensor.index for node in graph.nodes for tensor in node.inputs)
+    for node in graph.nodes:
+        lower_node(node, g)
+    return g
+
+
+def laid(g: Lowering, commands: Sequence[Command]) -> set[TensorRef]:
+    """The tensors that lie in others after the pass on these commands."""
+    graph = CommandGraph(commands)
+    eliminate_copies(graph, g)
+    return set(graph.parts)
+
+
+def copied(commands: Sequence[Command], family: str) -> list[Dispatch]:
+    return [each for each in commands if isinstance(each, Dispatch) and each.shader.family == family]
+
+
+@pytest.mark.parametrize("change", ["none", "written later", "written twice before", "never written"])
+def test_a_part_is_all_there_before_it_is_copied(change: str) -> None:
+    net = Net()
+    x = net.input(1, 4, 6, 8)
+    g = lowered(net.finish(maximum(net, joined(net, 3, pointwise(net, x, 8), pointwise(net, x, 4)))))
+    commands = list(g.commands)
+    one, two = (each.tensors["src"] for each in copied(commands, "move"))
+    assert laid(g, commands) == {one, two}
+    (writer,) = (each for each in commands if one in each.writes)
+    place = commands.index(writer)
+    if change == "written later":
+        commands.append(writer)
+    elif change == "written twice before":
+        commands.insert(place, writer)
+    elif change == "never written":
+        del commands[place]
+    assert laid(g, commands) == ({one, two} if change in ("none", "written twice before") else {two})
+
+
+@pytest.mark.parametrize("change", ["none", "written by others", "whole written again"])
+def test_a_part_that_is_read_in_place_stays_as_it_is(change: str) -> None:
+    net = Net()
+    x = maximum(net, net.input(1, 5, 7, 24))
+    g = lowered(net.finish(*(maximum(net, part) for part in split(net, x, 3, 3))))
+    commands = list(g.commands)
+    copies_ = copied(commands, "arrange") or copied(commands, "move")
+    parts = {each.tensors["dst"] for each in copies_}
+    assert laid(g, commands) == parts and len(parts) == 3
+    (whole,) = {each.tensors["src"] for each in copies_}
+    (writer,) = (each for each in commands if whole in each.writes)
+    if change == "written by others":
+        (first, *_) = copies_
+        reader = next(each for each in commands if first.tensors["dst"] in each.reads)
+        commands.insert(commands.index(reader), first)
+        assert laid(g, commands) == parts - {first.tensors["dst"]}
+    elif change == "whole written again":
+        commands.append(writer)
+        assert laid(g, commands) == set()
 
 
 def test_results_are_named_for_all_operations() -> None:

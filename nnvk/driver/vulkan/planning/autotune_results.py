@@ -30,7 +30,7 @@ class AutotuneResults:
 
     def __init__(self, version: str, profile: DeviceProfile, library: ShaderLibrary) -> None:
         content = {"device": version, "profile": described(profile), "shaders": library.digest}
-        self._key = json.dumps(content, sort_keys=True)
+        self._key = json.dumps(content)
         folder = cache_folder()
         name = f"strategies-{hashlib.sha256(self._key.encode()).hexdigest()[:16]}"
         self.path = None if folder is None else folder / name
@@ -50,7 +50,7 @@ class AutotuneResults:
         """Keep autotune results, beside those that other processes have found meanwhile."""
         with self._lock:
             self._known = {**self._read(), **(self._known or {}), **autotune_results}
-            content = json.dumps(self._known, sort_keys=True).encode()
+            content = json.dumps(self._known).encode()
             if self.path is None and not settings().cache_dir:
                 _log.warning("what was measured is not kept: there is no home folder, and NNVK_CACHE_DIR names none")
             if self.path is None or len(content) > MOST_BYTES:
