@@ -6,7 +6,7 @@ import numpy as np
 from fused import Net, Op
 from rewritten import graph_of
 
-from nnvk.driver.vulkan.planning.passes.elements import Elements
+from nnvk.driver.vulkan.planning.passes.elements import Elements, in_order
 
 
 def test_calls_read_what_was_reshaped_through_views() -> None:
@@ -40,3 +40,24 @@ def test_a_reshaped_output_gives_the_elements() -> None:
     elements = Elements(graph)
     given = {node.code: elements.is_given(node.outputs[0]) for node in graph.nodes}
     assert given == {Op.ABS: True, Op.EXP: False, Op.RESHAPE: True, Op.TANH: True}
+
+
+def test_reshapes_move_behind_what_they_read() -> None:
+    """Those that read the same come in their order, each with the reshapes that read it; a lost one goes."""
+    net = Net()
+    x = net.op(Op.ABS, net.input(3, 10))
+    first = net.op(Op.RESHAPE, x, np.array([5, 6], np.int32))
+    inner = net.op(Op.RESHAPE, first, np.array([6, 5], np.int32))
+    second = net.op(Op.RESHAPE, x, np.array([2, 15], np.int32))
+    outputs = [net.op(Op.EXP, each) for each in (inner, second)]
+    graph = graph_of(net.finish(*outputs))
+    absolute, *reshapes = graph.nodes[:4]
+    readers = list(graph.nodes[4:])
+    assert [node.outputs[0].index for node in reshapes] == [first, inner, second]
+    expected = [absolute, *reshapes, *readers]
+    for early in ([reshapes[0], absolute, *reshapes[1:]], [*reshapes, absolute]):
+        assert list(in_order(graph, [*early, *readers]).nodes) == expected
+    swapped = in_order(graph, [reshapes[2], reshapes[0], absolute, reshapes[1], *readers])
+    assert list(swapped.nodes) == [absolute, reshapes[2], reshapes[0], reshapes[1], *readers]
+    assert list(in_order(graph, [*reshapes, *readers]).nodes) == readers
+    assert list(in_order(graph, [absolute, reshapes[1], *readers]).nodes) == [absolute, *readers]
