@@ -204,3 +204,142 @@ def test_labels_that_are_texts_are_refused_if_they_are_wanted() -> None:
     for device in DEVICES:
         (scores,) = actual(load(model.SerializeToString()), feeds, device)
         assert np.array_equal(scores, actual(load(other.SerializeToString()), feeds, device)[1])
+
+
+def refused(kind: str, attributes: dict[str, Any], said: str) -> None:
+    outputs = {"label": np.int64, "y": np.float32} if kind == "TreeEnsembleClassifier" else {"y": np.float32}
+    given = {name: value for name, value in attributes.items() if value is not None}
+    with pytest.raises(OnnxImportError, match=said):
+        load(net(kind, outputs, given).SerializeToString())
+
+
+@pytest.mark.parametrize(
+    ("name", "short", "said"),
+    [
+        ("nodes_modes", 1, "as many modes as nodes"),
+        ("nodes_nodeids", 1, "'nodes_nodeids' must have"),
+        ("nodes_featureids", 1, "'nodes_featureids' must have"),
+        ("nodes_truenodeids", 1, "'nodes_truenodeids' must have"),
+        ("nodes_falsenodeids", 1, "'nodes_falsenodeids' must have"),
+        ("nodes_values", 1, "'nodes_values' must have"),
+        ("nodes_missing_value_tracks_true", 1, "'nodes_missing_value_tracks_true' must have"),
+        ("target_nodeids", 1, "'target_nodeids' must have"),
+        ("target_ids", 1, "'target_ids' must have"),
+        ("target_weights", 1, "'target_weights' must have"),
+        ("nodes_treeids", None, "as many modes as nodes, got .* and 0"),
+        ("target_weights", None, "'target_weights' must have .* got 0"),
+    ],
+)
+def test_attributes_of_other_lengths(name: str, short: int | None, said: str) -> None:
+    attributes = {**forest("target", [0], trees=1), "n_targets": 1}
+    attributes[name] = None if short is None else attributes[name][:-short]
+    refused("TreeEnsembleRegressor", attributes, said)
+
+
+@pytest.mark.parametrize("name", ["nodes_treeids", "nodes_nodeids", "target_treeids", "target_nodeids"])
+@pytest.mark.parametrize("number", [-1, 1 << 31])
+def test_identifiers_beyond_31_bits(name: str, number: int) -> None:
+    attributes = {**forest("target", [0], trees=1), "n_targets": 1}
+    attributes[name][0] = number
+    is_another_tree = number > 0 and name.endswith("treeids")
+    refused(
+        "TreeEnsembleRegressor",
+        attributes,
+        "are of nodes that there are not" if is_another_tree else "negative, or beyond 31 bits",
+    )
+
+
+def test_negative_features() -> None:
+    attributes = {**forest("target", [0], trees=1), "n_targets": 1}
+    attributes["nodes_featureids"][0] = -1
+    refused("TreeEnsembleRegressor", attributes, "features must not be negative, got -1")
+
+
+def test_leaves_without_weights() -> None:
+    attributes = {**forest("target", [0], trees=1), "n_targets": 1}
+    empty = {name: None for name in attributes if name.startswith("target_")}
+    refused("TreeEnsembleRegressor", attributes | empty | {"target_weights": [1.0]}, "must have 0 numbers, got 1")
+    refused("TreeEnsembleRegressor", attributes | empty, "must have 0 numbers|have no weights")
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"base_values": [1.0]}, "a base value for each of 2 scores, got 1"),
+        ({"base_values": [1.0, 2.0, 3.0]}, "a base value for each of 2 scores, got 3"),
+        ({"post_transform": "SQUARE"}, "'post_transform' must be among .*, got 'SQUARE'"),
+        ({"aggregate_function": "MEDIAN"}, "'aggregate_function' must be among .*, got 'MEDIAN'"),
+    ],
+    ids=str,
+)
+def test_regressors_that_are_refused(changes: dict[str, Any], said: str) -> None:
+    attributes = {**forest("target", [0, 1], trees=2), "n_targets": 2}
+    load(net("TreeEnsembleRegressor", {"y": np.float32}, attributes).SerializeToString())
+    refused("TreeEnsembleRegressor", attributes | changes, said)
+
+
+@pytest.mark.parametrize(
+    ("targets", "labels", "changes", "said"),
+    [
+        ([0], [3], {}, "two classes at least and a base value for each, got 1 classes"),
+        ([0, 1, 2], [3, 4, 5], {"base_values": [1.0, 2.0]}, "a base value for each, got 3 classes"),
+        ([0, 1, 2], [3, 4, 5], {"base_values": [1.0]}, "one base value for 3 classes is unknown"),
+        ([0, 1], [3, 4], {"base_values": [1.0]}, "one base value for 2 classes is unknown"),
+        ([1], [3, 4], {"post_transform": "SOFTMAX"}, "one score for two classes can't be transformed by SOFTMAX"),
+        ([1], [3, 4], {"post_transform": "SOFTMAX_ZERO"}, "can't be transformed by SOFTMAX_ZERO"),
+        ([0, 2], [3, 4, 5], {}, "a class may have no score while others have negative ones"),
+    ],
+)
+def test_classifiers_that_are_refused(
+    targets: list[int], labels: list[int], changes: dict[str, Any], said: str
+) -> None:
+    attributes = forest("class", targets, trees=2) | {"classlabels_int64s": labels}
+    refused("TreeEnsembleClassifier", attributes | changes, said)
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"nodes_modes": None}, "there must be a mode and a split of each of 4 nodes"),
+        ({"nodes_splits": None}, "there must be a mode and a split of each of 4 nodes"),
+        ({"leaf_weights": None}, "and weights of leaves"),
+        ({"nodes_featureids": [0, 1, 2]}, "there must be a mode and a split of each of 3 nodes"),
+        ({"nodes_trueleafs": [0, 1, 1]}, "'nodes_trueleafs' must have 4 numbers, got 3"),
+        ({"nodes_truenodeids": [1, 0, 3, 5]}, "'nodes_truenodeids' are of nodes or leaves that there are not"),
+        ({"nodes_truenodeids": [4, 0, 3, 2]}, "'nodes_truenodeids' are of nodes or leaves that there are not"),
+        ({"nodes_truenodeids": [-1, 0, 3, 2]}, "'nodes_truenodeids' are of nodes or leaves that there are not"),
+        ({"nodes_falsenodeids": [2, 3, 5, 4]}, "'nodes_falsenodeids' are of nodes or leaves that there are not"),
+        ({"tree_roots": [4]}, "roots must be among 4 nodes"),
+        ({"tree_roots": [-1]}, "roots must be among 4 nodes"),
+        ({"tree_roots": None}, "roots must be among 4 nodes"),
+        ({"leaf_targetids": [0, 1, 0, 1]}, "'leaf_targetids' must have 5 numbers, got 4"),
+        ({"aggregate_function": 4}, "aggregate function 4 with the transform 0 is unknown"),
+        ({"aggregate_function": -1}, "aggregate function -1 with the transform 0 is unknown"),
+        ({"post_transform": 5}, "aggregate function 1 with the transform 5 is unknown"),
+    ],
+    ids=str,
+)
+def test_positions_that_are_refused(changes: dict[str, Any], said: str) -> None:
+    attributes = positions(np.float32, modes=[0, 1, 2, 3])
+    load(net("TreeEnsemble", {"y": np.float32}, attributes).SerializeToString())
+    refused("TreeEnsemble", attributes | changes, said)
+
+
+@pytest.mark.parametrize("members", [None, [], [1.0], [np.nan, 1.0, np.nan], [1.0, np.nan]], ids=str)
+def test_sets_that_are_refused(members: list[float] | None) -> None:
+    refused("TreeEnsemble", positions(np.float32, modes=[6, 1, 6, 3], members=members), "which NaN ends")
+
+
+def test_modes_that_are_unknown() -> None:
+    refused("TreeEnsemble", positions(np.float32, modes=[0, 1, 2, 7]), "nodes have the unknown mode 7")
+
+
+@pytest.mark.parametrize("shape", [["a", "b", 4], []])
+def test_inputs_that_are_no_rows(shape: list[Any]) -> None:
+    model = net("TreeEnsembleRegressor", {"y": np.float32}, {**forest("target", [0], trees=1), "n_targets": 1})
+    dims = model.graph.input[0].type.tensor_type.shape
+    del dims.dim[:]
+    for _ in shape:
+        dims.dim.add().dim_value = 4
+    with pytest.raises(OnnxImportError, match="the input must be a matrix or a row"):
+        load(model.SerializeToString())
