@@ -296,7 +296,7 @@ class Reach:
 def merged(measured: Iterable[dict], sources: dict[str, str]) -> Reach:
     """`Reach` of the measurements of test files, each with the digests of the sources that it was made for.
 
-    Of a source that has changed since, all lines are reached by all tests that reach the file.
+    All tests that reach a source reach all of its lines if it has changed since.
     """
     found: dict[str, dict[int, set[str]]] = {}
     seconds: dict[str, float] = {}
