@@ -70,7 +70,7 @@ def test_each_of_its_shaders_has_to_run(which: int) -> None:
 
 
 def test_the_order_of_reasons(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The features that the device lacks come before the reason of the kernel, and variants that are avoided come last."""
+    """Features that the device lacks come before the reason of the kernel; variants that are avoided come last."""
     call = call_of_row(ADD)
     kernel = with_kernel(monkeypatch, call, refuse=lambda each: f"{each.code.name} is too much")
     names = frozenset(variant.name for shader in kernel.shaders for variant in shader.variants)
