@@ -49,6 +49,26 @@ QKV = {"q": x(1, 5, 8), "k": x(1, 5, 8), "v": x(1, 5, 8), "b": None, "m": x(1, 5
 BITS = {"a": x(3, 32), "w": zeros(4, 1, 16, dtype=np.uint8), "s": zeros(4, 1), **dict.fromkeys("zgbi")}
 SIZES = {"K": 32, "N": 4, "bits": 4, "block_size": 32}
 CASES = [
+    *family(
+        "DepthToSpace",
+        {"a": x(1, 8, 2, 3)},
+        {"blocksize": 1, "mode": "CRD"},
+        ("8 channels don't divide into blocks of 0 x 0", {"blocksize": 0}),
+        ("8 channels don't divide into blocks of 3 x 3", {"blocksize": 3}),
+    ),
+    *family(
+        "Col2Im",
+        {"a": x(1, 8, 6), "i": ints(3, 4), "b": ints(2, 2)},
+        {},
+        ("the shapes of the image and of the block do not fit together", {"b": ints(2)}),
+        ("the shapes of the image and of the block do not fit together", {"b": ints(2, 0)}),
+        ("the shapes of the image and of the block do not fit together", {"i": ints(0, 4)}),
+        ("are not 6 blocks of 4 elements", {"a": x(1, 7, 6)}),
+        ("are not 6 blocks of 4 elements", {"a": x(1, 8, 5)}),
+        ("are not 6 blocks of 4 elements", {"a": x(8, 6)}),
+        ("are not 0 blocks of 8 elements", {"b": ints(4, 2)}),
+        opset=18,
+    ),
     *family("Celu", {"a": x(2, 3)}, {"alpha": 1.0}, ("attribute 'alpha' must not be 0", {"alpha": 0.0})),
     *family(
         "Einsum",
@@ -102,6 +122,7 @@ CASES = [
         {"a": x(1, 3, 1), "s": ints(0, 2)},
         {},
         ("the dimensions [1] of [1, 3, 1] must be of size 1", {"s": ints(1)}),
+        ("the dimensions [0, 1] of [1, 3, 1] must be of size 1", {"s": ints(0, 1)}),
         ("must be in [-3, 3), got 3", {"s": ints(3)}),
     ),
     *family(

@@ -53,6 +53,15 @@ TRIPLE = [out("INT32"), out("FLOAT32"), out("INT32")]
 PLACES = i32c(0, 1), i32c([[0, 0], [1, 0]]), i32c(2, 1), f32(2), f32c(3, 4)
 
 CASES = [
+    *optional(
+        "SQUEEZE",
+        [f32(1, 3, 1)],
+        "SqueezeOptions",
+        {"SqueezeDims": [0, 2]},
+        ("the dimensions [0, 1] of [1, 3, 1] must be of size 1", {"SqueezeDims": [0, 1]}),
+        ("the dimensions [1, 2] of [1, 3, 1] must be of size 1", {"SqueezeDims": [-1, 1]}),
+        ("must be in [-3, 3), got 3", {"SqueezeDims": [0, 3]}),
+    ),
     *family(
         "RANGE",
         [real(0), real(5), real(2)],

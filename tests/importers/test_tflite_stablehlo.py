@@ -338,6 +338,62 @@ def test_sort(direction: int, axis: int, kind: str) -> None:
     agree(data, [key, carried], np.take_along_axis(key, order, axis), np.take_along_axis(carried, order, axis))
 
 
+@pytest.mark.parametrize(("count", "key"), [(1, 0), (3, 0), (3, 1), (3, 2)])
+@pytest.mark.parametrize("swapped", [False, True])
+def test_sort_of_several(count: int, key: int, swapped: bool) -> None:
+    """The function compares the elements of any of the inputs, in either order."""
+    arrays = [rng.permuted(np.arange(12, dtype=np.float32)).reshape(3, 4) for _ in range(count)]
+    numbers = [T("FLOAT32", ()) for _ in range(2 * count)]
+    body = Net(numbers, [T("BOOL", ())])
+    pair = numbers[2 * key : 2 * key + 2]
+    body.op(
+        "STABLEHLO_COMPARE",
+        pair[::-1] if swapped else pair,
+        body.outputs[0],
+        "StablehloCompareOptions",
+        ComparisonDirection=5,
+    )
+    data = model(
+        "STABLEHLO_SORT",
+        [f32(3, 4) for _ in range(count)],
+        [out("FLOAT32", (3, 4)) for _ in range(count)],
+        "StablehloSortOptions",
+        body,
+        Dimension=1,
+        ComparatorSubgraphIndex=1,
+    )
+    order = np.argsort(-arrays[key] if swapped else arrays[key], 1)
+    agree(data, arrays, *(np.take_along_axis(array, order, 1) for array in arrays))
+
+
+def test_functions_that_sort_nothing() -> None:
+    """They compare elements of two inputs, or one with itself, compute something else, or compare other numbers."""
+    cases = [
+        ((0, 2), "STABLEHLO_COMPARE", "compare both elements of one input", 4),
+        ((0, 0), "STABLEHLO_COMPARE", "compare both elements of one input", 4),
+        ((0, 1), "STABLEHLO_ADD", "must be one STABLEHLO_COMPARE", 4),
+        ((0, 1), "STABLEHLO_COMPARE", "must be one STABLEHLO_COMPARE", 2),
+    ]
+    for pair, name, reason, count in cases:
+        numbers = [T("FLOAT32", ()) for _ in range(count)]
+        is_compare = name == "STABLEHLO_COMPARE"
+        body = Net(numbers, [T("BOOL" if is_compare else "FLOAT32", ())])
+        options = {"ComparisonDirection": 5} if is_compare else {}
+        table = "StablehloCompareOptions" if is_compare else None
+        body.op(name, [numbers[at] for at in pair], body.outputs[0], table, **options)
+        data = model(
+            "STABLEHLO_SORT",
+            [f32(3, 4), f32(3, 4)],
+            [out("FLOAT32", (3, 4)), out("FLOAT32", (3, 4))],
+            "StablehloSortOptions",
+            body,
+            Dimension=1,
+            ComparatorSubgraphIndex=1,
+        )
+        with pytest.raises(TfliteImportError, match=reason):
+            load(data)
+
+
 # --- subgraphs -----------------------------------------------------------------------------------------------
 
 
