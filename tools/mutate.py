@@ -81,6 +81,8 @@ class Mutant:
     begin: int
     end: int
     text: str
+    at_import: bool = False
+    """Whether it runs when its file is imported, in no function's body."""
 
     def apply(self, source: bytes) -> bytes:
         """The changed source."""
@@ -102,6 +104,7 @@ class _Finder(ast.NodeVisitor):
         lengths = [len(line) for line in source.splitlines(keepends=True)]
         self._starts = [sum(lengths[:index]) for index in range(len(lengths) + 1)]
         self.found: list[Mutant] = []
+        self._depth = 0
 
     def _begin(self, node: ast.expr | ast.stmt) -> int:
         return self._starts[node.lineno - 1] + node.col_offset
@@ -116,7 +119,7 @@ class _Finder(ast.NodeVisitor):
     def _add(self, operator: str, node: ast.expr | ast.stmt, begin: int, end: int, text: str) -> None:
         assert node.end_lineno is not None
         lines = range(node.lineno, node.end_lineno + 1)
-        self.found.append(Mutant(self._path, operator, lines, begin, end, text))
+        self.found.append(Mutant(self._path, operator, lines, begin, end, text, at_import=not self._depth))
 
     def _replace(self, operator: str, node: ast.expr | ast.stmt, text: str) -> None:
         self._add(operator, node, self._begin(node), self._end(node), text)
@@ -152,8 +155,12 @@ class _Finder(ast.NodeVisitor):
             self.visit(node.value)
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> None:
-        for child in (*node.args.defaults, *(one for one in node.args.kw_defaults if one), *node.body):
+        for child in (*node.args.defaults, *(one for one in node.args.kw_defaults if one)):
             self.visit(child)
+        self._depth += 1
+        for child in node.body:
+            self.visit(child)
+        self._depth -= 1
 
     # --- operators -----------------------------------------------------------------------------------------------
 
@@ -269,9 +276,10 @@ class Reach:
         in other processes of any test that has some.
         """
         lines = self.tests.get(mutant.path, {})
-        reached = set[str]().union(*(lines.get(line, ()) for line in mutant.lines))
-        if reached == {""}:
+        if mutant.at_import:
             reached = set[str]().union(*lines.values())
+        else:
+            reached = set[str]().union(*(lines.get(line, ()) for line in mutant.lines))
         if not reached - {""}:
             reached = set(self.with_processes)
         turn: Counter[str] = Counter()

@@ -78,6 +78,25 @@ def test_all_operators(tmp_path: Path) -> None:
     )
 
 
+def test_what_runs_at_import(tmp_path: Path) -> None:
+    """Tables and defaults do, and bodies of functions do not."""
+    source = """
+    ONE = 1
+    class Two:
+        two = 2
+        def method(self, three=3, *, four=4):
+            return 5
+    TABLE = {"six": 6}
+    def function():
+        def inner(seven=7):
+            return 8
+        return inner
+    """
+    found_ = found(tmp_path, textwrap.dedent(source))
+    numbers = {mutant.text.strip("()")[0]: mutant.at_import for mutant in found_}
+    assert numbers == {**dict.fromkeys("12346", True), **dict.fromkeys("578", False)}
+
+
 def test_a_sample_has_all_operators_and_depends_on_its_seed(tmp_path: Path) -> None:
     every = found(tmp_path, Path(mutate.__file__).read_text())
     operators = {one.operator for one in every}
@@ -108,15 +127,15 @@ MEASURED = {
 SLOW, FIRST, SECOND, OTHER = MEASURED["seconds"]
 
 
-def of_line(line: int) -> mutate.Mutant:
-    return mutate.Mutant(SOURCE, "", range(line, line + 1), 0, 1, "")
+def of_line(line: int, *, at_import: bool = False) -> mutate.Mutant:
+    return mutate.Mutant(SOURCE, "", range(line, line + 1), 0, 1, "", at_import)
 
 
 def test_which_tests_reach_a_line() -> None:
     """One case of each function comes before the second of any. Tests that fail as it is reach nothing."""
     reach = mutate.merged([MEASURED], {SOURCE: "as it is"})
     assert reach.of(of_line(7)) == [SECOND, SLOW, FIRST]
-    assert reach.of(of_line(5)) == [OTHER, SECOND, SLOW, FIRST], "it runs at import"
+    assert reach.of(of_line(5, at_import=True)) == [OTHER, SECOND, SLOW, FIRST]
     assert reach.of(of_line(9)) == [OTHER]
     assert reach.of(of_line(8)) == [OTHER], "it may run in another process"
 
