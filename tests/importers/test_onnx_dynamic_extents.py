@@ -65,6 +65,18 @@ THROUGH: dict[str, list[Any]] = {
     "joined": [op("Gather", "x i", "g"), op("Neg", "g", "h"), op("Concat", "g h", "y", axis=1)],
     "booleans": [op("Gather", "x i", "g"), op("Greater", "g zero", "y")],
     "its size": [op("Shape", "n", "y")],
+    "columns": [op("Gather", "x i", "g"), op("Slice", "g one two one", "y")],
+    "all rows": [op("Gather", "x i", "g"), op("Slice", "g nothing most", "y")],
+    "all rows, some columns": [op("Gather", "x i", "g"), op("Slice", "g begins ends", "y")],
+    "turned": [op("Gather", "x i", "g"), op("Transpose", "g", "t"), op("Neg", "t", "y")],
+    "turned twice": [op("Gather", "x i", "g"), op("Transpose", "g", "t"), op("Transpose", "t", "y", perm=[1, 0])],
+    "places of the largest": [op("Gather", "x i", "g"), op("ArgMax", "g", "y", axis=1, keepdims=0)],
+    "sums that stay": [op("Gather", "x i", "g"), op("ReduceMean", "g", "y", axes=[-1], keepdims=1)],
+    "parts": [op("Gather", "x i", "g"), op("Split", "g pieces", "y z", axis=1)],
+    "the largest": [op("Gather", "x i", "g"), op("TopK", "g two_", "y z")],
+    "an affine product": [op("Gather", "x i", "g"), op("Gemm", "g w", "y")],
+    "a transposed product": [op("Gather", "x i", "g"), op("Transpose", "g", "t"), op("Gemm", "t w", "y", transA=1)],
+    "a squeezed axis": [op("Unsqueeze", "i one", "u"), op("Squeeze", "u one", "y")],
 }
 
 
@@ -82,6 +94,13 @@ def test_passes_through(case: str) -> None:
         "one": np.array([1]),
         "flat": np.array([-1]),
         "w": drawn(5, 3, seed=1),
+        "nothing": np.array([0]),
+        "two": np.array([4]),
+        "two_": np.array([2]),
+        "most": np.array([35]),
+        "begins": np.array([0, 2]),
+        "ends": np.array([100, 4]),
+        "pieces": np.array([2, 3]),
     }
     check(model(first, {"x": (F, [7, 5])}, ["y"], constants, opset=13), {"x": drawn(7, 5)})
 
@@ -92,6 +111,18 @@ REFUSED = {
     "sorted": ([op("TopK", "i two", "y p")], "works along axis 0, whose size data decide"),
     "no rule": ([op("CumSum", "i axis", "y")], "data decide the size of its input"),
     "a size": ([op("Shape", "i", "s"), op("Expand", "x s", "y")], "must be a constant"),
+    "a slice from 1 on": ([op("Slice", "i one six", "y")], "it takes a part of axis 0, whose size data decide"),
+    "a slice up to 2": ([op("Slice", "i zeroth two", "y")], "it takes a part of axis 0, whose size data decide"),
+    "every second": (
+        [op("Slice", "i zeroth six zeroth two", "y")],
+        "it takes a part of axis 0, whose size data decide",
+    ),
+    "backwards": ([op("Slice", "i last least zeroth last", "y")], "it takes a part of axis 0, whose size data decide"),
+    "joined along it": ([op("Concat", "i i", "y", axis=0)], "axis 0, whose size data decide"),
+    "split": ([op("Split", "i", "y z", axis=0)], "works along axis 0, whose size data decide"),
+    "the largest of all": ([op("ArgMax", "i", "y", axis=0)], "works along axis 0, whose size data decide"),
+    "softmax along it": ([op("Cast", "i", "r", to=1), op("Softmax", "r", "y")], "works along axis 0"),
+    "a batch": ([op("GatherND", "n t", "y", batch_dims=1)], "data decide the size"),
 }
 
 
@@ -104,6 +135,11 @@ def test_refused(case: str) -> None:
         "numbers": np.arange(6),
         "two": np.array([2]),
         "axis": np.array(0),
+        "one": np.array([1]),
+        "six": np.array([6]),
+        "last": np.array([-1]),
+        "least": np.array([-7]),
+        "t": np.array([[0]]),
     }
     with pytest.raises(OnnxImportError, match=message):
         load(model(nodes, {"x": (F, [6])}, ["y"], constants).SerializeToString())
