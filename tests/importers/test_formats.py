@@ -136,3 +136,31 @@ def test_a_file_is_imported_as_often_as_one_likes(tmp_path: Path, rows: str | in
         compilation.finish()
         ((y,), _) = imported.decode(run(compilation, imported.encode([x])))
         np.testing.assert_allclose(y, x @ weights, rtol=1e-5)
+
+
+@pytest.mark.parametrize("data", [tflite(), own()], ids=["tflite", "onnx"])
+def test_relaxed_is_what_the_caller_says(data: bytes) -> None:
+    assert not formats.load(data).model.frozen.relaxed
+    assert not formats.read(data).load().model.frozen.relaxed
+    assert formats.load(data, relaxed=True).model.frozen.relaxed
+
+
+def test_folders(tmp_path: Path) -> None:
+    """A folder stands for its only model, at any depth and with any case of the suffix."""
+    with pytest.raises(ValueError, match=r"there are no \.tflite or \.onnx files in .*$") as raised:
+        formats.read(tmp_path)
+    assert "SavedModel" not in str(raised.value)
+    (tmp_path / "saved_model.pb").touch()
+    (tmp_path / "folder.onnx").mkdir()
+    with pytest.raises(ValueError, match=r"TFLiteConverter\.from_saved_model"):
+        formats.read(tmp_path)
+    (tmp_path / "folder.onnx" / "b.TFLITE").write_bytes(tflite())
+    assert formats.read(tmp_path).name == str(tmp_path / "folder.onnx" / "b.TFLITE")
+    for name in "acdefghijklm":
+        (tmp_path / f"{name}.onnx").write_bytes(own())
+        inside = formats.models_in(tmp_path)
+        assert len(inside) > 1 and inside == sorted(inside)
+        with pytest.raises(ValueError, match=f"a folder with {len(inside)} models") as raised:
+            formats.read(tmp_path)
+        shown = ", ".join(path.name for path in inside[: formats._MOST_SHOWN])
+        assert f"({shown}{', ...' if len(inside) > formats._MOST_SHOWN else ''})" in str(raised.value)
