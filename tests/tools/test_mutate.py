@@ -145,6 +145,12 @@ def test_all_tests_of_a_source_that_has_changed_reach_its_lines() -> None:
     assert reach.of(of_line(8)) == [OTHER, SECOND, SLOW, FIRST]
 
 
+def test_the_tests_of_files_named_after_the_source_come_first() -> None:
+    names = ["tests/test_a.py::test_quick", "tests/test_module.py::test_slow", "tests/test_modules.py::test_slower"]
+    reach = mutate.Reach({SOURCE: {7: set(names)}}, dict(zip(names, (1.0, 2.0, 3.0), strict=True)))
+    assert reach.of(of_line(7)) == [*names[1:], names[0]]
+
+
 def test_the_tests_of_a_mutant_have_a_budget() -> None:
     reach = mutate.merged([MEASURED], {SOURCE: "as it is"})
     order = reach.of(of_line(7))
