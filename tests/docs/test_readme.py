@@ -12,6 +12,7 @@ from nnvk import FeatureLevelCode
 from nnvk.base.settings import Settings
 from nnvk.cli.main import COMMANDS, app
 from nnvk.demo.assets import DATA, MODELS
+from nnvk.driver.vulkan.planning import plan_folder
 
 ROOT = Path(__file__).resolve().parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -120,6 +121,13 @@ def test_command_is_named(name):
 def test_setting_is_named(field):
     page = (ROOT / "docs" / "environment.md").read_text(encoding="utf-8")
     assert re.search(rf"^\| `NNVK_{field.name.upper()}[`=]", page, re.MULTILINE)
+
+
+def test_the_bounds_of_kept_plans_are_named():
+    page = (ROOT / "docs" / "environment.md").read_text(encoding="utf-8")
+    assert f"at least {plan_folder.LEAST_OPERATIONS} operations" in page
+    most = f"at most {plan_folder.MOST_PLAN_BYTES >> 20} MiB for each model and {plan_folder.MOST_BYTES >> 20} MiB"
+    assert most in page
 
 
 def headings(page):

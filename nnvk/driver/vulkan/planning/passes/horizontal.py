@@ -137,7 +137,7 @@ def _families(graph: Graph) -> Iterator[list[_Member]]:
             if shared is not None:
                 alike.setdefault(shared, []).append(node)
     for nodes in alike.values():
-        some = [member for member in (_member(graph, node) for node in nodes) if member] if len(nodes) > 1 else []
+        some = [member for member in (_member(graph, node) for node in nodes) if member]
         for family in ([each for each in some if (each.term is None) == plain] for plain in (True, False)):
             weights = sum(member.node.call.weights.constant.nbytes for member in family)
             if len(family) > 1 and weights <= _LARGEST:
