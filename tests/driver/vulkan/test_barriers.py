@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nnvk.driver.vulkan.lowering.strided_view import StridedView
-from nnvk.driver.vulkan.planning.barriers import barriers
+from nnvk.driver.vulkan.planning.barriers import _Disjoint, barriers
 from nnvk.driver.vulkan.planning.plan import Address
 from nnvk.driver.vulkan.shaders.commands import Copy, Storage, TensorRef
 
@@ -154,3 +154,37 @@ def test_columns_that_are_touched_again() -> None:
     assert columns.needed("xa", "ax", "xb", "xc") == [1, 2]
     assert columns.needed("xa", "xb", "xc", "yd") == [3]
     assert columns.needed("xc", "xa", "yd") == [2]
+
+
+_RANGES = st.tuples(st.integers(0, 40), st.integers(1, 12)).map(lambda one: (one[0], sum(one)))
+
+
+@given(st.lists(_RANGES, max_size=8), _RANGES)
+def test_ranges_are_sets_of_bytes(added: list[tuple[int, int]], asked: tuple[int, int]) -> None:
+    """Ranges that share something become one, however many they are."""
+    ranges, taken = _Disjoint(), set[int]()
+    for first, end in added:
+        assert ranges.overlaps(first, end) == (not taken.isdisjoint(range(first, end)))
+        ranges.add(first, end)
+        taken.update(range(first, end))
+    assert ranges.overlaps(*asked) == (not taken.isdisjoint(range(*asked)))
+
+
+@pytest.mark.parametrize(
+    ("added", "asked", "is_taken"),
+    [
+        ([(0, 10), (20, 40), (5, 25)], (30, 35), True),
+        ([(0, 40), (50, 60), (5, 10)], (41, 49), False),
+        ([(0, 40), (50, 60), (5, 10)], (39, 40), True),
+        ([(10, 20), (30, 40), (50, 60), (15, 55)], (59, 60), True),
+        ([(10, 20), (30, 40), (50, 60), (15, 55)], (60, 61), False),
+        ([(10, 20), (30, 40), (50, 60), (15, 55)], (9, 10), False),
+        ([(10, 20), (20, 30)], (19, 20), True),
+    ],
+    ids=str,
+)
+def test_ranges_that_join_others(added: list[tuple[int, int]], asked: tuple[int, int], is_taken: bool) -> None:
+    ranges = _Disjoint()
+    for each in added:
+        ranges.add(*each)
+    assert ranges.overlaps(*asked) == is_taken

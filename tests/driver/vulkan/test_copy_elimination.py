@@ -163,6 +163,27 @@ def test_a_part_is_all_there_before_it_is_copied(change: str) -> None:
     assert laid(g, commands) == ({one, two} if change in ("none", "written twice before") else {two})
 
 
+@pytest.mark.parametrize("change", ["none", "two overlap", "read before the last"])
+def test_a_whole_is_made_of_parts_before_it_is_read(change: str) -> None:
+    """Two of three parts that lie over each other, or one reader that comes too early, are enough to copy all."""
+    net = Net()
+    x = net.input(1, 4, 6, 8)
+    y = joined(net, 3, *(pointwise(net, x, count) for count in (8, 4, 12)))
+    g = lowered(net.finish(maximum(net, y), net.op(Op.RESHAPE, y, np.array([4, 6, 24], np.int32))))
+    commands = list(g.commands)
+    copies_ = copied(commands, "move")
+    parts = {each.tensors["src"] for each in copies_}
+    assert len(parts) == 3
+    assert laid(g, commands) == parts
+    if change == "two overlap":
+        moved = replace(copies_[1], push={**copies_[1].push, "dst_first": int(copies_[1].push["dst_first"]) - 4})
+        commands[commands.index(copies_[1])] = moved
+    elif change == "read before the last":
+        (reader, *_) = (each for each in commands if copies_[0].tensors["dst"] in each.reads and each not in copies_)
+        commands.insert(commands.index(copies_[2]), reader)
+    assert laid(g, commands) == (parts if change == "none" else set())
+
+
 @pytest.mark.parametrize("change", ["none", "written by others", "whole written again"])
 def test_a_part_that_is_read_in_place_stays_as_it_is(change: str) -> None:
     net = Net()

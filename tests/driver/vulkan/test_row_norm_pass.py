@@ -273,3 +273,16 @@ def test_several_are_counted() -> None:
         x = net.op(Op.MUL, less, net.op(Op.RSQRT, net.op(Op.ADD, variance, net.scalar(1e-5))))
     graph, count = rewritten(net.finish(x), fuse_row_norms, near=1e-4)
     assert (codes(graph), count) == (["ROW_NORM"] * 3, 3)
+
+
+def test_rows_are_normalised_where_all_operands_are_there() -> None:
+    """The weights are computed between the root and the product with them."""
+    net = Net()
+    x = net.input(ROWS, LENGTH)
+    axes = net.build.value(np.array([-1], np.int32))
+    squares = net.op(Op.MEAN, net.op(Op.MUL, x, x), axes, net.code(1))
+    root = net.op(Op.RSQRT, net.op(Op.ADD, squares, net.scalar(1e-5)))
+    weights = net.op(Op.ABS, net.input(LENGTH))
+    y = net.op(Op.MUL, net.op(Op.MUL, x, root), weights)
+    graph, count = rewritten(net.finish(net.op(Op.ADD, y, net.op(Op.EXP, net.input(LENGTH)))), fuse_row_norms)
+    assert (codes(graph), count) == (["ABS", "EXP", "ROW_NORM"], 1)
