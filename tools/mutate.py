@@ -292,12 +292,12 @@ class Reach:
         return [test for _, test in sorted(ranks, key=lambda one: one[0])]
 
     def affordable(self, tests: Sequence[str], budget: float) -> list[str]:
-        """The first tests that take ``budget`` seconds together, at least one, those of each file together."""
+        """The first tests that fit into ``budget`` seconds together, at least one, those of each file together."""
         files: dict[str, list[str]] = {}
         total = 0.0
         for test in tests:
             if files and total + self.seconds[test] > budget:
-                break
+                continue
             files.setdefault(test.partition("::")[0], []).append(test)
             total += self.seconds[test]
         return [test for some in files.values() for test in some]

@@ -154,7 +154,8 @@ def test_the_tests_of_files_named_after_the_source_come_first() -> None:
 def test_the_tests_of_a_mutant_have_a_budget() -> None:
     reach = mutate.merged([MEASURED], {SOURCE: "as it is"})
     order = reach.of(of_line(7))
-    assert reach.affordable(order, 5.5) == [SECOND]
+    assert reach.affordable(order, 2.5) == [SECOND]
+    assert reach.affordable(order, 5.5) == [SECOND, FIRST], "the slow one between them does not fit"
     assert reach.affordable(order, 6) == [SECOND, SLOW]
     assert reach.affordable(order, 8) == [SECOND, FIRST, SLOW], "those of a file come together"
     assert reach.affordable([SLOW], 1) == [SLOW]
