@@ -20,6 +20,7 @@ from __future__ import annotations
 import argparse
 import ast
 import contextlib
+import difflib
 import hashlib
 import json
 import os
@@ -31,7 +32,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -65,8 +66,6 @@ _ARITHMETIC: dict[type[ast.operator], tuple[str, str]] = {
 _FUNCTIONS = {"max": "min", "min": "max", "any": "all", "all": "any"}
 _SPARE_SECONDS = 30
 """How much longer than four times as long as before the tests of a mutant may take, which includes pytest's start."""
-_MOST_LINES = 2000
-"""More than the lines of any source."""
 _SURVIVED, _UNREACHED, _KILLED, _TIMED_OUT = "survived", "not reached", "killed", "timed out"
 _VERDICTS = {"passed": _SURVIVED, "failed": _KILLED, "timed out": _TIMED_OUT}
 
@@ -303,10 +302,11 @@ class Reach:
         return [test for some in files.values() for test in some]
 
 
-def merged(measured: Iterable[dict], sources: dict[str, str]) -> Reach:
+def merged(measured: Iterable[dict], sources: dict[str, str], text_of: Callable[[str], str]) -> Reach:
     """`Reach` of the measurements of test files, each with the digests of the sources that it was made for.
 
-    All tests that reach a source reach all of its lines if it has changed since.
+    ``sources`` are the digests of the sources now, and ``text_of`` gives a source by its digest. If a source has
+    changed since, all tests that reach it reach the lines that are new.
     """
     found: dict[str, dict[int, set[str]]] = {}
     seconds: dict[str, float] = {}
@@ -316,11 +316,23 @@ def merged(measured: Iterable[dict], sources: dict[str, str]) -> Reach:
         with_processes.update(one["with_processes"])
         for path, lines in one["lines"].items():
             target = found.setdefault(path, {})
-            if one["sources"].get(path) != sources.get(path):
-                lines = dict.fromkeys(range(1, _MOST_LINES), set().union(*lines.values()))
-            for line, tests in lines.items():
-                target.setdefault(int(line), set()).update(tests)
+            numbered = {int(line): tests for line, tests in lines.items()}
+            if path in sources and one["sources"][path] != sources[path]:
+                numbered = _moved(numbered, text_of(one["sources"][path]), text_of(sources[path]))
+            for line, tests in numbered.items():
+                target.setdefault(line, set()).update(tests)
     return Reach(found, seconds, frozenset(with_processes))
+
+
+def _moved(lines: dict[int, list[str]], before: str, now: str) -> dict[int, list[str]]:
+    """The tests of each line of a source, from those of its lines before."""
+    old, new = before.splitlines(), now.splitlines()
+    every = sorted(set().union(*lines.values()))
+    found = dict.fromkeys(range(1, len(new) + 1), every)
+    for block in difflib.SequenceMatcher(None, old, new, autojunk=False).get_matching_blocks():
+        for place in range(block.size):
+            found[block.b + place + 1] = lines.get(block.a + place + 1, [])
+    return found
 
 
 def _digest(*contents: bytes | str) -> str:
@@ -344,9 +356,13 @@ def _test_files(copy: Path, tests: Iterable[str]) -> list[str]:
 
 def _reach(copy: Path, package: str, tests: Iterable[str], most: float) -> Reach:
     """Measure the test files that were not measured before, and merge all measurements."""
-    sources = {path.relative_to(copy).as_posix(): _digest(path.read_bytes()) for path in (copy / package).rglob("*.py")}
     kept = ROOT / "build" / "mutate"
-    kept.mkdir(parents=True, exist_ok=True)
+    texts = kept / "sources"
+    texts.mkdir(parents=True, exist_ok=True)
+    sources = {}
+    for path in (copy / package).rglob("*.py"):
+        sources[path.relative_to(copy).as_posix()] = digest = _digest(path.read_bytes())
+        shutil.copyfile(path, texts / digest)
     measured = []
     for file in _test_files(copy, tests):
         path = kept / f"{_digest(package, str(most), file, (copy / file).read_bytes())}.json"
@@ -360,7 +376,7 @@ def _reach(copy: Path, package: str, tests: Iterable[str], most: float) -> Reach
         measured.append(json.loads(path.read_text()))
         for test in measured[-1]["failed"]:
             print(f"left out, for it fails without a mutant: {test}")
-    return merged(measured, sources)
+    return merged(measured, sources, lambda digest: (texts / digest).read_text())
 
 
 def _environment(copy: Path) -> dict[str, str]:

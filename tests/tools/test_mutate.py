@@ -133,16 +133,21 @@ def of_line(line: int, *, at_import: bool = False) -> mutate.Mutant:
 
 def test_which_tests_reach_a_line() -> None:
     """One case of each function comes before the second of any. Tests that fail as it is reach nothing."""
-    reach = mutate.merged([MEASURED], {SOURCE: "as it is"})
+    reach = mutate.merged([MEASURED], {SOURCE: "as it is"}, {}.__getitem__)
     assert reach.of(of_line(7)) == [SECOND, SLOW, FIRST]
     assert reach.of(of_line(5, at_import=True)) == [OTHER, SECOND, SLOW, FIRST]
     assert reach.of(of_line(9)) == [OTHER]
     assert reach.of(of_line(8)) == [OTHER], "it may run in another process"
 
 
-def test_all_tests_of_a_source_that_has_changed_reach_its_lines() -> None:
-    reach = mutate.merged([MEASURED], {SOURCE: "as it is now"})
-    assert reach.of(of_line(8)) == [OTHER, SECOND, SLOW, FIRST]
+def test_lines_of_a_source_that_has_changed() -> None:
+    """Those that have moved keep their tests, and all tests of the file reach a new one."""
+    before = [f"line {number}" for number in range(1, 10)]
+    texts = {"as it is": "\n".join(before), "as it is now": "\n".join(["new", *before[:6], "other", *before[7:]])}
+    reach = mutate.merged([MEASURED], {SOURCE: "as it is now"}, texts.__getitem__)
+    every = [OTHER, SECOND, SLOW, FIRST]
+    assert [reach.of(of_line(line)) for line in (1, 8, 10)] == [every, every, [OTHER]]
+    assert all(reach.of(of_line(line)) == [OTHER] for line in (2, 3, 4, 5, 7, 9)), "only in other processes"
 
 
 def test_the_tests_of_files_named_after_the_source_come_first() -> None:
@@ -152,7 +157,7 @@ def test_the_tests_of_files_named_after_the_source_come_first() -> None:
 
 
 def test_the_tests_of_a_mutant_have_a_budget() -> None:
-    reach = mutate.merged([MEASURED], {SOURCE: "as it is"})
+    reach = mutate.merged([MEASURED], {SOURCE: "as it is"}, {}.__getitem__)
     order = reach.of(of_line(7))
     assert reach.affordable(order, 2.5) == [SECOND]
     assert reach.affordable(order, 5.5) == [SECOND, FIRST], "the slow one between them does not fit"
