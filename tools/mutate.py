@@ -269,9 +269,9 @@ class Reach:
     """The tests during which other processes ran, whose lines are not known."""
 
     def of(self, mutant: Mutant) -> list[str]:
-        """The tests that reach a mutant: those of files named after its file come first, and of each function the
-        quickest before the second of any.
+        """The tests that reach a mutant, the quickest of each function before the second of any.
 
+        Those of files that are named after its file come twice as early.
         Tests of a line that runs at import are those of its whole file. A line that no test reaches by itself may run
         in other processes of any test that has some.
         """
@@ -287,7 +287,7 @@ class Reach:
         for test in sorted(reached & self.seconds.keys(), key=lambda test: (self.seconds[test], test)):
             turn[function_of(test)] += 1
             is_other = Path(mutant.path).stem not in test.partition("::")[0]
-            ranks.append(((is_other, turn[function_of(test)]), test))
+            ranks.append((turn[function_of(test)] * (2 if is_other else 1), test))
         return [test for _, test in sorted(ranks, key=lambda one: one[0])]
 
     def affordable(self, tests: Sequence[str], budget: float) -> list[str]:
