@@ -252,3 +252,22 @@ def test_mediapipes_transposed_convolution(padding: int, strides: tuple[int, int
 def test_mediapipes_options_that_are_none(custom: bytes, message: str) -> None:
     with pytest.raises(TfliteImportError, match=message):
         check("Convolution2DTransposeBias", [f32(1, 5, 4, 3), f32c(2, 2, 2, 3), f32c(2)], custom=custom)
+
+
+@pytest.mark.parametrize(
+    ("scale", "dim", "zero_point", "stays"),
+    [
+        (0.02, 0, 0, True),
+        ([0.1, 0.2, 0.3, 0.4], 0, 0, True),
+        ([0.1, 0.2, 0.3, 0.4], 1, 0, False),
+        (0.02, 0, 1, False),
+    ],
+)
+def test_which_weights_stay_4_bits(scale: object, dim: int, zero_point: int, stays: bool) -> None:
+    """Those with one scale, or one for each row, and without zero points."""
+    weights = int4c(4, 4, scale=scale)
+    weights.dim, weights.zero_point = dim, zero_point
+    net = Net([source := f32(3, 4)], [result := T()])
+    net.op("FULLY_CONNECTED", [source, weights, None], result, "FullyConnectedOptions")
+    codes = [operation.code.name for operation in load(write(net)).model.frozen.operations]
+    assert ("BLOCK_QUANTIZED_FULLY_CONNECTED" in codes) == stays
