@@ -358,6 +358,16 @@ CASES = [
         domain=MICROSOFT,
         outputs="y a b",
     ),
+    *family(
+        "ConvTranspose",
+        {"a": x(1, 4, 6, 5), "w": zeros(4, 3, 3, 2)},
+        {"group": 2},
+        ("rows, images and volumes are convolved, got an input of shape [1, 4]", {"a": x(1, 4)}),
+        ("rows, images and volumes are convolved", {"w": zeros(4, 3, 3)}),
+        ("weights of shape [4, 3, 3, 2] in 0 groups do not fit [1, 4, 6, 5]", {"group": 0}),
+        ("weights of shape [4, 3, 3, 2] in 3 groups do not fit [1, 4, 6, 5]", {"group": 3}),
+        ("weights of shape [6, 3, 3, 2] in 2 groups do not fit [1, 4, 6, 5]", {"w": zeros(6, 3, 3, 2)}),
+    ),
 ]
 
 
