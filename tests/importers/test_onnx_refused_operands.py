@@ -368,6 +368,14 @@ CASES = [
         ("weights of shape [4, 3, 3, 2] in 3 groups do not fit [1, 4, 6, 5]", {"group": 3}),
         ("weights of shape [6, 3, 3, 2] in 2 groups do not fit [1, 4, 6, 5]", {"w": zeros(6, 3, 3, 2)}),
     ),
+    *family(
+        "RandomNormal",
+        {},
+        {"shape": [1, 3]},
+        ("must have positive sizes, got [0, 3]", {"shape": [0, 3]}),
+        ("must have positive sizes, got [2, -1]", {"shape": [2, -1]}),
+        ("must have positive sizes, got None", {"shape": None}),
+    ),
 ]
 
 

@@ -139,7 +139,14 @@ def test_reshape_transpose_and_concatenate(make: Callable[..., Array]) -> None:
 
 @pytest.mark.parametrize(
     ("shape", "axes", "wanted"),
-    [((), [], (2, 3)), ((3,), [1], (2, 3)), ((2, 1), [0, 2], (2, 4, 3)), ((3, 2), [2, 0], (2, 4, 3))],
+    [
+        ((), [], (2, 3)),
+        ((3,), [1], (2, 3)),
+        ((2, 1), [0, 2], (2, 4, 3)),
+        ((3, 2), [2, 0], (2, 4, 3)),
+        ((2, 1), [0, 1], (2, 3)),
+        ((3, 2), [1, 0], (2, 3)),
+    ],
 )
 def test_broadcast_in_dim(shape: tuple[int, ...], axes: list[int], wanted: tuple[int, ...]) -> None:
     x = reals(*shape)
