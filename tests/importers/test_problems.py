@@ -1,4 +1,4 @@
-"""What errors of imports say of many operators."""
+"""The messages of imports that fail for many operators."""
 
 from __future__ import annotations
 
