@@ -83,6 +83,64 @@ def test_a_sum_of_what_does_not_count_is_refused() -> None:
         load(write(net))
 
 
+def picked_rows(name: str) -> Net:
+    """Rows of a matrix that are picked by a vector, and one operator more on them."""
+    flags, x, y = boolean(4), f32(4, 5), T(shape=None)
+    places, indices, rows = T("INT64", shape=(1, 1), signature=(-1, 1)), T("INT64", shape=None), T(shape=None)
+    net = Net([flags, x], [y])
+    net.op("WHERE", [flags], places)
+    net.op("RESHAPE", [places, i32c(-1)], indices)
+    net.op("GATHER", [x, indices], rows, "GatherOptions")
+    if name == "NEG":
+        net.op("NEG", [rows], y)
+    elif name == "SOFTMAX":
+        net.op("SOFTMAX", [rows], y, "SoftmaxOptions", Beta=1.0)
+    elif name in ("TRANSPOSE", "SOFTMAX of columns"):
+        turned = y if name == "TRANSPOSE" else T(shape=None)
+        net.op("TRANSPOSE", [rows, i32c(1, 0)], turned)
+        if turned is not y:
+            net.op("SOFTMAX", [turned], y, "SoftmaxOptions", Beta=1.0)
+    elif name.startswith("MEAN"):
+        axis = 0 if name == "MEAN of columns" else 1
+        net.op("MEAN", [rows, i32c(axis)], y, "ReducerOptions", KeepDims=name == "MEAN that stays")
+    elif name.startswith("CONCATENATION"):
+        axis = 0 if name == "CONCATENATION of rows" else 1
+        net.op("CONCATENATION", [rows, rows], y, "ConcatenationOptions", Axis=axis)
+    elif name == "EXPAND_DIMS":
+        net.op("EXPAND_DIMS", [rows, scalar(1)], y)
+    elif name == "GATHER of columns":
+        net.op("GATHER", [rows, i32c(3, 1)], y, "GatherOptions", Axis=1)
+    elif name == "GATHER of rows":
+        net.op("GATHER", [rows, i32c(0)], y, "GatherOptions")
+    elif name == "GATHER by batch":
+        net.op("GATHER", [rows, indices], y, "GatherOptions", Axis=1, BatchDims=1)
+    return net
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["NEG", "SOFTMAX", "TRANSPOSE", "MEAN", "MEAN that stays", "CONCATENATION", "EXPAND_DIMS", "GATHER of columns"],
+)
+def test_rows_that_were_picked(name: str) -> None:
+    feeds = [np.array([True, False, True, True]), DRAWN.random((4, 5)).astype(np.float32)]
+    compare(write(picked_rows(name)), feeds)
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("MEAN of columns", "works along axis 0, whose size data decide"),
+        ("SOFTMAX of columns", "works along axis 1, whose size data decide"),
+        ("CONCATENATION of rows", "axis 0, whose size data decide"),
+        ("GATHER of rows", "whose size data decide|data decide the size"),
+        ("GATHER by batch", "data decide the size of a batch"),
+    ],
+)
+def test_what_can_not_be_computed_of_picked_rows(name: str, said: str) -> None:
+    with pytest.raises(TfliteImportError, match=said):
+        load(write(picked_rows(name)))
+
+
 def test_branches_give_none() -> None:
     x, condition, y = boolean(6), boolean(1), T("INT64", shape=(1, 1), signature=(-1, 1))
     net = Net([condition, x], [y])

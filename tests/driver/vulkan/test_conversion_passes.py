@@ -283,6 +283,7 @@ def test_elementwise_operations_between_gemms_keep_32_bits_in_registers(case: st
     graph, count = rewritten(model, *through(fuse_conversions), near=NEAR)
     assert [each for each in codes(graph) if ">" in each] == ([] if name is None else [name])
     assert count == (name is not None)
+    assert name is None or not {"SQRT", "MUL"} & set(codes(graph)), "they are computed once"
     for node in graph.nodes:
         if node.behind:
             kept = {at for at, operation in enumerate(model.operations) if operation.code in (Op.SQRT, Op.MUL)}
