@@ -15,6 +15,9 @@
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require
 
+#ifdef SUMS_WHOLE_CHECKED
+#define CHECKED    // a check word is stored with each word of results, for gemm_checksum.comp
+#endif
 #define MAY_DIVIDE_AS_FLOATS
 #include "include/tensors.glsl"
 #include "include/indexing.glsl"
@@ -73,6 +76,9 @@ layout(push_constant) uniform Push {
 #ifndef DTYPE_Q8
     uint parameters_offset;
 #endif
+#endif
+#ifdef CHECKED
+    uint checks_offset;
 #endif
     uint batch;
     uint out_height;

@@ -15,7 +15,8 @@
 // then 2 and 3. Missing channels are filled with zeros (zero points). TILE_REGISTER and TILE_QUADS also accept weights
 // in order, like the right operand of BATCH_MATMUL: output channels innermost, padded to vec4s, and K outside.
 //
-// SUMS_SPLIT divides K among workgroups (include/gemm/split_k.glsl).
+// SUMS_SPLIT divides K among workgroups (include/gemm/split_k.glsl). CHECKED stores a check word with each word of
+// results, for gemm_checksum.comp.
 //
 // A tile is the result of a workgroup and the way in which its invocations share loads. Each kind of tile has a file in
 // include/gemm/, and all of them multiply with include/gemm/arithmetic.glsl. lowering/strategies.py chooses the tile.
@@ -39,6 +40,12 @@
 #extension GL_EXT_shader_explicit_arithmetic_types_float16 : require
 #endif
 
+#ifdef SUMS_SPLIT_CHECKED
+#define SUMS_SPLIT
+#endif
+#if defined(SUMS_WHOLE_CHECKED) || defined(SUMS_SPLIT_CHECKED)
+#define CHECKED
+#endif
 #define MAY_DIVIDE_AS_FLOATS
 #include "include/tensors.glsl"
 #include "include/indexing.glsl"
@@ -144,6 +151,9 @@ layout(push_constant) uniform Push {
     uint sums_offset;
     uint counters_offset;
 #endif
+#ifdef CHECKED
+    uint checks_offset;
+#endif
     uint rows;    // output pixels of a part
     uint out_height;
     uint out_width;
@@ -195,22 +205,23 @@ uint weight_row(uint vec4s) {
 #define PIXEL_PARTS (SPLIT == CHANNELS ? parts : TARGET_PARTS)
 #define PARTS_ALIKE (SPLIT != CHANNELS)
 
+// Bindings behind those of filter_output.glsl.
+#if defined(EPILOGUE_FUSED)
+#define FREE_BINDING 6
+#elif defined(IS_QUANTISED)
+#define FREE_BINDING 5
+#else
+#define FREE_BINDING 4
+#endif
+#ifdef SUMS_SPLIT
+#define SUMS_BINDING FREE_BINDING
+#define COUNTERS_BINDING (FREE_BINDING + 1)
+#define CHECKS_BINDING (FREE_BINDING + 2)
+#endif
+
 #include "include/filter_output.glsl"
 
 #ifdef SUMS_SPLIT
-#if defined(IS_QUANTISED) && defined(EPILOGUE_FUSED)
-#define SUMS_BINDING 6
-#define COUNTERS_BINDING 7
-#elif defined(IS_QUANTISED)
-#define SUMS_BINDING 5
-#define COUNTERS_BINDING 6
-#elif defined(EPILOGUE_FUSED)
-#define SUMS_BINDING 6
-#define COUNTERS_BINDING 7
-#else
-#define SUMS_BINDING 4
-#define COUNTERS_BINDING 5
-#endif
 // The form in which a K slice stores a vector of sums.
 #if defined(ARITHMETIC_HALF)
 #define LEFT uvec2

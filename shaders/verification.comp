@@ -6,11 +6,12 @@
 
 #include "include/flag.glsl"
 #include "include/indexing.glsl"
+#include "include/texels.glsl"
 
 layout(local_size_x_id = 0) in;
 
-layout(set = 0, binding = 0) readonly buffer Computed { uvec4 computed[]; };
-layout(set = 0, binding = 1) readonly buffer Again { uvec4 again[]; };
+READ_VIEW(0, Computed, computed, uvec4)
+READ_VIEW(1, Again, again, uvec4)
 FLAG_AS(2, Flag, flag)
 #ifdef ROWS_COUNTED
 layout(set = 0, binding = 3) readonly buffer Rows { uint rows[]; };    // how many rows the tensor has
@@ -38,7 +39,7 @@ void main() {
     uint last_bits = ~0u >> 8u * (4u * words - size);
     uint stride = gl_NumWorkGroups.x * gl_WorkGroupSize.x;
     for (uint i = gl_GlobalInvocationID.x; i < count; i += stride) {
-        uvec4 left = computed[computed_offset / 4u + i], right = again[again_offset / 4u + i];
+        uvec4 left = computed_at(computed_offset / 4u + i), right = again_at(again_offset / 4u + i);
         uvec4 place = i * 4u + uvec4(0u, 1u, 2u, 3u);
         uvec4 bits = mix(uvec4(~0u), uvec4(last_bits), equal(place, uvec4(last)));
         bits = mix(bits, uvec4(0u), greaterThan(place, uvec4(last)));

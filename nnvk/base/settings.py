@@ -49,7 +49,7 @@ class Settings:
     compile_limit: int = field(default=10, metadata={"least": 0})
     """Seconds that a driver may take to compile one pipeline before the log names it, and another candidate is planned
     next time; 0: there is no limit."""
-    verified: str = field(default="", metadata={"allowed": ("0", "1", "repair")})
+    verified: str = field(default="", metadata={"allowed": ("0", "1", "all", "repair")})
     """1: devices prove their results, and an execution with a wrong one fails. ``repair``: it is computed again."""
 
     avoid_shaders: str = ""

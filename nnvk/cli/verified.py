@@ -15,7 +15,7 @@ _OPTION = Annotated[
     bool,
     typer.Option(
         "--verified",
-        help="Have the device compute everything twice, and fail where the results differ.",
+        help="Have the device verify everything that it computes, and fail where a result is wrong.",
         show_default=False,
     ),
 ]

@@ -61,7 +61,8 @@ def load(
             of the class `ImageNormalizationWarning`.
         plan_bytes: the bytes on devices that plans for different sizes may take; the latest plan is always kept.
         verified: True has devices prove each result, and a call with a wrong one raise OP_FAILED. ``"repair"`` has it
-            computed again (`Compilation.set_verified`). The default is the variable ``NNVK_VERIFIED``.
+            computed again, ``"all"`` everything computed twice (`Compilation.set_verified`). The default is the
+            variable ``NNVK_VERIFIED``.
 
     A model without open sizes is compiled at once, another one with its first call. Raises OSError, ValueError, the
     importer's errors, BAD_DATA for a device or an input that is not there, and what compiling raises.

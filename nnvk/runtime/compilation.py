@@ -17,7 +17,7 @@ from nnvk.runtime.arguments import duration
 from nnvk.runtime.devices import Device, check_distinct, get_devices
 from nnvk.runtime.execution_plan import Cache, ExecutionPlan, ExecutionPlanner, Partition
 from nnvk.runtime.model import Model
-from nnvk.runtime.verification import REPAIR, Verified, verified_option
+from nnvk.runtime.verification import ALL, REPAIR, Verified, verified_option, verified_setting
 from nnvk.types import model as frozen
 from nnvk.types.codes import BYTE_SIZE_OF_CACHE_TOKEN, DeviceTypeCode, PreferenceCode, PriorityCode
 from nnvk.types.request import PrepareOptions, deadline_after
@@ -66,7 +66,7 @@ class Compilation:
         self._timeout_ns = 0
         self._cache: Cache | None = None
         self._progress: _Progress | None = None
-        self._verified: Verified = REPAIR if settings().verified == REPAIR else settings().verified == "1"
+        self._verified = verified_setting(settings().verified)
         self._plan: ExecutionPlan | None = None
         self._finish_called = False
 
@@ -135,11 +135,12 @@ class Compilation:
     def set_verified(self, verified: Verified = True) -> None:
         """Have devices prove their results; the default is the variable ``NNVK_VERIFIED``.
 
-        The Vulkan driver computes everything twice and compares all bits. An execution whose results differ ends with
-        OP_FAILED (`VerificationError`), which names the operation, the element and both values. With ``"repair"`` such
-        an execution is done again, and by the CPU reference if that fails as well, also for devices that the
-        application named; `nnvk.stats` counts both. The CPU reference itself and drivers of other packages prove
-        nothing. An execution takes about twice the time.
+        The Vulkan driver verifies convolutions and FULLY_CONNECTED of 8 bits by checksums of rows. It computes all else
+        twice, and with ``"all"`` these operations as well, and compares all bits. An execution whose results are wrong
+        ends with OP_FAILED (`VerificationError`), which names the operation, the element and both values, or the row
+        and both checksums. With ``"repair"`` such an execution is done again, and by the CPU reference if that fails
+        as well, also for devices that the application named; `nnvk.stats` counts both. The CPU reference itself and
+        drivers of other packages prove nothing. An execution takes up to two or three times as long.
         """
         self._check_unfinished("set_verified")
         self._verified = verified_option(verified)
@@ -154,7 +155,12 @@ class Compilation:
         self._finish_called = True
         deadline = deadline_after(time.monotonic_ns(), self._timeout_ns) if self._timeout_ns else None
         options = PrepareOptions(
-            self._preference, self._priority, deadline, verified=bool(self._verified), progress=self._progress
+            self._preference,
+            self._priority,
+            deadline,
+            verified=bool(self._verified),
+            twice=self._verified == ALL,
+            progress=self._progress,
         )
         with timed(_log, "compiling a model of %s", plural(len(self._model.operations), "operation")):
             if self._devices is not None:

@@ -8,16 +8,26 @@ from typing import Literal
 
 from nnvk.base.checks import flag
 
-Verified = bool | Literal["repair"]
-"""Whether devices prove their results; ``"repair"``: a wrong one is computed again."""
+Verified = bool | Literal["all", "repair"]
+"""Whether devices prove their results.
+
+``"all"``: they compute everything twice, also what can be proved in less time. ``"repair"``: a wrong result is computed
+again.
+"""
+ALL: Literal["all"] = "all"
 REPAIR: Literal["repair"] = "repair"
 
 
 def verified_option(value: Verified) -> Verified:
-    """The option, checked. TypeError or BAD_DATA: it is neither a truth value nor "repair"."""
-    if isinstance(value, str) and value == REPAIR:
-        return REPAIR
-    return flag(f'verified (True, False or "{REPAIR}")', value)
+    """The option, checked. TypeError or BAD_DATA: it is neither a truth value, nor "all", nor "repair"."""
+    if isinstance(value, str) and value in (ALL, REPAIR):
+        return value
+    return flag(f'verified (True, False, "{ALL}" or "{REPAIR}")', value)
+
+
+def verified_setting(value: str) -> Verified:
+    """The option as the variable ``NNVK_VERIFIED`` has it."""
+    return verified_option(value) if value in (ALL, REPAIR) else value == "1"
 
 
 @dataclass(frozen=True, slots=True)

@@ -126,6 +126,8 @@ class PrepareOptions:
     """File in which the driver may keep the prepared model, and find one that it kept."""
     verified: bool = False
     """Whether the driver proves every result, if it can: an execution with a wrong one ends with VerificationError."""
+    twice: bool = False
+    """Whether it computes everything twice for that, also what can be proved in less time."""
     progress: Callable[[int, int], None] | None = None
     """Called on the preparing thread with the number of finished parts of the work and of all parts."""
 

@@ -48,6 +48,16 @@ Epilogue epilogue_of(uint first, uint last) {
     return end;
 }
 
+#ifdef CHECKED
+// A checksum of the parameters of COMBINE.
+uint checksum_of(Epilogue end) {
+    return sum_of_products(uvec4(end.own), checksum_factor(uvec4(0u, 1u, 2u, 3u))) +
+           sum_of_products(uvec4(end.other), checksum_factor(uvec4(4u, 5u, 6u, 7u))) +
+           sum_of_products(uvec4(end.result), checksum_factor(uvec4(8u, 9u, 10u, 11u))) +
+           sum_of_products(uvec4(end.limits), checksum_factor(uvec4(12u, 13u, 14u, 15u)));
+}
+#endif
+
 ivec4 rescaled(ivec4 x, ivec4 by) {
     if (SMALL_COMBINE) return multiply_small(x, small_multiplier(by.yyyy, by.zzzz), false);
     return multiply_by_quantized_multiplier(x, by.y, by.z);

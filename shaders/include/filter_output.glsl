@@ -45,6 +45,18 @@ layout(set = 0, binding = 3) writeonly buffer Dst_Floats_Fours { vec4 dst_floats
 #else
 const bool TO_FLOATS = false;
 #endif
+#ifdef CHECKED
+// A word for each stored word, of which gemm_checksum.comp knows the sum of each row.
+#include "checksum.glsl"
+#ifndef CHECKS_BINDING
+#ifdef EPILOGUE_FUSED
+#define CHECKS_BINDING 6
+#else
+#define CHECKS_BINDING 5
+#endif
+#endif
+layout(set = 0, binding = CHECKS_BINDING) writeonly buffer Checks { uint checks[]; };
+#endif
 #ifdef EPILOGUE_FUSED
 #include "epilogue.glsl"
 #endif
@@ -92,6 +104,14 @@ struct Output {
     uint extra_stride;    // and from a pixel to the next
     Epilogue end;
 #endif
+#ifdef CHECKED
+    uint check;              // the place of the check word of pixel 0
+    uint check_stride;
+    uint parameters;         // a checksum of those that are not checked by sums
+    uvec4 sum_factors;
+    uint word_factor;
+    uint extra_factor;
+#endif
 };
 
 // Four biases, or numbers that lie like them.
@@ -137,6 +157,17 @@ Output output_of(uint part, uint channel) {
     Multiplier multiplier = Multiplier(mantissa, shift, ivec4(0), ivec4(0));
     if (SMALL) multiplier = small_multiplier(mantissa, shift);
 #endif
+#ifdef CHECKED
+    uvec4 places = channel + uvec4(0u, 1u, 2u, 3u), exists = mix(uvec4(0u), uvec4(~0u), lessThan(places, uvec4(out_channels)));
+    uvec4 sum_factors = checksum_factor(part * out_channels + places) & exists;
+    uint word_factor = checksum_factor(OF_WORDS + first), extra_factor = checksum_factor(OF_EXTRA + first);
+    uint parameters = sum_of_products(uvec4(mantissa) + 0x9e3779b1u * uvec4(shift), sum_factors);
+    parameters += word_factor * (uint(low) ^ uint(high) << 8 ^ uint(output_zero) << 16);
+#ifdef EPILOGUE_FUSED
+    Epilogue end = epilogue_of(part * out_channels + channel, part * out_channels + last);
+    if (COMBINE != NO_OPERATION) parameters += word_factor * checksum_of(end);
+#endif
+#endif
     return Output(stored, base, stride, start,
 #ifdef ARITHMETIC_INT8
         scale,
@@ -153,6 +184,9 @@ Output output_of(uint part, uint channel) {
 #endif
 #ifdef EPILOGUE_FUSED
         , first, extra_stride, epilogue_of(part * out_channels + channel, part * out_channels + last)
+#endif
+#ifdef CHECKED
+        , checks_offset + first, PIXEL_PARTS * vec4s, parameters, sum_factors, word_factor, extra_factor
 #endif
     );
 }
@@ -184,11 +218,30 @@ ACC4 other_of(uint pixel, Output to) {
     return ACC4(0);
 }
 
+#ifdef CHECKED
+// The check word of four results: the sums, the parameters, and the stored word, which is computed by another formula.
+uint check_word(Output to, ivec4 sum, ivec4 other) {
+    ivec4 result;
+    if (SMALL) result = multiply_small_negated(sum, to.multiplier);
+    else result = multiply_by_quantized_multiplier_negated(sum, to.multiplier.mantissa, to.multiplier.right);
+    result = activate(result + to.zero, to.low, to.high);
+    uint check = sum_of_products(uvec4(sum), to.sum_factors) + to.parameters;
+#ifdef EPILOGUE_FUSED
+    result = with_epilogue(to.end, result, other, to.sign_mask);
+    if (EXTRA == OF_EACH) check += to.extra_factor * pack_bytes(other, 0u);
+#endif
+    return check + to.word_factor * pack_bytes(result, to.sign_mask);
+}
+#endif
+
 // Store four results. Parts of pixels whose elements are packed in words are padded to vec4s. There is only one branch,
 // which also handles NO_PIXEL: callers unroll this, and SwiftShader's compiler tries every path through branches,
 // including ?:, but not mix.
 void store_output(uint pixel, Output to, TOTAL sum, ACC4 other) {
     uint at = to.base + pixel * to.stride;
+#ifdef CHECKED
+    ivec4 sum_before = sum;
+#endif
 #if defined(DTYPE_Q16)
     sum = with_total(sum, Wide4(to.bias, to.bias_high));
     ACC4 result = activate(rescaled(sum, to.mantissa, to.shift), to.low, to.high);
@@ -229,6 +282,9 @@ void store_output(uint pixel, Output to, TOTAL sum, ACC4 other) {
         dst_vec4s[at] = ENCODE4_WITH(result & 0xffff, 0u);
 #elif defined(DTYPE_Q8)
         dst_vec4s[at] = ENCODE4_WITH(result, to.sign_mask);
+#ifdef CHECKED
+        checks[to.check + pixel * to.check_stride] = check_word(to, sum_before, other);
+#endif
 #else
         dst_vec4s[at] = ENCODE4_WITH(result, 0u);
 #endif

@@ -12,6 +12,7 @@ from nnvk.check.cases import Case, cases
 from nnvk.check.device import plan_of, shaders_of
 from nnvk.check.model_rows import Row, code_of, parse
 from nnvk.check.templates import derived
+from nnvk.driver.vulkan.lowering.checksum import CHECKSUM
 from nnvk.driver.vulkan.lowering.verification import VERIFICATION
 from nnvk.driver.vulkan.planning.planner import Planner
 from nnvk.driver.vulkan.planning.validation import check
@@ -30,9 +31,11 @@ PROFILES = {
     "cpu, packed": replace(EIGHT_LANES, features=PACKED - {"shaderIntegerDotProduct"}, max_groups=65535),
     "smallest": SMALLEST,
 }
-_OF_NO_OPERATION = {ASSUMPTIONS.name, VERIFICATION.name}
+_OF_NO_OPERATION = {ASSUMPTIONS.name, VERIFICATION.name, CHECKSUM.name}
 """Shaders that no operation dispatches in a plain plan."""
 NOT_MET = {
+    "depthwise_conv2d.q8.none.whole_checked.fused": "plain plans have no checksums",
+    "depthwise_conv2d.q8.none.whole_checked.plain": "the same",
     "normalize_rows.f16.f16": "both ends of 16-bit floats are relaxed models'",
     "normalize_rows.f32.f16": "the same",
     "quantized_16bit_lstm.shared.dot.driven": "inputs of all steps at once are of unrolled layers",

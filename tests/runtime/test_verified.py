@@ -97,13 +97,16 @@ def test_other_errors_of_a_named_device_stay_the_caller_s(use_devices: Use) -> N
     assert driver.executions == 1
 
 
-@pytest.mark.parametrize(("setting", "verified"), [("", False), ("0", False), ("1", True), ("repair", True)])
-def test_the_environment_gives_the_default(use_devices: Use, setting: str, verified: bool) -> None:
+@pytest.mark.parametrize(
+    ("setting", "verified", "twice"),
+    [("", False, False), ("0", False, False), ("1", True, False), ("all", True, True), ("repair", True, False)],
+)
+def test_the_environment_gives_the_default(use_devices: Use, setting: str, verified: bool, twice: bool) -> None:
     driver = Wrong(0)
     use_devices([driver, CpuDevice()])
     with override(verified=setting):
         compiled(add_model())
-    assert [options.verified for options in driver.options] == [verified]
+    assert [(options.verified, options.twice) for options in driver.options] == [(verified, twice)]
 
 
 @pytest.mark.parametrize("wrong", ["yes", 2, None])

@@ -86,6 +86,8 @@ def test_options() -> None:
     for options in (
         PrepareOptions(),
         PrepareOptions(PreferenceCode.SUSTAINED_SPEED, PriorityCode.HIGH, 2**62, Path("/tmp/ü b")),
+        PrepareOptions(verified=True),
+        PrepareOptions(verified=True, twice=True),
     ):
         writer = Writer()
         write_prepare_options(writer, options)

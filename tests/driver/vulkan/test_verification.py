@@ -89,16 +89,16 @@ EXACT = {
 
 @pytest.mark.parametrize("family", EXACT)
 def test_exact_numbers_are_multiplied_by_another_strategy(as_gpu: VulkanDevice, family: str) -> None:
-    plan = verified_plan(as_gpu, EXACT[family])
+    plan = verified_plan(as_gpu, EXACT[family], twice=True)
     products = [each for each in plan.commands if isinstance(each, Dispatch) and each.shader.family == family]
     assert len({(each.shader.name, each.specialization) for each in products}) == len(products) == 2
     if family == "gemm":
         assert len({each.shader.name for each in products}) == 2
 
 
-def verified_plan(device: VulkanDevice, text: str) -> Plan:
-    row = parse(text)
-    return device.planner.plan(row.model, [array.shape for array in row.inputs], PrepareOptions(verified=True))
+def verified_plan(device: VulkanDevice, text: str, *, twice: bool = False) -> Plan:
+    row, options = parse(text), PrepareOptions(verified=True, twice=twice)
+    return device.planner.plan(row.model, [array.shape for array in row.inputs], options)
 
 
 def _faulty(device: VulkanDevice, model: Model, inputs: list[np.ndarray], right: list[np.ndarray], seed: int) -> str:

@@ -8,17 +8,24 @@ from dataclasses import dataclass
 
 from nnvk.driver.vulkan.lowering import epilogue
 from nnvk.driver.vulkan.lowering.arrange import ARRANGE
+from nnvk.driver.vulkan.lowering.checksum import CHECKSUM
 from nnvk.driver.vulkan.lowering.costs import NEAR, Run, costs_of, cycles
 from nnvk.driver.vulkan.lowering.divide import divisors_below
 from nnvk.driver.vulkan.lowering.dtypes import F16, SIZES, dtype
 from nnvk.driver.vulkan.lowering.filter_output import Operands, filter_output, has_narrow_sums, narrowed
 from nnvk.driver.vulkan.lowering.filters import FILTER_SHADERS, Filters, in_order, may_be_float16, scale_of
-from nnvk.driver.vulkan.lowering.gemm import Gemm, epilogue_channels, refuse_long_sums
+from nnvk.driver.vulkan.lowering.gemm import (
+    Gemm,
+    epilogue_channels,
+    refuse_long_sums,
+    verify,
+    with_check_words,
+)
 from nnvk.driver.vulkan.lowering.kernel import kernel
 from nnvk.driver.vulkan.lowering.lowering import Lowering
 from nnvk.driver.vulkan.lowering.quantised import sign_mask, sign_push
 from nnvk.driver.vulkan.lowering.relayout import finish_pixels, pixels_of
-from nnvk.driver.vulkan.shaders.declaration import Shader
+from nnvk.driver.vulkan.shaders.declaration import Shader, Variant
 from nnvk.driver.vulkan.shaders.profile import DeviceProfile
 from nnvk.ops.call import Call
 from nnvk.ops.depthwise_conv2d import depthwise_axes
@@ -26,7 +33,9 @@ from nnvk.types.codes import OperationCode
 
 
 def _exists(choice: Mapping[str, str]) -> bool:
-    """16-bit floats may be multiplied as such."""
+    """16-bit floats may be multiplied as such. Sums of bytes are exact, so that check words can verify them."""
+    if choice["SUMS"] == "whole_checked" and choice["DTYPE"] != "q8":
+        return False
     return epilogue.exists(choice) and (choice["ARITHMETIC"] == "none" or choice["DTYPE"] == "f16")
 
 
@@ -35,9 +44,10 @@ SHADER = Shader(
     where=_exists,
     DTYPE=("f32", "f16", "q8", "q16"),
     ARITHMETIC=("none", "half"),
+    SUMS=("whole", "whole_checked"),
     EPILOGUE=epilogue.EPILOGUES,
 )
-CHANNEL_SHADERS = (SHADER, ARRANGE, *FILTER_SHADERS)
+CHANNEL_SHADERS = (SHADER, ARRANGE, *FILTER_SHADERS, CHECKSUM)
 """The shaders that `multiply_by_channel` may dispatch."""
 
 # The sizes of the shader's arrays.
@@ -145,10 +155,14 @@ def multiply_by_channel(g: Lowering, operands: Operands, gemm: Gemm) -> None:
     """Compute the output of a convolution whose filters, in one part, see a channel each."""
     filters, kind, (vertical, horizontal) = operands.filters, dtype(operands.input), gemm.axes
     source, target = g.tensor(narrowed(g, operands)), pixels_of(g, operands.target, gemm.target)
+    if (checked := g.to_verify(operands.target)) is not None:
+        verify(g, operands, gemm, checked, source, target)
+        return
     batches, out_height, out_width, out_channels = gemm.target
     _, height, width, channels = gemm.source
     float16 = kind == F16.name and g.device.has_native_16 and may_be_float16(g, filters, filters.taps)
-    float16 = float16 and not g.device.avoids(SHADER.variant(DTYPE=kind, ARITHMETIC="half", EPILOGUE="plain"))
+    half = SHADER.variant(DTYPE=F16.name, ARITHMETIC="half", SUMS="whole", EPILOGUE="plain")
+    float16 = float16 and not g.device.avoids(half)
     every = g.once(("tiles", gemm, kind, float16), lambda: tiles(gemm, kind, g.device, float16))
     tile = g.choose(
         f"{kind} {gemm} by channel{', may be float16' if float16 else ''}", every, is_exact=operands.is_quantised
@@ -163,8 +177,15 @@ def multiply_by_channel(g: Lowering, operands: Operands, gemm: Gemm) -> None:
     groups, (_, down, across, quads) = g.flat(tile.count(gemm), local), tile.grid(gemm)
     end = math.prod(groups) * local
     magics, as_floats = divisors_below(g.device, end, down=down, across=across, quads=quads)
+    tensors = {"src": source, "weights": weights, "dst": target, **output.tensors}
+
+    def variant_of(checked: bool) -> Variant:
+        sums = "whole_checked" if checked else "whole"
+        return SHADER.variant(DTYPE=kind, ARITHMETIC=tile.arithmetic, SUMS=sums, EPILOGUE=output.variant)
+
+    variant, checks = with_check_words(g, operands, gemm, target, output, variant_of)
     g.dispatch(
-        SHADER.variant(DTYPE=kind, ARITHMETIC=tile.arithmetic, EPILOGUE=output.variant),
+        variant,
         groups=groups,
         spec={
             **output.spec,
@@ -184,12 +205,7 @@ def multiply_by_channel(g: Lowering, operands: Operands, gemm: Gemm) -> None:
             "VECTOR_LOADS": multiplier == 1 and channels % 4 == 0,
             "VECTOR_STORES": out_channels % 4 == 0,
         },
-        tensors={
-            "src": source,
-            "weights": weights,
-            "dst": target,
-            **output.tensors,
-        },
+        tensors=tensors | checks,
         batch=batches,
         out_height=out_height,
         out_width=out_width,

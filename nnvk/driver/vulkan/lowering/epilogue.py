@@ -70,6 +70,8 @@ class Arguments:
     """The value of the axis EPILOGUE."""
     spec: Mapping[str, int | bool] = field(default_factory=dict)
     tensors: Mapping[str, TensorRef] = field(default_factory=dict)
+    parameters: np.ndarray | None = None
+    """The words of the tensor ``multipliers`` among these."""
 
 
 def arguments_of(g: Lowering, epilogue: Epilogue, multipliers: np.ndarray | None) -> Arguments:
@@ -116,9 +118,19 @@ def _on_bytes(g: Lowering, epilogue: Epilogue, multipliers: np.ndarray) -> Argum
             spec["COMBINE"] = int(Function.MUL if call.code is OperationCode.MUL else Function.ADD)
             spec["SMALL_COMBINE"] = are_small_shifts(parameters[2:12:4])
     words = [np.array(parameters, np.int64).astype(np.int32), table, multipliers.reshape(-1)]
-    together = g.constant(np.concatenate(words))
+    parameters_and_multipliers = np.concatenate(words)
+    together = g.constant(parameters_and_multipliers)
     tensors = {"multipliers": together, "extra": together if extra is None else g.tensor(extra.whole)}
-    return Arguments("fused", spec, tensors)
+    return Arguments("fused", spec, tensors, parameters_and_multipliers)
+
+
+def combined_one_for_one(epilogue: Epilogue) -> Tensor | None:
+    """The 8-bit tensor of which an epilogue combines each element with a result, if it does nothing else."""
+    if len(epilogue.calls) > 1 or is_lookup(epilogue.calls[0]):
+        return None
+    extra = _second(epilogue.calls[0], epilogue.result)
+    source = source_of(extra, epilogue.calls[0].output)
+    return extra if source is not None and source.spread is Spread.EACH_ONE else None
 
 
 def _second(call: Call, own: int) -> Tensor:

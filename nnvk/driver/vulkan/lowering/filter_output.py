@@ -79,6 +79,8 @@ class FilterOutput:
     """The pitches of pixels (none), the range of the activation, and the zero points of bytes."""
     variant: str
     """The value of the axis EPILOGUE."""
+    parameters: np.ndarray | None = None
+    """The words of the tensor ``multipliers``: those of an epilogue first."""
 
 
 def narrowed(g: Lowering, operands: Operands) -> Tensor:
@@ -143,9 +145,9 @@ def filter_output(
     pairs[:, :, :outputs] = np.broadcast_to(every, (2, channels)).reshape(2, parts, outputs)
     multipliers = np.ascontiguousarray(pairs.reshape(2, -1, 4).transpose(1, 0, 2))
     if following is None:
-        return FilterOutput(spec, {**tensors, "multipliers": g.constant(multipliers)}, push, "plain")
+        return FilterOutput(spec, {**tensors, "multipliers": g.constant(multipliers)}, push, "plain", multipliers)
     after = arguments_of(g, following, multipliers)
-    return FilterOutput({**spec, **after.spec}, {**tensors, **after.tensors}, push, after.variant)
+    return FilterOutput({**spec, **after.spec}, {**tensors, **after.tensors}, push, after.variant, after.parameters)
 
 
 def _largest_sum(bias: Tensor | None, filters: Filters) -> float:

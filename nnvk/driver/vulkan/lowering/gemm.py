@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import IntEnum
 
-from nnvk.driver.vulkan.lowering import cooperative_matrix
+from nnvk.driver.vulkan.lowering import checksum, cooperative_matrix
 from nnvk.driver.vulkan.lowering.arrange import ARRANGE, dense
 from nnvk.driver.vulkan.lowering.divide import divisors_below
 from nnvk.driver.vulkan.lowering.dtypes import F16, F32, I32, Q8, dtype, of
-from nnvk.driver.vulkan.lowering.filter_output import Operands, filter_output, has_narrow_sums, narrowed
+from nnvk.driver.vulkan.lowering.filter_output import (
+    FilterOutput,
+    Operands,
+    filter_output,
+    has_narrow_sums,
+    narrowed,
+)
 from nnvk.driver.vulkan.lowering.filters import (
     BLOCK,
     FILTER_SHADERS,
@@ -22,19 +29,20 @@ from nnvk.driver.vulkan.lowering.filters import (
     packed_levels,
     zero_of,
 )
-from nnvk.driver.vulkan.lowering.lowering import Lowering
+from nnvk.driver.vulkan.lowering.lowering import MOST_ROUNDS, Checked, Lowering
 from nnvk.driver.vulkan.lowering.quantised import offset, sign_push
 from nnvk.driver.vulkan.lowering.relayout import are_pixels_dense, finish_pixels, pixels_of
 from nnvk.driver.vulkan.lowering.side_by_side import Matrices, read
 from nnvk.driver.vulkan.lowering.strategies import GEMM, VECTOR, Strategy, WeightLayout, Work, by_elements, span
 from nnvk.driver.vulkan.lowering.strategy_costs import ranked
 from nnvk.driver.vulkan.shaders.commands import Dispatch, TensorRef
+from nnvk.driver.vulkan.shaders.declaration import Variant
 from nnvk.driver.vulkan.shaders.profile import DeviceProfile
 from nnvk.ops.call import Call, Tensor
 from nnvk.ops.window import Axis
 from nnvk.types.operand import Shape
 
-GEMM_SHADERS = (GEMM, VECTOR, ARRANGE, *FILTER_SHADERS)
+GEMM_SHADERS = (GEMM, VECTOR, ARRANGE, *FILTER_SHADERS, checksum.CHECKSUM)
 """All that `multiply` may dispatch."""
 
 FROM_FLOATS = "FROM_FLOATS"
@@ -272,6 +280,10 @@ def multiply_by(g: Lowering, strategy: Strategy, operands: Operands, gemm: Gemm,
     filters, split_k = operands.filters, strategy.split_k > 1
     output_tensor, target_parts = _written(operands, gemm)
     target = pixels_of(g, output_tensor, gemm.target, gemm.pixel_parts)
+    if (checked := g.to_verify(operands.target)) is not None:
+        source, _, _ = read(g, operands.input, Matrices(gemm.parts, gemm.rows, gemm.depth))
+        verify(g, operands, gemm, checked, source, target)
+        return
     is_wide = operands.wide_input is not None and strategy.tile != "vector" and has_few_channels(gemm.depth)
     if is_wide:
         assert operands.wide_input is not None
@@ -340,9 +352,77 @@ def multiply_by(g: Lowering, strategy: Strategy, operands: Operands, gemm: Gemm,
             if scaling is not None:
                 push["left_scale"] = scaling.scale_of_sum(strategy.vec4s_of_k_slice(work))
 
-    variant = strategy.variant(work.kind, output.variant)
-    g.dispatch(variant, groups=groups, spec={**output.spec, **spec}, tensors=tensors, **push)
+    def variant_of(checked: bool) -> Variant:
+        return strategy.variant(work.kind, output.variant, checked=checked)
+
+    variant, checks = variant_of(False), dict[str, TensorRef]()
+    if strategy.tile != "vector" and source_parts == 1:
+        variant, checks = with_check_words(g, operands, gemm, target, output, variant_of)
+    g.dispatch(variant, groups=groups, spec={**output.spec, **spec}, tensors=tensors | checks, **push)
     finish_pixels(g, target, output_tensor, gemm.target, gemm.pixel_parts)
+
+
+def with_check_words(
+    g: Lowering,
+    operands: Operands,
+    gemm: Gemm,
+    target: TensorRef,
+    output: FilterOutput,
+    variant_of: Callable[[bool], Variant],
+) -> tuple[Variant, dict[str, TensorRef]]:
+    """The shader variant of a product, and the tensor of check words that it stores if `verify` is to verify it.
+
+    ``variant_of`` gives the variant without check words for False, and the one with them for True.
+    """
+    may_be = g.may_store_checks and _fits_checksums(operands, gemm) and checksum.has_known_sums(operands)
+    if not may_be or any(map(g.device.avoids, (checksum.CHECKSUM.variant(), variant_of(True)))):
+        return variant_of(False), {}
+    assert output.parameters is not None
+    always = checksum.filter_and_constant(operands, gemm.source[3], output.parameters, output.push)
+    words = g.scratch(4 * gemm.rows * _words_of_pixel(gemm))
+    g.checked[operands.target.index] = Checked(target, words, g.constant(always))
+    return variant_of(True), {"checks": words}
+
+
+def _fits_checksums(operands: Operands, gemm: Gemm) -> bool:
+    """Whether a product writes all of its pixels, of which nobody else writes a part of a word, and rows are short."""
+    if operands.target.view is not None or gemm.split not in (Split.NOTHING, Split.CHANNELS):
+        return False
+    taps = gemm.vertical.window * gemm.horizontal.window
+    if _words_of_pixel(gemm) + taps * (2 + -(-gemm.source[3] // 4)) > MOST_ROUNDS:
+        return False
+    return gemm.columns % 4 == 0 or (gemm.rows > 1 and gemm.parts == 1)
+
+
+def _words_of_pixel(gemm: Gemm) -> int:
+    return gemm.pixel_parts * -(-gemm.columns // 4)
+
+
+def verify(g: Lowering, operands: Operands, gemm: Gemm, checked: Checked, source: TensorRef, target: TensorRef) -> None:
+    """Verify a product that was stored with check words, by the sums of its rows, and copy it to ``target``.
+
+    ``source`` is the left matrix once more. The output is made of ``target``.
+    """
+    (_, out_height, out_width, _), (vertical, horizontal) = gemm.target, gemm.axes
+    magics, as_floats = divisors_below(g.device, gemm.rows, height=out_height, width=out_width)
+    others = "out_channels", "channels", "depth", "parts"
+    push = {name: value for name, value in _tile_push(gemm, 1).items() if name not in others}
+    checksum.verify(
+        g,
+        operands,
+        checked,
+        {"src": source, "dst": target},
+        {
+            "SIDE_BY_SIDE": gemm.is_side_by_side,
+            "STRIDE_Y": vertical.stride,
+            "STRIDE_X": horizontal.stride,
+            "DILATION_Y": vertical.dilation,
+            "DILATION_X": horizontal.dilation,
+            **as_floats,
+        },
+        push | magics | {"words": _words_of_pixel(gemm), "depth": gemm.source[3]},
+    )
+    finish_pixels(g, target, operands.target, gemm.target, gemm.pixel_parts)
 
 
 def _grid(

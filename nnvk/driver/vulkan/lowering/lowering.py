@@ -68,8 +68,23 @@ class Subject:
     name: str
     dtype: str
     shape: Shape
+    of_rows: bool = False
+    """Sums of its rows are compared, not elements."""
 
 
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """A product that a dispatch has stored with check words (`checksum.py`)."""
+
+    results: TensorRef
+    words: TensorRef
+    """A check word for each word of results."""
+    filters: TensorRef
+    """The sum of the filters that the left matrix is multiplied by for sums of rows, and the rest of these sums."""
+
+
+DIFFERENCE_WORDS = 5
+"""The words of a reported difference: whether there is one, the comparison, the place, and the two words there."""
 Pairs = dict[int, tuple[TensorRef, TensorRef]]
 """The results of two computations of tensors, by their indices."""
 
@@ -86,10 +101,12 @@ class Lowering:
         relaxed: bool = False,
         quick: bool = False,
         verified: bool = False,
+        twice: bool = False,
     ) -> None:
         """``quick``: candidates that drivers compile quickly are preferred to those with the lowest estimated times.
 
-        ``verified``: every node is computed twice (`lowering/verification.py`).
+        ``verified``: every node is computed a second time (`lowering/verification.py`), or verified by checksums in
+        place of that (`lowering/checksum.py`), but for ``twice``.
         """
         self.device = device
         """Limits and kind of the device that the commands are for."""
@@ -124,11 +141,14 @@ class Lowering:
         self.applied: Counter[Pass] = Counter()
         """How often each pass has found something to rewrite."""
         self.verified = verified
-        """Whether every node is computed twice."""
+        """Whether every node is computed or verified a second time."""
+        self._twice = twice
         self.comparisons: list[Subject] = []
         """The tensors that were computed twice, in the order of the comparisons."""
         self.difference: TensorRef | None = None
         """Where comparisons report the first difference."""
+        self.checked: dict[int, Checked] = {}
+        """The products that are verified by the sums of their rows, by the indices of the tensors that are written."""
         self._is_second = False
         self._drawn: dict[tuple[int, int], TensorRef] = {}
         self._choices: list[Choice] = []
@@ -169,6 +189,11 @@ class Lowering:
         if of_all:
             self._of_all.add(len(self._choices) - 1)
         return ranked[chosen]
+
+    @property
+    def may_store_checks(self) -> bool:
+        """Whether what is lowered will be lowered a second time, and may be verified by checksums then."""
+        return self.verified and not self._twice and not self._is_second
 
     @property
     def choices(self) -> list[Choice]:
@@ -261,6 +286,17 @@ class Lowering:
         ref = self._new(4 * words, Storage.STAGING)
         self._clear(ref)
         return ref
+
+    def to_verify(self, tensor: Tensor) -> Checked | None:
+        """The product that a second lowering verifies in place of computing it, if there is one for this tensor."""
+        return self.checked.get(tensor.index) if self._is_second else None
+
+    def compared(self, subject: Subject) -> tuple[TensorRef, int]:
+        """Where the next comparison reports a difference, and its number."""
+        if self.difference is None:
+            self.difference = self.report(DIFFERENCE_WORDS)
+        self.comparisons.append(subject)
+        return self.difference, len(self.comparisons) - 1
 
     def count(self, outputs: Sequence[Tensor]) -> TensorRef:
         """Where a shader says how many rows of ``outputs`` there are, which have their largest shape; zero at first."""

@@ -27,8 +27,10 @@ def _exists(choice: Mapping[str, str]) -> bool:
     """
     if not epilogue.exists(choice):
         return False
-    if choice["SUMS"] == "split" and choice["TILE"] == "subgroup":
+    if choice["SUMS"].startswith("split") and choice["TILE"] == "subgroup":
         return False  # those are a CPU's
+    if choice["SUMS"].endswith("checked") and choice["DTYPE"] != "q8":
+        return False  # other sums aren't exact
     if choice["TILE"] == cooperative_matrix.TILE:
         return choice["ARITHMETIC"] == cooperative_matrix.ARITHMETICS.get(choice["DTYPE"])
     if choice["ARITHMETIC"] == "int8":
@@ -48,7 +50,7 @@ GEMM = Shader(
     DTYPE=("f32", "f16", "i32", "q8", "q16"),
     TILE=("subgroup", "shared", "register", "quads", cooperative_matrix.TILE),
     ARITHMETIC=("none", "float", "dot", "half", "int8"),
-    SUMS=("whole", "split"),
+    SUMS=("whole", "split", "whole_checked", "split_checked"),
     EPILOGUE=epilogue.EPILOGUES,
 )
 VECTOR = Shader(
@@ -174,12 +176,15 @@ class Strategy:
     matrices: MatrixTile | None = None
     """The work of a workgroup with cooperative matrices."""
 
-    def variant(self, kind: str, epilogue: str = "plain") -> Variant:
-        """The shader variant for a data type and a kind of epilogue, as the axes DTYPE and EPILOGUE have them."""
+    def variant(self, kind: str, epilogue: str = "plain", *, checked: bool = False) -> Variant:
+        """The shader variant for a data type and a kind of epilogue, as the axes DTYPE and EPILOGUE have them.
+
+        ``checked``: the one that stores check words (`checksum.py`), which the tile `vector` can't.
+        """
         if self.tile == "vector":
             arithmetic = "int8" if self.arithmetic == "int8" else "none"
             return VECTOR.variant(DTYPE=kind, ARITHMETIC=arithmetic, EPILOGUE=epilogue)
-        sums = "whole" if self.split_k == 1 else "split"
+        sums = ("whole" if self.split_k == 1 else "split") + ("_checked" if checked else "")
         return GEMM.variant(DTYPE=kind, TILE=self.tile, ARITHMETIC=self.arithmetic, SUMS=sums, EPILOGUE=epilogue)
 
     @property

@@ -1,5 +1,8 @@
 """Verified plans: every node is computed twice, and the device compares both results bit by bit.
 
+A second lowering of a product that checksums verify (`lowering/checksum.py`) verifies it, and copies the first result
+in place of computing it.
+
 The second computations read and write memory of their own, so that a tensor that changes after its comparison is found
 in the next one. Candidates for a product of quantised numbers all give the same bits. The second computation takes
 another one than the first, if there is one: of another kind, which is another variant of the shader, or else another
@@ -21,8 +24,6 @@ from nnvk.types.operand import Shape
 VERIFICATION = Shader("verification", ROWS=("all", "counted"))
 EXCHANGE = -1
 """Stands for an operation where inputs come from the host, and outputs go there."""
-DIFFERENCE_WORDS = 5
-"""The words of a reported difference: whether there is one, the comparison, the place, and the two words there."""
 _LOCAL = 64
 _MOST_GROUPS = 256
 
@@ -33,6 +34,8 @@ def compute_again(g: Lowering, node: Node) -> None:
     partly_written = {index: tensor.view is not None for index, tensor in tensors.items()}
     results, counts = g.add_second(partly_written, lambda: lower(node, g))
     for index, (first, second) in results.items():
+        if index in g.checked and g.checked[index].results is first:
+            continue  # that is verified, and the second result is a copy
         tensor, rows = tensors[index].whole, g.counts.get(index)
         compare(g, Subject(g.operation, tensor.name, tensor.dtype.name, tensor.shape), first, second, rows)
     for index, (first, second) in counts.items():
@@ -68,9 +71,8 @@ def compare(g: Lowering, subject: Subject, first: TensorRef, second: TensorRef, 
     nbytes = min(first.nbytes, second.nbytes)
     if first is second or not nbytes or first.storage is Storage.CONSTANTS:
         return
-    if g.difference is None:
-        g.difference = g.report(DIFFERENCE_WORDS)
-    tensors, limits = {"computed": first, "again": second, "flag": g.difference}, {"row_bytes": nbytes}
+    flag, number = g.compared(subject)
+    tensors, limits = {"computed": first, "again": second, "flag": flag}, {"row_bytes": nbytes}
     if rows is not None:
         tensors["rows"] = rows
         limits = {"row_bytes": nbytes // subject.shape[0], "most_rows": subject.shape[0]}
@@ -79,7 +81,6 @@ def compare(g: Lowering, subject: Subject, first: TensorRef, second: TensorRef, 
         groups=(min(-(-nbytes // (16 * _LOCAL)), _MOST_GROUPS),),
         spec={"local_x": _LOCAL},
         tensors=tensors,
-        number=len(g.comparisons),
+        number=number,
         **limits,
     )
-    g.comparisons.append(subject)

@@ -87,7 +87,13 @@ class PlanCache:
 
 
 def key_of(
-    version: str, profile: DeviceProfile, library: ShaderLibrary, model: Model, *, verified: bool = False
+    version: str,
+    profile: DeviceProfile,
+    library: ShaderLibrary,
+    model: Model,
+    *,
+    verified: bool = False,
+    twice: bool = False,
 ) -> dict[str, str]:
     """Everything that the plan of a fully specified model depends on: device, driver, shaders, code, model, kind."""
     return {
@@ -96,7 +102,7 @@ def key_of(
         "shaders": library.digest,
         "code": _code_digest(),
         "model": _model_digest(model),
-        "kind": "verified" if verified else "plain",
+        "kind": ("verified twice" if twice else "verified") if verified else "plain",
     }
 
 
@@ -199,7 +205,7 @@ def _plan(header: Mapping[str, Any], constants: memoryview, library: ShaderLibra
 
 
 def _verification_row(verification: Verification) -> list[Any]:
-    rows = [[each.operation, each.name, each.dtype, each.shape] for each in verification.subjects]
+    rows = [[each.operation, each.name, each.dtype, each.shape, each.of_rows] for each in verification.subjects]
     return [_address_row(verification.address), rows]
 
 
@@ -208,8 +214,8 @@ def _verification(row: Sequence[Any]) -> Verification:
     return Verification(
         _address(address),
         tuple(
-            Subject(_whole(operation), str(name), str(np.dtype(dtype)), tuple(map(_whole, shape)))
-            for operation, name, dtype, shape in subjects
+            Subject(_whole(operation), str(name), str(np.dtype(dtype)), tuple(map(_whole, shape)), bool(of_rows))
+            for operation, name, dtype, shape, of_rows in subjects
         ),
     )
 

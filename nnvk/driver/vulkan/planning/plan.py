@@ -74,15 +74,21 @@ class Verification:
         if number >= len(self.subjects) or both[0] == both[1]:
             return f"the report of a difference is wrong itself: {[int(word) for word in words]}"
         subject = self.subjects[number]
+        where = "an exchange with the host" if subject.operation < 0 else str(model.operations[subject.operation])
+        if subject.of_rows:
+            sums = f"{both[0]:#010x} as computed and {both[1]:#010x} by inputs and memory"
+            return f"{where}: the checksum of row {_at(int(place), subject.shape[:-1])} of {subject.name} is {sums}"
         dtype = np.dtype(subject.dtype)
         first, second = (np.array([word], np.uint32).view(dtype) for word in both)
         inside = int(np.flatnonzero(first.view(np.uint8) != second.view(np.uint8))[0]) // dtype.itemsize
         element = int(place) * 4 // dtype.itemsize + inside
-        is_inside = element < math.prod(subject.shape)
-        at = [int(index) for index in np.unravel_index(element, subject.shape)] if is_inside else element
-        where = "an exchange with the host" if subject.operation < 0 else str(model.operations[subject.operation])
         got = f"is {first[inside]} by one computation and {second[inside]} by another one"
-        return f"{where}: element {at} of {subject.name} {got}"
+        return f"{where}: element {_at(element, subject.shape)} of {subject.name} {got}"
+
+
+def _at(place: int, shape: Shape) -> list[int] | int:
+    """The indices of a place in a tensor; the place itself if the tensor ends before it."""
+    return [int(index) for index in np.unravel_index(place, shape)] if place < math.prod(shape) else place
 
 
 @dataclass(frozen=True, slots=True, eq=False)

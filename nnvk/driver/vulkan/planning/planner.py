@@ -70,7 +70,9 @@ class Planner:
             plan = kept.load(model, shapes, self.profile, self.library)
             if plan is not None and all(self._stands(choice) for choice in plan.choices):
                 return plan
-        plan = self.lower(model, shapes, values, self.autotune_results.known, verified=options.verified)
+        plan = self.lower(
+            model, shapes, values, self.autotune_results.known, verified=options.verified, twice=options.twice
+        )
         if kept is not None:
             kept.store(plan)
         return plan
@@ -83,7 +85,8 @@ class Planner:
         return None if folder is None else folder.cache(self._key(model, options))
 
     def _key(self, model: Model, options: PrepareOptions) -> dict[str, str]:
-        return key_of(self._version, self.profile, self.library, model, verified=options.verified)
+        chosen = {"verified": options.verified, "twice": options.twice}
+        return key_of(self._version, self.profile, self.library, model, **chosen)
 
     def lower(
         self,
@@ -93,19 +96,43 @@ class Planner:
         autotune_results: Mapping[str, str],
         *,
         verified: bool = False,
+        twice: bool = False,
     ) -> Plan:
         """A new plan, with these autotune results where there are several candidates."""
         return lower(
-            model, shapes, self.profile, self.library, self.refuse, values, autotune_results, verified=verified
+            model,
+            shapes,
+            self.profile,
+            self.library,
+            self.refuse,
+            values,
+            autotune_results,
+            verified=verified,
+            twice=twice,
         )
 
     def quick_plan(
-        self, model: Model, shapes: Sequence[Shape], values: Mapping[int, np.ndarray] | None, *, verified: bool = False
+        self,
+        model: Model,
+        shapes: Sequence[Shape],
+        values: Mapping[int, np.ndarray] | None,
+        *,
+        verified: bool = False,
+        twice: bool = False,
     ) -> Plan | None:
         """A plan that drivers compile more quickly than the one of `plan`; None if that one has the same candidates."""
         known = self.autotune_results.known
         lowered = lower(
-            model, shapes, self.profile, self.library, self.refuse, values, known, quick=True, verified=verified
+            model,
+            shapes,
+            self.profile,
+            self.library,
+            self.refuse,
+            values,
+            known,
+            quick=True,
+            verified=verified,
+            twice=twice,
         )
         return None if all(self._stands(choice) for choice in lowered.choices) else lowered
 
@@ -193,6 +220,7 @@ def lower(
     *,
     quick: bool = False,
     verified: bool = False,
+    twice: bool = False,
 ) -> Plan:
     """Lower every operation and plan memory. OP_FAILED: shapes contradict each other (`registry.at_execution`).
 
@@ -200,11 +228,11 @@ def lower(
     because another device may do better. ``values`` are those of inputs that are looked at. Raises `NeedsValue` where
     others are. ``autotune_results`` are preferred where there are several candidates. ``observe`` gets the text
     of the model after each pass. ``quick``: candidates that drivers compile quickly are preferred. ``verified``: every
-    node is computed twice.
+    node is verified by checksums, or computed twice, as all are with ``twice``.
     """
     try:
         return _lowered(
-            model, input_shapes, profile, library, refuse, values, autotune_results, observe, quick, verified
+            model, input_shapes, profile, library, refuse, values, autotune_results, observe, quick, verified, twice
         )
     except AvoidedShader:
         # Each operation has a shader by itself, or it would have been refused: it is float16, or operations that are
@@ -212,7 +240,7 @@ def lower(
         model = replace(model, relaxed=False)
         profile = replace(profile, disabled_passes=profile.disabled_passes | FUSIONS)
         return _lowered(
-            model, input_shapes, profile, library, refuse, values, autotune_results, observe, quick, verified
+            model, input_shapes, profile, library, refuse, values, autotune_results, observe, quick, verified, twice
         )
 
 
@@ -227,9 +255,10 @@ def _lowered(
     observe: passes.Observe | None,
     quick: bool,
     verified: bool,
+    twice: bool,
 ) -> Plan:
     """`lower`, which raises AvoidedShader where this way needs a shader variant that plans have to do without."""
-    g = Lowering(profile, library, autotune_results, relaxed=model.relaxed, quick=quick, verified=verified)
+    g = Lowering(profile, library, autotune_results, relaxed=model.relaxed, quick=quick, verified=verified, twice=twice)
     inputs = [
         None
         if model.operands[index].lifetime is Lifetime.NO_VALUE

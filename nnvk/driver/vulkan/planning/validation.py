@@ -12,7 +12,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from nnvk.driver.vulkan.lowering.device_assertion import placeholders
-from nnvk.driver.vulkan.lowering.verification import DIFFERENCE_WORDS, EXCHANGE
+from nnvk.driver.vulkan.lowering.lowering import DIFFERENCE_WORDS
+from nnvk.driver.vulkan.lowering.verification import EXCHANGE
 from nnvk.driver.vulkan.planning.barriers import barriers
 from nnvk.driver.vulkan.planning.plan import Address, Flag, Plan
 from nnvk.driver.vulkan.shaders.commands import ALIGNMENT, FOUR, Command, Copy, Dispatch, Storage, padded, whole_vec4s

@@ -125,7 +125,8 @@ class Segment:
         return ResidentPlan(self._gpu, self._buffers, model, plan, watch, when_compiled)
 
     def _quick_plan(self, model: Model, sizes: Sequence[Shape], known: dict[int, np.ndarray]) -> Plan | None:
-        return self._planner.quick_plan(model, sizes, known, verified=self._options.verified)
+        options = self._options
+        return self._planner.quick_plan(model, sizes, known, verified=options.verified, twice=options.twice)
 
     def _watch(
         self,

@@ -1,0 +1,29 @@
+// The factors of checksums of rows (lowering/checksum.py): odd numbers that look random, so that no change of one number
+// and hardly one of several leaves a sum modulo 2^32 as it is.
+
+#ifndef NNVK_CHECKSUM_GLSL
+#define NNVK_CHECKSUM_GLSL
+
+// Multiplies what is no sum of a channel, but a word of stored results, or of the other tensor of an epilogue.
+const uint OF_WORDS = 0x40000000u;
+const uint OF_EXTRA = 0x80000000u;
+
+uint checksum_factor(uint number) {
+    number = (number + 1u) * 0x9e3779b1u;
+    number = (number ^ number >> 15) * 0x85ebca77u;
+    number = (number ^ number >> 13) * 0xc2b2ae3du;
+    return (number ^ number >> 16) | 1u;
+}
+uvec4 checksum_factor(uvec4 numbers) {
+    numbers = (numbers + 1u) * 0x9e3779b1u;
+    numbers = (numbers ^ numbers >> 15) * 0x85ebca77u;
+    numbers = (numbers ^ numbers >> 13) * 0xc2b2ae3du;
+    return (numbers ^ numbers >> 16) | 1u;
+}
+
+uint sum_of_products(uvec4 a, uvec4 b) {
+    uvec4 products = a * b;
+    return products.x + products.y + products.z + products.w;
+}
+
+#endif

@@ -1,0 +1,231 @@
+"""Checksums of rows: exact products that are verified without a second product, and the faults that they find."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from faults import KINDS, overwritten, with_fault
+from fused import I8, U8, Net, Op, byte_conv
+
+from nnvk.base.errors import VerificationError
+from nnvk.check.model_rows import empty_like, parse, reference, request
+from nnvk.driver.vulkan import VulkanDevice
+from nnvk.driver.vulkan.lowering.checksum import CHECKSUM
+from nnvk.driver.vulkan.planning.plan import Plan
+from nnvk.driver.vulkan.shaders.commands import Dispatch, Storage
+from nnvk.types.codes import FuseCode, OperandCode
+from nnvk.types.model import Model
+from nnvk.types.operand import OperandType
+from nnvk.types.request import ExecuteOptions, PrepareOptions
+
+ROWS = """
+CONV_2D u8[1,5,7,3]*0.05+120 #pc0[5,3,3,3] #i32[5] SAME 1 1 RELU -> u8*0.08+100
+CONV_2D u8[2,5,7,17]*0.05+120 #u8[8,3,2,17]*0.02+99 #i32[8] SAME 1 2 NONE -> u8*0.8+100
+CONV_2D i8[2,9,7,16]*0.05+12 #pc0[24,1,1,16] #i32[24] SAME 1 1 NONE -> i8*0.3-10
+CONV_2D i8[2,9,7,20]*0.05+12 #pc0[16,3,3,20] #i32[16] SAME 2 2 NONE -> i8*0.9-10
+CONV_2D i8[1,11,13,32]*0.05+12 #pc0[32,3,3,32] #i32[32] VALID 1 2 RELU6 -> i8*0.03-128
+CONV_2D i8[1,9,7,16]*0.5+12 #pc0[8,1,1,16] #i32[8] SAME 1 1 NONE -> i8*0.0001-10
+DEPTHWISE_CONV_2D i8[1,7,6,8]*0.05-3 #pc3[1,3,3,8] #i32[8] SAME 1 1 1 RELU6 -> i8*0.08-20
+DEPTHWISE_CONV_2D u8[2,7,6,16]*0.05+30 #pc3[1,3,3,16] #i32[16] SAME 2 2 1 NONE -> u8*0.08+120
+DEPTHWISE_CONV_2D i8[1,7,6,3]*0.05-3 #pc3[1,3,3,6] #i32[6] SAME 1 1 2 NONE -> i8*0.08-20
+FULLY_CONNECTED i8[19,33]*0.05-7 #i8[8,33]*0.02 #i32[8] RELU -> i8*0.08-20
+GROUPED_CONV_2D i8[1,7,6,8]*0.05-3 #pc0[8,3,3,4] #i32[8] SAME 1 1 2 NONE nhwc -> i8*0.08-20
+""".strip().splitlines()
+FAULTS = 18
+
+
+def plan_of(device: VulkanDevice, model: Model, inputs: list[np.ndarray], options: PrepareOptions) -> Plan:
+    return device.planner.plan(model, [array.shape for array in inputs], options)
+
+
+def families(plan: Plan) -> Counter[str]:
+    return Counter(command.shader.family for command in plan.commands if isinstance(command, Dispatch))
+
+
+def run(
+    device: VulkanDevice,
+    model: Model,
+    inputs: list[np.ndarray],
+    right: list[np.ndarray],
+    change: Callable[[Plan], Plan] = lambda plan: plan,
+) -> list[np.ndarray]:
+    """Execute a model verified, by a plan that is changed once it is made. Returns the outputs."""
+    outputs, plan = empty_like(right), device.planner.plan
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(device.planner, "plan", lambda *arguments: change(plan(*arguments)))
+        prepared = device.prepare_model(model, PrepareOptions(verified=True))
+        prepared.execute(request(inputs, outputs), ExecuteOptions())
+    return outputs
+
+
+def outcome(
+    device: VulkanDevice,
+    model: Model,
+    inputs: list[np.ndarray],
+    right: list[np.ndarray],
+    change: Callable[[Plan], Plan],
+) -> str:
+    """The effect of a fault: it was found, it was without effect, or it was missed."""
+    try:
+        outputs = run(device, model, inputs, right, change)
+    except VerificationError:
+        return "found"
+    same = all(ours.tobytes() == theirs.tobytes() for ours, theirs in zip(outputs, right, strict=True))
+    return "harmless" if same else "missed"
+
+
+def outcomes(
+    device: VulkanDevice, model: Model, inputs: list[np.ndarray], right: list[np.ndarray], seeds: range
+) -> Counter[str]:
+    """How many faults of all kinds have which effect."""
+    by_buffer = device.profile.barriers_by_buffer
+
+    def with_seed(seed: int) -> Callable[[Plan], Plan]:
+        return lambda plan: with_fault(plan, KINDS[seed % len(KINDS)], seed, by_buffer=by_buffer)
+
+    return Counter(outcome(device, model, inputs, right, with_seed(seed)) for seed in seeds)
+
+
+def residual(code: OperandCode) -> tuple[Model, list[np.ndarray]]:
+    """Two convolutions, a depthwise one between them, and a sum that is an epilogue."""
+    net, middle = Net(), 0 if code is I8 else 128
+    x = net.input(1, 5, 7, 8, code=code, scale=0.05, zero=middle + 3)
+    first = byte_conv(net, code, x, 8, 8, OperandType(code, (), 0.05, middle - 20))
+    second = byte_conv(net, code, first, 8, 8, OperandType(code, (), 0.2, middle + 5))
+    out = OperandType(code, (), 0.16, middle + 9)
+    y = net.build.operation(Op.ADD, [first, second, net.code(FuseCode.RELU)], out)
+    return net.finish(y), list(net.arrays)
+
+
+@pytest.mark.parametrize("place", range(len(ROWS)))
+def test_products_are_verified_by_checksums(own: VulkanDevice, as_gpu: VulkanDevice, place: int) -> None:
+    row = parse(ROWS[place])
+    for device in (own, as_gpu):
+        plain, verified = (
+            families(plan_of(device, row.model, row.inputs, PrepareOptions(verified=wanted)))
+            for wanted in (False, True)
+        )
+        assert verified[CHECKSUM.name] == 1
+        for family in ("gemm", "depthwise_conv2d"):
+            assert verified[family] == plain[family]
+        for ours, theirs in zip(run(device, row.model, row.inputs, reference(row)), reference(row), strict=True):
+            np.testing.assert_array_equal(ours, theirs)
+
+
+@pytest.mark.parametrize("place", range(len(ROWS)))
+def test_no_fault_that_changes_a_result_is_missed(own: VulkanDevice, place: int) -> None:
+    row = parse(ROWS[place])
+    right = run(own, row.model, row.inputs, reference(row))
+    found = outcomes(own, row.model, row.inputs, right, range(place * FAULTS, (place + 1) * FAULTS))
+    assert found["missed"] == 0
+    assert found["found"] > FAULTS // 2
+
+
+@pytest.mark.parametrize("code", [I8, U8], ids=lambda code: code.name)
+def test_no_fault_in_a_sum_of_two_products_is_missed(
+    own: VulkanDevice, as_gpu: VulkanDevice, code: OperandCode
+) -> None:
+    model, inputs = residual(code)
+    for device in (own, as_gpu):
+        plan = plan_of(device, model, inputs, PrepareOptions(verified=True))
+        assert families(plan)[CHECKSUM.name] == 2
+        assert any(".fused" in command.shader.name for command in plan.commands if isinstance(command, Dispatch))
+        right = run(device, model, inputs, [np.zeros(plan.output_shapes[0], inputs[0].dtype)])
+        found = outcomes(device, model, inputs, right, range(2 * FAULTS))
+        assert found["missed"] == 0
+        assert found["found"] > FAULTS // 2
+
+
+@pytest.mark.parametrize("name", ["weights", "bias", "multipliers"])
+@pytest.mark.parametrize("place", [2, 6], ids=["gemm", "depthwise_conv2d"])
+def test_constants_that_change_are_found(own: VulkanDevice, name: str, place: int) -> None:
+    """Two computations would share them."""
+    row = parse(ROWS[place])
+    right = run(own, row.model, row.inputs, reference(row))
+
+    def with_wrong_constant(plan: Plan, seed: int) -> Plan:
+        position, tensor = next(
+            (position, command.tensors[name])
+            for position, command in enumerate(plan.commands)
+            if isinstance(command, Dispatch) and name in command.tensors
+        )
+        assert tensor.storage is Storage.CONSTANTS
+        return overwritten(plan, position, [tensor], 4, np.random.default_rng(seed), own.profile.barriers_by_buffer)
+
+    found = Counter(
+        outcome(own, row.model, row.inputs, right, lambda plan, seed=seed: with_wrong_constant(plan, seed))
+        for seed in range(20)
+    )
+    assert found["missed"] == 0
+    assert found["found"] > 10
+
+
+def test_results_of_other_inputs_are_found(own: VulkanDevice) -> None:
+    """Check words and results that match each other are not enough: they may be old."""
+    row = parse(ROWS[2])
+    right = run(own, row.model, row.inputs, reference(row))
+    others = [np.roll(array, 5) for array in row.inputs]
+
+    def of_other_inputs(plan: Plan) -> Plan:
+        """The product reads constants that are the other inputs."""
+        position, product = next(
+            (position, command)
+            for position, command in enumerate(plan.commands)
+            if isinstance(command, Dispatch) and command.shader.family == "gemm"
+        )
+        number, page = 1 + max(plan.addresses), len(plan.pages[Storage.CONSTANTS])
+        source = product.tensors["src"]
+        there = replace(plan.addresses[source.number], storage=Storage.CONSTANTS, page=page, offset=0)
+        data = np.zeros(-(-there.nbytes // 64) * 64, np.uint8)
+        data[: others[0].nbytes] = others[0].reshape(-1).view(np.uint8)
+        old = replace(source, number=number, storage=Storage.CONSTANTS)
+        commands = list(plan.commands)
+        commands[position] = replace(product, tensors={**product.tensors, "src": old})
+        return replace(
+            plan,
+            commands=tuple(commands),
+            addresses={**plan.addresses, number: there},
+            pages={**plan.pages, Storage.CONSTANTS: (*plan.pages[Storage.CONSTANTS], data.size)},
+            constants=(*plan.constants, (there, data)),
+        )
+
+    assert outcome(own, row.model, row.inputs, right, of_other_inputs) == "found"
+
+
+def test_an_error_names_the_operation_the_row_and_both_checksums(own: VulkanDevice) -> None:
+    row = parse(ROWS[2])
+
+    def with_wrong_word(plan: Plan) -> Plan:
+        position, product = next(
+            (position, command)
+            for position, command in enumerate(plan.commands)
+            if isinstance(command, Dispatch) and command.shader.family == "gemm"
+        )
+        rng, results = np.random.default_rng(3), [product.tensors["dst"]]
+        return overwritten(plan, position + 1, results, 4, rng, own.profile.barriers_by_buffer)
+
+    said = (
+        r"^OP_FAILED: CONV_2D.*: the checksum of row \[[01], [0-8], [0-6]\] of .* is 0x[0-9a-f]{8} as computed and 0x"
+    )
+    with pytest.raises(VerificationError, match=said):
+        run(own, row.model, row.inputs, reference(row), with_wrong_word)
+
+
+@pytest.mark.parametrize("place", range(len(ROWS)))
+def test_everything_may_be_computed_twice(own: VulkanDevice, place: int) -> None:
+    row = parse(ROWS[place])
+    plain = families(plan_of(own, row.model, row.inputs, PrepareOptions()))
+    twice = families(plan_of(own, row.model, row.inputs, PrepareOptions(verified=True, twice=True)))
+    assert twice[CHECKSUM.name] == 0
+    assert all(twice[family] == 2 * count for family, count in plain.items())
+
+
+def test_products_without_a_variant_for_it_are_computed_twice(fresh: VulkanDevice) -> None:
+    row = parse(ROWS[2])
+    fresh.planner.profile = replace(fresh.planner.profile, avoided=frozenset({CHECKSUM.variant().name}))
+    found = families(plan_of(fresh, row.model, row.inputs, PrepareOptions(verified=True)))
+    assert (found[CHECKSUM.name], found["gemm"]) == (0, 2)
