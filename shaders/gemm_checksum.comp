@@ -18,7 +18,7 @@
 #include "include/texels.glsl"
 
 layout(local_size_x_id = 0) in;
-// Rows of an invocation, and the neighbouring invocations that share them.
+// Rows of an invocation, and the neighbouring invocations that share them, a power of two.
 layout(constant_id = 3) const uint ROWS = 4;
 layout(constant_id = 4) const uint ACROSS = 1;
 // Input channels that are loaded at once: 16, 4 or 1.
@@ -130,25 +130,26 @@ void add_words(inout Sums sums[ROWS], uint row[ROWS], uint lane) {
 
 uint products_of(uint word, uvec4 filter4) { return sum_of_products(uvec4(unpack_bytes(word, sign_mask)), filter4); }
 
-// Adds the products of a tap of rows with the filter that is the sum of all. That is zero past the last channel.
-void add_tap(inout Sums sums[ROWS], uint addresses[ROWS], uint tap, uint lane) {
-    uint padding = (uint(input_zero) * 0x01010101u) ^ sign_mask, vec4s = divide_up(depth, 4u);
-    uint from = filters_offset / 4u + tap * vec4s;
-    const uint TOGETHER = max(SPAN / 4u, 1u);
-    for (uint four = lane * TOGETHER; four < vec4s; four += ACROSS * TOGETHER) {
-        uvec4 filter4[4];
-        [[unroll]] for (uint w = 0; w < TOGETHER; w++) filter4[w] = filters_vec4s_at(from + four + w);
-        [[unroll]] for (uint r = 0; r < ROWS; r++) {
-            bool inside = addresses[r] != OUTSIDE;
-            uint at = mix(0u, addresses[r] + four * 4u, inside);
-            if (SPAN == 16u) {
-                uvec4 loaded = mix(uvec4(padding), src_wide_at(src_offset / 4u + (at >> 4)), bvec4(inside));
-                [[unroll]] for (uint w = 0; w < 4u; w++) sums[r].due += products_of(loaded[w], filter4[w]);
-            } else {
-                uint loaded = src_at(src_offset + (at >> 2));
-                if (SPAN < 4u) loaded = join_words(loaded, src_at(src_offset + min((at + 3u) >> 2, last_word)), at);
-                sums[r].due += products_of(mix(padding, loaded, inside), filter4[0]);
-            }
+// Vec4s of channels that are loaded at once.
+const uint TOGETHER = SPAN < 4u ? 1u : SPAN / 4u;
+
+// Adds the products of some channels of a tap of rows, from the vec4 `four` on, with the filter that is the sum of all.
+// That is zero past the last channel.
+void add_products(inout Sums sums[ROWS], uint addresses[ROWS], uint tap, uint four) {
+    uint padding = (uint(input_zero) * 0x01010101u) ^ sign_mask;
+    uint from = filters_offset / 4u + tap * divide_up(depth, 4u) + four;
+    uvec4 filter4[4];
+    [[unroll]] for (uint w = 0; w < TOGETHER; w++) filter4[w] = filters_vec4s_at(from + w);
+    [[unroll]] for (uint r = 0; r < ROWS; r++) {
+        bool inside = addresses[r] != OUTSIDE;
+        uint at = mix(0u, addresses[r] + four * 4u, inside);
+        if (SPAN == 16u) {
+            uvec4 loaded = mix(uvec4(padding), src_wide_at(src_offset / 4u + (at >> 4)), bvec4(inside));
+            [[unroll]] for (uint w = 0; w < 4u; w++) sums[r].due += products_of(loaded[w], filter4[w]);
+        } else {
+            uint loaded = src_at(src_offset + (at >> 2));
+            if (SPAN < 4u) loaded = join_words(loaded, src_at(src_offset + min((at + 3u) >> 2, last_word)), at);
+            sums[r].due += products_of(mix(padding, loaded, inside), filter4[0]);
         }
     }
 }
@@ -164,32 +165,37 @@ void main() {
         sums[r] = Sums(0u, 0u);
     }
     add_words(sums, row, lane);
-    uint addresses[ROWS];
+    uint addresses[ROWS], vec4s = divide_up(depth, 4u);
     if (SIDE_BY_SIDE) {
         [[unroll]] for (uint r = 0; r < ROWS; r++) addresses[r] = min(row[r], rows - 1u) * depth;
-        add_tap(sums, addresses, 0u, lane);
+        for (uint four = lane * TOGETHER; four < vec4s; four += ACROSS * TOGETHER) add_products(sums, addresses, 0u, four);
     } else {
         ivec3 windows[ROWS];
         [[unroll]] for (uint r = 0; r < ROWS; r++) windows[r] = window_of(min(row[r], rows - 1u));
-        for (uint ky = 0; ky < kernel_height; ky++) {
-            for (uint kx = 0; kx < kernel_width; kx++) {
-                [[unroll]] for (uint r = 0; r < ROWS; r++) addresses[r] = address_of(windows[r], ky, kx);
-                add_tap(sums, addresses, ky * kernel_width + kx, lane);
-            }
+        // Invocations that share a row also share its taps, so that few loads of one wait for each other.
+        uint loads = divide_up(vec4s, TOGETHER), lanes = ACROSS == 1u ? 1u : min(loads, ACROSS), taps = ACROSS / lanes;
+        uint end = lane < lanes * taps ? kernel_height * kernel_width : 0u;
+        for (uint tap = lane / lanes; tap < end; tap += taps) {
+            uint ky = tap / kernel_width;
+            [[unroll]] for (uint r = 0; r < ROWS; r++) addresses[r] = address_of(windows[r], ky, tap - ky * kernel_width);
+            for (uint load = lane % lanes; load < loads; load += lanes) add_products(sums, addresses, tap, load * TOGETHER);
         }
     }
     if (ACROSS > 1u) {
         [[unroll]] for (uint r = 0; r < ROWS; r++)
             parts_of_sums[gl_LocalInvocationID.x * ROWS + r] = uvec2(sums[r].stored, sums[r].due);
-        barrier();
-        if (lane != 0u) return;
-        for (uint other = 1; other < ACROSS; other++) {
-            [[unroll]] for (uint r = 0; r < ROWS; r++) {
-                uvec2 more = parts_of_sums[(gl_LocalInvocationID.x + other) * ROWS + r];
-                sums[r].stored += more.x;
-                sums[r].due += more.y;
+        [[unroll]] for (uint half_of = ACROSS / 2u; half_of > 0u; half_of /= 2u) {
+            barrier();
+            if (lane < half_of) {
+                [[unroll]] for (uint r = 0; r < ROWS; r++) {
+                    uvec2 more = parts_of_sums[(gl_LocalInvocationID.x + half_of) * ROWS + r];
+                    sums[r].stored += more.x;
+                    sums[r].due += more.y;
+                    parts_of_sums[gl_LocalInvocationID.x * ROWS + r] = uvec2(sums[r].stored, sums[r].due);
+                }
             }
         }
+        if (lane != 0u) return;
     }
     uint always = filters_at(filters_offset + kernel_height * kernel_width * divide_up(depth, 4u) * 4u);
     [[unroll]] for (uint r = 0; r < ROWS; r++) {

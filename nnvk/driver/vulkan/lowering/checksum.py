@@ -25,13 +25,16 @@ from nnvk.driver.vulkan.lowering.quantised import sign_mask, zero_point
 from nnvk.driver.vulkan.lowering.relayout import round_up
 from nnvk.driver.vulkan.shaders.commands import TensorRef
 from nnvk.driver.vulkan.shaders.declaration import Shader
+from nnvk.driver.vulkan.shaders.profile import DeviceProfile
 
 CHECKSUM = Shader("gemm_checksum")
 _OF_WORDS = 0x40000000
 _EPILOGUE_WORDS = 16
 _GOLDEN = np.uint32(0x9E3779B1)
-_ON_CPU, _ON_GPU = (8, 1, 8), (64, 16, 4)
-"""Invocations of a workgroup, those of them that share rows, and the rows that they share."""
+_FULL = 1024
+"""The invocations that keep a unit of a GPU busy; with fewer, it waits for loads that follow each other."""
+_LOCAL = 64
+"""The invocations of a workgroup of a GPU."""
 
 
 def factors(first: int, count: int) -> np.ndarray:
@@ -108,7 +111,9 @@ def verify(
     """
     tensor, depth, words = operands.target, push["depth"], push["words"]
     extra = None if operands.epilogue is None else combined_one_for_one(operands.epilogue)
-    local, across, rows = _ON_CPU if g.device.is_cpu else _ON_GPU
+    span = next(span for span in (16, 4, 1) if depth % span == 0)
+    loads = push["kernel_height"] * push["kernel_width"] * -(-depth // max(span, 4))
+    local, across, rows = _sharing(g.device, push["rows"], max(loads, words // 4))
     flag, number = g.compared(Subject(g.operation, tensor.name, tensor.dtype.name, tensor.shape, of_rows=True))
     g.dispatch(
         CHECKSUM.variant(),
@@ -117,7 +122,7 @@ def verify(
             "local_x": local,
             "ROWS": rows,
             "ACROSS": across,
-            "SPAN": next(span for span in (16, 4, 1) if depth % span == 0),
+            "SPAN": span,
             "WIDE": words % 4 == 0,
             "HAS_EXTRA": extra is not None,
             **spec,
@@ -136,3 +141,15 @@ def verify(
         number=number,
         **push,
     )
+
+
+def _sharing(device: DeviceProfile, rows: int, loads: int) -> tuple[int, int, int]:
+    """Invocations of a workgroup, those of them that share rows, and the rows that they share.
+
+    ``loads`` are those of a row. A CPU takes rows side by side in a vector. Invocations of a GPU share a row so that each
+    has one load, if there are so many; and several rows if the GPU is busy all the same.
+    """
+    if device.is_cpu:
+        return 8, 1, 8
+    across = min(_LOCAL, 1 << (loads - 1).bit_length())
+    return _LOCAL, across, 4 if rows * across >= 4 * _FULL * device.units else 1
