@@ -288,7 +288,11 @@ def test_grids_of_workgroups(
         monkeypatch.setattr(gemm, "_MANY_WEIGHTS", 0)
     work, _ = asked_for(fresh, text)
     own = fresh.profile
-    smallest = min((each for each in candidates(work, own) if each.tile == tile), key=lambda each: each.size)
+    smallest = min(
+        (each for each in candidates(work, own) if each.tile == tile), key=lambda each: each.size, default=None
+    )
+    if smallest is None:
+        pytest.skip(f"the device does not compute this by the tile {tile}")
     for split_k in (1, 3) if tile != "subgroup" else (1,):
         strategy = replace(smallest, split_k=split_k)
         monkeypatch.setattr(gemm, "ranked", lambda work, device, strategy=strategy: [strategy])

@@ -445,7 +445,8 @@ class Lowering:
             command = replace(command, fused=self.fused)
         self._commands.append(command)
         is_first = bool(self._choices) and not self._is_second
-        of_choice = is_first and self._choices[-1].operation == self.operation
+        # Copies of outputs take the same time whatever was chosen for the last operation.
+        of_choice = is_first and isinstance(command, Dispatch) and self._choices[-1].operation == self.operation
         self._chosen_for.append(len(self._choices) - 1 if of_choice else None)
         self._written.update(command.writes)
 
