@@ -28,6 +28,7 @@ PAGES = {
     "benchmarks/results/compilers.md": "results/compilers.md",
     "benchmarks/results/llvmpipe.md": "results/llvmpipe.md",
     "benchmarks/results/nvidia-h100-80gb-hbm3.md": "results/nvidia-h100-80gb-hbm3.md",
+    "benchmarks/results/nvidia-h200.md": "results/nvidia-h200.md",
     "benchmarks/results/swiftshader-device.md": "results/swiftshader-device.md",
     "README.md": "index.md",
 }
