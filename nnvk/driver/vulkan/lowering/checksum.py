@@ -146,8 +146,8 @@ def verify(
 def _sharing(device: DeviceProfile, rows: int, loads: int) -> tuple[int, int, int]:
     """Invocations of a workgroup, those of them that share rows, and the rows that they share.
 
-    ``loads`` are those of a row. A CPU takes rows side by side in a vector. Invocations of a GPU share a row so that each
-    has one load, if there are so many; and several rows if the GPU is busy all the same.
+    ``loads`` are those of a row. A CPU takes rows side by side in a vector. Invocations of a GPU share a row, with one
+    load for each if there are so many, and have several rows if the GPU is busy all the same.
     """
     if device.is_cpu:
         return 8, 1, 8

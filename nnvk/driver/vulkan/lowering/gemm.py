@@ -356,7 +356,8 @@ def multiply_by(g: Lowering, strategy: Strategy, operands: Operands, gemm: Gemm,
         return strategy.variant(work.kind, output.variant, checked=checked)
 
     variant, checks = variant_of(False), dict[str, TensorRef]()
-    if strategy.tile != "vector" and source_parts == 1:
+    may_store = strategy.tile != "vector" and source_parts == 1 and not (split_k and output.variant == "fused")
+    if may_store:
         variant, checks = with_check_words(g, operands, gemm, target, output, variant_of)
     g.dispatch(variant, groups=groups, spec={**output.spec, **spec}, tensors=tensors | checks, **push)
     finish_pixels(g, target, output_tensor, gemm.target, gemm.pixel_parts)
