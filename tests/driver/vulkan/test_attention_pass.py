@@ -180,6 +180,19 @@ def test_results(vulkan: VulkanDevice, name: str, kind: OperandCode) -> None:
     assert left.count("attention") == 1
 
 
+@pytest.mark.parametrize("mask", [(2, 3, 2, 13), (3, 1, 13), (2, 1, 1, 1), (1, 1, 2, 13), (13,)], ids=str)
+def test_masks_of_another_shape_of_scores(vulkan: VulkanDevice, mask: tuple[int, ...]) -> None:
+    """A mask broadcasts to scores as they are reshaped before it is added."""
+    net = Net()
+    flags = [[net.build.value(adj) for adj in (False, adj_y)] for adj_y in (True, False)]
+    scores = net.op(Op.BATCH_MATMUL, net.input(6, 2, 8), net.input(6, 13, 8), *flags[0])
+    seen = net.op(Op.RESHAPE, scores, np.array([2, 3, 2, 13], np.int32))
+    shares = net.op(Op.SOFTMAX, net.op(Op.ADD, seen, net.input(*mask), net.code(0)), 1.0)
+    shares = net.op(Op.RESHAPE, shares, np.array([6, 2, 13], np.int32))
+    model = net.finish(net.op(Op.BATCH_MATMUL, shares, net.input(6, 13, 4), *flags[1]))
+    run_both(vulkan, model, net.arrays, tolerance=TOLERANCES[F32])
+
+
 WIDE = ("a step", "odd sizes", "a new key", "a mask of rows", "keys by columns")
 """The steps that also run on keys of 32 bits."""
 

@@ -424,7 +424,7 @@ def test_instances_go_with_the_memory_that_they_are_recorded_on(vulkan: VulkanDe
     assert per_instance < 6 * 4 * SIZE, "more instances are kept than may be"
     del memories, memory
     gc.collect()
-    assert native.allocated_bytes == before
+    assert native.allocated_bytes <= before, "others may have freed memory meanwhile"
 
 
 def test_copies_larger_than_the_memory(vulkan: VulkanDevice) -> None:

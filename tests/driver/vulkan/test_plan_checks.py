@@ -11,10 +11,10 @@ import pytest
 from fused import F32, Net, Op
 from profiles import GPU
 
-from nnvk.driver.vulkan.lowering.lowering import Subject
+from nnvk.driver.vulkan.lowering.lowering import DIFFERENCE_WORDS, Subject
 from nnvk.driver.vulkan.lowering.strategies import Strategy
 from nnvk.driver.vulkan.lowering.strided_view import StridedView
-from nnvk.driver.vulkan.lowering.verification import DIFFERENCE_WORDS, EXCHANGE
+from nnvk.driver.vulkan.lowering.verification import EXCHANGE
 from nnvk.driver.vulkan.planning import validation
 from nnvk.driver.vulkan.planning.plan import Address, Flag, Plan, Verification
 from nnvk.driver.vulkan.planning.planner import lower

@@ -180,8 +180,9 @@ def _is_broadcast(softmax: Node, products: _Products) -> bool:
 
 def _products(rewriter: Rewriter, tensor: Tensor) -> _Products | None:
     """The products of queries and keys that a tensor has, which nobody else reads."""
-    node, mask, scale = _producer(rewriter, tensor), None, None
+    node, mask, scale, masked = _producer(rewriter, tensor), None, None, tensor.shape
     if node is not None and node.code is OperationCode.ADD:
+        masked = node.call.output.shape
         mask, node = _other_operand(rewriter, node)
     if node is not None and node.code is OperationCode.MUL:
         factor, node = _other_operand(rewriter, node)
@@ -193,6 +194,8 @@ def _products(rewriter: Rewriter, tensor: Tensor) -> _Products | None:
     adj_y = node.call.known("adj_y")
     if adj_y is None or any(each.view is not None for each in node.call.every_tensor()):
         return None
+    if mask is not None and masked != node.call.output.shape:
+        return None  # it broadcasts to another shape of the products
     return _Products(node.call.input0, node.call.input1, bool(adj_y), mask, scale)
 
 
