@@ -221,7 +221,8 @@ def centred(c: Context, position: int, zero: int, axis: int) -> Value:
             whole = QuantisedConstant(tensor.array, np.ones(1, np.float32), int(point.flat[0]))
             return c.graph.kept(F32.with_dimensions(tensor.shape), whole)
         points = _along(point, tensor.rank, axis)
-        if np.broadcast_shapes(points.shape, tensor.shape) != tensor.shape:
+        ends = zip(reversed(points.shape), reversed(tensor.shape), strict=False)
+        if points.ndim > tensor.rank or any(own not in (1, size) for own, size in ends):
             raise Unmapped(f"zero points of shape {list(point.shape)} do not fit {list(tensor.shape)}")
         return c.deferred(tensor.shape, F32, lambda: tensor.array.astype(np.float32) - points)
     real = c.cast(c.number(position), np.dtype(np.float32))
