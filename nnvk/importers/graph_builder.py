@@ -129,7 +129,7 @@ Argument = Value | np.ndarray | bool | int | float | Model | None
 class Graph:
     """Collects operations in the order of execution and becomes a finished `Model`."""
 
-    def __init__(self, budget: Budget, relaxed: bool = False) -> None:
+    def __init__(self, budget: Budget, relaxed: bool) -> None:
         self.budget = budget
         self._relaxed = relaxed
         self._operands: list[Operand] = []

@@ -79,8 +79,8 @@ class Recovery(ABC, Generic[Operator, Key]):
 
     # --- mapping and failing -------------------------------------------------------------------------------------
 
-    def try_to_map(self, operator: Operator) -> bool:
-        """Map an operator, or say why it can't be mapped. Whether it was mapped."""
+    def try_to_map(self, operator: Operator) -> None:
+        """Map an operator, or say why it can't be mapped."""
         inputs, outputs = self.tensors_of(operator)
         lost = [tensor for tensor in inputs if tensor in self.lost]
         if lost:
@@ -88,23 +88,23 @@ class Recovery(ABC, Generic[Operator, Key]):
             try:
                 self.look_up(operator)
             except Unmapped as error:
-                return self._failed(operator, error)
+                self._failed(operator, error)
+                return
             if not all(self.has_stand_in(tensor) for tensor in lost):
-                return self._failed(operator, None)
+                self._failed(operator, None)
+                return
         caught: tuple[type[Exception], ...] = (*self._damage.caught, RecursionError)
         try:
             self.map(operator)
         except caught as error:
             is_consequence = any(self.may_be_parameter(tensor) for tensor in lost)
-            return self._failed(operator, error if isinstance(error, OverBudget) or not is_consequence else None)
-        return True
+            self._failed(operator, error if isinstance(error, OverBudget) or not is_consequence else None)
 
-    def _failed(self, operator: Operator, error: Exception | None) -> bool:
+    def _failed(self, operator: Operator, error: Exception | None) -> None:
         if error is not None:
             kind, position, name = self.describe(operator)
             self.problem(kind, position, error, name)
         self.give_up(operator)
-        return False
 
     def give_up(self, operator: Operator) -> None:
         """An operator could not be mapped."""

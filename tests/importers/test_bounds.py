@@ -52,7 +52,7 @@ def test_single_numbers(code: Op, function) -> None:
 
 @pytest.fixture
 def c() -> Emitter:
-    return Emitter(Graph(Budget(1 << 20)))
+    return Emitter(Graph(Budget(1 << 20), relaxed=False))
 
 
 def whole(c: Emitter, *shape: int, known: bounds.Bounds | None = None) -> Value:

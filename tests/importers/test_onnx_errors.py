@@ -138,6 +138,20 @@ def test_a_convolution_that_makes_no_sense(attributes: dict[str, Any], message: 
     assert message in refused(made).reason
 
 
+@pytest.mark.parametrize("dims", [[-1, 4], [2, -2], [1] * 17])
+def test_weights_of_impossible_dimensions(dims: list[int]) -> None:
+    made = model([op("Add", "x w", "y")], {"x": (F, [1])}, ["y"], {"w": np.zeros(1, F)})
+    made.graph.initializer[0].dims[:] = dims
+    assert f"tensor 'w' must have at most 16 dimensions from 0 up, got {dims}" in refused(made).reason
+
+
+@pytest.mark.parametrize("dims", [[-2, 4], [2, -3], [1] * 17])
+def test_inputs_of_impossible_dimensions(dims: list[int]) -> None:
+    made = model([op("Neg", "x", "y")], {"x": (F, dims)}, [])
+    made.graph.output.add(name="y")
+    assert "must have at most 16 dimensions from 0 up" in refused(made).reason
+
+
 def test_weights_of_other_sizes_than_their_bytes() -> None:
     made = net()
     made.graph.initializer[0].dims[0] = 1 << 40

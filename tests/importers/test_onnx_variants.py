@@ -11,7 +11,7 @@ pytest.importorskip("onnx")
 pytest.importorskip("onnxruntime")
 
 from onnx_net import model, op, subgraph
-from onnx_oracle import check
+from onnx_oracle import check, operations
 
 F, I32, I64, U8 = np.float32, np.int32, np.int64, np.uint8
 MICROSOFT = "com.microsoft"
@@ -198,3 +198,49 @@ def test_products_of_whole_numbers() -> None:
     x, y = whole(2, 3, 4), whole(4, 5, seed=1)
     compared("MatMul", {"x": x, "w": y})
     compared("MatMul", {"x": x}, {"w": y})
+
+
+# --- statistics, windows -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("given", ["", "g", "b", "m", "v", "gb", "mv", "gbmv"])
+def test_normalization_by_known_and_by_given_statistics(given: str) -> None:
+    statistics = {"g": reals(3, seed=1), "b": reals(3, seed=2), "m": reals(3, seed=3), "v": np.abs(reals(3, seed=4))}
+    feeds = {"x": reals(2, 3, 4, 5)} | {name: statistics[name] for name in given}
+    known = {name: one for name, one in statistics.items() if name not in given}
+    compared("BatchNormalization", feeds, known, names="x g b m v", epsilon=1e-3)
+
+
+@pytest.mark.parametrize("ceil_mode", [0, 1])
+@pytest.mark.parametrize("pads", [(0, 0), (1, 0), (0, 1), (1, 2), (2, 1)])
+@pytest.mark.parametrize("stride", [1, 2, 3, 4])
+def test_windows_of_pools(ceil_mode: int, pads: tuple[int, int], stride: int) -> None:
+    """Windows of three elements along rows of all sizes, which end before, at, and behind the last element."""
+    sizes = range(3, 10)
+    nodes = [
+        op("MaxPool", f"x{size}", f"y{size}", kernel_shape=[3], strides=[stride], pads=list(pads), ceil_mode=ceil_mode)
+        for size in sizes
+    ]
+    feeds = {f"x{size}": reals(1, 2, size, seed=size) for size in sizes}
+    inputs = {name: (F, one.shape) for name, one in feeds.items()}
+    check(model(nodes, inputs, [f"y{size}" for size in sizes]), feeds, devices=("nnapi-reference",))
+
+
+# --- quantised tensors ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", [U8, np.int8])
+@pytest.mark.parametrize("kind", ["Add", "Sub", "Mul"])
+def test_pairs_stay_quantised(kind: str, dtype: Any) -> None:
+    """Between levels and levels there is one operation, and more where one side is real."""
+    point = dtype(3)
+    constants = {"s": np.array(0.05, F), "t": np.array(0.02, F), "z": np.array(point), "u": np.array(0.4, F)}
+    ends = [op("DequantizeLinear", "x s z", "a"), op("DequantizeLinear", "y t z", "b")]
+    nodes = [*ends, op(kind, "a b", "c"), op("QuantizeLinear", "c u z", "d")]
+    feeds = {name: whole(2, 5, most=100, dtype=dtype, seed=seed) for seed, name in enumerate("xy")}
+    inputs = {name: (dtype, one.shape) for name, one in feeds.items()}
+    assert operations(check(model(nodes, inputs, ["d"], constants), feeds, steps=1)) == [kind.upper()]
+    real = [ends[0], op(kind, "a y", "c"), nodes[-1]]
+    feeds["y"] = reals(2, 5)
+    inputs["y"] = (F, (2, 5))
+    assert "DEQUANTIZE" in operations(check(model(real, inputs, ["d"], constants), feeds, steps=1))

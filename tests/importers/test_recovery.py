@@ -36,6 +36,7 @@ class Importer(Recovery[Operator, str]):
     def __init__(self) -> None:
         super().__init__([], DAMAGE, 3)
         self.stand_ins: list[str] = []
+        self.mapped: list[str] = []
 
     def describe(self, operator: Operator) -> tuple[str, int, str]:
         return "OP", operator.position, f"n{operator.position}"
@@ -50,6 +51,7 @@ class Importer(Recovery[Operator, str]):
     def map(self, operator: Operator) -> None:
         self.look_up(operator)
         operator.does()
+        self.mapped.append(str(operator.position))
 
     def has_stand_in(self, tensor: str) -> bool:
         self.stand_ins.append(tensor)
@@ -60,8 +62,10 @@ class Importer(Recovery[Operator, str]):
 
     def run(self, *operators: Operator) -> list[str]:
         """The operators that were mapped, and the reasons why others were not."""
-        done = [str(operator.position) for operator in operators if self.try_to_map(operator)]
-        return done + [problem.reason for problem in self.problems]
+        self.mapped.clear()
+        for operator in operators:
+            self.try_to_map(operator)
+        return self.mapped + [problem.reason for problem in self.problems]
 
 
 @pytest.mark.parametrize(

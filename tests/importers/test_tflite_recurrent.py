@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 import tflite
@@ -173,6 +175,54 @@ def test_lstm_8bit_whose_hidden_state_saturates(zero_point: int) -> None:
     intermediates = [*[T("INT16", (), scale=2**-12)] * 4, T("INT8", (), scale=0.004, zero_point=zero_point)]
     options = {"FusedActivationFunction": ACTIVATIONS.TANH, "intermediates": intermediates, "steps": 1, "repeats": 2}
     check("LSTM", inputs, q8(scale=0.0078, zero_point=2), "LSTMOptions", **options)
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ({"count": 4}, "the 8-bit kernel has 5 intermediate tensors, got 4"),
+        ({"count": 6}, "the 8-bit kernel has 5 intermediate tensors, got 6"),
+        ({"activation": ACTIVATIONS.RELU}, "NNAPI's QUANTIZED_LSTM has no activation but TANH"),
+        ({"zero_point": 1}, "input 1 must be a constant with zero point 0"),
+        ({"is_known": False}, "input 1 must be a constant with zero point 0"),
+        ({"shape": (BATCH, SIZE, 1, 1)}, "the input must have rank 3"),
+        ({"shape": (BATCH, 257, SIZE)}, "one time step, and 257 are too many to unroll"),
+        ({}, ""),
+    ],
+    ids=str,
+)
+def test_lstm_8bit_that_is_refused(change: dict[str, Any], reason: str) -> None:
+    weights = q8c(UNITS, SIZE, scale=0.002, zero_point=change.get("zero_point", 0))
+    if not change.get("is_known", True):
+        weights = q8(UNITS, SIZE, scale=0.002, zero_point=0)
+    inputs: list[T | None] = [
+        q8(*change.get("shape", (BATCH, TIME, SIZE)), scale=0.008),
+        weights,
+        *[q8c(UNITS, SIZE, scale=0.002) for _ in range(3)],
+        *[q8c(UNITS, UNITS, scale=0.002) for _ in range(4)],
+        *[None] * 3,
+        *[T("INT32", data=np.zeros(UNITS), scale=1e-4) for _ in range(4)],
+        *[None] * 2,
+        T("INT8", (BATCH, UNITS), scale=0.0078, zero_point=2, variable=True),
+        T("INT16", (BATCH, UNITS), scale=1 / 2048, variable=True),
+        *[None] * 4,
+    ]
+    scales = [*[T("INT16", (), scale=2**-12)] * 4, T("INT8", (), scale=0.0078, zero_point=2)]
+    net = Net([one for one in inputs if one is not None and one.is_free], [q8(scale=0.0078, zero_point=2)])
+    net.op(
+        "UNIDIRECTIONAL_SEQUENCE_LSTM",
+        inputs,
+        net.outputs,
+        "UnidirectionalSequenceLSTMOptions",
+        intermediates=(scales * 2)[: change.get("count", 5)],
+        FusedActivationFunction=change.get("activation", ACTIVATIONS.TANH),
+    )
+    if not reason:
+        load(write(net))
+        return
+    with pytest.raises(TfliteImportError) as raised:
+        load(write(net))
+    assert reason in str(raised.value)
 
 
 def test_lstm_16bit_gates() -> None:

@@ -150,3 +150,27 @@ def test_damaged_metadata_stands_in_nobodys_way() -> None:
         for word in (b"\0\0\0\0", b"\xff\xff\xff\xff", b"\xff\xff\xff\x7f"):
             damaged = whole[:offset] + word + whole[offset + 4 :]
             assert load(packed(write(negation(), metadata=damaged), {"names.txt": "a\nb"})).inputs
+
+
+@pytest.mark.parametrize("what", ["input", "output"])
+@pytest.mark.parametrize("foreign", [0, 1])
+def test_a_signature_that_names_a_tensor_of_elsewhere(what: str, foreign: int) -> None:
+    """One of two tensors is no input, or no output, of the subgraph."""
+    x, y, inner, z = floats(2), floats(2), floats(2), floats(2)
+    net = Net([x, y], [inner, z])
+    between = net.op("ADD", [x, y], floats(2))
+    net.op("NEG", [between], inner)
+    net.op("ABS", [between], z)
+    inputs, outputs = [x, y], [inner, z]
+    (inputs if what == "input" else outputs)[foreign] = between
+    key = Signature("own", 0, dict(zip("ab", inputs, strict=True)), dict(zip("cd", outputs, strict=True)))
+    with pytest.raises(TfliteImportError, match=f"the {what}s of signature 'own' are not those of its subgraph"):
+        _ = load(write(net, signatures=[key])).signatures["own"]
+
+
+def test_a_signature_without_one_of_the_inputs() -> None:
+    x, y, z = floats(2), floats(2), floats(2)
+    net = Net([x, y], [z])
+    net.op("ADD", [x, y], z)
+    with pytest.raises(TfliteImportError, match="the inputs of signature 'own' are not those of its subgraph"):
+        _ = load(write(net, signatures=[Signature("own", 0, {"a": x}, {"c": z})])).signatures["own"]

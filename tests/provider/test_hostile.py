@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
+import os
 import random
 import struct
+from pathlib import Path
 
 import numpy as np
 import onnx
@@ -109,6 +112,33 @@ def test_outputs_without_places_are_in_the_reply() -> None:
     reply = owner.answer(memoryview(computation()), Descriptors()).content
     assert struct.unpack_from("<iIIiIqqQ", reply) == (0, 0, 1, 1, 2, 2, 4, 32)
     np.testing.assert_array_equal(np.frombuffer(reply[-32:], np.float32), [0, 2, 4, 6, 4, 6, 8, 10])
+
+
+@pytest.mark.parametrize("is_folder", [True, False])
+def test_a_recording(is_folder: bool, tmp_path: Path) -> None:
+    """It is there from its begin to its end, and has what the server did between."""
+    owner, path = session(), tmp_path if is_folder else tmp_path / "own.json"
+    begin = b"".join(Writer(Request.ONNX_PROFILE).u64(7).string(str(path)).parts)
+    end = b"".join(Writer(Request.ONNX_PROFILE_END).u64(7).parts)
+    assert code(owner, end) is ResultCode.BAD_DATA
+    assert code(owner, begin + b"\0") is ResultCode.BAD_DATA
+    assert code(owner, begin) is ResultCode.NO_ERROR
+    (written,) = tmp_path.iterdir()
+    assert written.name == (f"nnvk-{os.getpid()}-7.json" if is_folder else "own.json")
+    code(owner, packet(Request.ONNX_MODEL))
+    code(owner, run())
+    assert code(owner, computation()) is ResultCode.NO_ERROR
+    assert code(owner, end + b"\0") is ResultCode.BAD_DATA
+    assert code(owner, end) is ResultCode.NO_ERROR
+    events = json.loads(written.read_text())["traceEvents"]
+    assert any(one.get("cat") == "execution" for one in events)
+    code(owner, computation())
+    assert json.loads(written.read_text())["traceEvents"] == events
+
+
+def test_a_recording_that_can_not_be_written(tmp_path: Path) -> None:
+    begin = b"".join(Writer(Request.ONNX_PROFILE).u64(7).string(str(tmp_path / "no" / "own.json")).parts)
+    assert code(session(), begin) is ResultCode.BAD_DATA
 
 
 @pytest.mark.parametrize(

@@ -16,9 +16,7 @@ from nnvk.types.codes import OperandCode, OperationCode
 Op = OperationCode
 
 
-def cumulative(
-    c: Emitter, code: OperationCode, source: Value, axis: int, *, exclusive: bool = False, reverse: bool = False
-) -> Value:
+def cumulative(c: Emitter, code: OperationCode, source: Value, axis: int, *, exclusive: bool, reverse: bool) -> Value:
     """Sums (ADD) or products (MUL) of all elements up to each one, or of those before it; those of INT32 come round.
 
     Each element and the one before it, then each pair and the pair before it, and so on: log2 of the size operations.
@@ -36,7 +34,7 @@ def cumulative(
 
 
 def cumulative_exactly(
-    c: Emitter, code: OperationCode, source: Number, axis: int, *, exclusive: bool = False, reverse: bool = False
+    c: Emitter, code: OperationCode, source: Number, axis: int, *, exclusive: bool, reverse: bool
 ) -> Number:
     """`cumulative` of integers of up to 64 bits."""
     return _cumulative(c, code, lambda *pair: combined(c, code, *pair), source, axis, exclusive, reverse)

@@ -32,9 +32,7 @@ _KEPT = 8
 class Loadable(Protocol):
     """A source of models, each for other shapes and constants: an `OnnxFile`, or a part that was saved."""
 
-    def load(
-        self, *, shapes: Shapes | None = None, constants: Mapping[str, Any] | None = None, relaxed: bool = False
-    ) -> ImportedModel:
+    def load(self, *, shapes: Shapes, constants: Mapping[str, Any] | None = None, relaxed: bool) -> ImportedModel:
         """A model."""
 
     def known_outputs(self, shapes: Shapes, constants: Mapping[str, Any]) -> list[np.ndarray] | None:

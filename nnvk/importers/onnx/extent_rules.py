@@ -53,8 +53,9 @@ def _slice(c: Context, extents: Extents) -> DynamicExtent:
     extent, rank = extents.first(), extents.rank
     size, axes = extents.input(0).shape[extent.axis], c.integers("axes", 3)
     places = range(rank) if axes is None else [axis_of(axis, rank) for axis in axes]
-    for place, begin, end in zip(places, c.integers("starts", 1) or (), c.integers("ends", 2) or (), strict=False):
-        if place == extent.axis and (begin or end < size or extents.output[place] != size):
+    for place, end in zip(places, c.integers("ends", 2) or (), strict=False):
+        is_whole = extents.output[place] == size and end >= size  # which a slice backwards does not have
+        if place == extent.axis and not is_whole:
             raise Unmapped(f"it takes a part of axis {place}, whose size data decide")
     return extent
 

@@ -177,7 +177,7 @@ class _Examiner(Import):
             return False
         return True
 
-    def try_to_map(self, operator: Node) -> bool:
+    def try_to_map(self, operator: Node) -> None:
         """Map a node, or keep the reason why it can't be mapped."""
         caught: tuple[type[Exception], ...] = (*DAMAGE.caught, RecursionError)
         inputs, _ = self.tensors_of(operator)
@@ -195,8 +195,6 @@ class _Examiner(Import):
             if isinstance(error, NotConstant):
                 self.values.append(operator.index)
             self.give_up(operator)
-            return False
-        return True
 
 
 def _opened(edges: Iterable[Edge], sizes: tuple[int, int]) -> dict[str, Shape]:
@@ -223,7 +221,7 @@ def _waits_for_values(whole: OnnxFile, model: ModelProto, relaxed: bool) -> bool
         few = {edge.name for edge in edges if -1 not in edge.signature and math.prod(edge.signature) <= _FEW}
         return bool(error.unknown) and few.issuperset(error.unknown)
     except Malformed:
-        return False
+        pass
     return False
 
 

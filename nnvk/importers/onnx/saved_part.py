@@ -58,9 +58,7 @@ class Saved:
         self.shapes: dict[str, Shape] = {port.name: port.shape for port in imported.inputs}
         """The shapes of the inputs."""
 
-    def load(
-        self, *, shapes: Shapes | None = None, constants: Mapping[str, Any] | None = None, relaxed: bool = False
-    ) -> ImportedModel:
+    def load(self, *, shapes: Shapes, constants: Mapping[str, Any] | None = None, relaxed: bool) -> ImportedModel:
         """The model. BAD_DATA: it was not made for these shapes."""
         if shapes != self.shapes or constants:
             raise bad_data(f"the part was saved for inputs of shapes {self.shapes}, got {shapes}")

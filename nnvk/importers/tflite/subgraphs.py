@@ -334,8 +334,7 @@ class Builder(Recovery[Operator, int]):
         named = self.subgraph.tensors[operator.outputs[0]].name if operator.outputs else ""
         if not self._is_part:  # the operations belong to the operator that refers to the subgraph
             self._graph.source = Source(operator.index, operator.name, named)
-        if self.try_to_map(operator):
-            self.mapped.add(operator.index)
+        self.try_to_map(operator)
 
     def describe(self, operator: Operator) -> tuple[str, int, str]:
         """Operators of TFLite have no names."""
@@ -388,6 +387,7 @@ class Builder(Recovery[Operator, int]):
         self.values.update(bound)
         self.words.update(words)
         self.values.update(context.updates)
+        self.mapped.add(operator.index)
 
     def _mapped(
         self, operator: Operator, mapper: Mapper, inputs: Sequence[Value | None], *, is_real: bool = False

@@ -96,20 +96,20 @@ def quantised_dense(c: Context, operands: QuantisedOperands, output_axis: int) -
     return c.reshape(result, (*source.shape[:-1], units))
 
 
-def multiplied(c: Context, first: Value, second: Value, adj_x: bool = False, adj_y: bool = False) -> Value:
-    """A product of matrices [..., m, k] and [..., k, n], of which batches broadcast."""
+def multiplied(c: Context, first: Value, second: Value, *, adj_y: bool = False) -> Value:
+    """A product of matrices [..., m, k] and [..., k, n], or [..., n, k] with ``adj_y``; batches broadcast."""
     try:
         batches = np.broadcast_shapes(first.shape[:-2], second.shape[:-2])
     except ValueError:
         raise Unmapped(f"batches of {list(first.shape)} and {list(second.shape)} don't broadcast") from None
     count = math.prod(batches)
-    if not adj_x and len(second.shape) == 2 and count > 1:  # one matrix for all: the batches are rows
+    if len(second.shape) == 2 and count > 1:  # one matrix for all: the batches are rows
         rows = c.reshape(first, (1, first.size // first.shape[-1], first.shape[-1]))
         result = c.emit(Op.BATCH_MATMUL, rows, c.reshape(second, (1, *second.shape)), False, adj_y, out=first.type)
         return c.reshape(result, (*first.shape[:-1], result.shape[-1]))
     values = [c.broadcast(value, (*batches, *value.shape[-2:])) for value in (first, second)]
     flat = [c.reshape(value, (count, *value.shape[-2:])) for value in values]
-    result = c.emit(Op.BATCH_MATMUL, *flat, adj_x, adj_y, out=first.type)
+    result = c.emit(Op.BATCH_MATMUL, *flat, False, adj_y, out=first.type)
     return c.reshape(result, (*batches, *result.shape[-2:]))
 
 
