@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import struct
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import flatbuffers
@@ -260,6 +261,32 @@ def test_a_tensor_read_before_it_is_written() -> None:
     net.op("ADD", [source, late], result)
     net.op("NEG", [source], late)
     with pytest.raises(TfliteImportError, match="'late' is read before an operator writes it"):
+        load(write(net))
+
+
+class Misnumbered(Net):
+    """A subgraph in which one tensor has a number that is not its own."""
+
+    def __init__(self, inputs: Sequence[T], outputs: Sequence[T], wrong: T, number: int) -> None:
+        super().__init__(inputs, outputs)
+        self._wrong, self._number = wrong, number
+
+    def index(self, tensor: T | None) -> int:
+        return self._number if tensor is self._wrong else super().index(tensor)
+
+
+@pytest.mark.parametrize("number", [-2, -1, 2, 3])
+@pytest.mark.parametrize("place", ["input", "output", "intermediate", "graph's input", "graph's output"])
+def test_numbers_that_no_tensor_has(place: str, number: int) -> None:
+    """There are two tensors, 0 and 1; -1 is an input that is left out."""
+    wrong, x, y = floats(2), floats(2), floats(2)
+    inputs, outputs = [wrong if place == "graph's input" else x], [wrong if place == "graph's output" else y]
+    net = Misnumbered(inputs, outputs, wrong, number)
+    net.index(x), net.index(y)
+    given, given_out = (wrong if place == one else other for one, other in (("input", x), ("output", y)))
+    net.op("NEG", [given], [given_out], intermediates=[wrong] if place == "intermediate" else [])
+    reason = f"is tensor {number}, there are 2" if (place, number) != ("input", -1) else "input 0 is missing"
+    with pytest.raises(TfliteImportError, match=reason):
         load(write(net))
 
 

@@ -125,8 +125,8 @@ def _mapped(file: OnnxFile, relaxed: bool) -> tuple[list[str], list[int]]:
     fewest: list[str] | None = None
     values: list[int] = []
     for sizes in _TRIED_SIZES:
-        examiner = _Examiner(file.shared(relaxed))
-        reasons = examiner.examine(sizes)
+        examiner = _Examiner(file.shared(relaxed), sizes)
+        reasons = examiner.examine()
         if fewest is None or sum(map(bool, reasons)) < sum(map(bool, fewest)):
             fewest, values = reasons, examiner.values
         if not any(fewest):
@@ -140,17 +140,17 @@ class _Examiner(Import):
     The problems of an import won't do: they leave out the nodes that depend on another one.
     """
 
-    def __init__(self, shared: Shared) -> None:
+    def __init__(self, shared: Shared, sizes: tuple[int, int]) -> None:
+        """``sizes`` are in the place of open ones: on the first axis and on others."""
         super().__init__(shared, _NAME)
         self._reasons: dict[int, str] = {}
         self._ports = {port.name: port for port in (*self._proto.value_info, *self._proto.output)}
-        self._sizes = _TRIED_SIZES[0]
+        self._sizes = sizes
         self.values: list[int] = []
         """The positions of the nodes that must know values of their inputs."""
 
-    def examine(self, sizes: tuple[int, int]) -> list[str]:
-        """The reason of each node, with ``sizes`` in the place of open ones; empty where it can be mapped."""
-        self._sizes = sizes
+    def examine(self) -> list[str]:
+        """The reason why each node can't be mapped; empty where it can."""
         edges: list[Edge] = []
         for port in self._proto.input:
             try:
@@ -159,7 +159,7 @@ class _Examiner(Import):
                 self.lost.add(port.name)
         count = len(self._proto.node)
         try:
-            self._map_nodes(self._without_empty(resized(edges, _opened(edges, sizes))))
+            self._map_nodes(self._without_empty(resized(edges, _opened(edges, self._sizes))))
         except OverBudget as error:
             return [str(error)] * count
         return [self._reasons.get(position, "") for position in range(count)]
