@@ -10,8 +10,10 @@ import pytest
 pytest.importorskip("onnx")
 pytest.importorskip("onnxruntime")
 
-from onnx_net import model, op, subgraph
-from onnx_oracle import check, operations
+from onnx_net import element, model, op, subgraph
+from onnx_oracle import actual, check, operations
+
+from nnvk.importers.onnx import OnnxImportError, load
 
 F, I32, I64, U8 = np.float32, np.int32, np.int64, np.uint8
 MICROSOFT = "com.microsoft"
@@ -244,3 +246,95 @@ def test_pairs_stay_quantised(kind: str, dtype: Any) -> None:
     feeds["y"] = reals(2, 5)
     inputs["y"] = (F, (2, 5))
     assert "DEQUANTIZE" in operations(check(model(real, inputs, ["d"], constants), feeds, steps=1))
+
+
+@pytest.mark.parametrize("dtype", [U8, np.int8])
+@pytest.mark.parametrize("kind", ["MatMul", "Gemm", "Turned"])
+@pytest.mark.parametrize("scales", [1, 4])
+def test_products_stay_quantised(kind: str, dtype: Any, scales: int) -> None:
+    """By weights with one scale, or with one for each output."""
+    w = whole(4, 3, most=100, dtype=np.int8, seed=1) if kind == "Turned" else whole(3, 4, most=100, dtype=np.int8)
+    axis = 0 if kind == "Turned" else 1
+    constants = {"s": np.array(0.05, F), "z": np.array(3, dtype), "u": np.array(0.4, F), "w": w}
+    constants |= {"t": np.linspace(0.01, 0.04, scales).astype(F), "o": np.zeros(scales, np.int8)}
+    if scales == 1:
+        constants |= {name: constants[name].reshape(()) for name in "to"}
+    ends = [op("DequantizeLinear", "x s z", "a"), op("DequantizeLinear", "w t o", "b", axis=axis)]
+    product = op("MatMul", "a b", "c") if kind == "MatMul" else op("Gemm", "a b", "c", transB=int(kind == "Turned"))
+    x = whole(2, 3, most=100, dtype=dtype, seed=2)
+    net = model([*ends, product, op("QuantizeLinear", "c u z", "d")], {"x": (dtype, x.shape)}, ["d"], constants)
+    assert "DEQUANTIZE" not in operations(check(net, {"x": x}, steps=1))
+
+
+@pytest.mark.parametrize("dtype", [U8, np.int8])
+@pytest.mark.parametrize("target", [I32, F, np.bool_])
+def test_levels_as_numbers(dtype: Any, target: Any) -> None:
+    """What QuantizeLinear gives is read as whole numbers."""
+    nodes = [op("QuantizeLinear", "x s z", "q"), op("Cast", "q", "y", to=int(element(target)))]
+    constants = {"s": np.array(0.05, F), "z": np.array(3, dtype)}
+    check(model(nodes, {"x": (F, (3, 5))}, ["y"], constants), {"x": reals(3, 5)})
+
+
+# --- other types ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["ReduceMax", "ReduceMin", "ReduceSum", "ReduceProd", "ReduceMean", "ReduceSumSquare"])
+@pytest.mark.parametrize("keepdims", [0, 1])
+def test_reductions_of_whole_numbers(kind: str, keepdims: int) -> None:
+    x = whole(3, 5, most=4)
+    axes = {"axes": [1]} if kind not in ("ReduceSum",) else {}
+    known = {} if axes else {"i": np.array([1])}
+    compared(kind, {"x": x}, known, opset=13, keepdims=keepdims, **axes)
+
+
+@pytest.mark.parametrize("mode", ["nearest", "linear"])
+@pytest.mark.parametrize("dtype", [I32, U8])
+def test_resize_of_whole_numbers(mode: str, dtype: Any) -> None:
+    x = whole(1, 2, 3, 5, most=9, dtype=dtype)
+    compared("Resize", {"x": x}, {"s": np.array([1, 1, 2, 2], F)}, names="x - s", mode=mode, opset=13)
+
+
+def test_signs_of_numbers_of_more_than_32_bits() -> None:
+    x = np.random.default_rng(3).integers(-(2**31), 2**31, (3, 5))
+    y = np.random.default_rng(4).integers(-(2**31), 2**31, (3, 5))
+    nodes = [
+        op("Mul", "x y", "z"),
+        op("Relu", "z", "r"),
+        op("Max", "z x", "m"),
+        op("Abs", "z", "a"),
+        op("Neg", "z", "n"),
+    ]
+    net = model(nodes, {"x": (I64, x.shape), "y": (I64, x.shape)}, list("man"), opset=18)
+    check(net, {"x": x, "y": y})
+
+
+@pytest.mark.parametrize("p", [1, 2, 3])
+def test_pools_of_powers(p: int) -> None:
+    compared("LpPool", {"x": reals(1, 2, 6, 5)}, kernel_shape=[2, 3], p=p)
+    compared("GlobalLpPool", {"x": reals(1, 2, 6, 5)}, p=p)
+
+
+def test_no_boxes_at_most() -> None:
+    feeds = {"b": np.abs(reals(1, 6, 4)), "s": np.abs(reals(1, 2, 6))}
+    net = model(
+        [op("NonMaxSuppression", "b s", "i"), op("Neg", "b", "y")],
+        {n: (F, a.shape) for n, a in feeds.items()},
+        ["i", "y"],
+    )
+    with pytest.raises(OnnxImportError, match="no elements"):
+        load(net.SerializeToString())
+
+
+@pytest.mark.parametrize("opset", [18, 21])
+def test_group_normalization(opset: int) -> None:
+    size = 3 if opset == 18 else 6
+    constants = {"g": reals(size, seed=1), "b": reals(size, seed=2)}
+    x = reals(2, 6, 4, 5)
+    net = model(
+        [op("GroupNormalization", "x g b", "y", num_groups=3)], {"x": (F, x.shape)}, ["y"], constants, opset=opset
+    )
+    (got,) = actual(load(net.SerializeToString()), {"x": x}, "nnapi-reference")
+    parts = x.reshape(2, 3, -1).astype(np.float64)
+    normal = (parts - parts.mean(2, keepdims=True)) / np.sqrt(parts.var(2, keepdims=True) + 1e-5)
+    factor, term = (np.repeat(one, 6 // size).reshape(1, 6, 1, 1) for one in constants.values())
+    np.testing.assert_allclose(got, normal.reshape(x.shape) * factor + term, rtol=1e-4, atol=1e-5)

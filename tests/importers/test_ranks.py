@@ -29,7 +29,7 @@ def computed(
     build: Callable[[Graph, list[Value]], Sequence[Value]], arrays: Sequence[np.ndarray], device: str
 ) -> list[np.ndarray]:
     """Run a graph with these inputs on a device. Every tensor in the graph must have a rank that NNAPI takes."""
-    graph = Graph(Budget(1 << 20))
+    graph = Graph(Budget(1 << 20), relaxed=False)
     inputs = [graph.input(OperandType(CODES[array.dtype], array.shape)) for array in arrays]
     outputs = build(graph, inputs)
     shapes = [value.shape for value in outputs]
@@ -107,7 +107,7 @@ def test_broadcasting_axis_by_axis(rank: int) -> None:
 
 def test_a_constant_is_repeated_before_a_tensor() -> None:
     x, y = numbers(*alternating(8, 0)), numbers(*alternating(8, 1), seed=4)
-    graph = Graph(Budget(1 << 20))
+    graph = Graph(Budget(1 << 20), relaxed=False)
     value = graph.input(OperandType(OperandCode.TENSOR_FLOAT32, x.shape))
     constant = graph.constant(OperandType(OperandCode.TENSOR_FLOAT32, y.shape), lambda: y)
     (result,) = add(graph, Op.ADD, [value, constant, 0], [OperandType(OperandCode.TENSOR_FLOAT32)])
@@ -132,7 +132,7 @@ def test_select(rank: int) -> None:
 
 
 def test_shapes_that_do_not_broadcast() -> None:
-    graph = Graph(Budget(1 << 20))
+    graph = Graph(Budget(1 << 20), relaxed=False)
     x, y = (graph.input(OperandType(OperandCode.TENSOR_FLOAT32, shape)) for shape in ((2, 3, 4, 5, 6), (2, 3, 3, 5, 6)))
     with pytest.raises(Unmapped, match=r"ADD: shapes \[2, 3, 4, 5, 6\] and \[2, 3, 3, 5, 6\] don't broadcast"):
         add(graph, Op.ADD, [x, y, 0], [x.type])
@@ -172,7 +172,7 @@ def test_along_the_last_axis(rank: int) -> None:
 
 def test_shapes_that_do_not_fit_beside_the_axis() -> None:
     """Sizes that agree as a product are not the same shape."""
-    graph = Graph(Budget(1 << 20))
+    graph = Graph(Budget(1 << 20), relaxed=False)
     x, y = (graph.input(OperandType(OperandCode.TENSOR_FLOAT32, shape)) for shape in ((2, 3, 4, 5, 6), (3, 2, 4, 5, 6)))
     with pytest.raises(Unmapped, match=r"CONCATENATION: shapes .* differ beside axis 2"):
         add(graph, Op.CONCATENATION, [x, y, 2], [x.type])
@@ -297,14 +297,14 @@ def test_embedding_lookup() -> None:
 
 
 def test_an_operation_of_four_dimensions_by_definition() -> None:
-    graph = Graph(Budget(1 << 20))
+    graph = Graph(Budget(1 << 20), relaxed=False)
     x = graph.input(OperandType(OperandCode.TENSOR_FLOAT32, (1, 2, 2, 2, 4)))
     with pytest.raises(Unmapped, match=r"DEPTH_TO_SPACE takes at most 4 dimensions, got \[1, 2, 2, 2, 4\]"):
         add(graph, Op.DEPTH_TO_SPACE, [x, 2], [x.type])
 
 
 def test_parameters_that_are_not_constant() -> None:
-    graph = Graph(Budget(1 << 20))
+    graph = Graph(Budget(1 << 20), relaxed=False)
     x = graph.input(OperandType(OperandCode.TENSOR_FLOAT32, SIZES[:5]))
     repeats = graph.input(OperandType(OperandCode.TENSOR_INT32, (5,)))
     with pytest.raises(Unmapped, match="TILE: its parameters must be constants above 4 dimensions"):
@@ -313,7 +313,7 @@ def test_parameters_that_are_not_constant() -> None:
 
 @pytest.mark.parametrize("axes", [[0, 5], [5], [-6, 1]], ids=str)
 def test_every_axis_of_a_reduction_must_be_there(axes: list[int]) -> None:
-    graph = Graph(Budget(1 << 20))
+    graph = Graph(Budget(1 << 20), relaxed=False)
     x = graph.input(OperandType(OperandCode.TENSOR_FLOAT32, (2, 3, 4, 5, 6)))
     with pytest.raises(Unmapped, match=r"REDUCE_SUM: the axes must be in \[-5, 5\), got"):
         add(graph, Op.REDUCE_SUM, [x, np.array(axes), False], [x.type])

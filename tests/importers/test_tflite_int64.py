@@ -237,3 +237,22 @@ def test_loops_carry_32_bits(device: str) -> None:
     assert computed(3, -(2**26)) == [[5], [96, -(2**31)]]
     with pytest.raises(NnapiError, match="INT64_TO_INT32: a number must be in"):
         computed(3, 2**26)
+
+
+@pytest.mark.parametrize("name", ["SQUARE", "SQUARED_DIFFERENCE", "ADD_N", "ABS"])
+def test_sums_and_squares_that_leave_32_bits(name: str) -> None:
+    """One input is of all 32 bits, the others are small, so that results fit into 64 bits."""
+    count = {"SQUARE": 1, "ABS": 1, "SQUARED_DIFFERENCE": 2, "ADD_N": 3}[name]
+    inputs, out = [wide(*SHAPE) for _ in range(count)], wide(*SHAPE)
+    net = Net(inputs, [out])
+    net.op(name, inputs, out)
+    feeds = [numbers(seed) // (1 if seed == 1 else 1 << seed) for seed in range(1, count + 1)]
+    imported = load(write(net))
+    (got,), _ = imported.decode(run(imported.model.frozen, imported.encode(feeds), Clock(None, 2 * 10**9)))
+    wanted = {
+        "SQUARE": lambda: feeds[0] ** 2,
+        "ABS": lambda: np.abs(feeds[0]),
+        "SQUARED_DIFFERENCE": lambda: (feeds[0] - feeds[1]) ** 2,
+        "ADD_N": lambda: sum(feeds),
+    }[name]()
+    np.testing.assert_array_equal(got, wanted)
