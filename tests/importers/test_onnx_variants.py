@@ -151,7 +151,7 @@ def test_embeddings_at_given_places(wants_lengths: bool) -> None:
 @pytest.mark.parametrize("out_back", [0, 1])
 @pytest.mark.parametrize("known", [True, False])
 def test_scan(axis: int, back: int, out_back: int, known: bool) -> None:
-    """Over a constant and over an input, along each axis, forwards and backwards, into each axis."""
+    """It goes over a constant or an input, along each axis, forwards and backwards, and into each axis."""
     rows, width = (3, 2) if axis == 0 else (2, 3)
     x = reals(rows, width)
     body = subgraph(
@@ -252,7 +252,7 @@ def test_pairs_stay_quantised(kind: str, dtype: Any) -> None:
 @pytest.mark.parametrize("kind", ["MatMul", "Gemm", "Turned"])
 @pytest.mark.parametrize("scales", [1, 4])
 def test_products_stay_quantised(kind: str, dtype: Any, scales: int) -> None:
-    """By weights with one scale, or with one for each output."""
+    """Weights have one scale, or one for each output."""
     w = whole(4, 3, most=100, dtype=np.int8, seed=1) if kind == "Turned" else whole(3, 4, most=100, dtype=np.int8)
     axis = 0 if kind == "Turned" else 1
     constants = {"s": np.array(0.05, F), "z": np.array(3, dtype), "u": np.array(0.4, F), "w": w}
@@ -269,7 +269,7 @@ def test_products_stay_quantised(kind: str, dtype: Any, scales: int) -> None:
 @pytest.mark.parametrize("dtype", [U8, np.int8])
 @pytest.mark.parametrize("target", [I32, F, np.bool_])
 def test_levels_as_numbers(dtype: Any, target: Any) -> None:
-    """What QuantizeLinear gives is read as whole numbers."""
+    """Levels of QuantizeLinear are read as whole numbers."""
     nodes = [op("QuantizeLinear", "x s z", "q"), op("Cast", "q", "y", to=int(element(target)))]
     constants = {"s": np.array(0.05, F), "z": np.array(3, dtype)}
     check(model(nodes, {"x": (F, (3, 5))}, ["y"], constants), {"x": reals(3, 5)})
