@@ -317,3 +317,25 @@ def test_every_axis_of_a_reduction_must_be_there(axes: list[int]) -> None:
     x = graph.input(OperandType(OperandCode.TENSOR_FLOAT32, (2, 3, 4, 5, 6)))
     with pytest.raises(Unmapped, match=r"REDUCE_SUM: the axes must be in \[-5, 5\), got"):
         add(graph, Op.REDUCE_SUM, [x, np.array(axes), False], [x.type])
+
+
+@pytest.mark.parametrize(
+    ("code", "arguments", "reason"),
+    [
+        (Op.SLICE, [[0] * 4, [1] * 5], "begin and size must name each axis of"),
+        (Op.SLICE, [[0] * 5, [1] * 6], "begin and size must name each axis of"),
+        (Op.SLICE, [[0] * 6, [1] * 6], "begin and size must name each axis of"),
+        (Op.TILE, [[1] * 4], "there must be parameters for each axis of .*, got 4"),
+        (Op.TILE, [[1] * 6], "there must be parameters for each axis of .*, got 6"),
+        (Op.PAD, [[[0, 1]] * 4], "there must be parameters for each axis of .*, got 4"),
+        (Op.SPLIT, [5, 2], r"the axis must be in \[-5, 5\), got 5"),
+        (Op.SPLIT, [-6, 2], r"the axis must be in \[-5, 5\), got -6"),
+    ],
+    ids=str,
+)
+def test_parameters_must_be_of_the_tensors_axes(code: Op, arguments: list[Any], reason: str) -> None:
+    graph = Graph(Budget(1 << 20), relaxed=False)
+    x = graph.input(OperandType(OperandCode.TENSOR_FLOAT32, (2, 3, 4, 5, 6)))
+    given = [np.array(one, np.int32) if isinstance(one, list) else one for one in arguments]
+    with pytest.raises(Unmapped, match=f"{code.name}: {reason}"):
+        add(graph, code, [x, *given], [x.type])
