@@ -37,15 +37,18 @@ def compared(
     outputs: str = "y",
     opset: int = 18,
     **attributes: Any,
-) -> None:
-    """One node, of these inputs and constants unless ``names`` puts them in another order, must agree."""
+) -> list[str]:
+    """The operations of one node, whose results must agree.
+
+    Its inputs are these and the constants, in this order unless ``names`` says another one.
+    """
     known = constants or {}
     node = op(kind, names or " ".join((*feeds, *known)), outputs, **attributes)
     inputs = {name: (one.dtype, one.shape) for name, one in feeds.items()}
     net = model([node], inputs, [name for name in outputs.split() if name != "-"], known, opset=opset)
     if attributes.get("domain"):
         net.opset_import.add(domain=attributes["domain"], version=1)
-    check(net, feeds)
+    return operations(check(net, feeds))
 
 
 # --- elements ------------------------------------------------------------------------------------------------
@@ -101,7 +104,8 @@ def test_clip_by_attributes(low: float | None, high: float | None) -> None:
 @pytest.mark.parametrize("exponent", [0.5, 1.0, 2.0, 3.0, 4.0, -1.0])
 @pytest.mark.parametrize("shape", [(), (1,), (1, 1, 1)])
 def test_powers_of_one_number(exponent: float, shape: tuple[int, ...]) -> None:
-    compared("Pow", {"x": np.abs(reals(2, 3)) + F(0.1)}, {"e": np.full(shape, exponent, F)})
+    found = compared("Pow", {"x": np.abs(reals(2, 3)) + F(0.1)}, {"e": np.full(shape, exponent, F)})
+    assert ("POW" in found) == (exponent in (4.0, -1.0))
 
 
 # --- elements that are taken ---------------------------------------------------------------------------------
@@ -194,6 +198,15 @@ def test_zero_points_of_integer_products(left: tuple[int, ...] | None, right: tu
     constants |= {name: whole(*of, most=255, dtype=U8, seed=2) for name, of in points.items() if of is not None}
     names = f"x w {'-' if left is None else 'p'} {'-' if right is None else 'q'}"
     compared("MatMulInteger", feeds, constants, names=names)
+
+
+@pytest.mark.parametrize("shape", [(), (1,), (1, 1), (4,), (1, 4), (2, 1), (2, 4)], ids=str)
+@pytest.mark.parametrize("beta", [1.0, 0.5])
+def test_terms_of_products(shape: tuple[int, ...], beta: float) -> None:
+    """A term that is alike for all rows is the bias."""
+    constants = {"w": reals(4, 3, seed=1), "c": reals(*shape, seed=2).astype(F)}
+    found = compared("Gemm", {"x": reals(2, 3)}, constants, transB=1, beta=beta)
+    assert (found == ["FULLY_CONNECTED"]) == (shape[:1] != (2,))
 
 
 def test_products_of_whole_numbers() -> None:
