@@ -445,8 +445,7 @@ class Lowering:
             command = replace(command, fused=self.fused)
         self._commands.append(command)
         is_first = bool(self._choices) and not self._is_second
-        # Copies of outputs take the same time whatever was chosen for the last operation.
-        of_choice = is_first and isinstance(command, Dispatch) and self._choices[-1].operation == self.operation
+        of_choice = is_first and self._choices[-1].operation == self.operation
         self._chosen_for.append(len(self._choices) - 1 if of_choice else None)
         self._written.update(command.writes)
 
@@ -514,6 +513,7 @@ class Lowering:
             self._renamed[source] = target
         else:
             self.copy(source, target, nbytes)
+            self._chosen_for[-1] = None  # it takes the same time whatever was chosen for the last operation
         return target
 
     @property
