@@ -91,8 +91,9 @@ struct Place {
 
 Place query_place, keys_place, values_place, ownkeys_place, ownvalues_place, mask_place, dst_place;
 
-// `number`: of the tensor's strides. `outer` and `within` are the matrix, along both dimensions of batches.
-Place place_of(uint number, uint first, uint outer, uint within) {
+// `number`: of the tensor's strides. Places are found right before they are used, so that they take few registers.
+Place place_of(uint number, uint first) {
+    uint outer = gl_WorkGroupID.y / inner, within = gl_WorkGroupID.y - outer * inner;
     uvec4 own = strides_at(strides_offset / 4 + number);
     return Place(first + outer * own.x + within * own.y, own.z, own.w);
 }
@@ -108,18 +109,18 @@ float about(float largest) { return largest == LOWEST ? 0.0 : largest; }
 #define PRODUCTS(keys, FOUR_AT, FOUR_OF)                                                                  \
     vec4 products_with_##keys(uint row, uint k, uint count) {                                             \
         uvec4 at = min(k + uvec4(0, 1, 2, 3), uvec4(count - 1)) * keys##_place.row + keys##_place.first;  \
+        vec4 sum = vec4(0.0);                                                                             \
         if (KEYS_VEC4S && QUERY_VEC4S) {                                                                  \
-            vec4 sums[4] = vec4[](vec4(0.0), vec4(0.0), vec4(0.0), vec4(0.0));                            \
             at /= 4;                                                                                      \
             for (uint i = 0; i < depth / 4; i++) {                                                        \
                 vec4 own = LOAD4(query, row / 4 + i);                                                     \
-                [[unroll]] for (uint j = 0; j < 4; j++)                                                   \
-                    sums[j] = multiply_add(own, FOUR_AT(keys, at[j] + i), sums[j]);                       \
+                [[unroll]] for (uint j = 0; j < 4; j++) {                                                 \
+                    vec4 key = FOUR_AT(keys, at[j] + i);                                                  \
+                    [[unroll]] for (uint c = 0; c < 4; c++) sum[j] = multiply_add(own[c], key[c], sum[j]);\
+                }                                                                                         \
             }                                                                                             \
-            return vec4(sum_of_four(sums[0]), sum_of_four(sums[1]), sum_of_four(sums[2]),                 \
-                        sum_of_four(sums[3]));                                                            \
+            return sum;                                                                                   \
         }                                                                                                 \
-        vec4 sum = vec4(0.0);                                                                             \
         for (uint i = 0; i < depth; i++)                                                                  \
             sum = multiply_add(LOAD(query, row + i), FOUR_OF(keys, at + i * keys##_place.column), sum);   \
         return sum;                                                                                       \
@@ -192,6 +193,10 @@ vec4 sums[MOST_VEC4S] = vec4[](vec4(0.0), vec4(0.0), vec4(0.0), vec4(0.0));
 // Take the keys from the first one of a chunk on, and then the own ones, if there are any.
 void take(uint first, uint last, uint own_last, uint lane) {
     uint vec4s = (last - first + 3) / 4, all_vec4s = vec4s + (own_last + 3) / 4, row = gl_WorkGroupID.x;
+    query_place = place_of(0, query_first);
+    keys_place = place_of(1, keys_first);
+    if (OWN) ownkeys_place = place_of(3, ownkeys_first);
+    if (MASKED) mask_place = place_of(5, 0);
     uint query_row = query_place.first + row * query_place.row;
     vec4 most = vec4(LOWEST);
     for (uint k = lane; k < vec4s; k += LOCAL) {
@@ -213,6 +218,8 @@ void take(uint first, uint last, uint own_last, uint lane) {
         sum += sum_of_four(share);
     }
     barrier();
+    values_place = place_of(2, values_first);
+    if (OWN) ownvalues_place = place_of(4, ownvalues_first);
     uint slice = lane / ACROSS, column = lane - slice * ACROSS;
     if (slice < LOCAL / ACROSS) {
         ADD_VALUES(values, first, last, 0)
@@ -223,19 +230,12 @@ void take(uint first, uint last, uint own_last, uint lane) {
 
 void main() {
     uint lane = gl_LocalInvocationID.x;
-    uint outer = gl_WorkGroupID.y / inner, within = gl_WorkGroupID.y - outer * inner;
-    query_place = place_of(0, query_first, outer, within);
-    keys_place = place_of(1, keys_first, outer, within);
-    values_place = place_of(2, values_first, outer, within);
-    if (OWN) ownkeys_place = place_of(3, ownkeys_first, outer, within);
-    if (OWN) ownvalues_place = place_of(4, ownvalues_first, outer, within);
-    if (MASKED) mask_place = place_of(5, 0, outer, within);
-    dst_place = place_of(6, 0, outer, within);
     for (uint first = 0; first < count; first += CHUNK) {
         uint last = min(first + CHUNK, count);
         take(first, last, OWN && last == count ? own_count : 0, lane);
     }
     OF_ALL_LANES(lane, sum, sum_of)
+    dst_place = place_of(6, 0);
     uint to = dst_place.first + gl_WorkGroupID.x * dst_place.row;
     [[unroll]] for (uint i = 0; i < OWN_VEC4S; i++) {
         uint four = lane % ACROSS + i * ACROSS;

@@ -36,7 +36,10 @@ _OPERANDS = tuple(name for name in _BLOCKS if name != "output")
 _MOST_VEC4S = 4
 """Vec4s of columns of values that an invocation adds up (``shaders/attention.comp``)."""
 _LARGE_FROM = 1 << 12
-"""Elements of keys and values of a matrix from which on more invocations hide how long a GPU's loads take."""
+"""Elements of keys and values of a matrix from which on more invocations hide how long a GPU's loads take.
+
+GPUs with small subgroups have few units, which are busy all the same: more invocations would wait for each other.
+"""
 _MOST_MATRICES = 65_535
 """Matrices, which are workgroups of one dimension: every device has so many."""
 _MOST_OWN = 64
@@ -162,7 +165,8 @@ def lower(call: Call, g: Lowering) -> None:
     assert layout is not None
     *batches, rows, columns = call.output.shape
     depth, keys = call.query.shape[-1], call.key.shape[-2]
-    local = g.device.large_team if keys * (depth + columns) >= _LARGE_FROM else g.device.team
+    is_large = keys * (depth + columns) >= _LARGE_FROM and not g.device.has_small_subgroups
+    local = g.device.large_team if is_large else g.device.team
     across = min(-(-columns // 4), local)
     has_own, mask = call.own_key is not None, call.mask
     places = layout.places
