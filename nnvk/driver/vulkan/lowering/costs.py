@@ -123,8 +123,8 @@ COSTS = {
         memory=math.inf,
     ),
     # Fitted to what AMD's compiler makes of every strategy and a model of two of its GPUs (tools/isa), of 80 and of 8
-    # units, and measured on none: what is chosen takes 1.02 of the shortest time on both, of 16-bit floats up to 1.08.
-    # Loads and shared memory are far.
+    # units: what is chosen takes 1.02 of the shortest time on both, of 16-bit floats up to 1.08. Loads and shared
+    # memory are far. How long the last K slice waits was measured on an NVIDIA H200.
     "gpu": Costs(
         load=9.4,
         staged=6.3,

@@ -95,6 +95,7 @@ class Planner:
         values: Mapping[int, np.ndarray] | None,
         autotune_results: Mapping[str, str],
         *,
+        quick: bool = False,
         verified: bool = False,
         twice: bool = False,
     ) -> Plan:
@@ -107,6 +108,7 @@ class Planner:
             self.refuse,
             values,
             autotune_results,
+            quick=quick,
             verified=verified,
             twice=twice,
         )
@@ -122,18 +124,7 @@ class Planner:
     ) -> Plan | None:
         """A plan that drivers compile more quickly than the one of `plan`; None if that one has the same candidates."""
         known = self.autotune_results.known
-        lowered = lower(
-            model,
-            shapes,
-            self.profile,
-            self.library,
-            self.refuse,
-            values,
-            known,
-            quick=True,
-            verified=verified,
-            twice=twice,
-        )
+        lowered = self.lower(model, shapes, values, known, quick=True, verified=verified, twice=twice)
         return None if all(self._stands(choice) for choice in lowered.choices) else lowered
 
     def _stands(self, choice: Choice) -> bool:
