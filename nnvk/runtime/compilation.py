@@ -199,9 +199,14 @@ class Compilation:
             _log.warning("the whole model goes to %s: %r", cpu.name, error)
             return plan
 
+    @property
+    def repairs(self) -> bool:
+        """Whether wrong results are computed again (`set_verified`)."""
+        return self._verified == REPAIR
+
     def _repairing(self) -> Device | None:
         """The device that computes wrong results again, if that is wanted."""
-        return _reference() if self._verified == REPAIR else None
+        return _reference() if self.repairs else None
 
     def _in_order(self, devices: Sequence[Device]) -> list[Device]:
         """The devices, sorted by how well they serve the preference. Equal ones keep their order."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 
 import numpy as np
 
@@ -25,6 +25,7 @@ class MemoryDesc:
 
     def __init__(self) -> None:
         self._roles: dict[tuple[int, str, int], tuple[Compilation, OperandType]] = {}
+        self._updates: set[tuple[int, int, int]] = set()
         self._dimensions: Shape = ()
         self._finished = False
 
@@ -42,6 +43,24 @@ class MemoryDesc:
         (``ANeuralNetworksMemoryDesc_addOutputRole``.) As `add_input_role`.
         """
         self._add_role(compilation, "output", index, frequency)
+
+    def add_update_role(self, compilation: Compilation, input: int, output: int, frequency: float = 1.0) -> None:
+        """The memory may be input ``input`` and output ``output`` of the same execution, which updates it.
+
+        NNAPI has no such role: there an execution with one memory as both fails. Commands read the input as it was
+        before. A cache of which an execution writes a few rows is not copied. Errors as `add_input_role`; BAD_DATA: the
+        compilation repairs wrong results, for which it needs its inputs a second time.
+        """
+        if instance("the compilation", compilation, Compilation).repairs:
+            raise bad_data('a memory that executions update can\'t have roles of a compilation with verified="repair"')
+        known = dict(self._roles)
+        self._add_role(compilation, "input", input, frequency)
+        try:
+            self._add_role(compilation, "output", output, frequency)
+        except NnapiError:
+            self._roles = known
+            raise
+        self._updates.add((id(compilation), whole("the input's index", input), whole("the output's index", output)))
 
     def set_dimensions(self, dimensions: Sequence[int]) -> None:
         """Dimensions that the roles leave open; 0 where unknown (``ANeuralNetworksMemoryDesc_setDimensions``).
@@ -108,6 +127,11 @@ class MemoryDesc:
         return self._roles
 
     @property
+    def updates(self) -> Set[tuple[int, int, int]]:
+        """The update roles, by compilation (its id), input and output."""
+        return self._updates
+
+    @property
     def dimensions(self) -> Shape:
         """Dimensions as far as roles and `set_dimensions` tell."""
         return self._dimensions
@@ -129,6 +153,7 @@ class DeviceMemory(Memory):
         if not instance("the descriptor", desc, MemoryDesc).is_finished:
             raise bad_state("the memory descriptor is not finished")
         self._roles = dict(desc.roles)
+        self._updates = frozenset(desc.updates)
         self.type = next(type_ for _, type_ in self._roles.values())
         self._dimensions = desc.dimensions
         if self.type.is_tensor and (not self._dimensions or 0 in self._dimensions):
@@ -140,6 +165,8 @@ class DeviceMemory(Memory):
         self._lock = forks.lock()
         self.buffer: IBuffer | None = self._allocate()
         """The device's buffer, or None for host memory."""
+        if self._updates and self.buffer is None:
+            raise op_failed("memory that executions update must be on the one device of all its roles")
         with driving(f"{self._size} bytes can't be had"):
             super().__init__(np.zeros(self._size if self.buffer is None else 0, np.uint8))
 
@@ -202,6 +229,15 @@ class DeviceMemory(Memory):
             raise bad_data(f"{what} {index}: the memory's descriptor does not give it this role")
         if dimensions and not compatible(dimensions, self.dimensions):
             raise bad_data(f"{what} {index} has dimensions {list(dimensions)}, the memory {list(self.dimensions)}")
+
+    @property
+    def has_updates(self) -> bool:
+        """Whether executions may update it."""
+        return bool(self._updates)
+
+    def is_updated(self, compilation: Compilation, input: int, output: int) -> bool:
+        """Whether it may be this input and this output of the same execution."""
+        return (id(compilation), input, output) in self._updates
 
     def host_bytes(self) -> np.ndarray:
         """The bytes of host memory."""

@@ -49,7 +49,8 @@ class Execution:
 
     Arrays that are set are referred to, not copied: what they hold when the computation begins is what counts. An
     execution may be computed once, or any number of times, one after the other, after `set_reusable`; nothing else of
-    it may be changed once the first computation has begun. Outputs must not overlap each other or inputs.
+    it may be changed once the first computation has begun. Outputs must not overlap each other or inputs, except for
+    device memory with an update role.
     """
 
     def __init__(self, compilation: Compilation) -> None:
@@ -143,10 +144,10 @@ class Execution:
         if isinstance(memory, DeviceMemory):
             _check_whole(what, offset, length)
             memory.check_role(self.compilation, "output", index, full.dimensions)
-            on_device = memory.buffer is not None
-            argument = OutputArgument(
-                None if on_device else memory.host_bytes(), memory.buffer.token if memory.buffer is not None else 0
-            )
+            if memory.buffer is None:
+                argument = OutputArgument(memory.host_bytes())
+            else:
+                argument = OutputArgument(None, memory.buffer.token, updates_input=memory.has_updates)
             self._set_output(index, full.with_dimensions(memory.dimensions), argument, memory)
             return
         view = memory.slice(offset, length)
@@ -363,11 +364,7 @@ class Execution:
             for what, given in (("input", self._inputs), ("output", self._outputs)):
                 if None in given:
                     raise bad_data(f"{what} {given.index(None)} was not set")
-            used = {id(memory) for (what, _), memory in self._device_memory.items() if what == "input"}
-            for (what, index), memory in self._device_memory.items():
-                if what == "output" and id(memory) in used:
-                    raise bad_data(f"output {index} is device memory that the same execution uses already")
-                used.add(id(memory))
+            self._check_device_memory()
             inputs = [argument for argument in self._inputs if argument is not None]
             outputs = [argument for argument in self._outputs if argument is not None]
             self._bound = BoundPlan(self._plan, Request(inputs, outputs))
@@ -375,6 +372,16 @@ class Execution:
             self._begin_writes(fenced=fenced)
         self._writing = True
         return self._bound
+
+    def _check_device_memory(self) -> None:
+        """Raise BAD_DATA where an output's memory is that of another output, or of an input without an update role."""
+        outputs = [(index, memory) for (what, index), memory in self._device_memory.items() if what == "output"]
+        for (what, number), used in self._device_memory.items():
+            for index, memory in outputs:
+                is_itself = (what, number) == ("output", index)
+                is_updated = what == "input" and memory.is_updated(self.compilation, number, index)
+                if used is memory and not is_itself and not is_updated:
+                    raise bad_data(f"output {index} is device memory that the same execution uses already")
 
     def _begin_writes(self, *, fenced: bool) -> None:
         """Check that device memory can be read, and mark the memory that is about to be written."""

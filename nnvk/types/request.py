@@ -59,6 +59,8 @@ class OutputArgument:
     """A flat, writable uint8 array, not smaller than needed."""
     token: int = 0
     """The token of the device's IBuffer that takes the output, or 0."""
+    updates_input: bool = False
+    """Whether this buffer may be an input of the same execution, which then has what the input was before."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -10,6 +10,8 @@ import pytest
 from builder import Builder
 from decorators import Decorated, Failing
 from samples import (
+    BOOL8,
+    COUNTER,
     F32,
     Pipe,
     add_model,
@@ -21,6 +23,7 @@ from samples import (
     raises,
     shared_memory,
     unary_model,
+    updated_memory,
     while_model,
 )
 
@@ -224,6 +227,123 @@ def test_it_is_no_input_and_output_at_once(device: nnvk.Device, is_initialised: 
     for compute in (run.compute, run.start_compute, lambda: run.start_compute_with_dependencies([])):
         with raises(ResultCode.BAD_DATA, "output 0 is device memory that the same execution uses already"):
             compute()
+
+
+@pytest.mark.parametrize("way", ["sync", "async", "burst", "fenced"])
+@pytest.mark.parametrize("which", ["increments", "a loop"])
+def test_an_update_role_lets_executions_update_memory(device: nnvk.Device, which: str, way: str) -> None:
+    number = 0 if which == "increments" else 1
+    compilation = compiled(while_model() if number else increment_model(), device)
+    memory = updated_memory(compilation, (number, 0))
+    assert memory.buffer is not None
+    run = execution(compilation, [*[np.array([1], np.int32)] * number, memory], [memory], reusable=True)
+    with raises(ResultCode.OP_FAILED, "not initialised"):
+        run.compute()
+    Memory.copy(shared_memory(np.arange(4, dtype=np.float32)), memory)
+    burst = nnvk.Burst(compilation)
+    computes = {
+        "sync": run.compute,
+        "async": lambda: run.start_compute().wait(),
+        "burst": lambda: run.burst_compute(burst),
+        "fenced": lambda: run.start_compute_with_dependencies([]).wait(),
+    }
+    for _ in range(3):
+        computes[way]()
+    np.testing.assert_array_equal(read(memory), np.arange(4) + 3 if which == "increments" else np.arange(4) * 8)
+
+
+def test_fenced_executions_update_memory_in_turn(device: nnvk.Device) -> None:
+    compilation = compiled(increment_model(), device)
+    memory = updated_memory(compilation, (0, 0))
+    Memory.copy(shared_memory(np.zeros(4, np.float32)), memory)
+    events: list[nnvk.Event] = []
+    for _ in range(7):
+        events = [execution(compilation, [memory], [memory]).start_compute_with_dependencies(events)]
+    events[0].wait()
+    np.testing.assert_array_equal(read(memory), [7] * 4)
+
+
+@pytest.mark.parametrize("is_loop", [False, True])
+def test_updated_inputs_are_read_as_they_were(device: nnvk.Device, is_loop: bool) -> None:
+    """Two memories that change places, and a difference of both; the outputs of a loop without turns are its inputs."""
+    build = Builder()
+    a, b = build.operand(FOUR), build.operand(FOUR)
+    zero = build.value(np.zeros(4, np.float32))
+    if is_loop:
+        whole = while_model_of_two()
+        counter = build.value(np.zeros(1, np.int32))
+        inputs = [*map(build.reference, whole), counter, a, b]
+        results = build.outputs(OperationCode.WHILE, inputs, COUNTER, FOUR, FOUR)[:0:-1]
+    else:
+        results = [build.operation(OperationCode.ADD, [each, zero], FOUR) for each in (b, a)]
+    difference = build.operation(OperationCode.SUB, [a, b], FOUR)
+    compilation = compiled(build.finish([a, b], [*results, difference]), device)
+    memories = [updated_memory(compilation, (place, place)) for place in range(2)]
+    for memory, value in zip(memories, (5, 2), strict=True):
+        Memory.copy(shared_memory(np.full(4, value, np.float32)), memory)
+    output = np.zeros(4, np.float32)
+    run = execution(compilation, memories, [*memories, output], reusable=True)
+    for turn in range(3):
+        run.compute()
+        found = [float(values[3]) for values in (*map(read, memories), output)]
+        assert found == ([2, 5, 3], [5, 2, -3])[turn % 2]
+
+
+def while_model_of_two() -> list[nnvk.Model]:
+    """The condition and the body of a loop with a counter and two tensors."""
+    models = []
+    for is_body in (False, True):
+        build = Builder()
+        counter, a, b = build.operand(COUNTER), build.operand(FOUR), build.operand(FOUR)
+        limit, one = (build.constant(COUNTER, np.array([number], np.int32)) for number in (0, 1))
+        outputs = [build.operation(OperationCode.GREATER, [counter, limit], BOOL8)]
+        if is_body:
+            outputs = [build.operation(OperationCode.SUB, [counter, one], COUNTER)]
+            outputs += [build.operation(OperationCode.ADD, [each, each], FOUR) for each in (a, b)]
+        models.append(build.finish([counter, a, b], outputs))
+    return models
+
+
+def test_update_roles_are_those_of_one_input_and_one_output(device: nnvk.Device) -> None:
+    build = Builder()
+    a, b = build.operand(FOUR), build.operand(FOUR)
+    outputs = [build.operation(code, [a, b], FOUR) for code in (OperationCode.MAXIMUM, OperationCode.MINIMUM)]
+    compilation = compiled(build.finish([a, b], outputs), device)
+    memory = updated_memory(compilation, (0, 0), (1, 1))
+    array, output = np.ones(4, np.float32), np.zeros(4, np.float32)
+    for inputs, targets in (
+        ([memory, memory], [memory, output]),
+        ([memory, array], [output, memory]),
+        ([memory, array], [memory, memory]),
+        ([array, array], [memory, memory]),
+    ):
+        with raises(ResultCode.BAD_DATA, "device memory that the same execution uses already"):
+            execution(compilation, inputs, targets).compute()
+    Memory.copy(shared_memory(np.zeros(4, np.float32)), memory)
+    execution(compilation, [memory, array], [memory, output]).compute()
+    execution(compilation, [array, memory], [output, memory]).compute()
+    np.testing.assert_array_equal(read(memory), [1] * 4)
+
+
+def test_update_roles_that_can_not_be(device: nnvk.Device, cpu: nnvk.Device, gpu: nnvk.Device) -> None:
+    compilation = compiled(increment_model(), device)
+    for source, target, message in ((1, 0, "input 1 does not exist"), (0, 1, "output 1 does not exist")):
+        desc = MemoryDesc()
+        with raises(ResultCode.BAD_DATA, message):
+            desc.add_update_role(compilation, source, target)
+        with raises(ResultCode.BAD_DATA, "at least one role"):
+            desc.finish()
+    repairing = nnvk.Compilation(increment_model(), [device])
+    repairing.set_verified("repair")
+    repairing.finish()
+    with raises(ResultCode.BAD_DATA, 'can.t have roles of a compilation with verified="repair"'):
+        MemoryDesc().add_update_role(repairing, 0, 0)
+    desc = MemoryDesc()
+    for each in (cpu, gpu):
+        desc.add_update_role(compiled(increment_model(), each), 0, 0)
+    desc.finish()
+    with raises(ResultCode.OP_FAILED, "on the one device of all its roles"):
+        Memory.create_from_desc(desc)
 
 
 def test_an_output_that_fails_holds_nothing(cpu: nnvk.Device) -> None:

@@ -179,6 +179,17 @@ def device_memory(
     return memory
 
 
+def updated_memory(compilation: nnvk.Compilation, *pairs: tuple[int, int]) -> nnvk.DeviceMemory:
+    """Memory with update roles: pairs of an input and an output."""
+    desc = nnvk.MemoryDesc()
+    for source, target in pairs:
+        desc.add_update_role(compilation, source, target)
+    desc.finish()
+    memory = nnvk.Memory.create_from_desc(desc)
+    assert isinstance(memory, nnvk.DeviceMemory)
+    return memory
+
+
 def shared_memory(content: np.ndarray | int) -> nnvk.Memory:
     """Shared memory with these bytes, or of this size."""
     size = content if isinstance(content, int) else content.nbytes

@@ -136,6 +136,14 @@ Role = tuple[nnvk.Compilation, int]
 """A compiled model and the number of one of its inputs, or outputs."""
 
 
+def cache_of(compilation: nnvk.Compilation, number: int) -> nnvk.DeviceMemory:
+    """Memory of the device that is an input and the output of the same number, in which a step writes."""
+    desc = nnvk.MemoryDesc()
+    desc.add_update_role(compilation, number, number)
+    desc.finish()
+    return nnvk.Memory.create_from_desc(desc)
+
+
 def memory_for(inputs: Sequence[Role], outputs: Sequence[Role]) -> nnvk.DeviceMemory:
     """Memory of the device that these inputs and outputs can share."""
     desc = nnvk.MemoryDesc()
@@ -148,7 +156,7 @@ def memory_for(inputs: Sequence[Role], outputs: Sequence[Role]) -> nnvk.DeviceMe
 
 
 class Decoder:
-    """A network that takes a token at a time, with two caches on its device: a step reads one and writes the other.
+    """A network that takes a token at a time, with a cache on its device, in which a step writes a few rows.
 
     Args:
         loaded: Inputs: a token, its place, the cache, then any others. Outputs: the scores, the best token, the next
@@ -162,24 +170,23 @@ class Decoder:
         self.others = dict(others or {})
         self._token, self._position = np.zeros(1, np.int32), np.zeros(1, np.int32)
         self.scores, self._best = np.zeros(VOCABULARY, np.float32), np.zeros(1, np.int32)
-        role = [(self.compilation, 2)]
-        self.caches = first, second = memory_for(role, role), memory_for(role, role)
-        nnvk.Memory.copy(nnvk.Memory(np.zeros(first.size, np.uint8)), first)
-        self._steps = self._step(first, second), self._step(second, first)
+        self.cache = cache_of(self.compilation, 2)
+        nnvk.Memory.copy(nnvk.Memory(np.zeros(self.cache.size, np.uint8)), self.cache)
+        self._step = self._execution()
         self.place = 0
         """The place of the next token."""
 
-    def _step(self, before: nnvk.DeviceMemory, after: nnvk.DeviceMemory) -> nnvk.Execution:
+    def _execution(self) -> nnvk.Execution:
         """An execution that is bound once. Its arrays get new numbers before each step."""
         execution = nnvk.Execution(self.compilation)
         execution.set_reusable(True)
         execution.set_input(0, self._token)
         execution.set_input(1, self._position)
-        for number, memory in {2: before, **self.others}.items():
+        for number, memory in {2: self.cache, **self.others}.items():
             execution.set_input_from_memory(number, memory)
         execution.set_output(0, self.scores)
         execution.set_output(1, self._best)
-        execution.set_output_from_memory(2, after)
+        execution.set_output_from_memory(2, self.cache)
         return execution
 
     def __call__(self, token: int) -> int:
@@ -187,12 +194,12 @@ class Decoder:
         if self.place >= self.length:
             raise ValueError(f"the cache has {self.length} places")
         self._token[0], self._position[0] = token, self.place
-        self._steps[self.place % 2].compute()
+        self._step.compute()
         self.place += 1
         return int(self._best[0])
 
     def reset(self) -> None:
-        """Begin a new text. What the caches have is not read any more."""
+        """Begin a new text. The cache is not read any more."""
         self.place = 0
 
 

@@ -126,6 +126,7 @@ class _Execution(IExecution):
         self._outputs = [
             device.buffer(argument.token).data if argument.token else argument.buffer for argument in request.outputs
         ]
+        self._updates_input = any(argument.updates_input for argument in request.outputs)
 
     def execute(self, options: ExecuteOptions) -> ExecutionResult:
         began = time.perf_counter_ns()
@@ -139,6 +140,8 @@ class _Execution(IExecution):
         )
         if not all(shape.is_sufficient for shape in shapes):
             return ExecutionResult(ResultCode.OUTPUT_INSUFFICIENT_SIZE, shapes)
+        if self._updates_input:
+            arrays = [np.array(array) for array in arrays]  # some may be views of an input that changes now
         for array, buffer in zip(arrays, self._outputs, strict=True):
             if buffer is not None and array.nbytes:
                 buffer[: array.nbytes] = np.ascontiguousarray(array).reshape(-1).view(np.uint8)

@@ -207,7 +207,7 @@ def _input(session: Session, segment: int, reader: Reader) -> InputArgument:
 def _output(session: Session, segment: int, reader: Reader) -> OutputArgument:
     token = reader.u64()
     if token:
-        return OutputArgument(None, token)
+        return OutputArgument(None, token, updates_input=bool(reader.u8()))
     if not reader.u8():
         return OutputArgument(None)
     offset, nbytes = reader.u64(), reader.u64()

@@ -161,7 +161,9 @@ class RemoteExecution(IExecution):
         first = len(inputs)
         for target, token, offset in zip(outputs, self._tokens[first:], offsets[first:], strict=True):
             writer.u64(token)
-            if not token:
+            if token:
+                writer.u8(target.updates_input)
+            else:
                 writer.u8(target.buffer is not None)
                 if target.buffer is not None:
                     writer.u64(offset).u64(target.buffer.nbytes)

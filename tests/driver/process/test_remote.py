@@ -24,6 +24,7 @@ from samples import (
     increment_model,
     raises,
     unary_model,
+    updated_memory,
     while_model,
 )
 
@@ -119,6 +120,18 @@ def test_device_memory(shared: Remote) -> None:
     assert [memory.buffer.token for memory in memories if memory.buffer] == sorted(
         {memory.buffer.token for memory in memories if memory.buffer}
     )
+
+
+def test_device_memory_is_updated(shared: Remote) -> None:
+    compilation = compiled(increment_model(), shared.device)
+    memory = updated_memory(compilation, (0, 0))
+    nnvk.Memory.copy(nnvk.Memory(np.arange(4, dtype=np.float32).view(np.uint8)), memory)
+    run = execution(compilation, [memory], [memory], reusable=True)
+    for _ in range(3):
+        run.compute()
+    result = np.zeros(4, np.float32)
+    nnvk.Memory.copy(memory, nnvk.Memory(result.view(np.uint8)))
+    assert result.tolist() == [3, 4, 5, 6]
 
 
 def test_a_fence_of_somebody_else(shared: Remote) -> None:

@@ -14,8 +14,9 @@ from nnvk.driver.vulkan.planning.plan import Address, Plan
 from nnvk.driver.vulkan.planning.planner import lower
 from nnvk.driver.vulkan.running.constants import upload_constants
 from nnvk.driver.vulkan.running.recording import Recording
-from nnvk.driver.vulkan.running.relocation import relocations
+from nnvk.driver.vulkan.running.relocation import copies_in_place, relocations
 from nnvk.driver.vulkan.shaders.commands import Copy
+from nnvk.types.extension import ExtendedOperationCode
 from nnvk.types.model import Model
 
 
@@ -34,12 +35,23 @@ def copies(plan: Plan) -> int:
     return sum(isinstance(command, Copy) for command in plan.commands)
 
 
-def results(device: VulkanDevice, plan: Plan, arrays: list[np.ndarray], bound: list[int]) -> list[bytes]:
-    """The outputs, where the inputs and outputs of these numbers are buffers of their own."""
+def results(
+    device: VulkanDevice,
+    plan: Plan,
+    arrays: list[np.ndarray],
+    bound: list[int],
+    update: tuple[int, int] | None = None,
+) -> list[bytes]:
+    """The outputs, where the inputs and outputs of these numbers are buffers of their own.
+
+    ``update`` is an input and an output of these numbers that have the same buffer.
+    """
     native, every = device.gpu.native(), exchanged(plan)
     external = {
         every[number]: native.create_buffer(-(-every[number].nbytes // 64) * 64, host_visible=True) for number in bound
     }
+    if update is not None:
+        external[every[update[1]]] = external[every[update[0]]]
     given = []
     for address, array in zip(every, arrays, strict=False):
         if address in external:
@@ -107,3 +119,82 @@ def test_a_verified_plan_copies(vulkan: VulkanDevice) -> None:
     plan = plan_of(vulkan, parse(SCATTER).model, verified=True)
     assert copies(plan)
     assert relocations(plan, set(exchanged(plan))) == ({}, frozenset())
+
+
+# --- updated in place ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("verified", [False, True])
+@pytest.mark.parametrize("memory", ["unified", "apart", "direct"])
+@pytest.mark.parametrize("row", [SCATTER, "SCATTER_ND f32[7,12] i32[40,1]~6 f32[40,12] 0 -> same"], ids=["few", "many"])
+def test_a_cache_in_place(vulkan: VulkanDevice, row: str, memory: str, verified: bool) -> None:
+    """Rows are written where they are, with no copy of the whole where the updates are few."""
+    parsed = parse(row)
+    profile = replace(vulkan.profile, unified_memory=memory == "unified", host_writes_device_memory=memory == "direct")
+    shapes = [type_.dimensions for type_ in parsed.model.input_types()]
+    plan = lower(parsed.model, shapes, profile, vulkan.planner.library, verified=verified)
+    arrays = [array for array in parsed.inputs if array is not None]
+    for bound in ([0, 3], [0, 1, 2, 3]):
+        assert results(vulkan, plan, arrays, bound, (0, 3)) == results(vulkan, plan, arrays, [])
+    if row == SCATTER and not verified:
+        every = exchanged(plan)
+        moved, dropped = relocations(plan, {every[0], every[3]})
+        void = copies_in_place(plan, moved, dropped, every[0], every[3])
+        assert void is not None
+        left = set(range(len(plan.commands))) - dropped - void
+        whole = [number for number in left if isinstance(plan.commands[number], Copy)]
+        assert all(plan.commands[number].nbytes < arrays[0].nbytes for number in whole)  # type: ignore[union-attr]
+
+
+def updating(net: Net, which: str) -> list[int]:
+    """Outputs, of which the first has the type of the input."""
+    x, rows = net.input(7, 12), net.input(2, 12)
+
+    def scattered(updates: int) -> int:
+        indices = np.array([[5], [2]], np.int32)
+        return net.op(ExtendedOperationCode.SCATTER_ND, x, indices, updates, net.code(0))
+
+    def part(first: int) -> int:
+        return net.op(Op.SLICE, x, np.array([first, 0], np.int32), np.array([5, 12], np.int32))
+
+    if which == "an input that is handed on":
+        return [net.op(Op.RESHAPE, x, np.array([7, 12], np.int32)), net.op(Op.ABS, rows)]
+    if which == "one operation":
+        return [net.op(Op.ABS, x), net.op(Op.ABS, rows)]
+    if which == "an input that is read later":
+        written = scattered(rows)
+        return [written, net.op(Op.MAXIMUM, net.op(Op.SOFTMAX, written, 1.0), x)]
+    if which == "an input that is read before":
+        sums = net.op(Op.REDUCE_SUM, x, np.array([0], np.int32), net.build.value(False))
+        return [scattered(net.op(Op.MUL, rows, sums, net.code(0)))]
+    parts = {
+        "rows behind those that slide": [part(2), rows],
+        "rows before those that slide": [rows, part(0)],
+        "rows behind those that stay": [part(0), rows],
+    }
+    return [net.op(Op.CONCATENATION, *parts[which], net.code(0))]
+
+
+@pytest.mark.parametrize("memory", ["unified", "apart"])
+@pytest.mark.parametrize(
+    "which",
+    [
+        "an input that is handed on",
+        "one operation",
+        "an input that is read later",
+        "an input that is read before",
+        "rows behind those that slide",
+        "rows before those that slide",
+        "rows behind those that stay",
+    ],
+)
+def test_an_input_is_read_as_it_was(vulkan: VulkanDevice, which: str, memory: str) -> None:
+    net = Net()
+    model = net.finish(*updating(net, which))
+    profile = replace(vulkan.profile, unified_memory=memory == "unified")
+    shapes = [type_.dimensions for type_ in model.input_types()]
+    plan = lower(model, shapes, profile, vulkan.planner.library)
+    expected = results(vulkan, plan, net.arrays, [])
+    output = len(net.arrays)
+    for bound in ([0, output], list(range(len(exchanged(plan))))):
+        assert results(vulkan, plan, net.arrays, bound, (0, output)) == expected, families(plan)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from nnvk.driver.vulkan.planning.plan import Address, Plan
 from nnvk.driver.vulkan.running.compiler import Compiler, distinct
-from nnvk.driver.vulkan.running.relocation import relocations
+from nnvk.driver.vulkan.running.relocation import copies_in_place, relocations
 from nnvk.driver.vulkan.running.watch import Watch
 from nnvk.driver.vulkan.shaders.commands import Clear, Copy, Dispatch, Storage, TensorRef
 
@@ -31,13 +31,18 @@ class Recording:
     ) -> None:
         """``external`` binds device memory instead of staging memory to inputs or outputs of the model.
 
+        An input and an output may be the same memory.
+
         ``timestamps``: ``none``, ``ends`` (begin and end of the whole), or ``each`` (after every command too).
         ``unroll_loops``: the driver gets modules with unrolled loops. ``watch`` observes the compilation.
         """
         self.plan = plan
         self._device = device
-        self._external = external or {}
+        self._external = dict(external or {})
         self._moved, self._dropped = relocations(plan, self._external)
+        self._kept: list[tuple[_native.Buffer, _native.Buffer]] = []
+        """Inputs that are written before they were read, and the buffers that have them until then."""
+        self._update_in_place()
         self._compiler = Compiler(device, unroll_loops, watch or Watch())
         self._algorithms: dict[tuple[object, ...], _native.Algorithm] = {}
         self._buffers: dict[Storage, list[_native.Buffer]] = {
@@ -63,6 +68,21 @@ class Recording:
         program.finish([], [])
         program.run([], [])
 
+    def _update_in_place(self) -> None:
+        """Find the inputs that are the same memory as an output. Keep those whose commands need them later."""
+        targets = {id(self._external[a]): a for a in self.plan.outputs if a is not None and a in self._external}
+        for source in {a for a in self.plan.inputs if a is not None and a in self._external}:
+            buffer = self._external[source]
+            target = targets.get(id(buffer))
+            if target is None:
+                continue
+            void = copies_in_place(self.plan, self._moved, self._dropped, source, target)
+            if void is None:
+                self._external[source] = self._device.create_buffer(buffer.size, host_visible=False)
+                self._kept.append((buffer, self._external[source]))
+            else:
+                self._dropped |= void
+
     def _compile(self) -> None:
         """Compile the shaders that are not compiled yet."""
         self._compiler.compile(distinct(self.plan.commands), self._algorithm)
@@ -71,11 +91,15 @@ class Recording:
         program, plan = self.program, self.plan
         if timestamps != "none":
             program.timestamp()
+        for buffer, kept in self._kept:
+            program.copy(buffer, 0, kept, 0, buffer.size)
+        if self._kept:
+            program.barrier()
         for position, command in enumerate(plan.commands):
             if position in plan.barriers:
                 program.barrier()
             if position in self._dropped:
-                pass  # its tensor lies where the copy would be, or was
+                pass  # its source and target are the same memory
             elif isinstance(command, Copy):
                 source, at = self._locate(command.source)
                 target, to = self._locate(command.target)

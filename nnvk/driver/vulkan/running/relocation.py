@@ -1,13 +1,14 @@
 """Tensors of the arena that lie in the device memory of an input or output, so that it is not copied.
 
 Where the host's memory is apart from the device's, a plan copies inputs from staging memory to the arena, and outputs
-back. If device memory is bound to them, commands can use that in the place of the arena.
+back. If device memory is bound to them, commands can use that in the place of the arena. If an input and an output are
+the same device memory, a plan updates it in place.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 
 from nnvk.driver.vulkan.planning.plan import Address, Plan
 from nnvk.driver.vulkan.shaders.commands import Copy, Storage, TensorRef
@@ -59,3 +60,39 @@ def relocations(plan: Plan, bound: Collection[Address]) -> tuple[dict[int, Addre
             moved[source.number] = wanted
             dropped.add(position)
     return moved, frozenset(dropped)
+
+
+def copies_in_place(
+    plan: Plan, moved: Mapping[int, Address], dropped: Collection[int], source: Address, target: Address
+) -> frozenset[int] | None:
+    """The copies that do nothing if an input and an output are the same device memory; None if they can't be.
+
+    ``source`` is the address of the input, ``target`` that of the output, ``moved`` and ``dropped`` are `relocations`.
+    Apart from these copies, all commands that read the input must come before all that write the output, with a
+    barrier between them.
+    """
+
+    def at(tensor: TensorRef) -> Address:
+        """The address of the input or output in which a tensor lies, or of another tensor."""
+        number = plan.parts.get(tensor.number, tensor.number)
+        return moved.get(number, plan.addresses[number])
+
+    void: set[int] = set()
+    last_read, first_write = -1, len(plan.commands)
+    for position, command in enumerate(plan.commands):
+        if position in dropped:
+            continue
+        reads = any(at(tensor) == source for tensor in command.reads)
+        writes = any(at(tensor) == target for tensor in command.writes)
+        if isinstance(command, Copy) and reads and writes:
+            before = [plan.place_in_whole(tensor.number)[1] for tensor in (command.source, command.target)]
+            if before[0] == before[1]:
+                void.add(position)
+                continue
+        if reads:
+            last_read = position
+        if writes:
+            first_write = min(first_write, position)
+    if not any(last_read < barrier <= first_write for barrier in (*plan.barriers, len(plan.commands))):
+        return None
+    return frozenset(void)

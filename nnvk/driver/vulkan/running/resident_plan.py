@@ -210,6 +210,7 @@ class ResidentPlan:
         inputs: list[np.ndarray | None] = []
         outputs: list[np.ndarray | None] = []
         shapes: list[OutputShape] = []
+        written: list[VulkanBuffer] = []
         for position, (source, address) in enumerate(zip(request.inputs, self.plan.inputs, strict=True)):
             if address is None:
                 continue
@@ -221,10 +222,12 @@ class ResidentPlan:
             size, buffer, enough = self._sizes[position], target.buffer, True
             if address is not None and target.token:
                 memory = self._memory(f"output {position}", target.token, 0)
-                if memory in external.values():
+                others = external.values() if not target.updates_input else written
+                if memory in others:
                     raise bad_data(f"output {position} is device memory that the same execution uses already")
                 enough = memory.nbytes >= size
                 external[address] = memory
+                written.append(memory)
             elif address is not None:
                 enough = buffer is None or buffer.nbytes >= size
                 outputs.append(None if buffer is None else buffer[:size])

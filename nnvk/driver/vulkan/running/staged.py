@@ -123,6 +123,11 @@ class StagedExecution(IExecution):
             shapes.append(OutputShape(value.shape, room >= value.nbytes))
         if not all(shape.is_sufficient for shape in shapes):
             return ExecutionResult(ResultCode.OUTPUT_INSUFFICIENT_SIZE, tuple(shapes))
+        written = set(memories.values())
+        for position, value in enumerate(results):
+            if value.buffer in written and value.buffer is not memories.get(position):
+                run.read(value)  # an input that is updated now
+                value.buffer = None
         for position, (value, target) in enumerate(zip(results, self._request.outputs, strict=True)):
             if position in memories:
                 run.copy(value, memories[position])
