@@ -55,11 +55,11 @@ class Effort:
     seconds: float
     """For each contender."""
     least: int
-    """DynamicExtent runs of each contender, however long they take."""
+    """Runs of each contender, however long they take."""
     turn_seconds: float = 0.03
     """How long a contender goes on before the next has its turn."""
     most: float = math.inf
-    """DynamicExtent runs after which a contender is done."""
+    """Runs after which a contender is done."""
 
     def is_done(self, runs: int, nanoseconds: int) -> bool:
         """Whether a contender has had enough."""

@@ -26,7 +26,6 @@ vulkan-driver         mesa-vulkan-drivers     mesa-vulkan-drivers      vulkan-sw
 "
 on_request="
 glslangValidator      glslang-tools           glslang                  glslang                  glslang-devel
-spirv-val             spirv-tools             spirv-tools              spirv-tools              spirv-tools
 validation-layer      vulkan-validationlayers vulkan-validation-layers vulkan-validation-layers vulkan-validationlayers
 chromium              chromium                chromium                 chromium                 chromium
 aarch64-linux-gnu-g++ g++-aarch64-linux-gnu   -                        -                        -
