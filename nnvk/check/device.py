@@ -8,7 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from nnvk.api import Device, ResultCode, get_devices
+from nnvk.api import Device, ResultCode, driver_command, get_devices
+from nnvk.base.errors import op_failed
+from nnvk.base.settings import settings
 from nnvk.check.cases import Case, cases
 from nnvk.check.checks import Check, Kind, Outcome, Status, failure, passed_or
 from nnvk.check.comparison import difference
@@ -17,6 +19,7 @@ from nnvk.demo.assets import MODELS, DemoModel, pictures
 from nnvk.demo.classify import classify
 from nnvk.demo.run import LEAST_ACCURACY, accuracy
 from nnvk.driver.process import RemoteDevice
+from nnvk.driver.process import find_devices as find_remote_devices
 from nnvk.driver.vulkan import VulkanDevice, find_devices
 from nnvk.driver.vulkan.graph.builder import NeedsValue
 from nnvk.driver.vulkan.planning.plan import Plan
@@ -32,8 +35,19 @@ from nnvk.insight.comparison import Comparison, compare
 from nnvk.types.request import PrepareOptions
 
 
+def in_a_process_of_its_own(device: Device) -> Device:
+    """A Vulkan device in a process of the driver's own, where a crash is an error. Other devices stay as they are."""
+    if not isinstance(device.driver, VulkanDevice):
+        return device
+    found, reason = find_remote_devices(driver_command)
+    same = [one for one in found if (one.name, one.version) == (device.name, device.version)]
+    if not same:
+        raise op_failed(f"{device.name} can't be had in a process of its own: {reason or 'it is not there'}")
+    return Device(same[0])
+
+
 class Checked:
-    """A device with its checks."""
+    """A device with its checks. Its assumptions are checked in this process."""
 
     def __init__(self, device: Device) -> None:
         self.device = device
@@ -69,7 +83,8 @@ class Checked:
             yield Check(Kind.ASSUMPTION, variant.name, assumption(variant).says, partial(self._run_assumption, variant))
 
     def _run_assumption(self, variant: Variant) -> Outcome:
-        if self.vulkan is None or self._is_remote:
+        assert self.vulkan is not None
+        if settings().driver_process:
             return Outcome(Status.NOT_RUN, "the driver runs in a process of its own (NNVK_DRIVER_PROCESS)")
         try:
             return passed_or(assumption_difference(self.vulkan.gpu, self.vulkan.planner.library, variant))

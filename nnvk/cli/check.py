@@ -10,7 +10,7 @@ import typer
 from nnvk.api import get_devices
 from nnvk.base.text import plural
 from nnvk.check.checks import Kind, Result, Status, run_checks
-from nnvk.check.device import Checked
+from nnvk.check.device import Checked, in_a_process_of_its_own
 from nnvk.check.report import Report
 from nnvk.cli.lines import CHECK_FAILED, print_line
 from nnvk.cli.output import check_writable, deliver, print_table, progress
@@ -30,16 +30,22 @@ def command(
         float,
         typer.Option("--minutes", metavar="M", min=0.0, help="For how long to begin cases, the most used first."),
     ] = MINUTES,
+    in_process: Annotated[
+        bool,
+        typer.Option("--in-process", help="Run the driver in this process, for a debugger. A crash ends the command."),
+    ] = False,
     json_file: JsonFile = None,
 ) -> None:
     """Check a device against the reference, shader by shader.
 
     Runs what the Vulkan driver takes for granted of devices, then operations of all types, each at a small and at a
-    usual size, then the demo's models. Names the shaders of what fails. Exits with 1 where anything fails. The JSON
-    has driver, device, limits and versions, but no path and no name of a user: attach it to a report.
+    usual size, then the demo's models. Names the shaders of what fails. A case that crashes the driver fails, too.
+    Exits with 1 where anything fails. The JSON has driver, device, limits and versions, but no path and no name of a
+    user: attach it to a report.
     """
     check_writable(json_file)
-    checked = Checked(get_devices()[0] if device is None else find_device(device))
+    found = get_devices()[0] if device is None else find_device(device)
+    checked = Checked(found if in_process else in_a_process_of_its_own(found))
     checks = checked.checks()
     started = time.monotonic()
     results: list[Result] = []

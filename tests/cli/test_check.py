@@ -12,15 +12,20 @@ from typing import Any
 
 import pytest
 from lying import lying_device
+from remote import Remote
 
-from nnvk import get_devices
+from nnvk import Device, OperationCode, get_devices
 from nnvk.check import device as check_device
 from nnvk.check.cases import Case, cases
 from nnvk.check.checks import Check, Kind, Outcome, Status
 from nnvk.check.device import shaders_of
 from nnvk.check.model_rows import parse
 from nnvk.cli import check as command
+from nnvk.driver.process import RemoteDevice
 from nnvk.driver.vulkan import VulkanDevice
+from nnvk.hal import IPreparedModel
+from nnvk.types.model import Model
+from nnvk.types.request import PrepareOptions
 
 FEW = [
     "ADD f32[2,3,5,7] f32[2,3,5,7] NONE -> f32",
@@ -80,7 +85,7 @@ def test_a_variant_that_lies_is_named(
 ) -> None:
     variant = _variant(vulkan, text)
     use(variant)
-    result = nnvk_command("check")
+    result = nnvk_command("check", "--in-process")
     assert result.exit_code == 1, result.output
     operation, _, details = text.partition(" ")
     cells = [re.split("  +", line) for line in result.stdout.splitlines()]
@@ -95,7 +100,7 @@ def test_another_variant_takes_the_place_of_one_that_is_avoided(
 ) -> None:
     variant = _variant(vulkan, FEW[2])
     use(variant, avoid_shaders=variant)
-    result = nnvk_command("check", "--json")
+    result = nnvk_command("check", "--in-process", "--json")
     assert result.exit_code == 0, result.output
     report = json.loads(result.stdout)
     assert report["avoided_shaders"] == [variant]
@@ -109,7 +114,7 @@ def test_without_another_variant_an_operation_is_left_to_the_cpu(
     nnvk_command: Any, vulkan: VulkanDevice, few: list[Case], use: Callable[..., None]
 ) -> None:
     use("binary.add.f32", avoid_shaders="binary.add.f32")
-    result = nnvk_command("check")
+    result = nnvk_command("check", "--in-process")
     assert result.exit_code == 0, result.output
     assert "unsupported: ADD: shader binary.add.f32 is avoided (NNVK_AVOID_SHADERS)" in result.stdout
     assert "avoided (NNVK_AVOID_SHADERS): binary.add.f32" in result.stdout
@@ -152,6 +157,27 @@ def _texts(value: Any) -> list[str]:
     if isinstance(value, list):
         return [text for each in value for text in _texts(each)]
     return [value] if isinstance(value, str) else []
+
+
+def test_a_case_that_crashes_the_driver_fails(
+    nnvk_command: Any, vulkan: VulkanDevice, few: list[Case], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    prepare = RemoteDevice.prepare_model
+
+    def crash(driver: RemoteDevice, model: Model, options: PrepareOptions) -> IPreparedModel:
+        prepared = prepare(driver, model, options)
+        if model.operations[0].code is OperationCode.MUL:
+            Remote(Device(driver)).kill()
+        return prepared
+
+    monkeypatch.setattr(RemoteDevice, "prepare_model", crash)
+    result = nnvk_command("check", "--json")
+    assert result.exit_code == 1, result.output
+    report = json.loads(result.stdout)
+    failed = {check["name"]: check["reason"] for check in report["checks"] if check["status"] == "failed"}
+    assert list(failed) == ["MUL"] and failed["MUL"].startswith("DEAD_OBJECT: ")
+    assert report["counts"]["not run"] == 0 and report["device_lost"] is False
+    assert report["suspected_shaders"] == [_variant(vulkan, FEW[1])]
 
 
 def test_no_time_is_no_failure(nnvk_command: Any, vulkan: VulkanDevice, few: list[Case]) -> None:
