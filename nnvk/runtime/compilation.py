@@ -17,7 +17,7 @@ from nnvk.runtime.arguments import duration
 from nnvk.runtime.devices import Device, check_distinct, get_devices
 from nnvk.runtime.execution_plan import Cache, ExecutionPlan, ExecutionPlanner, Partition
 from nnvk.runtime.model import Model
-from nnvk.runtime.verification import ALL, REPAIR, Verified, verified_option, verified_setting
+from nnvk.runtime.verification import REPAIR, Verified, redundancy_of, verified_option, verified_setting
 from nnvk.types import model as frozen
 from nnvk.types.codes import BYTE_SIZE_OF_CACHE_TOKEN, DeviceTypeCode, PreferenceCode, PriorityCode
 from nnvk.types.request import PrepareOptions, deadline_after
@@ -158,8 +158,7 @@ class Compilation:
             self._preference,
             self._priority,
             deadline,
-            verified=bool(self._verified),
-            twice=self._verified == ALL,
+            redundancy=redundancy_of(self._verified),
             progress=self._progress,
         )
         with timed(_log, "compiling a model of %s", plural(len(self._model.operations), "operation")):

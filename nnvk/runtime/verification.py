@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from nnvk.base.checks import flag
+from nnvk.types.request import Redundancy
 
 Verified = bool | Literal["all", "repair"]
 """Whether devices prove their results.
@@ -28,6 +29,13 @@ def verified_option(value: Verified) -> Verified:
 def verified_setting(value: str) -> Verified:
     """The option as the variable ``NNVK_VERIFIED`` has it."""
     return verified_option(value) if value in (ALL, REPAIR) else value == "1"
+
+
+def redundancy_of(verified: Verified) -> Redundancy:
+    """What devices compute beside results for the option."""
+    if verified == ALL:
+        return Redundancy.DUPLICATION
+    return Redundancy.CHECKSUMS if verified else Redundancy.NONE
 
 
 @dataclass(frozen=True, slots=True)

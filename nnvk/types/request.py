@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from enum import IntEnum
 from pathlib import Path
 
 import numpy as np
@@ -117,6 +118,16 @@ class ExecuteOptions:
         return replace(self, deadline_ns=deadline, duration_ns=0)
 
 
+class Redundancy(IntEnum):
+    """What a driver computes beside results, so that an execution with a wrong one ends with VerificationError."""
+
+    NONE = 0
+    CHECKSUMS = 1
+    """Checksums where they prove a result, and everything else a second time."""
+    DUPLICATION = 2
+    """Everything a second time."""
+
+
 @dataclass(frozen=True, slots=True)
 class PrepareOptions:
     """The options for preparing a model."""
@@ -126,10 +137,8 @@ class PrepareOptions:
     deadline_ns: int | None = None
     cache: Path | None = None
     """File in which the driver may keep the prepared model, and find one that it kept."""
-    verified: bool = False
-    """Whether the driver proves every result, if it can: an execution with a wrong one ends with VerificationError."""
-    twice: bool = False
-    """Whether it computes everything twice for that, also what can be proved in less time."""
+    redundancy: Redundancy = Redundancy.NONE
+    """A driver without it computes as ever."""
     progress: Callable[[int, int], None] | None = None
     """Called on the preparing thread with the number of finished parts of the work and of all parts."""
 

@@ -98,15 +98,15 @@ def test_other_errors_of_a_named_device_stay_the_caller_s(use_devices: Use) -> N
 
 
 @pytest.mark.parametrize(
-    ("setting", "verified", "twice"),
-    [("", False, False), ("0", False, False), ("1", True, False), ("all", True, True), ("repair", True, False)],
+    ("setting", "redundancy"),
+    [("", "NONE"), ("0", "NONE"), ("1", "CHECKSUMS"), ("all", "DUPLICATION"), ("repair", "CHECKSUMS")],
 )
-def test_the_environment_gives_the_default(use_devices: Use, setting: str, verified: bool, twice: bool) -> None:
+def test_the_environment_gives_the_default(use_devices: Use, setting: str, redundancy: str) -> None:
     driver = Wrong(0)
     use_devices([driver, CpuDevice()])
     with override(verified=setting):
         compiled(add_model())
-    assert [(options.verified, options.twice) for options in driver.options] == [(verified, twice)]
+    assert [options.redundancy.name for options in driver.options] == [redundancy]
 
 
 @pytest.mark.parametrize("wrong", ["yes", 2, None])

@@ -12,7 +12,7 @@ from nnvk.types.codes import PreferenceCode, PriorityCode
 from nnvk.types.encoding import member
 from nnvk.types.model import Model
 from nnvk.types.operand import dtype_of
-from nnvk.types.request import ExecutionResult, OutputShape, PrepareOptions, Timing
+from nnvk.types.request import ExecutionResult, OutputShape, PrepareOptions, Redundancy, Timing
 
 _NO_DEADLINE = -1
 _RESULT = struct.Struct("<IBQQQQI")
@@ -22,16 +22,15 @@ _RESULT = struct.Struct("<IBQQQQI")
 def write_prepare_options(writer: Writer, options: PrepareOptions) -> None:
     """How to prepare a model."""
     writer.u32(options.preference).u32(options.priority).i64(to_deadline(options.deadline_ns))
-    writer.string("" if options.cache is None else str(options.cache.absolute())).u8(options.verified)
-    writer.u8(options.twice)
+    writer.string("" if options.cache is None else str(options.cache.absolute())).u8(options.redundancy)
 
 
 def read_prepare_options(reader: Reader) -> PrepareOptions:
     """How to prepare a model."""
     preference, priority = member(PreferenceCode, reader.u32()), member(PriorityCode, reader.u32())
     deadline_ns, cache = from_deadline(reader.i64()), reader.string()
-    verified, twice = bool(reader.u8()), bool(reader.u8())
-    return PrepareOptions(preference, priority, deadline_ns, Path(cache) if cache else None, verified, twice)
+    redundancy = member(Redundancy, reader.u8())
+    return PrepareOptions(preference, priority, deadline_ns, Path(cache) if cache else None, redundancy)
 
 
 def to_deadline(deadline_ns: int | None) -> int:

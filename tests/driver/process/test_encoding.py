@@ -20,7 +20,7 @@ from nnvk.types.codes import ExtensionCode, OperandCode, OperationCode, Preferen
 from nnvk.types.encoding import read_model, write_model
 from nnvk.types.model import Lifetime, Model, Operand, Operation
 from nnvk.types.operand import OperandType
-from nnvk.types.request import ExecutionResult, OutputShape, PrepareOptions, Timing
+from nnvk.types.request import ExecutionResult, OutputShape, PrepareOptions, Redundancy, Timing
 
 
 def encoded(model: Model) -> bytes:
@@ -86,8 +86,8 @@ def test_options() -> None:
     for options in (
         PrepareOptions(),
         PrepareOptions(PreferenceCode.SUSTAINED_SPEED, PriorityCode.HIGH, 2**62, Path("/tmp/ü b")),
-        PrepareOptions(verified=True),
-        PrepareOptions(verified=True, twice=True),
+        PrepareOptions(redundancy=Redundancy.CHECKSUMS),
+        PrepareOptions(redundancy=Redundancy.DUPLICATION),
     ):
         writer = Writer()
         write_prepare_options(writer, options)

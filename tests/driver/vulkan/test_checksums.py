@@ -20,7 +20,7 @@ from nnvk.driver.vulkan.shaders.commands import Dispatch, Storage
 from nnvk.types.codes import FuseCode, OperandCode
 from nnvk.types.model import Model
 from nnvk.types.operand import OperandType
-from nnvk.types.request import ExecuteOptions, PrepareOptions
+from nnvk.types.request import ExecuteOptions, PrepareOptions, Redundancy
 
 ROWS = """
 CONV_2D u8[1,5,7,3]*0.05+120 #pc0[5,3,3,3] #i32[5] SAME 1 1 RELU -> u8*0.08+100
@@ -57,7 +57,7 @@ def run(
     outputs, plan = empty_like(right), device.planner.plan
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(device.planner, "plan", lambda *arguments: change(plan(*arguments)))
-        prepared = device.prepare_model(model, PrepareOptions(verified=True))
+        prepared = device.prepare_model(model, PrepareOptions(redundancy=Redundancy.CHECKSUMS))
         prepared.execute(request(inputs, outputs), ExecuteOptions())
     return outputs
 
@@ -106,8 +106,8 @@ def test_products_are_verified_by_checksums(own: VulkanDevice, as_gpu: VulkanDev
     row = parse(ROWS[place])
     for device in (own, as_gpu):
         plain, verified = (
-            families(plan_of(device, row.model, row.inputs, PrepareOptions(verified=wanted)))
-            for wanted in (False, True)
+            families(plan_of(device, row.model, row.inputs, PrepareOptions(redundancy=wanted)))
+            for wanted in (Redundancy.NONE, Redundancy.CHECKSUMS)
         )
         assert verified[CHECKSUM.name] == 1
         for family in ("gemm", "depthwise_conv2d"):
@@ -131,7 +131,7 @@ def test_no_fault_in_a_sum_of_two_products_is_missed(
 ) -> None:
     model, inputs = residual(code)
     for device in (own, as_gpu):
-        plan = plan_of(device, model, inputs, PrepareOptions(verified=True))
+        plan = plan_of(device, model, inputs, PrepareOptions(redundancy=Redundancy.CHECKSUMS))
         assert families(plan)[CHECKSUM.name] == 2
         assert any(".fused" in command.shader.name for command in plan.commands if isinstance(command, Dispatch))
         right = run(device, model, inputs, [np.zeros(plan.output_shapes[0], inputs[0].dtype)])
@@ -219,7 +219,7 @@ def test_an_error_names_the_operation_the_row_and_both_checksums(own: VulkanDevi
 def test_everything_may_be_computed_twice(own: VulkanDevice, place: int) -> None:
     row = parse(ROWS[place])
     plain = families(plan_of(own, row.model, row.inputs, PrepareOptions()))
-    twice = families(plan_of(own, row.model, row.inputs, PrepareOptions(verified=True, twice=True)))
+    twice = families(plan_of(own, row.model, row.inputs, PrepareOptions(redundancy=Redundancy.DUPLICATION)))
     assert twice[CHECKSUM.name] == 0
     assert all(twice[family] == 2 * count for family, count in plain.items())
 
@@ -227,5 +227,5 @@ def test_everything_may_be_computed_twice(own: VulkanDevice, place: int) -> None
 def test_products_without_a_variant_for_it_are_computed_twice(fresh: VulkanDevice) -> None:
     row = parse(ROWS[2])
     fresh.planner.profile = replace(fresh.planner.profile, avoided=frozenset({CHECKSUM.variant().name}))
-    found = families(plan_of(fresh, row.model, row.inputs, PrepareOptions(verified=True)))
+    found = families(plan_of(fresh, row.model, row.inputs, PrepareOptions(redundancy=Redundancy.CHECKSUMS)))
     assert (found[CHECKSUM.name], found["gemm"]) == (0, 2)

@@ -18,13 +18,16 @@ from nnvk.driver.vulkan.running.relocation import copies_in_place, relocations
 from nnvk.driver.vulkan.shaders.commands import Copy
 from nnvk.types.extension import ExtendedOperationCode
 from nnvk.types.model import Model
+from nnvk.types.request import Redundancy
 
 
-def plan_of(device: VulkanDevice, model: Model, *, direct: bool = False, verified: bool = False) -> Plan:
+def plan_of(
+    device: VulkanDevice, model: Model, *, direct: bool = False, redundancy: Redundancy = Redundancy.NONE
+) -> Plan:
     """A plan for a device whose memory is apart from the host's."""
     profile = replace(device.profile, unified_memory=False, host_writes_device_memory=direct)
     shapes = [type_.dimensions for type_ in model.input_types()]
-    return lower(model, shapes, profile, device.planner.library, verified=verified)
+    return lower(model, shapes, profile, device.planner.library, redundancy=redundancy)
 
 
 def exchanged(plan: Plan) -> list[Address]:
@@ -116,7 +119,7 @@ def test_results(vulkan: VulkanDevice, which: str) -> None:
 
 
 def test_a_verified_plan_copies(vulkan: VulkanDevice) -> None:
-    plan = plan_of(vulkan, parse(SCATTER).model, verified=True)
+    plan = plan_of(vulkan, parse(SCATTER).model, redundancy=Redundancy.CHECKSUMS)
     assert copies(plan)
     assert relocations(plan, set(exchanged(plan))) == ({}, frozenset())
 
@@ -124,19 +127,19 @@ def test_a_verified_plan_copies(vulkan: VulkanDevice) -> None:
 # --- updated in place ----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("verified", [False, True])
+@pytest.mark.parametrize("redundancy", Redundancy, ids=lambda each: each.name)
 @pytest.mark.parametrize("memory", ["unified", "apart", "direct"])
 @pytest.mark.parametrize("row", [SCATTER, "SCATTER_ND f32[7,12] i32[40,1]~6 f32[40,12] 0 -> same"], ids=["few", "many"])
-def test_a_cache_in_place(vulkan: VulkanDevice, row: str, memory: str, verified: bool) -> None:
+def test_a_cache_in_place(vulkan: VulkanDevice, row: str, memory: str, redundancy: Redundancy) -> None:
     """Rows are written where they are, with no copy of the whole where the updates are few."""
     parsed = parse(row)
     profile = replace(vulkan.profile, unified_memory=memory == "unified", host_writes_device_memory=memory == "direct")
     shapes = [type_.dimensions for type_ in parsed.model.input_types()]
-    plan = lower(parsed.model, shapes, profile, vulkan.planner.library, verified=verified)
+    plan = lower(parsed.model, shapes, profile, vulkan.planner.library, redundancy=redundancy)
     arrays = [array for array in parsed.inputs if array is not None]
     for bound in ([0, 3], [0, 1, 2, 3]):
         assert results(vulkan, plan, arrays, bound, (0, 3)) == results(vulkan, plan, arrays, [])
-    if row == SCATTER and not verified:
+    if row == SCATTER and not redundancy:
         every = exchanged(plan)
         moved, dropped = relocations(plan, {every[0], every[3]})
         void = copies_in_place(plan, moved, dropped, every[0], every[3])

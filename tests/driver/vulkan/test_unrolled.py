@@ -17,6 +17,7 @@ from nnvk.driver.vulkan.shaders.commands import Dispatch
 from nnvk.types.codes import OperandCode
 from nnvk.types.codes import OperationCode as Op
 from nnvk.types.operand import OperandType
+from nnvk.types.request import Redundancy
 
 STEPS = 5
 STATES: dict[Op, dict[int, int]] = {
@@ -166,10 +167,10 @@ def test_what_nobody_takes_is_not_computed(vulkan: VulkanDevice, code: Op, leadi
 def test_verified_plans_multiply_all_inputs_twice(vulkan: VulkanDevice, code: Op, leading: OperandCode) -> None:
     """Also those of all time steps at once, which lie in an input of the model that both computations share."""
     row = unrolled(simple(code, leading))
-    shapes, count = [array.shape for array in row.inputs], Counter[bool]()
-    for verified in (False, True):
-        plan = vulkan.planner.lower(row.model, shapes, None, {}, verified=verified)
+    shapes, count = [array.shape for array in row.inputs], Counter[Redundancy]()
+    for redundancy in (Redundancy.NONE, Redundancy.CHECKSUMS):
+        plan = vulkan.planner.lower(row.model, shapes, None, {}, redundancy=redundancy)
         shaders = [command.shader.family for command in plan.commands if isinstance(command, Dispatch)]
         # The second of two products of exact numbers may be another shader's, or a checksum.
-        count[verified] = sum(each in MULTIPLYING | {"fully_connected", "gemm_checksum"} for each in shaders)
-    assert count[True] == 2 * count[False] > 0
+        count[redundancy] = sum(each in MULTIPLYING | {"fully_connected", "gemm_checksum"} for each in shaders)
+    assert count[Redundancy.CHECKSUMS] == 2 * count[Redundancy.NONE] > 0

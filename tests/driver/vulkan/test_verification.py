@@ -21,7 +21,7 @@ from nnvk.driver.vulkan.planning.plan import Address, Plan, Verification
 from nnvk.driver.vulkan.shaders.commands import Dispatch, Storage
 from nnvk.types.codes import OperandCode, OperationCode
 from nnvk.types.model import Model
-from nnvk.types.request import ExecuteOptions, PrepareOptions
+from nnvk.types.request import ExecuteOptions, PrepareOptions, Redundancy
 
 ROWS = """
 ADD f32[2,3,5] f32[5] RELU6
@@ -45,7 +45,7 @@ FAULTS = 300
 
 def run(device: VulkanDevice, model: Model, inputs: list[np.ndarray], outputs: list[np.ndarray]) -> None:
     """Execute a model verified."""
-    prepared = device.prepare_model(model, PrepareOptions(verified=True))
+    prepared = device.prepare_model(model, PrepareOptions(redundancy=Redundancy.CHECKSUMS))
     prepared.execute(request(inputs, outputs), ExecuteOptions())
 
 
@@ -70,8 +70,8 @@ def test_results_are_those_of_a_plain_plan(own: VulkanDevice, code: OperationCod
 
 def test_a_plain_plan_has_no_comparison(vulkan: VulkanDevice) -> None:
     plan, verified = (
-        vulkan.planner.plan(classifier(1).frozen, [(1, 6, 6, 4)], PrepareOptions(verified=wanted))
-        for wanted in (False, True)
+        vulkan.planner.plan(classifier(1).frozen, [(1, 6, 6, 4)], PrepareOptions(redundancy=wanted))
+        for wanted in (Redundancy.NONE, Redundancy.CHECKSUMS)
     )
     families = Counter(command.shader.family for command in plan.commands if isinstance(command, Dispatch))
     again = Counter(command.shader.family for command in verified.commands if isinstance(command, Dispatch))
@@ -89,15 +89,15 @@ EXACT = {
 
 @pytest.mark.parametrize("family", EXACT)
 def test_exact_numbers_are_multiplied_by_another_strategy(as_gpu: VulkanDevice, family: str) -> None:
-    plan = verified_plan(as_gpu, EXACT[family], twice=True)
+    plan = verified_plan(as_gpu, EXACT[family], Redundancy.DUPLICATION)
     products = [each for each in plan.commands if isinstance(each, Dispatch) and each.shader.family == family]
     assert len({(each.shader.name, each.specialization) for each in products}) == len(products) == 2
     if family == "gemm":
         assert len({each.shader.name for each in products}) == 2
 
 
-def verified_plan(device: VulkanDevice, text: str, *, twice: bool = False) -> Plan:
-    row, options = parse(text), PrepareOptions(verified=True, twice=twice)
+def verified_plan(device: VulkanDevice, text: str, redundancy: Redundancy = Redundancy.CHECKSUMS) -> Plan:
+    row, options = parse(text), PrepareOptions(redundancy=redundancy)
     return device.planner.plan(row.model, [array.shape for array in row.inputs], options)
 
 

@@ -34,6 +34,7 @@ from nnvk.ops.call import Tensor
 from nnvk.ops.strided import Box
 from nnvk.types.constant import Constant, DeferredConstant
 from nnvk.types.operand import OperandType, Shape
+from nnvk.types.request import Redundancy
 
 T = TypeVar("T")
 
@@ -100,13 +101,12 @@ class Lowering:
         *,
         relaxed: bool = False,
         quick: bool = False,
-        verified: bool = False,
-        twice: bool = False,
+        redundancy: Redundancy = Redundancy.NONE,
     ) -> None:
         """``quick``: candidates that drivers compile quickly are preferred to those with the lowest estimated times.
 
-        ``verified``: every node is computed a second time (`lowering/verification.py`), or verified by checksums in
-        place of that (`lowering/checksum.py`), but for ``twice``.
+        ``redundancy``: whether every node is computed a second time (`lowering/verification.py`), or verified by
+        checksums in place of that (`lowering/checksum.py`).
         """
         self.device = device
         """Limits and kind of the device that the commands are for."""
@@ -140,9 +140,8 @@ class Lowering:
         """The tensors that the host fills with random bytes for each execution."""
         self.applied: Counter[Pass] = Counter()
         """How often each pass has found something to rewrite."""
-        self.verified = verified
-        """Whether every node is computed or verified a second time."""
-        self._twice = twice
+        self.redundancy = redundancy
+        """Whether every node is computed a second time, or verified by checksums."""
         self.comparisons: list[Subject] = []
         """The tensors that were computed twice, in the order of the comparisons."""
         self.difference: TensorRef | None = None
@@ -193,7 +192,7 @@ class Lowering:
     @property
     def may_store_checks(self) -> bool:
         """Whether what is lowered will be lowered a second time, and may be verified by checksums then."""
-        return self.verified and not self._twice and not self._is_second
+        return self.redundancy is Redundancy.CHECKSUMS and not self._is_second
 
     @property
     def choices(self) -> list[Choice]:

@@ -31,6 +31,7 @@ from nnvk.driver.vulkan.shaders.profile import DeviceProfile, described
 from nnvk.types.constant import bytes_of
 from nnvk.types.model import Model
 from nnvk.types.operand import Shape
+from nnvk.types.request import Redundancy
 
 _log = logger("driver")
 
@@ -91,9 +92,7 @@ def key_of(
     profile: DeviceProfile,
     library: ShaderLibrary,
     model: Model,
-    *,
-    verified: bool = False,
-    twice: bool = False,
+    redundancy: Redundancy = Redundancy.NONE,
 ) -> dict[str, str]:
     """Everything that the plan of a fully specified model depends on: device, driver, shaders, code, model, kind."""
     return {
@@ -102,7 +101,7 @@ def key_of(
         "shaders": library.digest,
         "code": _code_digest(),
         "model": _model_digest(model),
-        "kind": ("verified twice" if twice else "verified") if verified else "plain",
+        "redundancy": redundancy.name,
     }
 
 

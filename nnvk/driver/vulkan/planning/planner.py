@@ -36,7 +36,7 @@ from nnvk.hal import MemoryUse
 from nnvk.ops.call import Call, UnknownValue
 from nnvk.types.model import Lifetime, Model
 from nnvk.types.operand import Shape
-from nnvk.types.request import PrepareOptions
+from nnvk.types.request import PrepareOptions, Redundancy
 
 
 class Planner:
@@ -70,9 +70,7 @@ class Planner:
             plan = kept.load(model, shapes, self.profile, self.library)
             if plan is not None and all(self._stands(choice) for choice in plan.choices):
                 return plan
-        plan = self.lower(
-            model, shapes, values, self.autotune_results.known, verified=options.verified, twice=options.twice
-        )
+        plan = self.lower(model, shapes, values, self.autotune_results.known, redundancy=options.redundancy)
         if kept is not None:
             kept.store(plan)
         return plan
@@ -85,8 +83,7 @@ class Planner:
         return None if folder is None else folder.cache(self._key(model, options))
 
     def _key(self, model: Model, options: PrepareOptions) -> dict[str, str]:
-        chosen = {"verified": options.verified, "twice": options.twice}
-        return key_of(self._version, self.profile, self.library, model, **chosen)
+        return key_of(self._version, self.profile, self.library, model, options.redundancy)
 
     def lower(
         self,
@@ -96,8 +93,7 @@ class Planner:
         autotune_results: Mapping[str, str],
         *,
         quick: bool = False,
-        verified: bool = False,
-        twice: bool = False,
+        redundancy: Redundancy = Redundancy.NONE,
     ) -> Plan:
         """A new plan, with these autotune results where there are several candidates."""
         return lower(
@@ -109,8 +105,7 @@ class Planner:
             values,
             autotune_results,
             quick=quick,
-            verified=verified,
-            twice=twice,
+            redundancy=redundancy,
         )
 
     def quick_plan(
@@ -119,12 +114,11 @@ class Planner:
         shapes: Sequence[Shape],
         values: Mapping[int, np.ndarray] | None,
         *,
-        verified: bool = False,
-        twice: bool = False,
+        redundancy: Redundancy = Redundancy.NONE,
     ) -> Plan | None:
         """A plan that drivers compile more quickly than the one of `plan`; None if that one has the same candidates."""
         known = self.autotune_results.known
-        lowered = self.lower(model, shapes, values, known, quick=True, verified=verified, twice=twice)
+        lowered = self.lower(model, shapes, values, known, quick=True, redundancy=redundancy)
         return None if all(self._stands(choice) for choice in lowered.choices) else lowered
 
     def _stands(self, choice: Choice) -> bool:
@@ -210,20 +204,19 @@ def lower(
     observe: passes.Observe | None = None,
     *,
     quick: bool = False,
-    verified: bool = False,
-    twice: bool = False,
+    redundancy: Redundancy = Redundancy.NONE,
 ) -> Plan:
     """Lower every operation and plan memory. OP_FAILED: shapes contradict each other (`registry.at_execution`).
 
     ``refuse`` is asked of every call, now that all shapes are known: OP_FAILED with its reason where it gives one,
     because another device may do better. ``values`` are those of inputs that are looked at. Raises `NeedsValue` where
     others are. ``autotune_results`` are preferred where there are several candidates. ``observe`` gets the text
-    of the model after each pass. ``quick``: candidates that drivers compile quickly are preferred. ``verified``: every
-    node is verified by checksums, or computed twice, as all are with ``twice``.
+    of the model after each pass. ``quick``: candidates that drivers compile quickly are preferred. ``redundancy``:
+    what is computed beside the results.
     """
     try:
         return _lowered(
-            model, input_shapes, profile, library, refuse, values, autotune_results, observe, quick, verified, twice
+            model, input_shapes, profile, library, refuse, values, autotune_results, observe, quick, redundancy
         )
     except AvoidedShader:
         # Each operation has a shader by itself, or it would have been refused: it is float16, or operations that are
@@ -231,7 +224,7 @@ def lower(
         model = replace(model, relaxed=False)
         profile = replace(profile, disabled_passes=profile.disabled_passes | FUSIONS)
         return _lowered(
-            model, input_shapes, profile, library, refuse, values, autotune_results, observe, quick, verified, twice
+            model, input_shapes, profile, library, refuse, values, autotune_results, observe, quick, redundancy
         )
 
 
@@ -245,18 +238,17 @@ def _lowered(
     autotune_results: Mapping[str, str] | None,
     observe: passes.Observe | None,
     quick: bool,
-    verified: bool,
-    twice: bool,
+    redundancy: Redundancy,
 ) -> Plan:
     """`lower`, which raises AvoidedShader where this way needs a shader variant that plans have to do without."""
-    g = Lowering(profile, library, autotune_results, relaxed=model.relaxed, quick=quick, verified=verified, twice=twice)
+    g = Lowering(profile, library, autotune_results, relaxed=model.relaxed, quick=quick, redundancy=redundancy)
     inputs = [
         None
         if model.operands[index].lifetime is Lifetime.NO_VALUE
         else g.input(index, math.prod(shape) * model.operands[index].type.dtype.itemsize)
         for index, shape in zip(model.inputs, input_shapes, strict=True)
     ]
-    if verified:
+    if redundancy:
         copy_inputs_again(g, model, input_shapes)
     graph, shapes = build(model, input_shapes, values or {}, lambda call: refuse(call) if _runs(call) else None)
     context = passes.Context(profile, model.relaxed, g.intermediate, g.choose, refuse)
@@ -269,14 +261,14 @@ def _lowered(
             try:
                 if _runs(node.call):
                     lower_node(node, g)
-                    if verified:
+                    if redundancy:
                         compute_again(g, node)
             except UnknownValue as unknown:
                 raise needs_value(model, node.operation, unknown) from unknown
     outputs = [
         g.output(index, math.prod(shapes[index]) * model.operands[index].type.dtype.itemsize) for index in model.outputs
     ]
-    if verified:
+    if redundancy:
         compare_outputs(g, model, shapes, outputs)
     return _placed(g, model, inputs, outputs, tuple(shapes[index] for index in model.outputs), observe)
 

@@ -125,8 +125,7 @@ class Segment:
         return ResidentPlan(self._gpu, self._buffers, model, plan, watch, when_compiled)
 
     def _quick_plan(self, model: Model, sizes: Sequence[Shape], known: dict[int, np.ndarray]) -> Plan | None:
-        options = self._options
-        return self._planner.quick_plan(model, sizes, known, verified=options.verified, twice=options.twice)
+        return self._planner.quick_plan(model, sizes, known, redundancy=self._options.redundancy)
 
     def _watch(
         self,

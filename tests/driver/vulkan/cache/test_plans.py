@@ -24,7 +24,7 @@ from nnvk.types.codes import OperandCode, OperationCode
 from nnvk.types.constant import bytes_of
 from nnvk.types.model import Lifetime, Model
 from nnvk.types.operand import OperandType, Shape
-from nnvk.types.request import ExecuteOptions, PrepareOptions
+from nnvk.types.request import ExecuteOptions, PrepareOptions, Redundancy
 
 # --- use ---------------------------------------------------------------------------------------------------------
 
@@ -65,9 +65,9 @@ def test_a_plan_comes_back_as_it_was(
 
 
 def test_a_verified_plan_comes_back_as_it_was(own: VulkanDevice, library: ShaderLibrary, path: Path) -> None:
-    options = PrepareOptions(cache=path, verified=True)
+    options = PrepareOptions(cache=path, redundancy=Redundancy.CHECKSUMS)
     plan = own.planner.plan(MODEL, SHAPES, options)
-    back = PlanCache(path, key_of(own.version, own.planner.profile, library, MODEL, verified=True)).load(
+    back = PlanCache(path, key_of(own.version, own.planner.profile, library, MODEL, Redundancy.CHECKSUMS)).load(
         MODEL, SHAPES, own.planner.profile, library
     )
     assert back is not None

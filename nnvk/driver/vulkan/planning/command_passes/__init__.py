@@ -40,7 +40,7 @@ def run(g: Lowering, observe: Observe | None = None) -> tuple[list[Rewritten], d
         observe(LOWER, _lines(graph.result(operations)))
     for pass_, rewrite in passes:
         # Both computations of a verified plan may have the same commands.
-        is_kept = g.verified and rewrite is not graph.sweep and pass_ is Pass.CSE
+        is_kept = g.redundancy and rewrite is not graph.sweep and pass_ is Pass.CSE
         if g.device.runs(pass_) and not is_kept:
             before = graph.rewrites
             rewrite()
