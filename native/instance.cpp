@@ -208,6 +208,12 @@ void PhysicalDevice::read_properties() {
         *tail = &sizes;
         tail = &sizes.pNext;
     }
+    VkPhysicalDeviceShaderIntegerDotProductProperties dots{
+        VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_INTEGER_DOT_PRODUCT_PROPERTIES};
+    if (api_version >= VK_API_VERSION_1_3 || has_extension(VK_KHR_SHADER_INTEGER_DOT_PRODUCT_EXTENSION_NAME)) {
+        *tail = &dots;
+        tail = &dots.pNext;
+    }
     // How many compute units (multiprocessors, shader cores) there are: vendors say it, each in a way of its own.
     VkPhysicalDeviceShaderCorePropertiesAMD amd{VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_CORE_PROPERTIES_AMD};
     VkPhysicalDeviceShaderSMBuiltinsPropertiesNV nv{
@@ -237,6 +243,9 @@ void PhysicalDevice::read_properties() {
     }
     for (const char* name : float_features(api_version, floats)) {
         features.emplace_back(name);
+    }
+    if (dots.integerDotProduct4x8BitPackedUnsignedAccelerated) {
+        features.emplace_back("integerDotProduct4x8BitPackedUnsignedAccelerated");
     }
 
     if (sizes.requiredSubgroupSizeStages & VK_SHADER_STAGE_COMPUTE_BIT) {

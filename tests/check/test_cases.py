@@ -19,13 +19,13 @@ from nnvk.driver.vulkan.planning.validation import check
 from nnvk.driver.vulkan.shaders.assumptions import ASSUMPTIONS
 from nnvk.driver.vulkan.shaders.declaration import declared_shaders
 from nnvk.driver.vulkan.shaders.library import ShaderLibrary
-from nnvk.driver.vulkan.shaders.profile import NATIVE_16, DeviceProfile
+from nnvk.driver.vulkan.shaders.profile import ACCELERATED_DOTS, NATIVE_16, DeviceProfile
 from nnvk.ops.check import validate_model
 
 LIBRARY = ShaderLibrary()
 PACKED = LIBRARY.features - NATIVE_16
 PROFILES = {
-    "gpu": replace(GPU, features=LIBRARY.features),
+    "gpu": replace(GPU, features=LIBRARY.features | {ACCELERATED_DOTS}),
     "gpu, packed": replace(GPU, features=PACKED - {"shaderIntegerDotProduct"}),
     "cpu": replace(EIGHT_LANES, features=LIBRARY.features, max_groups=65535),
     "cpu, packed": replace(EIGHT_LANES, features=PACKED - {"shaderIntegerDotProduct"}, max_groups=65535),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from nnvk.driver.vulkan.shaders.passes import FUSIONS
-from nnvk.driver.vulkan.shaders.profile import DeviceProfile
+from nnvk.driver.vulkan.shaders.profile import ACCELERATED_DOTS, DeviceProfile
 
 DISCRETE = DeviceProfile(
     name="a discrete GPU",
@@ -21,7 +21,7 @@ DISCRETE = DeviceProfile(
 )
 UNIFIED = replace(DISCRETE, unified_memory=True)
 
-SUBGROUPS = frozenset({"subgroupShuffle", "subgroupQuad", "shaderInt64", "shaderIntegerDotProduct"})
+SUBGROUPS = frozenset({"subgroupShuffle", "subgroupQuad", "shaderInt64", "shaderIntegerDotProduct", ACCELERATED_DOTS})
 GPU = DeviceProfile(
     name="",
     is_cpu=False,

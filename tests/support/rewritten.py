@@ -17,7 +17,7 @@ from nnvk.driver.vulkan.lowering.lowering import Lowering
 from nnvk.driver.vulkan.planning.passes import PIPELINE
 from nnvk.driver.vulkan.planning.passes.context import Context, Rewrite
 from nnvk.driver.vulkan.shaders.library import ShaderLibrary
-from nnvk.driver.vulkan.shaders.profile import DeviceProfile
+from nnvk.driver.vulkan.shaders.profile import ACCELERATED_DOTS, DeviceProfile
 from nnvk.ops.call import Call
 from nnvk.types.model import Model
 
@@ -36,7 +36,7 @@ def library() -> ShaderLibrary:
 
 def native() -> DeviceProfile:
     """A GPU with all features that shaders use, 16-bit floats among them."""
-    return replace(GPU, features=library().features)
+    return replace(GPU, features=library().features | {ACCELERATED_DOTS})
 
 
 def graph_of(model: Model) -> Graph:

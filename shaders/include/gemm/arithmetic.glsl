@@ -156,25 +156,32 @@ INPUT4 input_of(LOADED4 loaded, Zeros zeros) {
 const uint MAX_ROUND_VEC4S = 4;
 const uint ROUND_VEC4S = SPAN < 4u ? 1u : SPAN / 4u;    // of channels
 
-// Channels c to c + SPAN - 1 of the tap at an address, as vec4s. Elements of less than 32 bits are loaded a texel at a
+// Channels c to c + SPAN - 1 of the tap at an address, as they lie. Elements of less than 32 bits are loaded a texel at a
 // time.
-void load_vec4s(uint address, uint c, Zeros zeros, out INPUT4 vec4s[MAX_ROUND_VEC4S]) {
+void load_round(uint address, uint c, Zeros zeros, out LOADED4 loaded[MAX_ROUND_VEC4S]) {
 #if defined(HAS_WIDE_VIEW)
     if (SPAN == WIDE_SPAN) {
         bool inside = !PADDED || address != OUTSIDE;
         uvec4 wide = src_wide_at((PADDED ? mix(0u, address + c, inside) : address + c) / WIDE_SPAN);
 #ifdef DTYPE_Q8
         if (PADDED) wide = mix(uvec4(zeros.outside), wide, bvec4(inside));
-        [[unroll]] for (uint i = 0; i < ROUND_VEC4S; i++) vec4s[i] = input_of(wide[i], zeros);
+        [[unroll]] for (uint i = 0; i < ROUND_VEC4S; i++) loaded[i] = wide[i];
 #else
         if (PADDED) wide = mix(uvec4(0u), wide, bvec4(inside));
-        vec4s[0] = input_of(wide.xy, zeros);
-        vec4s[1] = input_of(wide.zw, zeros);
+        loaded[0] = wide.xy;
+        loaded[1] = wide.zw;
 #endif
         return;
     }
 #endif
-    [[unroll]] for (uint i = 0; i < ROUND_VEC4S; i++) vec4s[i] = input_of(load_input(address, c, i * 4u, zeros.outside), zeros);
+    [[unroll]] for (uint i = 0; i < ROUND_VEC4S; i++) loaded[i] = load_input(address, c, i * 4u, zeros.outside);
+}
+
+// The same as vec4s.
+void load_vec4s(uint address, uint c, Zeros zeros, out INPUT4 vec4s[MAX_ROUND_VEC4S]) {
+    LOADED4 loaded[MAX_ROUND_VEC4S];
+    load_round(address, c, zeros, loaded);
+    [[unroll]] for (uint i = 0; i < ROUND_VEC4S; i++) vec4s[i] = input_of(loaded[i], zeros);
 }
 
 #ifdef WEIGHTS_ARE_BYTES

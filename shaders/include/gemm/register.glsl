@@ -17,16 +17,20 @@ layout(constant_id = 8) const bool PACKED = true;
 // builds its vectors only from neighbours along x.
 layout(constant_id = 9) const uint ACROSS = 8;
 
-#if defined(TILE_REGISTER) && defined(ARITHMETIC_NONE) && !defined(WEIGHTS_ARE_BYTES)
-// The weights of one element of K are multiplied before the next ones are loaded. The compilers of Mali and VideoCore
-// leave loads where they are, so that fewer values are in registers.
+#if defined(TILE_REGISTER) && (defined(BYTES_AS_FLOATS) || defined(ARITHMETIC_NONE) && !defined(WEIGHTS_ARE_BYTES))
+// The weights of one element of K are multiplied before the next ones are loaded, or converted. The compilers of Mali and
+// VideoCore leave loads where they are, so that fewer values are in registers.
 #define HAS_ELEMENTS
 layout(constant_id = 44) const bool BY_ELEMENTS = false;
 #else
 const bool BY_ELEMENTS = false;
 #endif
 // Addresses are those of the next vec4s, and not those of a tap, where none is OUTSIDE.
+#ifdef BYTES_AS_FLOATS
+const bool ADDRESSES_MOVE = false;
+#else
 const bool ADDRESSES_MOVE = BY_ELEMENTS && !PADDED && SPAN >= 4u;
+#endif
 #ifdef TILE_QUADS
 const uint SHARE = 4;
 #define SWAPPED(value, j)                                                \
@@ -110,18 +114,38 @@ uint first_address(Part part, Window window, uint ky, uint kx, uint c) {
     return ADDRESSES_MOVE ? (address >> 2) + c * ROUND_VEC4S : address;
 }
 
-// A round whose weights are loaded for one element of K after the other.
-void multiply_by_elements(inout Sum sums[MAX_SUMS], inout uint addresses[MAX_ROWS], inout uint at[MAX_VEC4S],
-                          Columns columns[MAX_VEC4S], uint channel, Zeros zeros) {
+// A round whose weights are loaded, or converted, for one element of K after the other. Bytes are converted by shifts, which
+// compilers turn into one instruction with the conversion where a GPU has that. Packed weights keep their zero point: it
+// is multiplied by the sums of inputs, `counts`, when the sums are carried.
+void multiply_by_elements(inout Sum sums[MAX_SUMS], inout float counts[MAX_ROWS], inout uint addresses[MAX_ROWS],
+                          inout uint at[MAX_VEC4S], Columns columns[MAX_VEC4S], uint channel, Zeros zeros) {
 #ifdef HAS_ELEMENTS
+#ifdef BYTES_AS_FLOATS
+    LOADED4 loaded[MAX_ROWS][MAX_ROUND_VEC4S];
+    [[unroll]] for (uint i = 0; i < LOADS; i++) load_round(addresses[i], channel, zeros, loaded[i]);
+#endif
     [[unroll]] for (uint w = 0; w < ROUND_VEC4S; w++) {
         INPUT4 inputs[MAX_ROWS];
-        [[unroll]] for (uint i = 0; i < LOADS; i++)
+        [[unroll]] for (uint i = 0; i < LOADS; i++) {
+#ifdef BYTES_AS_FLOATS
+            inputs[i] = vec4(unpack_bytes(loaded[i][w], zeros.sign_mask)) - float(input_zero);
+            if (PACKED) counts[i] += (inputs[i].x + inputs[i].y) + (inputs[i].z + inputs[i].w);
+#else
             inputs[i] = input_of(ADDRESSES_MOVE ? src_vec4s_at(addresses[i]++)
                                                 : load_input(addresses[i], channel, w * 4u, zeros.outside), zeros);
+#endif
+        }
+#ifdef BYTES_AS_FLOATS
+        uvec4 words[MAX_VEC4S];
+        [[unroll]] for (uint f = 0; f < VEC4S; f++) words[f] = PACKED ? weights_at(at[f]) : uvec4(0u);
+#endif
         [[unroll]] for (uint k = 0; k < 4u; k++) {
             [[unroll]] for (uint f = 0; f < VEC4S; f++) {
+#ifdef BYTES_AS_FLOATS
+                INPUT4 row = PACKED ? vec4(words[f] >> (8u * k) & 0xffu) : load_row(at[f], columns[f], channel + w * 4u, k, zeros);
+#else
                 INPUT4 row = load_row(at[f], columns[f], channel + w * 4u, k, zeros);
+#endif
                 [[unroll]] for (uint i = 0; i < LOADS; i++) {
                     [[unroll]] for (uint o = 0; o < 4u; o++)
                         sums[i * VEC4S + f].open[o] = multiply_add(row[o], inputs[i][k], sums[i * VEC4S + f].open[o]);
@@ -129,6 +153,19 @@ void multiply_by_elements(inout Sum sums[MAX_SUMS], inout uint addresses[MAX_ROW
             }
         }
         [[unroll]] for (uint f = 0; f < VEC4S; f++) at[f] += columns[f].stride;
+    }
+#endif
+}
+
+// Carry the sums, whose weights kept their zero point if `counts` are not zero.
+void carry_all(inout Sum sums[MAX_SUMS], inout float counts[MAX_ROWS]) {
+    [[unroll]] for (uint n = 0; n < SUMS; n++) carry(sums[n]);
+#ifdef BYTES_AS_FLOATS
+    if (BY_ELEMENTS && PACKED) {
+        [[unroll]] for (uint i = 0; i < LOADS; i++) {
+            [[unroll]] for (uint f = 0; f < VEC4S; f++) sums[i * VEC4S + f].carried -= weight_zero * int(counts[i]);
+            counts[i] = 0.0;
+        }
     }
 #endif
 }
@@ -147,9 +184,11 @@ void main() {
 
     Window windows[MAX_ROWS];
     uint input_counts[MAX_ROWS];
+    float counts[MAX_ROWS];
     [[unroll]] for (uint i = 0; i < LOADS; i++) {
         windows[i] = window_of(part, row + i * DOWN * SHARE + lane);
         input_counts[i] = 0u;
+        counts[i] = 0.0;
     }
     Output targets[MAX_VEC4S];
     Columns columns[MAX_VEC4S];
@@ -193,7 +232,7 @@ void main() {
             }
             uint channel = c * ROUND_VEC4S * 4u;
             if (BY_ELEMENTS) {
-                multiply_by_elements(sums, addresses, at, columns, channel, zeros);
+                multiply_by_elements(sums, counts, addresses, at, columns, channel, zeros);
             } else {
                 Weights4 weight[MAX_ROUND_VEC4S][MAX_VEC4S];
                 [[unroll]] for (uint w = 0; w < ROUND_VEC4S; w++) {
@@ -221,7 +260,7 @@ void main() {
             }
             c++;
         }
-        [[unroll]] for (uint n = 0; n < SUMS; n++) carry(sums[n]);
+        carry_all(sums, counts);
     }
     ACC4 due[MAX_VEC4S];
     [[unroll]] for (uint f = 0; f < VEC4S; f++) due[f] = due_to_weights(weight_counts[f], (own.end - own.first) * ROUND_VEC4S);

@@ -17,10 +17,10 @@ from nnvk.driver.vulkan import find_devices
 from nnvk.driver.vulkan.planning.cache import key_of
 from nnvk.driver.vulkan.planning.planner import Planner
 from nnvk.driver.vulkan.shaders.library import ShaderLibrary
-from nnvk.driver.vulkan.shaders.profile import NATIVE_16, DeviceProfile, described, parse_profile
+from nnvk.driver.vulkan.shaders.profile import ACCELERATED_DOTS, NATIVE_16, DeviceProfile, described, parse_profile
 
 LIBRARY = ShaderLibrary()
-NATIVE = replace(GPU, features=LIBRARY.features)
+NATIVE = replace(GPU, features=LIBRARY.features | {ACCELERATED_DOTS})
 CPU = replace(EIGHT_LANES, features=LIBRARY.features - NATIVE_16, max_groups=65535)
 
 BYTES = "FULLY_CONNECTED i8[1,32]*0.5+0 #i8[8,32]*0.1+0 #i32[8] NONE -> i8*0.9+1"

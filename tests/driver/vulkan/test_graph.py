@@ -26,7 +26,7 @@ from nnvk.driver.vulkan.planning.passes.context import Context
 from nnvk.driver.vulkan.planning.passes.round_rows import round_rows
 from nnvk.driver.vulkan.planning.planner import lower
 from nnvk.driver.vulkan.shaders.library import ShaderLibrary
-from nnvk.driver.vulkan.shaders.profile import NATIVE_16
+from nnvk.driver.vulkan.shaders.profile import ACCELERATED_DOTS, NATIVE_16
 from nnvk.ops import internal, registry
 from nnvk.ops.call import Tensor
 from nnvk.ops.flow import CONTROL_FLOW
@@ -312,7 +312,7 @@ def test_passes_keep_what_random_graphs_compute(seed: int) -> None:
     codes = [code for code in registry.definitions() if code not in CONTROL_FLOW]
     model = random_graph(seed, codes=codes).frozen.with_relaxed(seed % 2 == 1)
     library = ShaderLibrary()
-    profile = replace(NATIVE, features=library.features)
+    profile = replace(NATIVE, features=library.features | {ACCELERATED_DOTS})
     with override(verify_graph=2):
         try:
             lower(model, [type_.dimensions for type_ in model.input_types()], profile, library)
@@ -337,7 +337,12 @@ def test_passes_keep_what_patterns_compute(seed: int, relaxed: bool) -> None:
     library = ShaderLibrary()
     with override(verify_graph=2):
         shapes = [type_.dimensions for type_ in model.input_types()]
-        lower(model.with_relaxed(relaxed), shapes, replace(NATIVE, features=library.features), library)
+        lower(
+            model.with_relaxed(relaxed),
+            shapes,
+            replace(NATIVE, features=library.features | {ACCELERATED_DOTS}),
+            library,
+        )
 
 
 @pytest.mark.parametrize("seed", range(12))

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from nnvk.base.errors import NnapiError
-from nnvk.driver.vulkan.shaders.profile import DeviceProfile, constrain, profile_of
+from nnvk.driver.vulkan.shaders.profile import ACCELERATED_DOTS, DeviceProfile, constrain, profile_of
 
 LIMITS = {
     "subgroupSize": 32,
@@ -134,7 +134,7 @@ def test_gpu() -> None:
         max_groups=65535,
         max_invocations=1024,
         max_shared_memory=49152,
-        features=frozenset({"shaderFloat16", "subgroupQuad"}),
+        features=frozenset({"shaderFloat16", "subgroupQuad", ACCELERATED_DOTS}),
         units=32,
         host_writes_device_memory=True,
     )

@@ -10,7 +10,7 @@ from profiles import DEVICES, EIGHT_LANES, FOUR_LANES, GPU
 
 from nnvk.driver.vulkan.lowering.strategies import Strategy, Work, by_elements, candidates, span
 from nnvk.driver.vulkan.lowering.strategy_costs import cost, ranked
-from nnvk.driver.vulkan.shaders.profile import DeviceProfile
+from nnvk.driver.vulkan.shaders.profile import ACCELERATED_DOTS, DeviceProfile
 
 IMAGE = Work("f32", 3136, 64, 1, 9, 64, constant=True, in_order=False, matrix=False)
 BYTES = replace(IMAGE, kind="q8")
@@ -157,4 +157,21 @@ def test_gpus_with_small_subgroups_multiply_floats_in_registers(kind: str) -> No
     assert by_elements(chosen, work, small)
     assert span(chosen, work, small) == 8
     assert not by_elements(chosen, work, GPU)
-    assert not by_elements(chosen, replace(work, kind="q8"), small)
+
+
+def test_gpus_with_small_subgroups_convert_bytes_one_after_the_other() -> None:
+    """The tiles `shared` and `quads` hold more converted bytes than there are registers."""
+    small = replace(GPU, subgroup_size=16, unified_memory=True, units=8, features=GPU.features - {ACCELERATED_DOTS})
+    every = ranked(BYTES, small)
+    tiles = [way.tile for way in every]
+    assert {way.arithmetic for way in every} == {"float"}
+    assert set(tiles[: tiles.count("register")]) == {"register"}
+    assert set(tiles) == {"register", "shared", "quads"}
+    assert [by_elements(way, BYTES, small) for way in every] == [tile == "register" for tile in tiles]
+
+
+def test_gpus_without_an_instruction_for_dot_products_multiply_bytes_as_floats() -> None:
+    slow = replace(GPU, features=GPU.features - {ACCELERATED_DOTS})
+    assert {way.arithmetic for way in candidates(BYTES, slow)} == {"float"}
+    assert {way.arithmetic for way in candidates(BYTES, GPU)} == {"float", "dot"}
+    assert "dot" in {way.arithmetic for way in candidates(BYTES, replace(slow, is_cpu=True))}

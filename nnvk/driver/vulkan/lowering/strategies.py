@@ -282,10 +282,9 @@ def all_strategies(work: Work, device: DeviceProfile) -> Iterator[Strategy]:
     """The strategies for a GEMM on a device, those whose shader it has to avoid among them."""
     arithmetics: tuple[str, ...] = ("none",)
     if work.kind == "q8":
-        arithmetics = ("dot", "float") if "shaderIntegerDotProduct" in device.features else ("float",)
+        arithmetics = ("dot", "float") if device.has_dots else ("float",)
     if work.kind == "q16":
-        has_dots = work.narrow and "shaderIntegerDotProduct" in device.features
-        arithmetics = ("none", "float", "dot") if has_dots else ("none", "float")
+        arithmetics = ("none", "float", "dot") if work.narrow and device.has_dots else ("none", "float")
     if work.float16:
         arithmetics = ("none", "half")
     if work.int8_weights:
@@ -406,10 +405,20 @@ def _sums_are_short(work: Work, arithmetic: str) -> bool:
     return not carried or work.steps + work.steps // _CARRIED < _MAX_ROUNDS
 
 
+def converts_with_few_registers(strategy: Strategy, work: Work, device: DeviceProfile) -> bool:
+    """Whether bytes are multiplied as floats on a device whose invocations have few registers."""
+    return work.kind == "q8" and strategy.arithmetic == "float" and device.has_small_subgroups
+
+
 def by_elements(strategy: Strategy, work: Work, device: DeviceProfile) -> bool:
-    """Whether the tile `register` loads weights for one element of K after the other: whether registers are few."""
+    """Whether the tile `register` takes weights of one element of K after the other, because registers are few.
+
+    Floats are loaded so, and bytes converted to floats.
+    """
+    if strategy.tile != "register" or not device.has_small_subgroups:
+        return False
     floats = work.kind in ("f32", "f16", "i32") and strategy.arithmetic == "none"
-    return floats and strategy.tile == "register" and device.has_small_subgroups
+    return floats or converts_with_few_registers(strategy, work, device)
 
 
 def span(strategy: Strategy, work: Work, device: DeviceProfile) -> int:
@@ -419,8 +428,8 @@ def span(strategy: Strategy, work: Work, device: DeviceProfile) -> int:
         wide = {"q8": 16, "f32": 8, "i32": 8, "f16": 8 if device.has_native_16 else 4}.get(work.kind, 4)
     elif strategy.matrices is not None:
         wide = cooperative_matrix.chunk(work.kind)
-    elif strategy.tile == "register" and (strategy.arithmetic == "half" or by_elements(strategy, work, device)):
-        wide = 8
     elif strategy.tile != "shared" and work.kind == "q8" and device.texel_loads and 4 * work.steps >= 16 * _MANY:
         wide = 16
+    elif strategy.tile == "register" and work.kind != "q8":
+        wide = 8 if strategy.arithmetic == "half" or by_elements(strategy, work, device) else 4
     return 1 if work.depth % 4 else 4 if work.depth % wide else wide

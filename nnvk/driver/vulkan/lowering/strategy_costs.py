@@ -21,6 +21,7 @@ from nnvk.driver.vulkan.lowering.strategies import (
     all_strategies,
     by_elements,
     candidates,
+    converts_with_few_registers,
     prefers_matrices,
     span,
 )
@@ -69,6 +70,11 @@ _FEWER_THREADS = 1.25
 """The time of a round in that case."""
 
 
+_SPILLED = 4
+"""The time of a round by other tiles than `register` where registers are few and bytes are converted to floats. The
+compilers of Mali and VideoCore spill these floats; for bigger tiles VideoCore's takes half a minute, or gives up."""
+
+
 def cost(strategy: Strategy, work: Work, device: DeviceProfile) -> float:
     """Cycles that the device is thought to take for a GEMM."""
     costs = costs_of(device)
@@ -92,6 +98,8 @@ def cost(strategy: Strategy, work: Work, device: DeviceProfile) -> float:
         run = _by_registers(strategy, work, costs, vectors, arithmetic, lanes)
         if by_elements(strategy, work, device) and 4 * (strategy.sums + strategy.rows + 1) > _FEW_REGISTERS:
             run.step *= _FEWER_THREADS
+    if converts_with_few_registers(strategy, work, device) and strategy.tile != "register":
+        run.step *= _SPILLED
     run.size = math.prod(strategy.local)
     if strategy.split_k > 1:
         run.groups *= strategy.split_k

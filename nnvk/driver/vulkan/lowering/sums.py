@@ -104,7 +104,7 @@ def add_up(g: Lowering, weights: Tensor, source: Tensor) -> TensorRef:
 def _chosen(device: DeviceProfile, variant: Callable[..., Variant]) -> Variant:
     """The best variant for a device that it does not avoid, or the best of all if it avoids all."""
     tiles = ("subgroup", "shared") if uses_subgroups(device) else ("shared",)
-    arithmetics = ("dot", "none") if "shaderIntegerDotProduct" in device.features else ("none",)
+    arithmetics = ("dot", "none") if device.has_dots else ("none",)
     every = [variant(TILE=tile, ARITHMETIC=way) for tile in tiles for way in arithmetics]
     return next((each for each in every if not device.avoids(each)), every[0])
 

@@ -18,6 +18,9 @@ LARGEST_BUFFER = 2**32 - 256
 NATIVE_16 = frozenset({"storageBuffer16BitAccess", "shaderFloat16", "shaderRoundingModeRTEFloat16"})
 """Features of devices that store elements of 16 bits one by one, and round floats to nearest when they do."""
 
+ACCELERATED_DOTS = "integerDotProduct4x8BitPackedUnsignedAccelerated"
+"""The property of devices that have an instruction for the dot product of the bytes of two words."""
+
 AVOID_SHADERS = "NNVK_AVOID_SHADERS"
 """The variable that names the shader variants to avoid."""
 
@@ -86,6 +89,14 @@ class DeviceProfile:
         elements everywhere.
         """
         return self.features >= NATIVE_16 and not any(map(_has_packed_variant, self.avoided))
+
+    @property
+    def has_dots(self) -> bool:
+        """Whether dot products of bytes are worth while: a GPU without an instruction for them takes several.
+
+        On lavapipe and SwiftShader, which have none either, they take less time than products of floats.
+        """
+        return "shaderIntegerDotProduct" in self.features and (self.is_cpu or ACCELERATED_DOTS in self.features)
 
     def native_variant(self, variant: Variant) -> Variant:
         """The form of a variant that runs on the device: the native form if 16-bit elements are native."""
@@ -289,7 +300,8 @@ def _as_mobile_min(profile: DeviceProfile) -> DeviceProfile:
 def _as_gpu(profile: DeviceProfile) -> DeviceProfile:
     """The device as a discrete GPU: a software device then runs the code that only GPUs run.
 
-    The profile keeps the device's own limits and features, because the shaders run on it. It does not test
+    The profile keeps the device's own limits and features, because the shaders run on it. Dot products of a software
+    device count as accelerated, so that they are chosen. It does not test
 
     - subgroups of 32 invocations, which plans are made for. Shaders run in the device's own subgroups, which have 8
       invocations on llvmpipe. Plans for GPUs ask whether a subgroup has at least four (the tile ``quads``), and whether
@@ -304,6 +316,7 @@ def _as_gpu(profile: DeviceProfile) -> DeviceProfile:
     return replace(
         profile,
         is_cpu=False,
+        features=profile.features | ({ACCELERATED_DOTS} if profile.is_cpu else set()),
         unified_memory=False,
         subgroup_size=max(profile.subgroup_size, 32) if profile.subgroup_size >= 4 else profile.subgroup_size,
         units=_UNITS["discrete_gpu"],
