@@ -32,7 +32,7 @@ def verified_setting(value: str) -> Verified:
 
 
 def redundancy_of(verified: Verified) -> Redundancy:
-    """What devices compute beside results for the option."""
+    """The redundancy that the option asks of devices."""
     if verified == ALL:
         return Redundancy.DUPLICATION
     return Redundancy.CHECKSUMS if verified else Redundancy.NONE

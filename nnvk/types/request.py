@@ -119,7 +119,7 @@ class ExecuteOptions:
 
 
 class Redundancy(IntEnum):
-    """What a driver computes beside results, so that an execution with a wrong one ends with VerificationError."""
+    """The computations of a driver that let an execution with a wrong result end with VerificationError."""
 
     NONE = 0
     CHECKSUMS = 1
