@@ -118,21 +118,20 @@ std::vector<const char*> pointersTo(const std::vector<std::string>& texts) {
   return pointers;
 }
 
-// onnxruntime would write a node with other edges, but not load it: its operator has no types of fewer than 16 bits but
-// whole numbers of 8 and BOOL.
-void checkEdges(const std::vector<const ValueInfo*>& edges) {
+}  // namespace
+
+std::string whyNotSaved(const std::vector<const ValueInfo*>& edges) {
   constexpr int32_t kLast = 16;  // BFLOAT16
   for (const auto* edge : edges) {
-    const TensorInfo* info = *nameOf(edge) == '\0' ? nullptr : tensorInfoOf(edge);
+    const TensorInfo* info = tensorInfoOf(edge);
     const int32_t element = info == nullptr ? 0 : typeOf(info).element;
     if (element > kLast) {
-      NNVK_BAD_DATA("onnxruntime's EPContext nodes have no elements of ONNX's type %d, which '%s' has: such a model "
-                    "can't be compiled ahead", element, nameOf(edge));
+      return "onnxruntime's EPContext nodes have no elements of ONNX's type " + std::to_string(element) + ", which '" +
+             nameOf(edge) + "' has";
     }
   }
+  return "";
 }
-
-}  // namespace
 
 bool isContext(const Node* node) {
   return strcmp(TEXT(Node_GetOperatorType, node), kType) == 0 && strcmp(TEXT(Node_GetDomain, node), kDomain) == 0 &&
@@ -164,8 +163,6 @@ std::string readContext(const Options& options, const Graph* graph, const Node* 
 
 Node* newContext(const Options& options, const Graph* graph, const Node* fused, const std::string& saved,
                  size_t number) {
-  checkEdges(inputsOf(fused));
-  checkEdges(outputsOf(fused));
   Attributes attributes;
   if (options.embeds) {
     if (saved.size() > INT_MAX) {

@@ -9,6 +9,9 @@ namespace nnvk::provider {
 bool isContext(const Node* node);
 // The saved part of such a node, in the model of `graph`. Throws.
 std::string readContext(const Options& options, const Graph* graph, const Node* node);
+// Why a part with these inputs and outputs can't be saved; empty: it can. onnxruntime would write its node, but not load
+// it: the operator has no types of fewer than 16 bits but whole numbers of 8 and BOOL.
+std::string whyNotSaved(const std::vector<const ValueInfo*>& edges);
 // A node in the place of `fused` with a saved part, the one of this number in the model. Throws.
 Node* newContext(const Options& options, const Graph* graph, const Node* fused, const std::string& saved, size_t number);
 

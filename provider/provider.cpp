@@ -8,6 +8,7 @@
 #include <cstring>
 #include <map>
 #include <mutex>
+#include <set>
 
 #include "context.hpp"
 
@@ -87,6 +88,52 @@ bool chooseContexts(Provider& provider, const std::vector<const Node*>& nodes, S
   return true;
 }
 
+// The inputs and outputs that the node in the place of a part will have.
+std::vector<const ValueInfo*> edgesOf(const std::vector<const Node*>& part, const Graph* graph) {
+  const auto read = [](const Node* node) {
+    auto inputs = inputsOf(node);
+    const auto implicit = implicitOf(node);
+    inputs.insert(inputs.end(), implicit.begin(), implicit.end());
+    return inputs;
+  };
+  const auto add = [](std::set<std::string>& names, const std::vector<const ValueInfo*>& values) {
+    for (const auto* value : values) {
+      names.insert(nameOf(value));
+    }
+  };
+  std::set<std::string> made, wanted;
+  const std::set<const Node*> inside(part.begin(), part.end());
+  add(wanted, outputsOf(graph));
+  for (const auto* node : nodesOf(graph)) {
+    inside.count(node) > 0 ? add(made, outputsOf(node)) : add(wanted, read(node));
+  }
+  std::vector<const ValueInfo*> edges;
+  for (const auto* node : part) {
+    for (const auto* value : read(node)) {
+      if (*nameOf(value) != '\0' && made.count(nameOf(value)) == 0 && constant(value) == nullptr) {
+        edges.push_back(value);
+      }
+    }
+    for (const auto* value : outputsOf(node)) {
+      if (*nameOf(value) != '\0' && wanted.count(nameOf(value)) > 0) {
+        edges.push_back(value);
+      }
+    }
+  }
+  return edges;
+}
+
+// Why a part that could be compiled stays; empty: it goes.
+std::string whyPartStays(const Options& options, const std::vector<const Node*>& part, const Graph* graph) {
+  // Before 1.27 a fused node does not get what graphs in it read of those around them.
+  const auto reads_around = [](const Node* node) { return running < 27 && !implicitOf(node).empty(); };
+  const auto found = std::find_if(part.begin(), part.end(), reads_around);
+  if (found != part.end()) {
+    return "before onnxruntime 1.27 a part can't have " + described(*found);
+  }
+  return options.saves ? whyNotSaved(edgesOf(part, graph)) : "";
+}
+
 void choose(Provider& provider, const Graph* graph, SupportInfo* info) {
   const auto nodes = nodesOf(graph);
   const Node* parent = parentOf(graph);
@@ -111,12 +158,13 @@ void choose(Provider& provider, const Graph* graph, SupportInfo* info) {
   }
   size_t taken = 0, count = 0;
   for (const auto& [number, part] : parts) {
-    // Before 1.27 a fused node does not get what graphs in it read of those around them.
-    const auto reads_around = [](const Node* node) { return running < 27 && !implicitOf(node).empty(); };
-    const auto found = std::find_if(part.begin(), part.end(), reads_around);
-    if (found != part.end()) {
+    const auto reason = whyPartStays(provider.options, part, graph);
+    if (!reason.empty()) {
+      if (provider.options.saves) {
+        log(provider, kWarning, "a part with " + described(part.front()) + " is not compiled in the model: " + reason);
+      }
       for (const auto* node : part) {
-        stay(provider, node, "before onnxruntime 1.27 a part can't have " + described(*found));
+        stay(provider, node, reason);
       }
     } else {
       check(EpGraphSupportInfo_AddNodesToFuse(ep_api, info, part.data(), part.size(), &kFusion));

@@ -2,13 +2,16 @@
 // difference between the outputs. Sizes that the file leaves open are 1.
 //
 //     c++ -std=c++17 onnxruntime_session.cpp -o onnxruntime_session -lonnxruntime
-//     ./onnxruntime_session $(nnvk config --onnxruntime) model.onnx [DEVICE]
+//     ./onnxruntime_session $(nnvk config --onnxruntime) model.onnx [DEVICE [COMPILED.onnx]]
+//
+// With COMPILED.onnx, nnvk's parts are compiled into that model the first time, and loaded from there the next times.
 #include <onnxruntime_cxx_api.h>
 
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <exception>
+#include <filesystem>
 #include <stdexcept>
 #include <string>
 #include <unordered_map>
@@ -72,17 +75,23 @@ Outputs run(Ort::Session& session) {
 }  // namespace
 
 int main(int count, char** arguments) {
-  if (count < 3 || count > 4) {
-    std::fprintf(stderr, "usage: %s LIBRARY MODEL [DEVICE]\n", arguments[0]);
+  if (count < 3 || count > 5) {
+    std::fprintf(stderr, "usage: %s LIBRARY MODEL [DEVICE [COMPILED]]\n", arguments[0]);
     return 2;
   }
   try {
     Ort::Env env(ORT_LOGGING_LEVEL_WARNING, "example");
     env.RegisterExecutionProviderLibrary("nnvk", arguments[1]);
     Ort::SessionOptions plain, options;
-    options.AppendExecutionProvider_V2(env, {deviceOf(env, count == 4 ? arguments[3] : "")},
+    options.AppendExecutionProvider_V2(env, {deviceOf(env, count > 3 ? arguments[3] : "")},
                                        std::unordered_map<std::string, std::string>{{"relaxed", "0"}});
-    Ort::Session cpu(env, arguments[2], plain), gpu(env, arguments[2], options);
+    const std::string model = arguments[2], compiled = count == 5 ? arguments[4] : "";
+    const bool is_compiled = std::filesystem::exists(compiled);
+    if (!compiled.empty() && !is_compiled) {
+      options.AddConfigEntry("ep.context_enable", "1");
+      options.AddConfigEntry("ep.context_file_path", compiled.c_str());
+    }
+    Ort::Session cpu(env, model.c_str(), plain), gpu(env, (is_compiled ? compiled : model).c_str(), options);
     const auto expected = run(cpu), got = run(gpu);
     float largest = 0;
     for (size_t index = 0; index < expected.size(); ++index) {

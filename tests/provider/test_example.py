@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from onnx import helper
+from onnx import helper, load
 from ort_header import header_folder
 from ort_session import model_of, ort
 
@@ -50,6 +50,13 @@ def test_a_program_in_cpp(program: Path, tmp_path: Path) -> None:
     assert first == "nnvk's device is nnapi-reference"
     assert second.startswith("1 outputs, the largest difference is ")
     assert float(second.split()[-1]) < 1e-6
+    compiled, lines = tmp_path / "compiled.onnx", []
+    for _ in range(2):
+        done = run(program, model, "nnapi-reference", compiled)
+        assert (done.returncode, done.stderr) == (0, "")
+        lines.append(done.stdout.splitlines()[1])
+        assert [node.op_type for node in load(compiled).graph.node] == ["EPContext"]
+    assert lines == [second, second]
     missing = run(program, model, "gpu-9")
     assert missing.returncode == 1
     assert "there is no device gpu-9" in missing.stderr

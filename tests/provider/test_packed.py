@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from onnx import ModelProto, TensorProto, helper, numpy_helper
+from onnx import ModelProto, TensorProto, helper, load, numpy_helper
 from ort_session import ort, parts, provider, session
 
 from nnvk.importers.onnx.stored import StoredTensor, stored_bytes
@@ -31,13 +31,13 @@ def _array(name: str) -> np.ndarray:
 
 
 def _model(
-    node: Any, inputs: dict[str, int], outputs: dict[str, int], constants: Any = (), shapes: Any = None
+    nodes: Any, inputs: dict[str, int], outputs: dict[str, int], constants: Any = (), shapes: Any = None
 ) -> bytes:
-    """A model of one node."""
+    """A model of one node, or of several."""
     sizes = shapes or {}
     edges = [[helper.make_tensor_value_info(name, type_, sizes.get(name, _SHAPE)) for name, type_ in side.items()]
              for side in (inputs, outputs)]  # fmt: skip
-    graph = helper.make_graph([node], "graph", *edges, constants)
+    graph = helper.make_graph(nodes if isinstance(nodes, list) else [nodes], "graph", *edges, constants)
     made: ModelProto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 25)], ir_version=12)
     return made.SerializeToString()
 
@@ -93,19 +93,54 @@ def test_weights_of_type(name: str) -> None:
     np.testing.assert_array_equal(got, array.astype(np.float32) * scale)
 
 
-@pytest.mark.parametrize("name", ["INT4", "FLOAT8E5M2"])
-def test_part_that_is_not_saved(name: str, tmp_path: Path) -> None:
-    """onnxruntime could not load EPContext nodes with such inputs."""
-    node = helper.make_node("Cast", ["x"], ["y"], to=TensorProto.FLOAT)
-    model = _model(node, {"x": getattr(TensorProto, name)}, {"y": TensorProto.FLOAT})
+@pytest.mark.parametrize("name", ["INT4", "UINT4"])
+def test_part_that_is_not_saved(name: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """A part with such an edge has its nodes in the compiled model: onnxruntime could not load an EPContext node."""
+    path, type_ = tmp_path / "compiled.onnx", getattr(TensorProto, name)
+    nodes = [
+        helper.make_node("Transpose", ["x"], ["t"], perm=[1, 0]),
+        helper.make_node("Cast", ["t"], ["y"], to=TensorProto.FLOAT),
+        helper.make_node("Softmax", ["a"], ["b"]),
+    ]
+    dtypes = {"x": type_, "a": TensorProto.FLOAT}, {"y": TensorProto.FLOAT, "b": TensorProto.FLOAT}
+    model = _model(nodes, *dtypes, shapes={"y": _SHAPE[::-1]})
+    options = _compiling(path)
+    options.log_severity_level = 2
+    made = ort.InferenceSession(model, options, enable_fallback=0)
+    assert f"no elements of ONNX's type {type_}, which 'x' has" in capfd.readouterr().err
+    assert parts(made) == [["Softmax"]]
+    assert sorted(node.op_type for node in load(path).graph.node) == ["Cast", "EPContext", "Transpose"]
+    feed = {"x": _value(_array(name)), "a": ort.OrtValue.ortvalue_from_numpy(np.ones(_SHAPE, np.float32))}
+    for one in made, session(path.read_bytes()):
+        got = [value.numpy() for value in one.run_with_ort_values(None, feed)]
+        np.testing.assert_array_equal(got[0], _array(name).astype(np.float32).T)
+        np.testing.assert_allclose(got[1], np.full(_SHAPE, 0.2), rtol=1e-6)
+
+
+@pytest.mark.parametrize("name", ["INT4", "UINT2", "FLOAT4E2M1"])
+def test_such_an_edge_inside_a_part_is_saved(name: str, tmp_path: Path) -> None:
+    path = tmp_path / "compiled.onnx"
+    nodes = [
+        helper.make_node("Cast", ["x"], ["c"], to=getattr(TensorProto, name)),
+        helper.make_node("Cast", ["c"], ["y"], to=TensorProto.FLOAT),
+    ]
+    model = _model(nodes, {"x": TensorProto.FLOAT}, {"y": TensorProto.FLOAT})
+    assert parts(ort.InferenceSession(model, _compiling(path), enable_fallback=0)) == [["Cast", "Cast"]]
+    array = _array(name).astype(np.float32)
+    np.testing.assert_array_equal(session(path.read_bytes()).run(None, {"x": array})[0], array)
+
+
+def _compiling(path: Path) -> Any:
+    """The options of a session that writes a compiled model."""
     options = ort.SessionOptions()
     options.log_severity_level = 4
+    provider.record_assignment(options)
     options.add_session_config_entry("ep.context_enable", "1")
-    options.add_session_config_entry("ep.context_file_path", str(tmp_path / "compiled.onnx"))
+    options.add_session_config_entry("ep.context_embed_mode", "1")
+    options.add_session_config_entry("ep.context_file_path", str(path))
     provider.register()
     options.add_provider_for_devices(provider.devices(), {"take_all": "1"})
-    with pytest.raises(Exception, match=f"no elements of ONNX's type {getattr(TensorProto, name)}, which 'x' has"):
-        ort.InferenceSession(model, options, enable_fallback=0)
+    return options
 
 
 @pytest.mark.parametrize("name", ["INT4", "UINT2"])
