@@ -10,7 +10,7 @@ import numpy as np
 import onnx
 import pytest
 from onnx import ModelProto, NodeProto, helper
-from ort_session import agrees, model_of, ort, parts, provider
+from ort_session import agrees, model_of, ort, parts, perceptron, provider
 
 import nnvk
 
@@ -19,15 +19,7 @@ CPU = "nnapi-reference"
 F32 = np.float32
 node = helper.make_node
 WEIGHTS = np.random.default_rng(0).standard_normal((16, 8)).astype(F32)
-
-
-def perceptron(rows: int | str) -> bytes:
-    """A model of 16 numbers to 8 for so many rows."""
-    nodes = [node("MatMul", ["x", "w"], ["h"]), node("Relu", ["h"], ["r"]), node("Softmax", ["r"], ["y"], axis=1)]
-    return model_of(nodes, [("x", F32, [rows, 16])], [("y", F32, [rows, 8])], {"w": WEIGHTS})
-
-
-FIXED, OPEN = perceptron(3), perceptron("n")
+FIXED, OPEN = perceptron(WEIGHTS, 3), perceptron(WEIGHTS)
 ROWS = {"x": np.random.default_rng(1).standard_normal((3, 16)).astype(F32)}
 
 

@@ -4,19 +4,15 @@ from __future__ import annotations
 
 import gc
 import json
-import os
-import signal
 import subprocess
 import sys
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
 import onnx
 import pytest
-from c_library import await_end, is_running, servers
 from onnx import helper, numpy_helper
-from ort_session import agrees, model_of, ort, parts, provider, session
+from ort_session import agrees, model_of, ort, parts, perceptron, provider, session
 
 import nnvk
 
@@ -24,14 +20,6 @@ DEVICES = [device.name for device in nnvk.get_devices()]
 CPU = "nnapi-reference"
 F32 = np.float32
 node = helper.make_node
-
-
-def perceptron(weights: np.ndarray) -> bytes:
-    """A model of open batch: 16 numbers to 8."""
-    nodes = [node("MatMul", ["x", "w"], ["h"]), node("Relu", ["h"], ["r"]), node("Softmax", ["r"], ["y"], axis=1)]
-    return model_of(nodes, [("x", F32, ["n", 16])], [("y", F32, ["n", 8])], {"w": weights})
-
-
 WEIGHTS = np.random.default_rng(0).standard_normal((16, 8)).astype(F32)
 PERCEPTRON = perceptron(WEIGHTS)
 RELU = model_of([node("Relu", ["x"], ["y"], "relu")], [("x", F32, [4])], [("y", F32, [4])])
@@ -354,64 +342,3 @@ def test_the_servers_timeline(tmp_path: Path) -> None:
     assert 0 < found[tmp_path / "first.json"] < found[other]
     with pytest.raises(Exception, match="the option profile must be a file or folder that can be written"):
         session(RELU, CPU, profile=str(tmp_path / "missing" / "file.json"))
-
-
-def test_two_sessions_and_eight_threads() -> None:
-    """The threads share sessions, and each run has a shape of its own."""
-    made = [session(perceptron(WEIGHTS * factor), CPU) for factor in (1, 2)]
-    inputs = [np.random.default_rng(rows).standard_normal((rows, 16)).astype(F32) for rows in range(1, 9)]
-    wanted = [[one.run(None, {"x": x})[0] for one in made] for x in inputs]
-
-    def work(number: int) -> None:
-        for _ in range(20):
-            for one, right in zip(made, wanted[number], strict=True):
-                np.testing.assert_array_equal(one.run(None, {"x": inputs[number]})[0], right)
-
-    with ThreadPoolExecutor(8) as threads:
-        list(threads.map(work, range(8)))
-
-
-def test_a_server_that_dies() -> None:
-    made = session(RELU, CPU)
-    agrees(made, RELU, FOUR)
-    for pid in filter(is_running, servers()):  # the C library of this process may have one, too
-        os.kill(pid, signal.SIGKILL)
-        await_end(pid)
-    with pytest.raises(ort.capi.onnxruntime_pybind11_state.Fail, match="server"):
-        made.run(None, FOUR)
-    assert provider.NAME in made.get_providers()
-    agrees(session(RELU, CPU), RELU, FOUR)
-
-
-def test_a_session_in_a_child() -> None:
-    made = session(RELU, CPU)
-    child = os.fork()
-    if child == 0:
-        try:
-            agrees(session(RELU, CPU), RELU, FOUR)
-            os._exit(0)
-        finally:
-            os._exit(1)
-    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
-    agrees(made, RELU, FOUR)
-
-
-def test_sessions_made_and_closed() -> None:
-    def use() -> None:
-        agreed = session(RELU, CPU)
-        agreed.run(None, FOUR)
-
-    def descriptors() -> dict[int, int]:
-        """How many this process has, and how many its servers have."""
-        gc.collect()
-        return {pid: len(os.listdir(f"/proc/{pid}/fd")) for pid in (os.getpid(), *filter(is_running, servers()))}
-
-    for _ in range(5):
-        use()
-    before = descriptors()
-    for _ in range(200):
-        use()
-    after = descriptors()
-    assert after.keys() <= before.keys()  # servers of other tests may have ended
-    assert len(after) >= 2
-    assert all(count <= before[pid] + 2 for pid, count in after.items())

@@ -36,6 +36,16 @@ def _element(dtype: Any) -> int:
     return TensorProto.STRING if dtype is str else helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
 
 
+def perceptron(weights: np.ndarray, rows: int | str = "n") -> bytes:
+    """A model of rows of 16 numbers to 8, by default of so many as an input has."""
+    nodes = [
+        helper.make_node("MatMul", ["x", "w"], ["h"]),
+        helper.make_node("Relu", ["h"], ["r"]),
+        helper.make_node("Softmax", ["r"], ["y"], axis=1),
+    ]
+    return model_of(nodes, [("x", np.float32, [rows, 16])], [("y", np.float32, [rows, 8])], {"w": weights})
+
+
 def session(model: bytes, device: str | None = None, /, severity: int = 3, **options: str) -> Any:
     """A session that has no way to the CPU but the nodes that nnvk leaves to it."""
     provider.register()
