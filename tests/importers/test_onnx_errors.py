@@ -84,6 +84,22 @@ def test_other_versions(opset: int, ir: int) -> None:
     assert "malformed .onnx file" in refused(made).reason
 
 
+def test_old_versions_of_operators_that_have_not_changed() -> None:
+    """So it is of graphs in nodes and of functions, and other operators are refused."""
+    made = model([op("Not", "x", "y")], {"x": (np.bool_, [3])}, ["y"])
+    made.opset_import[0].version = 1
+    assert [one.code.name for one in load(made.SerializeToString()).model.frozen.operations] == ["LOGICAL_NOT"]
+    branch = subgraph([op("Relu", "x", "o")], ["o"])
+    nodes = [op("If", "c", "y", then_branch=branch, else_branch=branch)]
+    nested = model(nodes, {"x": (F, [3]), "c": (np.bool_, [])}, ["y"])
+    for version in (1, 6):  # Relu has changed with version 6
+        nested.opset_import[0].version = version
+        if version == 6:
+            load(nested.SerializeToString())
+        else:
+            assert "got opset 1" in refused(nested).reason
+
+
 def test_operators_of_onnx_need_a_version_beside_others() -> None:
     made = model([op("Gelu", "x", "a", domain="com.microsoft"), op("Neg", "a", "y")], {"x": (F, [2])}, ["y"])
     del made.opset_import[:]

@@ -36,6 +36,41 @@ def test_resize(name: str, size: tuple[int, int]) -> None:
         assert operations(imported) == ["RESIZE_BILINEAR"]
 
 
+REGIONS = {
+    "inside": [0, 0, 0.2, 0.3, 1, 1, 0.7, 0.9],
+    "above": [0, 0, -0.5, 0.1, 1, 1, 0.6, 0.8],
+    "behind": [0, 0, 0.3, 0.4, 1, 1, 1.2, 1.7],
+    "around": [0, 0, -0.4, -0.3, 1, 1, 1.6, 1.2],
+    "outside": [0, 0, 1.5, 0, 1, 1, 2, 1],
+    "upside down": [0, 0, 0.9, 1.3, 1, 1, 0.1, -0.2],
+}
+
+
+@pytest.mark.parametrize("mode", ["nearest", "linear", "cubic"])
+@pytest.mark.parametrize("name", REGIONS)
+def test_regions(name: str, mode: str) -> None:
+    """Elements that are outside of the input are a number of the node's."""
+    attributes = {"mode": mode, "coordinate_transformation_mode": "tf_crop_and_resize", "extrapolation_value": 2.5}
+    net = model(
+        [op("Resize", "x roi - sizes", "y", **attributes)],
+        {"x": (F, [1, 2, 5, 7])},
+        ["y"],
+        {"roi": np.array(REGIONS[name], F), "sizes": np.array([1, 2, 4, 9])},
+    )
+    check(net, {"x": IMAGE}, tolerance=1e-5)
+
+
+@pytest.mark.parametrize("mode", ["nearest", "linear"])
+@pytest.mark.parametrize("dtype", [np.int32, np.int8, np.uint8])
+def test_regions_of_whole_numbers(dtype: Any, mode: str) -> None:
+    attributes = {"mode": mode, "coordinate_transformation_mode": "tf_crop_and_resize", "extrapolation_value": 7.0}
+    constants = {"roi": np.array(REGIONS["behind"], F), "sizes": np.array([1, 2, 4, 9])}
+    net = model(
+        [op("Resize", "x roi - sizes", "y", **attributes)], {"x": (dtype, [1, 2, 5, 7])}, {"y": dtype}, constants
+    )
+    check(net, {"x": (IMAGE * 10 + 30).astype(dtype)}, steps=mode == "linear")
+
+
 @pytest.mark.parametrize("mode", ["nearest", "linear", "cubic"])
 def test_resize_to_the_same_size_changes_nothing(mode: str) -> None:
     """So it is in onnxruntime, whatever the scales are."""

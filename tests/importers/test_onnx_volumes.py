@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -13,8 +12,6 @@ pytest.importorskip("onnxruntime")
 
 from onnx_net import model, op
 from onnx_oracle import check
-
-from nnvk.importers.onnx import OnnxImportError, load
 
 F = np.float32
 
@@ -38,12 +35,8 @@ CONVOLUTIONS: dict[str, tuple[tuple[int, ...], tuple[int, ...], dict[str, Any]]]
 }
 
 
-def weights(cases: Mapping[str, object], refused: str) -> list[tuple[str, bool]]:
-    """Each case with weights that are constants, and with weights that are inputs unless that is refused."""
-    return [(name, known) for name in cases for known in (True, False) if known or name != refused]
-
-
-@pytest.mark.parametrize(("name", "known"), weights(CONVOLUTIONS, "dilated groups"))
+@pytest.mark.parametrize("known", [True, False])
+@pytest.mark.parametrize("name", CONVOLUTIONS)
 def test_convolutions(name: str, known: bool) -> None:
     shape, filters, attributes = CONVOLUTIONS[name]
     arrays = {"x": drawn(*shape), "w": drawn(*filters, seed=1), "b": drawn(filters[0], seed=2)}
@@ -103,7 +96,8 @@ TRANSPOSED: dict[str, tuple[tuple[int, ...], tuple[int, ...], dict[str, Any]]] =
 }
 
 
-@pytest.mark.parametrize(("name", "known"), weights(TRANSPOSED, "dilations"))
+@pytest.mark.parametrize("known", [True, False])
+@pytest.mark.parametrize("name", TRANSPOSED)
 def test_transposed_convolutions(name: str, known: bool) -> None:
     shape, filters, attributes = TRANSPOSED[name]
     units = filters[1] * attributes.get("group", 1)
@@ -112,14 +106,3 @@ def test_transposed_convolutions(name: str, known: bool) -> None:
     constants = {key: array for key, array in arrays.items() if key not in inputs}
     nodes = [op("ConvTranspose", "x w b", "y", **attributes), op("ConvTranspose", "x w", "z", **attributes)]
     check(model(nodes, inputs, ["y", "z"], constants), {key: arrays[key] for key in inputs})
-
-
-@pytest.mark.parametrize(
-    ("kind", "cases", "name"), [("Conv", CONVOLUTIONS, "dilated groups"), ("ConvTranspose", TRANSPOSED, "dilations")]
-)
-def test_dilations_that_constants_alone_may_have(kind: str, cases: Mapping[str, Any], name: str) -> None:
-    """NNAPI has no dilation there: zeros go between the elements of constant weights."""
-    shape, filters, attributes = cases[name]
-    net = model([op(kind, "x w", "y", **attributes)], {"x": (F, shape), "w": (F, filters)}, ["y"])
-    with pytest.raises(OnnxImportError, match="dilation"):
-        load(net.SerializeToString())

@@ -186,6 +186,7 @@ _SIZES: Mapping[str, Callable[[Sequence[np.ndarray]], int]] = {
     "Expand": lambda arrays: arrays[0].size * _of_shape(arrays[1:]),
     "HammingWindow": _of_window,
     "HannWindow": _of_window,
+    "MelWeightMatrix": lambda arrays: int(arrays[0].reshape(())) * (int(arrays[1].reshape(())) // 2 + 1),
     "OneHot": lambda arrays: arrays[0].size * int(arrays[1].reshape(-1)[0]),
     "Pad": lambda arrays: math.prod(size + int(np.abs(arrays[1]).max(initial=0)) * 2 for size in arrays[0].shape),
     "Range": _of_range,

@@ -209,10 +209,9 @@ def _opened(edges: Iterable[Edge], sizes: tuple[int, int]) -> dict[str, Shape]:
 def _waits_for_values(whole: OnnxFile, model: ModelProto, relaxed: bool) -> bool:
     """Whether a part can't be imported for nothing but the values of inputs, which are few.
 
-    Graphs of control flow, and regions that a Resize crops, may be refused once the values are there.
+    Graphs of control flow may be refused once the values are there.
     """
-    attributes = [attribute for node in model.graph.node for attribute in node.attribute]
-    if any(one.HasField("g") or one.s == b"tf_crop_and_resize" for one in attributes):
+    if any(attribute.HasField("g") for node in model.graph.node for attribute in node.attribute):
         return False
     try:
         edges = edges_of(model.graph)

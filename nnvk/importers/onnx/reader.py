@@ -10,8 +10,8 @@ from pathlib import Path, PurePosixPath
 import numpy as np
 from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.message import DecodeError, Message
-from onnx import IR_VERSION, ModelProto, TensorProto, helper, numpy_helper
-from onnx.defs import onnx_opset_version
+from onnx import IR_VERSION, FunctionProto, GraphProto, ModelProto, TensorProto, helper, numpy_helper
+from onnx.defs import SchemaError, get_schema, onnx_opset_version
 
 from nnvk.base.text import printable
 from nnvk.importers.budget import Budget
@@ -26,7 +26,8 @@ MAX_BYTES = 2**31 - 1
 MAX_RANK = 16
 """The largest rank that makes sense."""
 OLDEST = 7
-"""The oldest version of ONNX's operators that is read: before, broadcasting was something else."""
+"""The oldest version of ONNX's operators that is read: before, broadcasting was something else. Models whose operators
+have not changed since are read, too."""
 _NUMBERS = frozenset("biuf")
 """Kinds of NumPy's types that are numbers, or truth."""
 
@@ -80,12 +81,31 @@ def versions(model: ModelProto) -> dict[str, int]:
     if "" not in found and not any(domain_of(node.domain) == "" for node in model.graph.node):
         found[""] = onnx_opset_version()  # other domains' operators need no version of ONNX's own
     version = found.setdefault("", 1)
+    if version < OLDEST and _is_unchanged(model, version):
+        version = found[""] = OLDEST
     if not OLDEST <= version <= onnx_opset_version():
         raise Malformed(
             f"versions {OLDEST} to {onnx_opset_version()} of ONNX's operators are known here, "
             f"got opset {version}: convert the model with onnx.version_converter"
         )
     return found
+
+
+def _is_unchanged(model: ModelProto, version: int) -> bool:
+    """Whether all of a model's operators are in a version what they are in `OLDEST`."""
+    graphs: list[GraphProto | FunctionProto] = [model.graph, *model.functions]
+    for graph in graphs:
+        for node in graph.node:
+            graphs += [one for attribute in node.attribute for one in (attribute.g, *attribute.graphs) if one.node]
+            if domain_of(node.domain):
+                continue
+            try:
+                own, oldest = (get_schema(node.op_type, one).since_version for one in (version, OLDEST))
+            except SchemaError:  # it is no operator of this version
+                return False
+            if own != oldest:
+                return False
+    return True
 
 
 def dtype_of(element_type: int, what: str) -> np.dtype:

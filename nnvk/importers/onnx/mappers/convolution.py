@@ -9,7 +9,7 @@ import numpy as np
 
 from nnvk.importers.decompositions.arithmetic import scalar, with_number
 from nnvk.importers.decompositions.moving import sliced, strided, transposed
-from nnvk.importers.emitter import NONE
+from nnvk.importers.emitter import NONE, is_quantised
 from nnvk.importers.errors import Unmapped
 from nnvk.importers.graph_builder import Value
 from nnvk.importers.onnx.context import Context
@@ -225,10 +225,13 @@ def _emitted(
         numbers = (*pads, *strides, units // groups, NONE, True, *dilated)
         return c.emit(Op.DEPTHWISE_CONV_2D, image, laid, bias, *numbers, out=out)
     if dilated:
-        if not laid.is_constant:
+        if laid.is_constant:
+            wide = _spread(laid.array, (1, vertical.dilation, horizontal.dilation, 1), laid.type.zero_point)
+            laid = c.constant(wide, laid.type.with_dimensions(()))
+        elif is_quantised(laid):
             raise Unmapped(f"NNAPI has no grouped convolution with dilation, got {groups} groups, dilation {dilation}")
-        wide = _spread(laid.array, (1, vertical.dilation, horizontal.dilation, 1), laid.type.zero_point)
-        laid = c.constant(wide, laid.type.with_dimensions(()))
+        else:
+            laid = _spread_value(c, laid, [vertical.dilation, horizontal.dilation])
     return c.emit(Op.GROUPED_CONV_2D, image, laid, bias, *pads, *strides, groups, NONE, True, out=out)
 
 
@@ -363,13 +366,24 @@ def _laid_transposed(
         array = np.pad(array, ((0, 0), (0, extra[0]), (0, extra[1]), (0, 0)))
         type_ = OperandType(c.real_number(0).code)
         return [c.constant(array[..., one * per_group : (one + 1) * per_group], type_) for one in range(groups)]
-    if dilations != [1, 1]:
-        raise Unmapped("NNAPI has no transposed convolution with dilation, of weights that are no constants")
-    value = padded(c, transposed(c, filters, (1, 2, 3, 0)), [0] * 4, [0, *extra, 0], 0.0)
+    value = _spread_value(c, transposed(c, filters, (1, 2, 3, 0)), dilations)
+    value = padded(c, value, [0] * 4, [0, *extra, 0], 0.0)
     if groups == 1:
         return [value]
     full = [range(size) for size in value.shape]
     return [sliced(c, value, (*full[:3], range(one * per_group, (one + 1) * per_group))) for one in range(groups)]
+
+
+def _spread_value(c: Context, value: Value, dilations: list[int]) -> Value:
+    """`_spread` along the height and width of weights [M, H, W, C] that are no constants."""
+    for axis, dilation in enumerate(dilations, 1):
+        shape = value.shape
+        between = [0, 0, dilation - 1, 0]
+        rows = c.reshape(value, (math.prod(shape[:axis]), shape[axis], 1, math.prod(shape[axis + 1 :])))
+        wide = c.reshape(padded(c, rows, [0] * 4, between, 0.0), (rows.shape[0], shape[axis] * dilation, rows.shape[3]))
+        wide = padded(c, wide, [0] * 3, [0, 1 - dilation, 0], 0.0)  # nothing behind the last one
+        value = c.reshape(wide, (*shape[:axis], wide.shape[1], *shape[axis + 1 :]))
+    return value
 
 
 # --- whole numbers -------------------------------------------------------------------------------------------

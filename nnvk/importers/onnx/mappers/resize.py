@@ -8,7 +8,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from nnvk.importers.decompositions.arithmetic import chosen, scalar
 from nnvk.importers.decompositions.moving import axis_of, elements_at, transposed
+from nnvk.importers.emitter import BOOL8
 from nnvk.importers.errors import Unmapped
 from nnvk.importers.graph_builder import Value
 from nnvk.importers.onnx.context import Context
@@ -48,21 +50,51 @@ def resize(c: Context) -> Tensor:
     mode = c.node.text("mode", "nearest")
     if all(axis.size == axis.out for axis in axes) and not _crops(c):
         return source  # whatever the scales are, as in onnxruntime
-    value = c.value()
-    if mode == "nearest":
-        return c.give(_nearest(c, value, axes), None, source.dtype)
-    if mode not in ("linear", "cubic"):
+    if mode not in ("nearest", "linear", "cubic"):
         raise Unmapped(f"attribute 'mode' must be nearest, linear or cubic, got '{mode}'")
-    value = c.plain(source)
-    if source.dtype.kind != "f":
+    outside = [_is_outside(c, axis) for axis in axes]
+    if mode == "nearest":
+        value = _nearest(c, c.number() if any(map(np.any, outside)) else c.value(), axes)
+    else:
+        value = _interpolated(c, axes, mode)
+    value = _extrapolated(c, value, outside)
+    if mode != "nearest" and source.dtype.kind != "f":
+        value = c.cast(value, source.dtype)
+    return c.give(value, None, source.dtype)
+
+
+def _interpolated(c: Context, axes: list[Axis], mode: str) -> Value:
+    """Real numbers between those of the input."""
+    value = c.number()
+    if c.tensor().dtype.kind != "f":
         value = c.cast(value, np.dtype(np.float32))
     native = _bilinear(c, value, axes) if mode == "linear" else None
     if native is not None:
-        return c.give(native if source.dtype.kind == "f" else c.cast(native, source.dtype), None, source.dtype)
+        return native
     for place, axis in enumerate(axes):
         if not axis.is_same:
             value = _weighted(c, value, place, _weights(c, axis, mode))
-    return c.give(value if source.dtype.kind == "f" else c.cast(value, source.dtype), None, source.dtype)
+    return value
+
+
+def _is_outside(c: Context, axis: Axis) -> np.ndarray:
+    """Whether each element of the output is outside of the input: of a region that is cropped."""
+    if not _crops(c):
+        return np.zeros(axis.out, np.bool_)
+    position = _positions(c, axis)
+    return ~((position >= 0) & (position <= axis.size - 1))
+
+
+def _extrapolated(c: Context, value: Value, outside: list[np.ndarray]) -> Value:
+    """The value, with the node's number in place of the elements that are outside along any axis."""
+    mask = np.zeros([1] * len(outside), np.bool_)
+    for axis, flags in enumerate(outside):
+        if flags.any():
+            mask = mask | flags.reshape([-1 if one == axis else 1 for one in range(len(outside))])
+    if not mask.any():
+        return value
+    number = scalar(c, c.node.real("extrapolation_value", 0.0), value)
+    return chosen(c, c.constant(mask, BOOL8), number, value)
 
 
 def _axes(c: Context) -> list[Axis]:
@@ -158,8 +190,6 @@ def _nearest_places(c: Context, axis: Axis) -> np.ndarray:
     if c.node.op_type == "Upsample" or c.node.version < 11:
         kind = "floor"
     position = _positions(c, axis)
-    if _crops(c) and np.any((position < 0) | (position > axis.size - 1)):
-        raise Unmapped("NNAPI extrapolates no nearest elements")
     if kind not in _ROUNDED:
         raise Unmapped(f"attribute 'nearest_mode' is '{kind}', which is unknown here")
     places: np.ndarray = np.clip(_ROUNDED[kind](position), 0, axis.size - 1).astype(np.int64)
@@ -232,9 +262,6 @@ def _weights(c: Context, axis: Axis, mode: str) -> np.ndarray:
     matrix = np.zeros((axis.out, axis.size))
     rows = np.broadcast_to(np.arange(axis.out)[:, None], taps.shape)
     np.add.at(matrix, (rows, np.clip(taps, 0, axis.size - 1)), weights)
-    crops = c.node.text("coordinate_transformation_mode", "") == "tf_crop_and_resize"
-    if crops and np.any((position < 0) | (position > axis.size - 1)):
-        raise Unmapped("NNAPI extrapolates no elements")
     return matrix
 
 

@@ -1,0 +1,87 @@
+"""ONNX's MaxPool that tells places, and MaxUnpool, against onnxruntime."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("onnx")
+pytest.importorskip("onnxruntime")
+
+from onnx.reference import ReferenceEvaluator
+from onnx_net import model, op
+from onnx_oracle import DEVICES, actual, check
+
+from nnvk.importers.onnx import load
+
+F, I64 = np.float32, np.int64
+
+
+def drawn(shape: tuple[int, ...], dtype: Any = F) -> np.ndarray:
+    """Numbers of which several are equal."""
+    return np.random.default_rng(0).integers(-3, 4, shape).astype(dtype)
+
+
+POOLS: dict[str, tuple[tuple[int, ...], dict[str, Any]]] = {
+    "row": ((2, 3, 11), {"kernel_shape": [3], "strides": [2], "pads": [1, 1]}),
+    "image": ((2, 3, 7, 5), {"kernel_shape": [3, 2]}),
+    "strides": ((1, 2, 9, 7), {"kernel_shape": [2, 3], "strides": [3, 2], "pads": [1, 1, 0, 2]}),
+    "columns first": ((2, 3, 7, 5), {"kernel_shape": [3, 2], "storage_order": 1, "pads": [1, 0, 1, 1]}),
+    "dilations": ((1, 2, 9, 11), {"kernel_shape": [2, 3], "dilations": [3, 2]}),
+    "rounded up": ((1, 2, 8, 7), {"kernel_shape": [3, 3], "strides": [2, 2], "ceil_mode": 1}),
+    "same": ((1, 2, 8, 7), {"kernel_shape": [3, 2], "strides": [3, 2], "auto_pad": "SAME_UPPER"}),
+    "volume": ((2, 2, 5, 4, 7), {"kernel_shape": [2, 3, 2], "strides": [2, 1, 3]}),
+    "volume, columns first": ((1, 2, 5, 4, 7), {"kernel_shape": [2, 3, 2], "storage_order": 1}),
+    "whole": ((1, 1, 5, 3), {"kernel_shape": [5, 3]}),
+}
+
+
+@pytest.mark.parametrize("name", POOLS)
+def test_places_of_the_largest(name: str) -> None:
+    shape, attributes = POOLS[name]
+    net = model([op("MaxPool", "x", "y i", **attributes)], {"x": (F, shape)}, {"y": F, "i": I64})
+    check(net, {"x": drawn(shape)}, tolerance=0)
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.uint8, np.float64])
+def test_types(dtype: Any) -> None:
+    shape = 2, 3, 7, 5
+    node = op("MaxPool", "x", "y i", kernel_shape=[3, 2], pads=[1, 0, 1, 1])
+    check(model([node], {"x": (dtype, shape)}, {"y": dtype, "i": I64}), {"x": drawn(shape).astype(dtype)}, tolerance=0)
+
+
+def test_places_alone() -> None:
+    node = op("MaxPool", "x", "- i", kernel_shape=[2, 2])
+    net = model([node, op("Add", "i i", "y")], {"x": (F, (1, 2, 5, 4))}, {"y": I64})
+    net.graph.node[0].output[0] = "unread"
+    check(net, {"x": drawn((1, 2, 5, 4))})
+
+
+UNPOOLS: dict[str, tuple[tuple[int, ...], dict[str, Any]]] = {
+    "row": ((2, 3, 12), {"kernel_shape": [3], "strides": [3]}),
+    "image": ((2, 3, 8, 6), {"kernel_shape": [4, 2], "strides": [4, 2]}),
+    "pads": ((1, 2, 8, 6), {"kernel_shape": [2, 2], "strides": [2, 2], "pads": [1, 1, 1, 1]}),
+    "volume": ((1, 2, 4, 6, 2), {"kernel_shape": [2, 3, 2], "strides": [2, 3, 2]}),
+}
+
+
+@pytest.mark.parametrize("name", UNPOOLS)
+def test_unpooled(name: str) -> None:
+    """Where windows don't overlap; at any place that is none of the largest there is a 0."""
+    shape, attributes = UNPOOLS[name]
+    nodes = [op("MaxPool", "x", "p i", **attributes), op("MaxUnpool", "p i", "y", **attributes)]
+    check(model(nodes, {"x": (F, shape)}, ["y"]), {"x": drawn(shape)}, tolerance=0)
+
+
+def test_unpooled_into_a_larger_shape() -> None:
+    """Against ONNX's reference: onnxruntime counts places in the larger shape."""
+    node = op("MaxUnpool", "x i s", "y", kernel_shape=[2, 2], strides=[2, 2])
+    inputs = {"x": (F, (1, 2, 2, 3)), "i": (I64, (1, 2, 2, 3))}
+    net = model([node], inputs, {"y": F}, {"s": np.array([1, 2, 5, 7])})
+    feeds = {"x": drawn((1, 2, 2, 3)), "i": np.random.default_rng(1).permutation(48)[:12].reshape(1, 2, 2, 3)}
+    (wanted,) = ReferenceEvaluator(net).run(None, feeds)
+    imported = load(net.SerializeToString())
+    for device in DEVICES:
+        np.testing.assert_array_equal(actual(imported, feeds, device)[0], wanted)
