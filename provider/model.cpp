@@ -11,6 +11,8 @@ namespace {
 using Values = std::vector<const ValueInfo*>;
 using Constants = std::map<std::string, const Value*>;
 
+constexpr int32_t kText = 8;  // the element type STRING
+
 // A message of protobuf that is written field by field.
 struct Message {
   std::string bytes;
@@ -42,7 +44,7 @@ Message tensorProto(const std::string& name, const Value* value, Weights* weight
     tensor.number(1, size);
   }
   tensor.number(2, type.element).part(8, name);
-  if (type.element == 8) {
+  if (type.element == kText) {
     throw Error{ANEURALNETWORKS_BAD_DATA, "a constant is of strings"};
   }
   const void* data = nullptr;
@@ -209,9 +211,10 @@ std::string modelBytes(const Graph* graph, const std::vector<const ValueInfo*>& 
     for (const auto* value : readBy(node)) {
       const std::string name = nameOf(value);
       if (!name.empty() && known.insert(name).second) {
-        if (const Value* found = constant(value)) {
+        const Value* found = constant(value);
+        if (found != nullptr && typeOf(found).element != kText) {
           constants[name] = found;
-        } else {
+        } else {  // text is told of as an input: its nodes stay
           inputs.push_back(value);
         }
       }

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
-from onnx import helper, numpy_helper
+from onnx import TensorProto, helper, numpy_helper
 from ort_session import agrees, model_of, ort, parts, perceptron, provider, session
 
 import nnvk
@@ -185,20 +185,39 @@ def test_reasons_are_in_the_log() -> None:
     assert "nnvk: 2 of 3 nodes in 1 part" in done.stderr
 
 
+def text_in_a_branch() -> bytes:
+    """A model with an If that compares text with a constant in its branches."""
+    output = helper.make_tensor_value_info("b", TensorProto.BOOL, [2])
+    text = helper.make_tensor("t", TensorProto.STRING, [2], [b"a", b"b"])
+    branch = helper.make_graph([node("Equal", ["s", "t"], ["b"])], "branch", [], [output], [text])
+    nodes = [node("Relu", ["x"], ["y"]), node("If", ["c"], ["z"], then_branch=branch, else_branch=branch)]
+    edges = [("x", F32, [4]), ("s", str, [2]), ("c", np.bool_, [])], [("y", F32, [4]), ("z", np.bool_, [2])]
+    return model_of(nodes, *edges, opset=19)
+
+
 def test_a_graph_that_can_not_be_examined_is_a_warning() -> None:
-    """Operators of an old version are not known to nnvk: all nodes are onnxruntime's, and the log has the reason."""
+    """All nodes are onnxruntime's, and the log has the reason."""
     script = (
         "import sys; sys.path[:] = sys.argv[1:]\n"
         "import test_sessions as own\n"
-        "model = own.onnx.load_from_string(own.RELU)\n"
-        "model.opset_import[0].version = 6\n"
-        "own.agrees(own.session(model.SerializeToString(), own.CPU, severity=2), own.RELU, own.FOUR)\n"
+        "model = own.text_in_a_branch()\n"
+        "feed = {**own.FOUR, 's': own.np.array(['a', 'c'], object), 'c': own.np.array(True)}\n"
+        "own.agrees(own.session(model, own.CPU, severity=2), model, feed)\n"
     )
     command = [sys.executable, "-c", script, str(Path(__file__).parent), *sys.path]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
     assert done.returncode == 0, done.stderr
     assert "nnvk: no node of this graph runs on nnvk: " in done.stderr
-    assert "got opset 6" in done.stderr
+    assert "a constant is of strings" in done.stderr
+
+
+def test_a_constant_of_text_stays_and_the_rest_goes() -> None:
+    nodes = [node("Equal", ["s", "t"], ["z"]), node("Relu", ["x"], ["y"])]
+    edges = [("x", F32, [4]), ("s", str, [2])], [("y", F32, [4]), ("z", np.bool_, [2])]
+    model = model_of(nodes, *edges, {"t": np.array(["a", "b"], object)}, opset=19)
+    made = session(model, CPU)
+    assert parts(made) == [["Relu"]]
+    agrees(made, model, {**FOUR, "s": np.array(["a", "c"], object)})
 
 
 def test_options() -> None:

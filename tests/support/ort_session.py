@@ -20,14 +20,18 @@ Edges = Sequence[tuple[str, Any, Sequence[int | str | None] | None]]
 
 
 def model_of(
-    nodes: Sequence[NodeProto], inputs: Edges, outputs: Edges, constants: Mapping[str, Any] | None = None
+    nodes: Sequence[NodeProto],
+    inputs: Edges,
+    outputs: Edges,
+    constants: Mapping[str, Any] | None = None,
+    opset: int = 17,
 ) -> bytes:
     """The bytes of a model."""
     ports = [[helper.make_tensor_value_info(name, _element(dtype), shape) for name, dtype, shape in side]
              for side in (inputs, outputs)]  # fmt: skip
     values = [numpy_helper.from_array(np.asarray(value), name) for name, value in (constants or {}).items()]
     graph = helper.make_graph(nodes, "graph", *ports, values)
-    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("com.microsoft", 1)]
+    opsets = [helper.make_opsetid("", opset), helper.make_opsetid("com.microsoft", 1)]
     made: ModelProto = helper.make_model(graph, opset_imports=opsets, ir_version=9)
     return made.SerializeToString()
 
