@@ -44,6 +44,13 @@ inline auto outputsOf(const Node* node) { return ALL(ValueInfo, node, Node_GetNu
 inline auto implicitOf(const Node* node) {
   return ALL(ValueInfo, node, Node_GetNumImplicitInputs, Node_GetImplicitInputs);
 }
+// What a node reads, and what the graphs in it read of those around them.
+inline auto readBy(const Node* node) {
+  auto values = inputsOf(node);
+  const auto implicit = implicitOf(node);
+  values.insert(values.end(), implicit.begin(), implicit.end());
+  return values;
+}
 inline auto attributesOf(const Node* node) { return ALL(OpAttr, node, Node_GetNumAttributes, Node_GetAttributes); }
 inline auto nodesOf(const Graph* graph) { return ALL(Node, graph, Graph_GetNumNodes, Graph_GetNodes); }
 inline auto inputsOf(const Graph* graph) { return ALL(ValueInfo, graph, Graph_GetNumInputs, Graph_GetInputs); }

@@ -193,13 +193,6 @@ Message graphProto(const Graph* graph, const Values& inputs, const Values& outpu
   return proto;
 }
 
-Values readBy(const Node* node) {
-  auto values = inputsOf(node);
-  const auto implicit = implicitOf(node);  // what the graphs in it read of those around them
-  values.insert(values.end(), implicit.begin(), implicit.end());
-  return values;
-}
-
 }  // namespace
 
 std::string modelBytes(const Graph* graph, const std::vector<const ValueInfo*>& outputs, Weights& weights) {

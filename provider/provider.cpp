@@ -90,12 +90,6 @@ bool chooseContexts(Provider& provider, const std::vector<const Node*>& nodes, S
 
 // The inputs and outputs that the node in the place of a part will have.
 std::vector<const ValueInfo*> edgesOf(const std::vector<const Node*>& part, const Graph* graph) {
-  const auto read = [](const Node* node) {
-    auto inputs = inputsOf(node);
-    const auto implicit = implicitOf(node);
-    inputs.insert(inputs.end(), implicit.begin(), implicit.end());
-    return inputs;
-  };
   const auto add = [](std::set<std::string>& names, const std::vector<const ValueInfo*>& values) {
     for (const auto* value : values) {
       names.insert(nameOf(value));
@@ -105,11 +99,15 @@ std::vector<const ValueInfo*> edgesOf(const std::vector<const Node*>& part, cons
   const std::set<const Node*> inside(part.begin(), part.end());
   add(wanted, outputsOf(graph));
   for (const auto* node : nodesOf(graph)) {
-    inside.count(node) > 0 ? add(made, outputsOf(node)) : add(wanted, read(node));
+    if (inside.count(node) > 0) {
+      add(made, outputsOf(node));
+    } else {
+      add(wanted, readBy(node));
+    }
   }
   std::vector<const ValueInfo*> edges;
   for (const auto* node : part) {
-    for (const auto* value : read(node)) {
+    for (const auto* value : readBy(node)) {
       if (*nameOf(value) != '\0' && made.count(nameOf(value)) == 0 && constant(value) == nullptr) {
         edges.push_back(value);
       }

@@ -377,6 +377,8 @@ def _laid_transposed(
 def _spread_value(c: Context, value: Value, dilations: list[int]) -> Value:
     """`_spread` along the height and width of weights [M, H, W, C] that are no constants."""
     for axis, dilation in enumerate(dilations, 1):
+        if dilation == 1:
+            continue
         shape = value.shape
         between = [0, 0, dilation - 1, 0]
         rows = c.reshape(value, (math.prod(shape[:axis]), shape[axis], 1, math.prod(shape[axis + 1 :])))

@@ -115,14 +115,14 @@ def _counted(c: Context, rows: Value, pool: Grams) -> Value | None:
     reach = range(1, (min(skips + 1, (length - 1) // (size - 1)) if size > 1 else 1) + 1)
     if len(reach) * size > _MOST_COMPARISONS:
         raise Unmapped(f"n-grams of {size} with {skips} skips in rows of {length} are too many")
+    wanted = [c.constant(column.reshape(1, 1, count), I32) for column in pool.numbers.T]
     total: Value | None = None
     for step in reach:
         windows = length - (size - 1) * step
         found: Value | None = None
         for place in range(size):
             taken = sliced(c, rows, [range(rows.shape[0]), range(place * step, place * step + windows)])
-            wanted = c.constant(pool.numbers[:, place].reshape(1, 1, count), I32)
-            same = c.emit(Op.EQUAL, c.reshape(taken, (*taken.shape, 1)), wanted, out=BOOL8)
+            same = c.emit(Op.EQUAL, c.reshape(taken, (*taken.shape, 1)), wanted[place], out=BOOL8)
             found = same if found is None else c.emit(Op.LOGICAL_AND, found, same, out=BOOL8)
         assert found is not None
         sums = c.reshape(folded(c, Op.REDUCE_SUM, c.as_number(found, F32), [1]), (rows.shape[0], count))
