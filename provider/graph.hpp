@@ -44,7 +44,7 @@ inline auto outputsOf(const Node* node) { return ALL(ValueInfo, node, Node_GetNu
 inline auto implicitOf(const Node* node) {
   return ALL(ValueInfo, node, Node_GetNumImplicitInputs, Node_GetImplicitInputs);
 }
-// What a node reads, and what the graphs in it read of those around them.
+// The inputs of a node, and the values that the graphs in it read of those around them.
 inline auto readBy(const Node* node) {
   auto values = inputsOf(node);
   const auto implicit = implicitOf(node);
