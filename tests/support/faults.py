@@ -54,8 +54,23 @@ def overwritten(
     target = plan.addresses[tensors[int(rng.integers(len(tensors)))].number]
     nbytes = max(4, min(nbytes, target.nbytes // 4 * 4))
     first = 4 * int(rng.integers((max(target.nbytes - nbytes, 0)) // 4 + 1))
-    number, page = 1 + max(plan.addresses), len(plan.pages[Storage.CONSTANTS])
     size = -(-nbytes // ALIGNMENT) * ALIGNMENT
+    return _with_copy(plan, position, target, first, nbytes, rng.integers(0, 256, size, np.uint8), by_buffer)
+
+
+def replaced(plan: Plan, position: int, tensor: TensorRef, place: int, values: np.ndarray, by_buffer: bool) -> Plan:
+    """The plan with a copy of 32-bit values onto a tensor from an element on, before the command at a position."""
+    data = np.zeros(-(-values.nbytes // ALIGNMENT) * ALIGNMENT, np.uint8)
+    data[: values.nbytes] = values.view(np.uint8)
+    return _with_copy(plan, position, plan.addresses[tensor.number], 4 * place, values.nbytes, data, by_buffer)
+
+
+def _with_copy(
+    plan: Plan, position: int, target: Address, first: int, nbytes: int, data: np.ndarray, by_buffer: bool
+) -> Plan:
+    """The plan with a copy of the first bytes of data, of a multiple of ALIGNMENT, into an address."""
+    number, page = 1 + max(plan.addresses), len(plan.pages[Storage.CONSTANTS])
+    size = data.nbytes
     there = Address(target.storage, target.page, target.offset + first, nbytes)
     noise = Address(Storage.CONSTANTS, page, 0, size)
     refs = [TensorRef(number + place, nbytes, spot.storage) for place, spot in enumerate((noise, there))]
@@ -65,7 +80,7 @@ def overwritten(
         plan,
         addresses={**plan.addresses, number: noise, number + 1: there},
         pages={**plan.pages, Storage.CONSTANTS: (*plan.pages[Storage.CONSTANTS], size)},
-        constants=(*plan.constants, (noise, rng.integers(0, 256, size, np.uint8))),
+        constants=(*plan.constants, (noise, data)),
     )
     return _with_commands(plan, commands, by_buffer)
 

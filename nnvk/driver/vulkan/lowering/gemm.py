@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import IntEnum
 
-from nnvk.driver.vulkan.lowering import checksum, cooperative_matrix
+from nnvk.driver.vulkan.lowering import checksum, cooperative_matrix, gemm_bound
 from nnvk.driver.vulkan.lowering.arrange import ARRANGE, dense
 from nnvk.driver.vulkan.lowering.divide import divisors_below
 from nnvk.driver.vulkan.lowering.dtypes import F16, F32, I32, Q8, dtype, of
@@ -42,7 +42,7 @@ from nnvk.ops.call import Call, Tensor
 from nnvk.ops.window import Axis
 from nnvk.types.operand import Shape
 
-GEMM_SHADERS = (GEMM, VECTOR, ARRANGE, *FILTER_SHADERS, checksum.CHECKSUM)
+GEMM_SHADERS = (GEMM, VECTOR, ARRANGE, *FILTER_SHADERS, checksum.CHECKSUM, gemm_bound.BOUND)
 """All that `multiply` may dispatch."""
 
 FROM_FLOATS = "FROM_FLOATS"
@@ -284,6 +284,10 @@ def multiply_by(g: Lowering, strategy: Strategy, operands: Operands, gemm: Gemm,
         source, _, _ = read(g, operands.input, Matrices(gemm.parts, gemm.rows, gemm.depth))
         verify(g, operands, gemm, checked, source, target)
         return
+    if (results := g.to_bound(operands.target)) is not None:
+        source, _, _ = read(g, operands.input, Matrices(gemm.parts, gemm.rows, gemm.depth))
+        verify_by_bound(g, operands, gemm, results, source, target)
+        return
     is_wide = operands.wide_input is not None and strategy.tile != "vector" and has_few_channels(gemm.depth)
     if is_wide:
         assert operands.wide_input is not None
@@ -359,6 +363,8 @@ def multiply_by(g: Lowering, strategy: Strategy, operands: Operands, gemm: Gemm,
     may_store = strategy.tile != "vector" and source_parts == 1 and not (split_k and output.variant == "fused")
     if may_store:
         variant, checks = with_check_words(g, operands, gemm, target, output, variant_of)
+    if source_parts == 1 and levels is None and may_be_bounded(g, operands, gemm):
+        g.bounded[operands.target.index] = target
     g.dispatch(variant, groups=groups, spec={**output.spec, **spec}, tensors=tensors | checks, **push)
     finish_pixels(g, target, output_tensor, gemm.target, gemm.pixel_parts)
 
@@ -422,6 +428,59 @@ def verify(g: Lowering, operands: Operands, gemm: Gemm, checked: Checked, source
             **as_floats,
         },
         push | magics | {"words": _words_of_pixel(gemm), "depth": gemm.source[3]},
+    )
+    finish_pixels(g, target, operands.target, gemm.target, gemm.pixel_parts)
+
+
+def may_be_bounded(g: Lowering, operands: Operands, gemm: Gemm) -> bool:
+    """Whether a product of 32-bit floats will be verified by `verify_by_bound` if it is computed by gemm.comp."""
+    is_float = of(operands.input) is F32 and operands.epilogue is None and operands.target.view is None
+    if (
+        not is_float
+        or not g.may_store_checks
+        or gemm.split is Split.PHASES
+        or g.device.avoids(gemm_bound.BOUND.variant())
+    ):
+        return False
+    taps = gemm.vertical.window * gemm.horizontal.window
+    return taps * (1 + -(-gemm.depth // 4)) <= MOST_ROUNDS
+
+
+def verify_by_bound(
+    g: Lowering, operands: Operands, gemm: Gemm, results: TensorRef, source: TensorRef, target: TensorRef
+) -> None:
+    """Verify a product of floats by a bound on its rounding errors, and copy it to ``target``.
+
+    ``source`` is the left matrix once more.
+    """
+    filters, (vertical, horizontal) = operands.filters, gemm.axes
+    weights = in_order(g, filters, gemm.parts_outside)
+    output = filter_output(g, operands, gemm.columns, gemm.pixel_parts)
+    vec4s, terms = -(-gemm.columns // 4), vertical.window * horizontal.window * gemm.depth
+    _, height, width, channels = gemm.source
+    outside = gemm.parts_outside
+    geometry = _tile_push(gemm, 1) | {
+        "src_part": height * width * channels if outside else gemm.depth,
+        "filter_part": terms * vec4s if outside else vec4s,
+        "bias_part": 0 if outside else gemm.columns,
+        "dst_part": gemm.rows * gemm.columns if outside else gemm.columns,
+        "filter_step": vec4s if outside else gemm.parts * vec4s,
+        "dst_pitch": gemm.target[3],
+    }
+    gemm_bound.verify(
+        g,
+        operands.target,
+        terms,
+        {"src": source, "filters": weights, "bias": output.tensors["bias"], "computed": results, "dst": target},
+        {
+            "WIDE": gemm.depth % 4 == 0,
+            "WIDE_RESULTS": gemm.columns % 4 == 0,
+            "STRIDE_Y": vertical.stride,
+            "STRIDE_X": horizontal.stride,
+            "DILATION_Y": vertical.dilation,
+            "DILATION_X": horizontal.dilation,
+        },
+        {**geometry, "low": output.push["low"], "high": output.push["high"]},
     )
     finish_pixels(g, target, operands.target, gemm.target, gemm.pixel_parts)
 

@@ -148,6 +148,8 @@ class Lowering:
         """Where comparisons report the first difference."""
         self.checked: dict[int, Checked] = {}
         """The products that are verified by the sums of their rows, by the indices of the tensors that are written."""
+        self.bounded: dict[int, TensorRef] = {}
+        """The results of the products that are verified by a bound on their errors (`gemm_bound.py`), likewise."""
         self._is_second = False
         self._drawn: dict[tuple[int, int], TensorRef] = {}
         self._choices: list[Choice] = []
@@ -289,6 +291,15 @@ class Lowering:
     def to_verify(self, tensor: Tensor) -> Checked | None:
         """The product that a second lowering verifies in place of computing it, if there is one for this tensor."""
         return self.checked.get(tensor.index) if self._is_second else None
+
+    def to_bound(self, tensor: Tensor) -> TensorRef | None:
+        """The results that a second lowering verifies by a bound in place of computing them, if there are any."""
+        return self.bounded.get(tensor.index) if self._is_second else None
+
+    def is_copied(self, index: int, first: TensorRef) -> bool:
+        """Whether a tensor is verified where it was computed, so that its second result is a copy of the first."""
+        checked = self.checked.get(index)
+        return (self.bounded.get(index) if checked is None else checked.results) is first
 
     def compared(self, subject: Subject) -> tuple[TensorRef, int]:
         """Where the next comparison reports a difference, and its number."""

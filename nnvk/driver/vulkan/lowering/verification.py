@@ -1,7 +1,7 @@
 """Verified plans: every node is computed twice, and the device compares both results bit by bit.
 
-A second lowering of a product that checksums verify (`lowering/checksum.py`) verifies it, and copies the first result
-in place of computing it.
+A second lowering of a product that checksums verify (`lowering/checksum.py`), or a bound on its rounding errors
+(`lowering/gemm_bound.py`), verifies it, and copies the first result in place of computing it.
 
 The second computations read and write memory of their own, so that a tensor that changes after its comparison is found
 in the next one. Candidates for a product of quantised numbers all give the same bits. The second computation takes
@@ -34,7 +34,7 @@ def compute_again(g: Lowering, node: Node) -> None:
     partly_written = {index: tensor.view is not None for index, tensor in tensors.items()}
     results, counts = g.add_second(partly_written, lambda: lower(node, g))
     for index, (first, second) in results.items():
-        if index in g.checked and g.checked[index].results is first:
+        if g.is_copied(index, first):
             continue  # that is verified, and the second result is a copy
         tensor, rows = tensors[index].whole, g.counts.get(index)
         compare(g, Subject(g.operation, tensor.name, tensor.dtype.name, tensor.shape), first, second, rows)

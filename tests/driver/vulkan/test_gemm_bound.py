@@ -1,0 +1,171 @@
+"""Products of floats that are verified by a bound on their rounding errors: clean ones, and faults that are found."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from faults import replaced
+
+from nnvk.base.errors import VerificationError
+from nnvk.check.model_rows import Row, empty_like, parse, reference, request
+from nnvk.driver.vulkan import VulkanDevice
+from nnvk.driver.vulkan.lowering.gemm_bound import BOUND
+from nnvk.driver.vulkan.planning.plan import Plan
+from nnvk.driver.vulkan.shaders.commands import Dispatch
+from nnvk.types.request import ExecuteOptions, PrepareOptions, Redundancy
+
+ROWS = """
+FULLY_CONNECTED f32[1,1024] #f32[1024,1024] #f32[1024] NONE
+FULLY_CONNECTED f32[19,33] #f32[7,33] #f32[7] RELU
+FULLY_CONNECTED f32[19,33] f32[8,33] f32[8] RELU6
+FULLY_CONNECTED f32[37,517] #f32[44,517] #f32[44] NONE
+BATCH_MATMUL f32[3,9,22] f32[3,22,5]
+BATCH_MATMUL f32[2,3,17,64] f32[2,3,64,28]
+CONV_2D f32[2,5,7,3] #f32[5,3,3,3] #f32[5] SAME 1 1 RELU
+CONV_2D f32[2,9,7,16] #f32[24,1,1,16] #f32[24] SAME 1 1 NONE
+CONV_2D f32[2,11,14,20] #f32[16,3,3,20] #f32[16] SAME 2 2 RELU6
+CONV_2D f32[1,23,17,32] #f32[32,3,3,32] #f32[32] SAME 1 1 NONE
+CONV_2D f32[2,9,7,6] #f32[5,2,3,6] #f32[5] VALID 1 2 RELU1
+CONV_2D f32[2,4,5,7] #f32[8,3,3,4] #f32[8] SAME 1 1 NONE nchw
+GROUPED_CONV_2D f32[1,7,6,8] #f32[8,3,3,4] #f32[8] SAME 1 1 2 NONE nhwc
+GROUPED_CONV_2D f32[2,7,5,9] #f32[15,3,2,3] #f32[15] SAME 1 1 3 RELU nhwc
+""".strip().splitlines()
+
+
+def families(device: VulkanDevice, row: Row, options: PrepareOptions) -> Counter[str]:
+    plan = device.planner.plan(row.model, [array.shape for array in row.inputs], options)
+    return Counter(command.shader.family for command in plan.commands if isinstance(command, Dispatch))
+
+
+def run(
+    device: VulkanDevice, row: Row, inputs: list[np.ndarray], change: Callable[[Plan], Plan] = lambda plan: plan
+) -> list[np.ndarray]:
+    """Execute a model verified, by a plan that is changed once it is made. Returns the outputs."""
+    outputs, plan = empty_like(reference(row)), device.planner.plan
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(device.planner, "plan", lambda *arguments: change(plan(*arguments)))
+        prepared = device.prepare_model(row.model, PrepareOptions(redundancy=Redundancy.CHECKSUMS))
+        prepared.execute(request(inputs, outputs), ExecuteOptions())
+    return outputs
+
+
+@pytest.mark.parametrize("place", range(len(ROWS)))
+def test_products_of_floats_are_verified_by_a_bound(own: VulkanDevice, as_gpu: VulkanDevice, place: int) -> None:
+    row = parse(ROWS[place])
+    for device in (own, as_gpu):
+        plain, verified, twice = (families(device, row, PrepareOptions(redundancy=each)) for each in Redundancy)
+        assert (verified[BOUND.name], twice[BOUND.name], plain[BOUND.name]) == (1, 0, 0)
+        assert verified["gemm"] + verified["fully_connected"] == 1
+        for ours, theirs in zip(run(device, row, row.inputs), reference(row), strict=True):
+            np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=1e-4 * np.abs(theirs).max())
+
+
+def _inputs(row: Row, kind: str) -> list[np.ndarray]:
+    """Inputs on which sums round in unusual ways."""
+    rng = np.random.default_rng(7)
+    made = []
+    for array in row.inputs:
+        values = {
+            "equal": np.full(array.shape, 0.1),
+            "positive": rng.random(array.shape),
+            "large": rng.normal(size=array.shape) * 1e30,
+            "over the range": rng.normal(size=array.shape) * 3e38,
+            "small": rng.normal(size=array.shape) * 1e-36,
+            "subnormal": rng.normal(size=array.shape) * 1e-40,
+            "of all magnitudes": rng.normal(size=array.shape) * 10.0 ** rng.integers(-30, 15, array.shape),
+            "special": rng.choice(
+                [0.0, -0.0, 1.5, np.inf, -np.inf, np.nan], array.shape, p=[0.3, 0.1, 0.57, 0.01, 0.01, 0.01]
+            ),
+        }[kind]
+        with np.errstate(over="ignore"):
+            made.append(values.astype(np.float32))
+    return made
+
+
+KINDS = "equal", "positive", "large", "over the range", "small", "subnormal", "of all magnitudes", "special"
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("place", range(len(ROWS)))
+def test_clean_products_raise_no_alarm(own: VulkanDevice, place: int, kind: str) -> None:
+    row = parse(ROWS[place])
+    run(own, row, _inputs(row, kind))
+
+
+@pytest.mark.parametrize("place", range(0, len(ROWS), 2))
+@pytest.mark.parametrize("kind", KINDS)
+def test_clean_products_raise_no_alarm_on_gpus(as_gpu: VulkanDevice, place: int, kind: str) -> None:
+    row = parse(ROWS[place])
+    run(as_gpu, row, _inputs(row, kind))
+
+
+def product_of(plan: Plan) -> int:
+    """The position of the dispatch that computes the product."""
+    return next(
+        place
+        for place, each in enumerate(plan.commands)
+        if isinstance(each, Dispatch) and each.shader.family in ("gemm", "fully_connected")
+    )
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_a_thousandth_of_one_element_of_1024_is_found(own: VulkanDevice, seed: int) -> None:
+    row, rng = parse(ROWS[0]), np.random.default_rng(seed)
+    (right,) = run(own, row, row.inputs)
+    scale = np.sqrt(np.mean(np.square(right, dtype=np.float64)))
+    place = int(rng.integers(right.size))
+    wrong = np.float32(right.flat[place] + rng.choice([-1e-3, 1e-3]) * scale)
+
+    def with_wrong_element(plan: Plan) -> Plan:
+        at = product_of(plan)
+        return replaced(
+            plan, at + 1, plan.commands[at].writes[0], place, np.array([wrong]), own.profile.barriers_by_buffer
+        )
+
+    with pytest.raises(
+        VerificationError, match=rf"^OP_FAILED: FULLY_CONNECTED.*: element \[0, {place}\] of .* is {wrong}"
+    ):
+        run(own, row, row.inputs, with_wrong_element)
+
+
+@pytest.mark.parametrize("place", [1, 3, 4, 5, 6, 8, 9, 10, 12, 13])
+def test_a_shader_that_is_wrong_each_time_is_found(own: VulkanDevice, place: int) -> None:
+    """The shader leaves out a line of the window, or a channel."""
+    row = parse(ROWS[place])
+
+    def with_short_sums(plan: Plan) -> Plan:
+        at, commands = product_of(plan), list(plan.commands)
+        product = commands[at]
+        assert isinstance(product, Dispatch)
+        of_line = int(product.push.get("kernel_height", 1)) > 1
+        name = "kernel_height" if of_line else "depth" if "depth" in product.push else "inputs"
+        commands[at] = replace(product, push={**product.push, name: product.push[name] - 1})
+        return replace(plan, commands=tuple(commands))
+
+    for _ in range(2):
+        with pytest.raises(VerificationError, match="by another one"):
+            run(own, row, row.inputs, with_short_sums)
+
+
+def test_results_that_are_scaled_by_a_thousandth_are_found(own: VulkanDevice) -> None:
+    row = parse(ROWS[0])
+    (right,) = run(own, row, row.inputs)
+    wrong = right.reshape(-1)[64:96] * np.float32(1.001)
+
+    def with_wrong_block(plan: Plan) -> Plan:
+        at = product_of(plan)
+        return replaced(plan, at + 1, plan.commands[at].writes[0], 64, wrong, own.profile.barriers_by_buffer)
+
+    with pytest.raises(VerificationError, match="FULLY_CONNECTED"):
+        run(own, row, row.inputs, with_wrong_block)
+
+
+def test_a_device_that_avoids_the_shader_computes_products_twice(fresh: VulkanDevice) -> None:
+    row = parse(ROWS[7])
+    fresh.planner.profile = replace(fresh.planner.profile, avoided=frozenset({BOUND.variant().name}))
+    found = families(fresh, row, PrepareOptions(redundancy=Redundancy.CHECKSUMS))
+    assert (found[BOUND.name], found["gemm"]) == (0, 2)
