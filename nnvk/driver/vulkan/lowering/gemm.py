@@ -443,7 +443,7 @@ def may_be_bounded(g: Lowering, operands: Operands, gemm: Gemm) -> bool:
     ):
         return False
     taps = gemm.vertical.window * gemm.horizontal.window
-    return taps * (1 + -(-gemm.depth // 4)) <= MOST_ROUNDS
+    return 2 * taps * (1 + -(-gemm.depth // 32) + -(-gemm.depth // 4)) <= MOST_ROUNDS
 
 
 def verify_by_bound(
@@ -456,12 +456,12 @@ def verify_by_bound(
     filters, (vertical, horizontal) = operands.filters, gemm.axes
     weights = in_order(g, filters, gemm.parts_outside)
     output = filter_output(g, operands, gemm.columns, gemm.pixel_parts)
-    vec4s, terms = -(-gemm.columns // 4), vertical.window * horizontal.window * gemm.depth
+    vec4s, taps = -(-gemm.columns // 4), vertical.window * horizontal.window
     _, height, width, channels = gemm.source
     outside = gemm.parts_outside
     geometry = _tile_push(gemm, 1) | {
         "src_part": height * width * channels if outside else gemm.depth,
-        "filter_part": terms * vec4s if outside else vec4s,
+        "filter_part": taps * gemm.depth * vec4s if outside else vec4s,
         "bias_part": 0 if outside else gemm.columns,
         "dst_part": gemm.rows * gemm.columns if outside else gemm.columns,
         "filter_step": vec4s if outside else gemm.parts * vec4s,
@@ -470,7 +470,8 @@ def verify_by_bound(
     gemm_bound.verify(
         g,
         operands.target,
-        terms,
+        taps,
+        gemm.depth,
         {"src": source, "filters": weights, "bias": output.tensors["bias"], "computed": results, "dst": target},
         {
             "WIDE": gemm.depth % 4 == 0,

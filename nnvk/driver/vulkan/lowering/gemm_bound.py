@@ -26,7 +26,7 @@ _BLOCK = 32
 _STEPS = 40
 """Roundings that are allowed for besides: of products, of the sums of slices of K, and of terms in another order."""
 _SMALLEST = 2.0**-124
-"""What a term may lose if it, or its share in the bound, is too small for a normal number."""
+"""The most that a term may lose if it, or its share in the bound, is too small for a normal number."""
 _LOCAL = 64
 _ROWS = 4
 
@@ -34,12 +34,13 @@ _ROWS = 4
 def verify(
     g: Lowering,
     target: Tensor,
-    terms: int,
+    taps: int,
+    depth: int,
     tensors: Mapping[str, TensorRef],
     spec: Mapping[str, int | bool],
     push: Mapping[str, int | float],
 ) -> None:
-    """Verify a product of so many terms, and copy it.
+    """Verify a product of windows of so many taps and channels, and copy it.
 
     ``tensors`` are the left matrix, the filters in order, the biases, the results and the copy; ``spec`` and ``push``
     have the geometry and the range of the activation.
@@ -50,10 +51,10 @@ def verify(
     g.dispatch(
         BOUND.variant(),
         groups=g.flat(invocations, local),
-        spec={"local_x": local, "ROWS": _ROWS, **spec},
+        spec={"local_x": local, **spec},
         tensors={**tensors, "flag": flag},
-        pad_steps=float(_STEPS + _BLOCK + -(-terms // _BLOCK)),
-        underflow=(terms + _STEPS) * _SMALLEST,
+        pad_steps=float(_STEPS + _BLOCK + taps * -(-depth // _BLOCK)),
+        underflow=(taps * depth + _STEPS) * _SMALLEST,
         number=number,
         **push,
     )
