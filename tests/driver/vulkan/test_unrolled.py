@@ -172,5 +172,7 @@ def test_verified_plans_multiply_all_inputs_twice(vulkan: VulkanDevice, code: Op
         plan = vulkan.planner.lower(row.model, shapes, None, {}, redundancy=redundancy)
         shaders = [command.shader.family for command in plan.commands if isinstance(command, Dispatch)]
         # The second of two products of exact numbers may be another shader's, or a checksum.
-        count[redundancy] = sum(each in MULTIPLYING | {"fully_connected", "gemm_checksum"} for each in shaders)
+        count[redundancy] = sum(
+            each in MULTIPLYING | {"fully_connected", "gemm_checksum", "gemm_bound"} for each in shaders
+        )
     assert count[Redundancy.CHECKSUMS] == 2 * count[Redundancy.NONE] > 0
