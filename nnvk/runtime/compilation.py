@@ -135,12 +135,14 @@ class Compilation:
     def set_verified(self, verified: Verified = True) -> None:
         """Have devices prove their results; the default is the variable ``NNVK_VERIFIED``.
 
-        The Vulkan driver verifies convolutions and FULLY_CONNECTED of 8 bits by checksums of rows. It computes all else
-        twice, and with ``"all"`` these operations as well, and compares all bits. An execution whose results are wrong
-        ends with OP_FAILED (`VerificationError`), which names the operation, the element and both values, or the row
+        The Vulkan driver verifies convolutions and FULLY_CONNECTED of 8 bits by checksums of rows, and products of
+        32-bit floats by an independent computation within a bound on rounding errors. It computes all else twice, and
+        with ``"all"`` these operations as well, and compares all bits. An execution whose results are wrong ends with
+        OP_FAILED (`VerificationError`), which names the operation, the element and both values, or the row
         and both checksums. With ``"repair"`` such an execution is done again, and by the CPU reference if that fails
         as well, also for devices that the application named; `nnvk.stats` counts both. The CPU reference itself and
-        drivers of other packages prove nothing. An execution takes up to two or three times as long.
+        drivers of other packages prove nothing. An execution takes two or three times as long, and one of floats up to
+        six times.
         """
         self._check_unfinished("set_verified")
         self._verified = verified_option(verified)

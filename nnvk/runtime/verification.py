@@ -12,7 +12,7 @@ from nnvk.types.request import Redundancy
 Verified = bool | Literal["all", "repair"]
 """Whether devices prove their results.
 
-``"all"``: they compute everything twice, also what can be proved in less time. ``"repair"``: a wrong result is computed
+``"all"``: they compute everything twice, in place of checksums and bounds. ``"repair"``: a wrong result is computed
 again.
 """
 ALL: Literal["all"] = "all"
