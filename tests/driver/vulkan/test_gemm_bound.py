@@ -13,7 +13,9 @@ from faults import replaced
 from nnvk.base.errors import VerificationError
 from nnvk.check.model_rows import Row, empty_like, parse, reference, request
 from nnvk.driver.vulkan import VulkanDevice
+from nnvk.driver.vulkan.lowering import gemm
 from nnvk.driver.vulkan.lowering.gemm_bound import BOUND
+from nnvk.driver.vulkan.lowering.strategies import Work, candidates
 from nnvk.driver.vulkan.planning.plan import Plan
 from nnvk.driver.vulkan.shaders.commands import Dispatch
 from nnvk.types.request import ExecuteOptions, PrepareOptions, Redundancy
@@ -77,6 +79,8 @@ def _inputs(row: Row, kind: str) -> list[np.ndarray]:
             "small": rng.normal(size=array.shape) * 1e-36,
             "subnormal": rng.normal(size=array.shape) * 1e-40,
             "of all magnitudes": rng.normal(size=array.shape) * 10.0 ** rng.integers(-30, 15, array.shape),
+            "growing": rng.choice([-1.0, 1.0], array.shape) * 10.0 ** np.linspace(-6, 6, array.shape[-1]),
+            "shrinking": rng.choice([-1.0, 1.0], array.shape) * 10.0 ** np.linspace(6, -6, array.shape[-1]),
             "special": rng.choice(
                 [0.0, -0.0, 1.5, np.inf, -np.inf, np.nan], array.shape, p=[0.3, 0.1, 0.57, 0.01, 0.01, 0.01]
             ),
@@ -86,7 +90,18 @@ def _inputs(row: Row, kind: str) -> list[np.ndarray]:
     return made
 
 
-KINDS = "equal", "positive", "large", "over the range", "small", "subnormal", "of all magnitudes", "special"
+KINDS = (
+    "equal",
+    "positive",
+    "large",
+    "over the range",
+    "small",
+    "subnormal",
+    "of all magnitudes",
+    "growing",
+    "shrinking",
+    "special",
+)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -101,6 +116,29 @@ def test_clean_products_raise_no_alarm(own: VulkanDevice, place: int, kind: str)
 def test_clean_products_raise_no_alarm_on_gpus(as_gpu: VulkanDevice, place: int, kind: str) -> None:
     row = parse(ROWS[place])
     run(as_gpu, row, _inputs(row, kind))
+
+
+@pytest.mark.numbers
+@pytest.mark.parametrize("tile", ["register", "quads", "shared", "subgroup", "vector"])
+@pytest.mark.parametrize("place", [3, 5, 8, 13])
+def test_no_strategy_raises_an_alarm(
+    own: VulkanDevice, as_gpu: VulkanDevice, monkeypatch: pytest.MonkeyPatch, place: int, tile: str
+) -> None:
+    """Each adds up in its own order; the smallest and the largest of each kind, and one with K split."""
+    row, every = parse(ROWS[place]), gemm.ranked
+    for device in (own, as_gpu):
+        works: list[Work] = []
+        monkeypatch.setattr(
+            gemm, "ranked", lambda work, profile, works=works: works.append(work) or every(work, profile)
+        )
+        families(device, row, PrepareOptions())
+        found = [each for each in candidates(works[0], device.profile) if each.tile == tile]
+        whole = sorted((each for each in found if each.split_k == 1), key=lambda each: (each.sums, each.stage))
+        some = {*whole[:1], *whole[-1:], *(each for each in found[-1:] if each.split_k > 1)}
+        for strategy in some:
+            monkeypatch.setattr(gemm, "ranked", lambda work, profile, strategy=strategy: [strategy])
+            for kind in ("equal", "of all magnitudes", "growing", "shrinking"):
+                run(device, row, _inputs(row, kind))
 
 
 def product_of(plan: Plan) -> int:
