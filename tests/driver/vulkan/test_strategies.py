@@ -163,11 +163,11 @@ def test_gpus_with_small_subgroups_convert_bytes_one_after_the_other() -> None:
     """The tiles `shared` and `quads` hold more converted bytes than there are registers."""
     small = replace(GPU, subgroup_size=16, unified_memory=True, units=8, features=GPU.features - {ACCELERATED_DOTS})
     every = ranked(BYTES, small)
-    tiles = [way.tile for way in every]
     assert {way.arithmetic for way in every} == {"float"}
-    assert set(tiles[: tiles.count("register")]) == {"register"}
-    assert set(tiles) == {"register", "shared", "quads"}
-    assert [by_elements(way, BYTES, small) for way in every] == [tile == "register" for tile in tiles]
+    assert {way.tile for way in every} == {"register", "shared", "quads"}
+    few = [way for way in every if way.tile == "register" and way.vec4s == 1]
+    assert every[: len(few)] == few
+    assert all(by_elements(way, BYTES, small) == (way.tile == "register") for way in every)
 
 
 def test_gpus_without_an_instruction_for_dot_products_multiply_bytes_as_floats() -> None:

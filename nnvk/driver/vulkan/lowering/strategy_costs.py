@@ -71,8 +71,9 @@ _FEWER_THREADS = 1.25
 
 
 _SPILLED = 4
-"""The time of a round by other tiles than `register` where registers are few and bytes are converted to floats. The
-compilers of Mali and VideoCore spill these floats; for bigger tiles VideoCore's takes half a minute, or gives up."""
+"""The time of a round where registers are few and bytes are converted to floats, but by the tile `register` of one vec4
+of output channels. The compilers of Mali and VideoCore spill the floats, or words; for the largest tiles VideoCore's
+takes half a minute, or gives up."""
 
 
 def cost(strategy: Strategy, work: Work, device: DeviceProfile) -> float:
@@ -98,7 +99,7 @@ def cost(strategy: Strategy, work: Work, device: DeviceProfile) -> float:
         run = _by_registers(strategy, work, costs, vectors, arithmetic, lanes)
         if by_elements(strategy, work, device) and 4 * (strategy.sums + strategy.rows + 1) > _FEW_REGISTERS:
             run.step *= _FEWER_THREADS
-    if converts_with_few_registers(strategy, work, device) and strategy.tile != "register":
+    if converts_with_few_registers(strategy, work, device) and (strategy.tile != "register" or strategy.vec4s > 1):
         run.step *= _SPILLED
     run.size = math.prod(strategy.local)
     if strategy.split_k > 1:
