@@ -53,12 +53,12 @@ class MemoryDesc:
         """
         if instance("the compilation", compilation, Compilation).repairs:
             raise bad_data('a memory that executions update can\'t have roles of a compilation with verified="repair"')
-        known = dict(self._roles)
-        self._add_role(compilation, "input", input, frequency)
+        roles, dimensions = dict(self._roles), self._dimensions
         try:
+            self._add_role(compilation, "input", input, frequency)
             self._add_role(compilation, "output", output, frequency)
-        except NnapiError:
-            self._roles = known
+        except BaseException:
+            self._roles, self._dimensions = roles, dimensions  # both roles, or none
             raise
         self._updates.add((id(compilation), whole("the input's index", input), whole("the output's index", output)))
 

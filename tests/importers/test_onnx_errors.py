@@ -77,7 +77,7 @@ def test_a_folder_and_a_missing_file(tmp_path: Path) -> None:
         load("/dev/zero")
 
 
-@pytest.mark.parametrize(("opset", "ir"), [(6, 8), (99, 8), (17, 99)])
+@pytest.mark.parametrize(("opset", "ir"), [(6, 8), (0, 8), (-1, 8), (-(2**63), 8), (2**63 - 1, 8), (99, 8), (17, 99)])
 def test_other_versions(opset: int, ir: int) -> None:
     made = net()
     made.opset_import[0].version, made.ir_version = opset, ir

@@ -293,6 +293,15 @@ CALLS: dict[str, Call] = {
     "Memory.slice": Call(lambda: shared_memory(16).slice, {"offset": Given(0, NUMBER), "length": Given(16, NUMBER)}),
     "MemoryDesc.add_input_role": Call(lambda: nnvk.MemoryDesc().add_input_role, ROLE),
     "MemoryDesc.add_output_role": Call(lambda: nnvk.MemoryDesc().add_output_role, ROLE),
+    "MemoryDesc.add_update_role": Call(
+        lambda: nnvk.MemoryDesc().add_update_role,
+        {
+            "compilation": ROLE["compilation"],
+            "input": ROLE["index"],
+            "output": ROLE["index"],
+            "frequency": ROLE["frequency"],
+        },
+    ),
     "MemoryDesc.set_dimensions": Call(
         lambda: open_desc().set_dimensions, {"dimensions": Given([2, 2], [*NUMBERS, [-1, 2], [2**32, 2], [2, 2, 2]])}
     ),
@@ -430,6 +439,7 @@ INTERNAL = {
     "Compilation.check_one_device",
     "DeviceMemory.check_role",
     "DeviceMemory.end_write",
+    "DeviceMemory.is_updated",
     "DeviceMemory.set_initialized",
     "DeviceMemory.slice",
     "DeviceMemory.write",

@@ -81,7 +81,7 @@ def versions(model: ModelProto) -> dict[str, int]:
     if "" not in found and not any(domain_of(node.domain) == "" for node in model.graph.node):
         found[""] = onnx_opset_version()  # other domains' operators need no version of ONNX's own
     version = found.setdefault("", 1)
-    if version < OLDEST and _is_unchanged(model, version):
+    if 1 <= version < OLDEST and _is_unchanged(model, version):
         version = found[""] = OLDEST
     if not OLDEST <= version <= onnx_opset_version():
         raise Malformed(
