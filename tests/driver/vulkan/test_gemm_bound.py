@@ -8,8 +8,11 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from builder import rebuilt
 from faults import replaced
+from samples import execution
 
+import nnvk
 from nnvk.base.errors import VerificationError
 from nnvk.check.model_rows import Row, empty_like, parse, reference, request
 from nnvk.driver.vulkan import VulkanDevice
@@ -170,23 +173,36 @@ def test_a_thousandth_of_one_element_of_1024_is_found(own: VulkanDevice, seed: i
         run(own, row, row.inputs, with_wrong_element)
 
 
+def with_short_sums(plan: Plan) -> Plan:
+    """The plan with a product that leaves out a line of the window, or a channel."""
+    at, commands = product_of(plan), list(plan.commands)
+    product = commands[at]
+    assert isinstance(product, Dispatch)
+    of_line = int(product.push.get("kernel_height", 1)) > 1
+    name = "kernel_height" if of_line else "depth" if "depth" in product.push else "inputs"
+    commands[at] = replace(product, push={**product.push, name: product.push[name] - 1})
+    return replace(plan, commands=tuple(commands))
+
+
 @pytest.mark.parametrize("place", [1, 3, 4, 5, 6, 8, 9, 10, 12, 13])
 def test_a_shader_that_is_wrong_each_time_is_found(own: VulkanDevice, place: int) -> None:
-    """The shader leaves out a line of the window, or a channel."""
     row = parse(ROWS[place])
-
-    def with_short_sums(plan: Plan) -> Plan:
-        at, commands = product_of(plan), list(plan.commands)
-        product = commands[at]
-        assert isinstance(product, Dispatch)
-        of_line = int(product.push.get("kernel_height", 1)) > 1
-        name = "kernel_height" if of_line else "depth" if "depth" in product.push else "inputs"
-        commands[at] = replace(product, push={**product.push, name: product.push[name] - 1})
-        return replace(plan, commands=tuple(commands))
-
     for _ in range(2):
         with pytest.raises(VerificationError, match="by another one"):
             run(own, row, row.inputs, with_short_sums)
+
+
+def test_the_cpu_repairs_a_shader_that_is_wrong_each_time(own: VulkanDevice, monkeypatch: pytest.MonkeyPatch) -> None:
+    row, plan = parse(ROWS[3]), own.planner.plan
+    monkeypatch.setattr(own.planner, "plan", lambda *arguments: with_short_sums(plan(*arguments)))
+    compilation = nnvk.Compilation(rebuilt(row.model), [nnvk.Device(own)])
+    compilation.set_verified("repair")
+    compilation.finish()
+    (expected,), before = reference(row), nnvk.stats()
+    output = np.zeros_like(expected)
+    execution(compilation, [array for array in row.inputs if array is not None], [output]).compute()
+    np.testing.assert_array_equal(output, expected)
+    assert nnvk.stats().repaired_by_cpu == before.repaired_by_cpu + 1
 
 
 def test_results_that_are_scaled_by_a_thousandth_are_found(own: VulkanDevice) -> None:
