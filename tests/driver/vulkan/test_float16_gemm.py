@@ -15,7 +15,7 @@ from nnvk.driver.vulkan.kernels import depthwise_conv2d
 from nnvk.driver.vulkan.kernels.depthwise_conv2d import Tile
 from nnvk.driver.vulkan.lowering import gemm
 from nnvk.driver.vulkan.lowering.filters import LONGEST, ROUNDS, longest_of
-from nnvk.driver.vulkan.lowering.gemm import Gemm
+from nnvk.driver.vulkan.lowering.gemm_problem import Gemm
 from nnvk.driver.vulkan.lowering.strategies import Strategy, Work, candidates
 from nnvk.driver.vulkan.shaders.profile import DeviceProfile
 from nnvk.types.codes import OperandCode

@@ -144,9 +144,8 @@ def test_a_cache_in_place(vulkan: VulkanDevice, row: str, memory: str, redundanc
         moved, dropped = relocations(plan, {every[0], every[3]})
         void = copies_in_place(plan, moved, dropped, every[0], every[3])
         assert void is not None
-        left = set(range(len(plan.commands))) - dropped - void
-        whole = [number for number in left if isinstance(plan.commands[number], Copy)]
-        assert all(plan.commands[number].nbytes < arrays[0].nbytes for number in whole)  # type: ignore[union-attr]
+        left = [command for number, command in enumerate(plan.commands) if number not in dropped | void]
+        assert all(copy.nbytes < arrays[0].nbytes for copy in left if isinstance(copy, Copy))
 
 
 def updating(net: Net, which: str) -> list[int]:

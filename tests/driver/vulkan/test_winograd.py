@@ -15,7 +15,7 @@ from profiles import DEVICES, EIGHT_LANES, FOUR_LANES
 from nnvk.check.model_rows import Row, empty_like, execute, parse, reference
 from nnvk.driver.vulkan import VulkanDevice
 from nnvk.driver.vulkan.lowering import winograd
-from nnvk.driver.vulkan.lowering.gemm import Gemm
+from nnvk.driver.vulkan.lowering.gemm_problem import Gemm
 from nnvk.driver.vulkan.lowering.strategies import Strategy, Work
 from nnvk.driver.vulkan.lowering.strategy_costs import ranked
 from nnvk.driver.vulkan.lowering.winograd import Winograd

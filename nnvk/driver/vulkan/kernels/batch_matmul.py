@@ -9,15 +9,13 @@ from nnvk.driver.vulkan.lowering.filter_output import Operands
 from nnvk.driver.vulkan.lowering.filters import Filters
 from nnvk.driver.vulkan.lowering.gemm import (
     GEMM_SHADERS,
-    POINT,
-    Gemm,
-    Split,
     epilogue_channels,
     has_few_channels,
     layouts_of_weights,
     multiply,
     refuse_long_sums,
 )
+from nnvk.driver.vulkan.lowering.gemm_problem import POINT, Gemm, Split
 from nnvk.driver.vulkan.lowering.kernel import kernel
 from nnvk.driver.vulkan.lowering.lowering import Lowering
 from nnvk.driver.vulkan.lowering.side_by_side import Matrices

@@ -8,8 +8,6 @@ from nnvk.driver.vulkan.lowering.filter_output import Operands
 from nnvk.driver.vulkan.lowering.filters import filters_of
 from nnvk.driver.vulkan.lowering.gemm import (
     GEMM_SHADERS,
-    Gemm,
-    Split,
     best_strategy,
     epilogue_channels,
     has_few_channels,
@@ -19,6 +17,7 @@ from nnvk.driver.vulkan.lowering.gemm import (
     refuse_long_sums,
     work_of,
 )
+from nnvk.driver.vulkan.lowering.gemm_problem import Gemm, Split
 from nnvk.driver.vulkan.lowering.kernel import kernel
 from nnvk.driver.vulkan.lowering.lowering import Lowering
 from nnvk.driver.vulkan.lowering.strategies import Strategy

@@ -15,12 +15,12 @@ from nnvk.driver.vulkan.lowering.dtypes import F16, SIZES, dtype
 from nnvk.driver.vulkan.lowering.filter_output import Operands, filter_output, has_narrow_sums, narrowed
 from nnvk.driver.vulkan.lowering.filters import FILTER_SHADERS, Filters, in_order, may_be_float16, scale_of
 from nnvk.driver.vulkan.lowering.gemm import (
-    Gemm,
     epilogue_channels,
     refuse_long_sums,
     verify,
     with_check_words,
 )
+from nnvk.driver.vulkan.lowering.gemm_problem import Gemm
 from nnvk.driver.vulkan.lowering.kernel import kernel
 from nnvk.driver.vulkan.lowering.lowering import Lowering
 from nnvk.driver.vulkan.lowering.quantised import sign_mask, sign_push

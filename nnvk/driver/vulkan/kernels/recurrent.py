@@ -21,7 +21,12 @@ from nnvk.driver.vulkan.lowering.dtypes import F32, of
 from nnvk.driver.vulkan.lowering.filter_output import Operands
 from nnvk.driver.vulkan.lowering.filters import filters_of, packed
 from nnvk.driver.vulkan.lowering.gates import GATES_SHADERS, beside, floats
-from nnvk.driver.vulkan.lowering.gemm import GEMM_SHADERS, POINT, Gemm, multiply, refuse_long_sums
+from nnvk.driver.vulkan.lowering.gemm import (
+    GEMM_SHADERS,
+    multiply,
+    refuse_long_sums,
+)
+from nnvk.driver.vulkan.lowering.gemm_problem import POINT, Gemm
 from nnvk.driver.vulkan.lowering.lowering import MOST_ROUNDS, Lowering
 from nnvk.driver.vulkan.lowering.move import move
 from nnvk.driver.vulkan.lowering.strategies import uses_subgroups

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
-from enum import IntEnum
 
 from nnvk.driver.vulkan.lowering import checksum, cooperative_matrix, gemm_bound
 from nnvk.driver.vulkan.lowering.arrange import ARRANGE, dense
@@ -29,6 +27,7 @@ from nnvk.driver.vulkan.lowering.filters import (
     packed_levels,
     zero_of,
 )
+from nnvk.driver.vulkan.lowering.gemm_problem import POINT, Gemm, Split
 from nnvk.driver.vulkan.lowering.lowering import MOST_ROUNDS, Checked, Lowering
 from nnvk.driver.vulkan.lowering.quantised import offset, sign_push
 from nnvk.driver.vulkan.lowering.relayout import are_pixels_dense, finish_pixels, pixels_of
@@ -39,8 +38,6 @@ from nnvk.driver.vulkan.shaders.commands import Dispatch, TensorRef
 from nnvk.driver.vulkan.shaders.declaration import Variant
 from nnvk.driver.vulkan.shaders.profile import DeviceProfile
 from nnvk.ops.call import Call, Tensor
-from nnvk.ops.window import Axis
-from nnvk.types.operand import Shape
 
 GEMM_SHADERS = (GEMM, VECTOR, ARRANGE, *FILTER_SHADERS, checksum.CHECKSUM, gemm_bound.BOUND)
 """All that `multiply` may dispatch."""
@@ -48,101 +45,10 @@ GEMM_SHADERS = (GEMM, VECTOR, ARRANGE, *FILTER_SHADERS, checksum.CHECKSUM, gemm_
 FROM_FLOATS = "FROM_FLOATS"
 """The specialisation constant of gemm.comp, of 16-bit floats, that says that the input has 32-bit ones."""
 
-POINT = Axis(size=1, window=1, stride=1, dilation=1, before=0, after=0, out=1)
-"""An axis along which nothing slides."""
-
 _MANY_WEIGHTS = 1 << 20
 """The number of weights from which they do not stay in a cache."""
 _MAX_ITERATIONS = 65_000
 """The most rounds of all loops of an invocation together: llvmpipe ends them after 65,535."""
-
-
-class Split(IntEnum):
-    """How a GEMM consists of parts with filters, or taps of filters, of their own; as gemm.comp has it."""
-
-    NOTHING = 1
-    CHANNELS = 2
-    """Groups of input channels give groups of output channels."""
-    PHASES = 3
-    """The output pixels of a transposed convolution that have the same remainders by the strides."""
-    BATCHES = 4
-    """Images, or matrices."""
-
-
-@dataclass(frozen=True, slots=True)
-class Gemm:
-    """The geometry of a product, as the shader has it."""
-
-    source: Shape
-    """NHWC."""
-    target: Shape
-    """NHWC."""
-    vertical: Axis
-    horizontal: Axis
-    split: Split = Split.NOTHING
-    parts: int = 1
-
-    @classmethod
-    def of_convolution(cls, call: Call, axes: tuple[Axis, Axis], split: Split = Split.NOTHING, parts: int = 1) -> Gemm:
-        """The GEMM that a convolution is whose windows go along height and width as ``axes`` say."""
-        return cls(call.input.shape, call.output.shape, *axes, split, parts)
-
-    @property
-    def columns(self) -> int:
-        """Output channels of a part."""
-        return self.target[3] // self.pixel_parts
-
-    @property
-    def depth(self) -> int:
-        """Input channels that a part sees."""
-        return self.source[3] // self.pixel_parts
-
-    @property
-    def pixel_parts(self) -> int:
-        """Parts that share pixels."""
-        return self.parts if self.split is Split.CHANNELS else 1
-
-    @property
-    def parts_outside(self) -> bool:
-        """Whether parts have their filters one after the other, not side by side."""
-        return self.split is Split.BATCHES
-
-    @property
-    def is_padded(self) -> bool:
-        """Whether windows may reach beyond the input."""
-        ends = ((axis.out - 1) * axis.stride + axis.reach - axis.before > axis.size for axis in self.axes)
-        return self.split is Split.PHASES or any(axis.before for axis in self.axes) or any(ends)
-
-    @property
-    def has_one_tap(self) -> bool:
-        """Whether filters are single pixels."""
-        return self.split is not Split.PHASES and all(axis.window == 1 for axis in self.axes)
-
-    @property
-    def is_side_by_side(self) -> bool:
-        """Whether these pixels lie as those of the output do."""
-        alike = all(axis.stride == 1 and axis.before == 0 and axis.size == axis.out for axis in self.axes)
-        return self.has_one_tap and alike
-
-    @property
-    def axes(self) -> tuple[Axis, Axis]:
-        """Along height and width."""
-        return self.vertical, self.horizontal
-
-    @property
-    def pixels(self) -> tuple[int, int, int]:
-        """Batches, height and width of the output pixels of a part, or of the most that one has."""
-        batches, height, width, _ = self.target
-        if self.split is Split.BATCHES:
-            batches = 1
-        if self.split is Split.PHASES:
-            height, width = -(-height // self.vertical.stride), -(-width // self.horizontal.stride)
-        return batches, height, width
-
-    @property
-    def rows(self) -> int:
-        """The number of these pixels."""
-        return math.prod(self.pixels)
 
 
 def refuse_long_sums(taps: tuple[int, int], channels: int) -> str | None:

@@ -25,7 +25,10 @@ from nnvk.driver.vulkan.lowering.divide import divisors_below
 from nnvk.driver.vulkan.lowering.dtypes import F16, F32, DType, dtype
 from nnvk.driver.vulkan.lowering.filter_output import Operands, accumulated, filter_output, narrowed
 from nnvk.driver.vulkan.lowering.filters import BLOCK, Filters, length_and_largest
-from nnvk.driver.vulkan.lowering.gemm import POINT, Gemm, Split, multiply_by
+from nnvk.driver.vulkan.lowering.gemm import (
+    multiply_by,
+)
+from nnvk.driver.vulkan.lowering.gemm_problem import POINT, Gemm, Split
 from nnvk.driver.vulkan.lowering.lowering import MOST_ROUNDS, Lowering
 from nnvk.driver.vulkan.lowering.relayout import finish_pixels, pixels_of, round_up
 from nnvk.driver.vulkan.lowering.strategies import Strategy, Work, prefers_matrices

@@ -1,0 +1,102 @@
+"""The geometry of a GEMM: the windows of a convolution, or matrices, and the parts that have filters of their own."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from enum import IntEnum
+
+from nnvk.ops.call import Call
+from nnvk.ops.window import Axis
+from nnvk.types.operand import Shape
+
+POINT = Axis(size=1, window=1, stride=1, dilation=1, before=0, after=0, out=1)
+"""An axis along which nothing slides."""
+
+
+class Split(IntEnum):
+    """How a GEMM consists of parts with filters, or taps of filters, of their own; as gemm.comp has it."""
+
+    NOTHING = 1
+    CHANNELS = 2
+    """Groups of input channels give groups of output channels."""
+    PHASES = 3
+    """The output pixels of a transposed convolution that have the same remainders by the strides."""
+    BATCHES = 4
+    """Images, or matrices."""
+
+
+@dataclass(frozen=True, slots=True)
+class Gemm:
+    """The geometry of a product, as the shader has it."""
+
+    source: Shape
+    """NHWC."""
+    target: Shape
+    """NHWC."""
+    vertical: Axis
+    horizontal: Axis
+    split: Split = Split.NOTHING
+    parts: int = 1
+
+    @classmethod
+    def of_convolution(cls, call: Call, axes: tuple[Axis, Axis], split: Split = Split.NOTHING, parts: int = 1) -> Gemm:
+        """The GEMM that a convolution is whose windows go along height and width as ``axes`` say."""
+        return cls(call.input.shape, call.output.shape, *axes, split, parts)
+
+    @property
+    def columns(self) -> int:
+        """Output channels of a part."""
+        return self.target[3] // self.pixel_parts
+
+    @property
+    def depth(self) -> int:
+        """Input channels that a part sees."""
+        return self.source[3] // self.pixel_parts
+
+    @property
+    def pixel_parts(self) -> int:
+        """Parts that share pixels."""
+        return self.parts if self.split is Split.CHANNELS else 1
+
+    @property
+    def parts_outside(self) -> bool:
+        """Whether parts have their filters one after the other, not side by side."""
+        return self.split is Split.BATCHES
+
+    @property
+    def is_padded(self) -> bool:
+        """Whether windows may reach beyond the input."""
+        ends = ((axis.out - 1) * axis.stride + axis.reach - axis.before > axis.size for axis in self.axes)
+        return self.split is Split.PHASES or any(axis.before for axis in self.axes) or any(ends)
+
+    @property
+    def has_one_tap(self) -> bool:
+        """Whether filters are single pixels."""
+        return self.split is not Split.PHASES and all(axis.window == 1 for axis in self.axes)
+
+    @property
+    def is_side_by_side(self) -> bool:
+        """Whether these pixels lie as those of the output do."""
+        alike = all(axis.stride == 1 and axis.before == 0 and axis.size == axis.out for axis in self.axes)
+        return self.has_one_tap and alike
+
+    @property
+    def axes(self) -> tuple[Axis, Axis]:
+        """Along height and width."""
+        return self.vertical, self.horizontal
+
+    @property
+    def pixels(self) -> tuple[int, int, int]:
+        """Batches, height and width of the output pixels of a part, or of the most that one has."""
+        batches, height, width, _ = self.target
+        if self.split is Split.BATCHES:
+            batches = 1
+        if self.split is Split.PHASES:
+            height, width = -(-height // self.vertical.stride), -(-width // self.horizontal.stride)
+        return batches, height, width
+
+    @property
+    def rows(self) -> int:
+        """The number of these pixels."""
+        return math.prod(self.pixels)
