@@ -56,6 +56,9 @@ layout(push_constant) uniform Push {
 };
 
 #include "include/filter_output.glsl"
+#ifdef WEIGHTS_ARE_BYTES
+#include "include/packed_weights.glsl"
+#endif
 
 shared ACC4 partial_sums[MAX_SLICES][QUADS];
 
@@ -87,7 +90,7 @@ void main() {
         [[unroll]] for (uint k = 0; k < 4u; k++)
             sum = multiply_add(values[k], FROM_WEIGHT4(weights_at(from + k / 2u * 2u * QUADS + k % 2u)), sum);
 #else
-        uvec4 words = weights_at((weights_offset >> 2) + at * QUADS + quad);
+        uvec4 words = packed_weights_at((weights_offset >> 2) + at * QUADS + quad);
         [[unroll]] for (uint k = 0; k < 4u; k++)
             sum = multiply_add(values[k], ACC4(ivec4((words >> (8u * k)) & 0xffu) - weight_zero), sum);
 #endif

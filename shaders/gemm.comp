@@ -192,6 +192,12 @@ layout(push_constant) uniform Push {
 #endif
 };
 
+#ifdef WEIGHTS_ARE_BYTES
+#include "include/packed_weights.glsl"
+#else
+#define packed_weights_at weights_at
+#endif
+
 // The distance in vec4s between rows of weights in order; a part has `vec4s` of each row.
 uint weight_row(uint vec4s) {
     uint dense = (SPLIT == CHANNELS ? parts : WEIGHT_PARTS) * vec4s;

@@ -99,7 +99,7 @@ INPUT4 load_row(uint at, Columns columns, uint c, uint k, Zeros zeros) {
 // The weights of four elements of K from channel c on.
 Weights4 load_weights(uint at, Columns columns, uint c, Zeros zeros) {
 #ifdef WEIGHTS_ARE_BYTES
-    if (PACKED) return weights_of(weights_at(at), zeros);
+    if (PACKED) return weights_of(packed_weights_at(at), zeros);
 #endif
     Weights4 loaded;
 #if !defined(ARITHMETIC_DOT) && !defined(ARITHMETIC_INT8)
@@ -137,7 +137,7 @@ void multiply_by_elements(inout Sum sums[MAX_SUMS], inout float counts[MAX_ROWS]
         }
 #ifdef BYTES_AS_FLOATS
         uvec4 words[MAX_VEC4S];
-        [[unroll]] for (uint f = 0; f < VEC4S; f++) words[f] = PACKED ? weights_at(at[f]) : uvec4(0u);
+        [[unroll]] for (uint f = 0; f < VEC4S; f++) words[f] = PACKED ? packed_weights_at(at[f]) : uvec4(0u);
 #endif
         [[unroll]] for (uint k = 0; k < 4u; k++) {
             [[unroll]] for (uint f = 0; f < VEC4S; f++) {

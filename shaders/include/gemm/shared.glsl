@@ -165,7 +165,7 @@ void locate_next_tap(inout Source source, Part part, Window windows[MAX_LOADS], 
 void fetch(out Share share, Source source, uint firsts[MAX_LOADS], uint stage, uint vec4s) {
     [[unroll]] for (uint i = 0; i < LOADS; i++) share.inputs[i] = load_anything(source.taps[i], source.channel, 0u);
     [[unroll]] for (uint i = 0; i < WEIGHT_LOADS; i++) {
-        share.weights[i] = weights_at(weight_at(firsts[i], source.weights[i], weight_of(i)));
+        share.weights[i] = packed_weights_at(weight_at(firsts[i], source.weights[i], weight_of(i)));
         if (!WHOLE_STAGES && is_past(stage, vec4s, weight_of(i))) share.weights[i] = WEIGHTS4(0);
     }
 }

@@ -23,7 +23,7 @@ const uint FOUR_LOADS = 2;
 // The weights of four elements of K for four output channels, by loads that begin at an index.
 Weights4 load_weights(uint at, Zeros zeros) {
 #ifdef WEIGHTS_ARE_BYTES
-    return weights_of(weights_at(at), zeros);
+    return weights_of(packed_weights_at(at), zeros);
 #elif WEIGHTS_WORDS == 2
     uvec4 front = weights_wide_at(at), back = weights_wide_at(at + LANES);
     return Weights4(ACC4[](unpack_halves(front.xy), unpack_halves(front.zw), unpack_halves(back.xy),

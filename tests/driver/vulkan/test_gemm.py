@@ -14,6 +14,7 @@ from against_reference import check_like_the_reference
 from nnvk.check.model_rows import parse
 from nnvk.driver.vulkan import VulkanDevice
 from nnvk.driver.vulkan.lowering import gemm
+from nnvk.driver.vulkan.lowering.filters import are_four_bits
 from nnvk.driver.vulkan.lowering.strategies import Strategy, WeightLayout, Work, candidates
 from nnvk.driver.vulkan.lowering.strategy_costs import ranked
 from nnvk.driver.vulkan.shaders.commands import Dispatch
@@ -138,6 +139,13 @@ FULLY_CONNECTED u8[3,31]*0.05+120 u8[12,31]*0.02+131 i32[12] RELU -> u8*0.08+100
 FULLY_CONNECTED f32[3,29]~3 #f32i8[23,29]+5~3 #f32[23]~9 NONE
 FULLY_CONNECTED f32[19,37]~3 #f32i8[45,37]*0.5~3 #f32[45]~9 RELU | ADD $ f32[19,45]~9 RELU1
 CONV_2D f32[1,9,17,96]~3 #f32u8[69,1,1,96]+131~3 #f32[69]~9 SAME 1 1 NONE nhwc
+CONV_2D i8[1,7,11,13]*0.05-7 #i8[19,3,3,13]*0.02+5~7 #i32[19] SAME 1 1 RELU nhwc -> i8*0.08-20
+CONV_2D u8[1,3,5,300]*0.05+120 #u8[37,1,1,300]*0.02+131~7 #i32[37] SAME 1 1 NONE nhwc -> u8*0.08+100
+CONV_2D i16[1,3,5,300]*0.001 #i8[37,1,1,300]*0.02+0~7 #i32[37] SAME 1 1 NONE nhwc -> i16*0.01
+GROUPED_CONV_2D u8[1,5,6,16]*0.05+120 #u8[10,3,2,8]*0.02+131~7 #i32[10] SAME 1 1 2 NONE nhwc -> u8*0.08+100
+TRANSPOSE_CONV_2D i8[2,4,5,3]*0.05-7 #i8[3,4,3,3]*0.02+0~7 #i32[3] 1 0 2 1 3 2 NONE nhwc -> i8*0.08-20
+FULLY_CONNECTED i8[3,31]*0.05-7 #i8[45,31]*0.02+0~7 #i32[45] RELU -> i8*0.08-20
+FULLY_CONNECTED f32[3,29]~3 #f32i8[23,29]+5~7 #f32[23]~9 NONE
 BATCH_MATMUL f32[3,41,24]~3 f32[3,24,68]~3
 BATCH_MATMUL i32[3,9,22] #i32[3,5,22] false true
 BATCH_MATMUL i8[3,9,22]*0.5+3 i8[3,22,5]*0.25-7 -> i8*9.5-20
@@ -225,6 +233,44 @@ def test_the_tile_shared_takes_right_matrices_as_they_lie(
         assert strategy.packed == (work.order is WeightLayout.IN_BLOCKS)
         monkeypatch.setattr(gemm, "ranked", lambda work, device, strategy=strategy: [strategy])
         check_like_the_reference(vulkan, text)
+
+
+FOUR_BITS = {
+    "CONV_2D i8[1,5,6,3]*0.05-7 #i8[5,3,2,3]*0.02+5=-3 #i32[5] SAME 1 1 NONE nhwc -> i8*0.08-20": True,
+    "CONV_2D i8[1,5,6,3]*0.05-7 #i8[5,3,2,3]*0.02+5=12 #i32[5] SAME 1 1 NONE nhwc -> i8*0.08-20": True,
+    "CONV_2D i8[1,5,6,3]*0.05-7 #i8[5,3,2,3]*0.02+5=-4 #i32[5] SAME 1 1 NONE nhwc -> i8*0.08-20": False,
+    "CONV_2D i8[1,5,6,3]*0.05-7 #i8[5,3,2,3]*0.02+5=13 #i32[5] SAME 1 1 NONE nhwc -> i8*0.08-20": False,
+    "CONV_2D u8[1,5,6,3]*0.05+7 #u8[5,3,2,3]*0.02+8~7 #i32[5] SAME 1 1 NONE nhwc -> u8*0.08+20": True,
+    "CONV_2D u8[1,5,6,3]*0.05+7 #u8[5,3,2,3]*0.02+7~7 #i32[5] SAME 1 1 NONE nhwc -> u8*0.08+20": False,
+    "CONV_2D u8[1,5,6,3]*0.05+7 #u8[5,3,2,3]*0.02+248~7 #i32[5] SAME 1 1 NONE nhwc -> u8*0.08+20": True,
+    "CONV_2D u8[1,5,6,3]*0.05+7 #u8[5,3,2,3]*0.02+249~6 #i32[5] SAME 1 1 NONE nhwc -> u8*0.08+20": False,
+    "CONV_2D u8[1,5,6,3]*0.05+7 u8[5,3,2,3]*0.02+8~7 i32[5] SAME 1 1 NONE nhwc -> u8*0.08+20": False,
+}
+"""Whether weights are packed in 4 bits: constant ones within 8 levels of their zero point, where a byte has these."""
+
+
+@pytest.mark.parametrize("text", FOUR_BITS)
+def test_few_levels_of_weights_take_four_bits(vulkan: VulkanDevice, monkeypatch: pytest.MonkeyPatch, text: str) -> None:
+    work, _ = asked_for(vulkan, text)
+    packed = next(each for each in candidates(work, vulkan.profile) if each.packed)
+    monkeypatch.setattr(gemm, "ranked", lambda work, device: [packed])
+    dispatch = gemm_of(vulkan, text)
+    assert dispatch.shader.constant(dispatch.specialization, "FOUR_BITS") == FOUR_BITS[text]
+    if "#" in text:
+        taps, outputs, channels = 6, 32, 4
+        assert dispatch.tensors["weights"].nbytes == outputs * taps * channels // (2 if FOUR_BITS[text] else 1)
+    check_like_the_reference(vulkan, text)
+
+
+def test_all_levels_of_weights_must_fit_four_bits() -> None:
+    """One more level is too much wherever it is, and there may be none."""
+    levels = np.full(60, 7, np.int8)
+    assert are_four_bits(levels, 128)
+    for place in (0, 20, 59):
+        far = levels.copy()
+        far[place] = 8
+        assert not are_four_bits(far, 128)
+    assert not are_four_bits(levels[:0], 128)
 
 
 def asked_for(vulkan: VulkanDevice, text: str) -> tuple[Work, tuple[str, ...]]:

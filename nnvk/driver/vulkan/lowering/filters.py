@@ -21,7 +21,7 @@ from nnvk.driver.vulkan.shaders.declaration import Shader
 from nnvk.driver.vulkan.shaders.profile import DeviceProfile
 from nnvk.ops.call import Tensor, TensorView
 from nnvk.ops.strided import Box, dense_strides
-from nnvk.types.constant import QuantisedConstant, deferred_bytes
+from nnvk.types.constant import Constant, QuantisedConstant, beginning, deferred_bytes, elements
 
 PACK_FILTER = Shader("pack_filter", DTYPE=("f32", "f16", "i32", "q8"))
 FILTER_SHADERS = (PACK_FILTER, MOVE, CONVERT)
@@ -39,6 +39,8 @@ _ROUNDING = 2
 _SMALLEST_SCALE, _LARGEST_SCALE = 1e-20, 1e20
 _LOCAL = 64
 _ALL = slice(None)
+_FOUR_BITS = 8
+"""The distance from the zero point that levels of 4 bits may have."""
 _AT_ONCE = 1 << 18
 """Weights that are packed at once: they stay in the caches meanwhile."""
 _PARTS_INSIDE, _PARTS_OUTSIDE = (2, 3, 0, 1), (0, 2, 3, 1)
@@ -161,19 +163,55 @@ def pack(data: np.ndarray, fill: int = 0) -> np.ndarray:
     return np.ascontiguousarray(blocks.transpose(order))
 
 
-def packed(g: Lowering, filters: Filters, scale: float = 1.0) -> TensorRef:
+def fit_four_bits(g: Lowering, filters: Filters, quantised: QuantisedConstant | None) -> bool:
+    """Whether constant weights of 8 bits are all within 8 levels of their zero point, so that 4 bits can hold them.
+
+    ``quantised``: `Filters.quantised`, where the levels of real weights are packed.
+    """
+    tensor = filters.tensor
+    if quantised is not None:
+        levels: Constant = quantised.levels
+        zero = zero_of(quantised)
+    elif tensor.is_constant and of(tensor) is Q8:
+        levels, zero = tensor.constant, zero_point(tensor)
+    else:
+        return False
+    return g.once((tensor.index, "four bits"), lambda: are_four_bits(levels, zero))
+
+
+def are_four_bits(levels: Constant, zero: int) -> bool:
+    """Whether `unsigned_bytes` of some levels are within `_FOUR_BITS` of the zero point."""
+    first, end = zero - _FOUR_BITS, zero + _FOUR_BITS
+
+    def near(some: np.ndarray) -> bool:
+        bytes_ = unsigned_bytes(some)
+        return first <= bytes_.min(initial=255) and bytes_.max(initial=0) < end
+
+    # Most are not: their first elements tell, and a deferred constant keeps those.
+    is_possible = levels.size and first >= 0 and end <= 256 and near(np.frombuffer(beginning(levels), levels.dtype))
+    return bool(is_possible) and near(np.ascontiguousarray(elements(levels)))
+
+
+def _in_four_bits(blocks: np.ndarray, zero: int) -> np.ndarray:
+    """`pack` of bytes that `fit_four_bits`: a word has those of two output channels, the second ones above."""
+    levels = blocks - np.uint8(zero - _FOUR_BITS)
+    return np.ascontiguousarray(levels[..., ::2, :, :] | levels[..., 1::2, :, :] << np.uint8(4))
+
+
+def packed(g: Lowering, filters: Filters, scale: float = 1.0, *, four_bits: bool = False) -> TensorRef:
     """`pack` of filters, in the type that they are `kept_as`: once if they are constant, else by a shader.
 
-    ``scale``: what constant weights that are floats are multiplied by.
+    ``scale``: what constant weights that are floats are multiplied by. ``four_bits``: in 4 bits, which they fit.
     """
     tensor = filters.tensor
     parts, outputs, taps, channels = filters.shape
     values = parts * round_up(outputs, BLOCK) * taps * round_up(channels, 4)
     nbytes = values * filters.kept_as(g.device).size
     if tensor.is_constant:
-        form = "packed", filters.shape, filters.strides, scale
+        form = "packed", filters.shape, filters.strides, scale, four_bits
         device = g.device  # what is deferred must not refer to the lowering, which has it: a cycle stays for long
-        blocks = deferred_bytes(nbytes, lambda: _packed_now(filters, scale, device))
+        size = nbytes // 2 if four_bits else nbytes
+        blocks = deferred_bytes(size, lambda: _packed_now(filters, scale, device, four_bits=four_bits))
         return g.constant_form(tensor, form, lambda: blocks)
     source, strides = _packable(g, filters)
     levels = of(tensor) is Q8
@@ -229,7 +267,7 @@ def _strides_to_pack(box: Box, view: Box | None) -> dict[str, int] | None:
     return {"first": first, "parts_side_by_side": side_by_side, **strides}
 
 
-def _packed_now(filters: Filters, scale: float, device: DeviceProfile) -> np.ndarray:
+def _packed_now(filters: Filters, scale: float, device: DeviceProfile, *, four_bits: bool) -> np.ndarray:
     """`pack` of constant filters, some blocks at a time."""
     parts, outputs, taps, channels = filters.shape
     together = BLOCK * max(1, _AT_ONCE // max(1, BLOCK * parts * taps * channels))
@@ -242,6 +280,8 @@ def _packed_now(filters: Filters, scale: float, device: DeviceProfile) -> np.nda
         blocks = pack(
             unsigned_bytes(held.weights(some)) if bytes_ else weights_as_kept(held, some, device, scale), fill
         )
+        if four_bits:
+            blocks = _in_four_bits(blocks, fill)
         if packed is None:
             packed = np.empty((parts, round_up(outputs, BLOCK) // BLOCK, *blocks.shape[2:]), blocks.dtype)
         packed[:, first // BLOCK : first // BLOCK + blocks.shape[1]] = blocks
@@ -249,16 +289,18 @@ def _packed_now(filters: Filters, scale: float, device: DeviceProfile) -> np.nda
     return packed
 
 
-def packed_levels(g: Lowering, filters: Filters, constant: QuantisedConstant) -> TensorRef:
-    """`pack` of the levels that `Filters.quantised` weights are."""
+def packed_levels(g: Lowering, filters: Filters, constant: QuantisedConstant, *, four_bits: bool) -> TensorRef:
+    """`pack` of the levels that `Filters.quantised` weights are. ``four_bits`` is as for `packed`."""
     parts, outputs, taps, channels = filters.shape
-    nbytes = parts * round_up(outputs, BLOCK) * taps * round_up(channels, 4)
+    nbytes = parts * round_up(outputs, BLOCK) * taps * round_up(channels, 4) // (2 if four_bits else 1)
 
     def pack_now() -> np.ndarray:
         levels = unsigned_bytes(np.ascontiguousarray(constant.levels))
-        return pack(levels.reshape(filters.shape), zero_of(constant))
+        blocks = pack(levels.reshape(filters.shape), zero_of(constant))
+        return _in_four_bits(blocks, zero_of(constant)) if four_bits else blocks
 
-    return g.constant_form(filters.tensor, ("packed levels", filters.shape), lambda: deferred_bytes(nbytes, pack_now))
+    form = "packed levels", filters.shape, four_bits
+    return g.constant_form(filters.tensor, form, lambda: deferred_bytes(nbytes, pack_now))
 
 
 def zero_of(constant: QuantisedConstant) -> int:

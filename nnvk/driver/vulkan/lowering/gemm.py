@@ -20,6 +20,7 @@ from nnvk.driver.vulkan.lowering.filters import (
     BLOCK,
     FILTER_SHADERS,
     Filters,
+    fit_four_bits,
     float16_scaling_of,
     in_order,
     may_be_float16,
@@ -204,12 +205,13 @@ def multiply_by(g: Lowering, strategy: Strategy, operands: Operands, gemm: Gemm,
     scaling = float16_scaling_of(g, filters, split_k=split_k) if strategy.arithmetic == "half" else None
     levels = filters.quantised if strategy.arithmetic == "int8" else None
     scale = 1.0 if scaling is None else scaling.scale
+    four_bits = strategy.packed and strategy.matrices is None and fit_four_bits(g, filters, levels)
     if strategy.matrices is not None:
         weights = cooperative_matrix.packed_by_filter(g, filters)
     elif levels is not None:
-        weights = packed_levels(g, filters, levels)
+        weights = packed_levels(g, filters, levels, four_bits=four_bits)
     elif strategy.packed:
-        weights = packed(g, filters, scale)
+        weights = packed(g, filters, scale, four_bits=four_bits)
     elif strategy.tile == "shared" or (work.in_order and scale == 1.0):
         weights, of_weights = _weights_as_they_lie(g, strategy, gemm, work, filters)
         places |= of_weights
@@ -261,6 +263,9 @@ def multiply_by(g: Lowering, strategy: Strategy, operands: Operands, gemm: Gemm,
             tensors["counters"] = g.counters(tiles * invocations)
             if scaling is not None:
                 push["left_scale"] = scaling.scale_of_sum(strategy.vec4s_of_k_slice(work))
+
+    if four_bits:
+        spec["FOUR_BITS"] = True
 
     def variant_of(checked: bool) -> Variant:
         return strategy.variant(work.kind, output.variant, checked=checked)
