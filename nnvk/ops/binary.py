@@ -150,7 +150,7 @@ _FUSED: dict[OperationCode, _FusedRow] = {
     OperationCode.ADD: (np.add, np.add, _sum_levels(1), Fp16.FOLLOWS, {**FLOATS, Q8: 1, Q8S: 4, I32: 4}),
     OperationCode.SUB: (np.subtract, np.subtract, _sum_levels(-1), Fp16.FOLLOWS, {**_FROM_2, Q8: 3, Q8S: 4, I32: 4}),
     OperationCode.MUL: (np.multiply, np.multiply, _product_levels, Fp16.FOLLOWS, {**FLOATS, Q8: 1, Q8S: 4, I32: 4}),
-    OperationCode.DIV: (np.divide, _floor_divide, None, Fp16.NEVER, {**_FROM_2, I32: 4}),
+    OperationCode.DIV: (np.divide, _floor_divide, None, Fp16.FOLLOWS, {**_FROM_2, I32: 4}),
 }
 for _code, (_function, _integer, _levels, _fp16, _types) in _FUSED.items():
     define(

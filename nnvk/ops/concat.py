@@ -139,7 +139,7 @@ define(
 )
 define(
     OperationCode.PACK,
-    traits=Traits(foldable=True, fp16=Fp16.NEVER),
+    traits=Traits(foldable=True, fp16=Fp16.FOLLOWS),
     types=dict.fromkeys((F32, F16, I32, Q8, Q8S), 6),
     signatures=Signature(i32("axis"), tensor("inputs", variadic=True)),
     leading="inputs",

@@ -101,7 +101,7 @@ _INTEGERS = one_of(I32)
 
 define(
     OperationCode.GATHER,
-    traits=Traits(foldable=True, fp16=Fp16.NEVER, effects=Effect.CHECKS_DATA, boxes=_slice),
+    traits=Traits(foldable=True, fp16=Fp16.FOLLOWS, effects=Effect.CHECKS_DATA, boxes=_slice),
     types=MOVED_INT_3,
     signatures=Signature(tensor("input"), i32("axis"), tensor("indices", _INTEGERS)),
     infer=_gathered_shape,

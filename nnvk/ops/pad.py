@@ -91,8 +91,8 @@ _VALUE = real(
 
 for _code, _types, _fp16, _signature, _infer, _reference in (
     (OperationCode.PAD, MOVED_2, Fp16.FOLLOWS, Signature(*_INPUTS), _pad_shape, _pad),
-    (OperationCode.PAD_V2, MOVED_3, Fp16.NEVER, Signature(*_INPUTS, _VALUE), _pad_shape, _pad),
-    (OperationCode.MIRROR_PAD, MOVED_INT_7, Fp16.NEVER, _MIRRORED, _mirrored_shape, _mirror),
+    (OperationCode.PAD_V2, MOVED_3, Fp16.FOLLOWS, Signature(*_INPUTS, _VALUE), _pad_shape, _pad),
+    (OperationCode.MIRROR_PAD, MOVED_INT_7, Fp16.FOLLOWS, _MIRRORED, _mirrored_shape, _mirror),
 ):
     define(
         _code,

@@ -127,7 +127,7 @@ for _code, _types, _traits, _signature, _infer, _reference in (
     (
         OperationCode.TILE,
         MOVED_INT_3,
-        Traits(foldable=True, fp16=Fp16.NEVER, boxes=_tiled),
+        Traits(foldable=True, fp16=Fp16.FOLLOWS, boxes=_tiled),
         Signature(tensor("input"), tensor("multiples", _INTEGERS)),
         _tiled_shape,
         _tile,
@@ -135,7 +135,7 @@ for _code, _types, _traits, _signature, _infer, _reference in (
     (
         OperationCode.REVERSE,
         MOVED_INT_7,
-        Traits(foldable=True, fp16=Fp16.NEVER, boxes=_reversed),
+        Traits(foldable=True, fp16=Fp16.FOLLOWS, boxes=_reversed),
         Signature(tensor("input", rank=(1, 8)), tensor("axis", _INTEGERS, rank=1)),
         _reversed_shape,
         _reverse,

@@ -90,17 +90,17 @@ define(
     validate=keeps_quantisation(),
 )
 
-for _code, _types, _fold, _infer in (
-    (OperationCode.REDUCE_ALL, {BOOL8: 3}, np.all, _reduced_shape),
-    (OperationCode.REDUCE_ANY, {BOOL8: 3}, np.any, _reduced_shape),
-    (OperationCode.REDUCE_MAX, MOVED_3, np.max, nonempty_reduced_shape),
-    (OperationCode.REDUCE_MIN, MOVED_3, np.min, nonempty_reduced_shape),
-    (OperationCode.REDUCE_PROD, {F32: 3, F16: 3}, np.prod, _reduced_shape),
-    (OperationCode.REDUCE_SUM, {F32: 3, F16: 3}, np.sum, _reduced_shape),
+for _code, _types, _fp16, _fold, _infer in (
+    (OperationCode.REDUCE_ALL, {BOOL8: 3}, Fp16.NEVER, np.all, _reduced_shape),
+    (OperationCode.REDUCE_ANY, {BOOL8: 3}, Fp16.NEVER, np.any, _reduced_shape),
+    (OperationCode.REDUCE_MAX, MOVED_3, Fp16.FOLLOWS, np.max, nonempty_reduced_shape),
+    (OperationCode.REDUCE_MIN, MOVED_3, Fp16.FOLLOWS, np.min, nonempty_reduced_shape),
+    (OperationCode.REDUCE_PROD, {F32: 3, F16: 3}, Fp16.NEVER, np.prod, _reduced_shape),
+    (OperationCode.REDUCE_SUM, {F32: 3, F16: 3}, Fp16.NEVER, np.sum, _reduced_shape),
 ):
     define(
         _code,
-        traits=Traits(foldable=True, fp16=Fp16.NEVER),
+        traits=Traits(foldable=True, fp16=_fp16),
         types=_types,
         signatures=Signature(*_INPUTS, boolean("keep_dims")),
         infer=_infer,

@@ -196,7 +196,7 @@ def test_images_that_are_converted_before(change: str) -> None:
     x = image(net, channels)
     outputs = [conv(net, x, 4, channels)]
     if change == "read twice":
-        outputs.append(net.op(Op.RESHAPE, conv(net, x, 8, channels), np.array([1, 30, 8], np.int32)))
+        outputs.append(conv(net, conv(net, x, 8, channels), 8, 8))
     names, _ = fused(net, *outputs)
     assert names[0] == "CONVERT_FLOAT"
 

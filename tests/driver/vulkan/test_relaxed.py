@@ -222,6 +222,88 @@ def test_float16_begins_at_gemms() -> None:
     assert in_float16(net.finish(net.apply(OperationCode.LOGISTIC, gemm))) == [False, True, True]
 
 
+MOVED: dict[str, Callable[[Net, int], int]] = {
+    "padded": lambda net, x: net.apply(OperationCode.PAD, x, np.array([[0, 1], [2, 0]], np.int32)),
+    "padded with a value": lambda net, x: net.apply(
+        OperationCode.PAD_V2, x, np.array([[0, 1], [2, 0]], np.int32), parameters=(-3.5,)
+    ),
+    "mirrored": lambda net, x: net.apply(
+        OperationCode.MIRROR_PAD, x, np.array([[0, 1], [2, 0]], np.int32), parameters=(0,)
+    ),
+    "tiled": lambda net, x: net.apply(OperationCode.TILE, x, np.array([2, 1], np.int32)),
+    "reversed": lambda net, x: net.apply(OperationCode.REVERSE, x, np.array([1], np.int32)),
+    "gathered": lambda net, x: net.apply(OperationCode.GATHER, x, parameters=(0, np.array([2, 0, 0], np.int32))),
+    "largest": lambda net, x: net.apply(OperationCode.REDUCE_MAX, x, np.array([0], np.int32), parameters=(True,)),
+    "smallest": lambda net, x: net.apply(OperationCode.REDUCE_MIN, x, np.array([0], np.int32), parameters=(True,)),
+    "divided": lambda net, x: net.apply(OperationCode.DIV, x, number(6.0), parameters=(NONE,)),
+}
+"""Operations that move or select elements, or leave them about as large."""
+
+
+@pytest.mark.parametrize("name", MOVED)
+def test_what_moves_elements_follows(gpu: VulkanDevice, name: str) -> None:
+    """So that nothing is converted between two GEMMs."""
+    net = Net(3, 12)
+    moved = MOVED[name](net, net.gemm(net.source, 10, 12))
+    depth = {"padded": 12, "padded with a value": 12, "mirrored": 12}.get(name, 10)
+    model = net.finish(net.gemm(moved, 5, depth))
+    assert in_float16(model) == [True, True, True]
+    assert families(run_both(gpu, model, inputs_of(model))).split().count("convert") == 1
+
+
+@pytest.mark.parametrize(
+    ("divisor", "expected"), [(6.0, True), (1e-3, True), (1e-5, False), (1e5, False), (0.0, False), (None, False)]
+)
+def test_division_follows_where_quotients_are_about_as_large(divisor: float | None, expected: bool) -> None:
+    net = Net(3, 4)
+    gemm = net.gemm(net.source, 5, 4)
+    by = net.apply(OperationCode.TANH, gemm) if divisor is None else number(divisor)
+    model = net.finish(net.gemm(net.apply(OperationCode.DIV, gemm, by, parameters=(NONE,)), 2, 5))
+    assert in_float16(model)[-2:] == [expected, True]
+
+
+@pytest.mark.parametrize(("value", "expected"), [(65504.0, True), (-65504.0, True), (65520.0, False), (-3e38, False)])
+def test_values_of_paddings_must_fit(value: float, expected: bool) -> None:
+    net = Net(3, 4)
+    padded = net.apply(
+        OperationCode.PAD_V2, net.gemm(net.source, 5, 4), np.zeros((2, 2), np.int32), parameters=(value,)
+    )
+    assert in_float16(net.finish(net.gemm(padded, 2, 5))) == [True, expected, True]
+
+
+@pytest.mark.parametrize(("narrow", "expected"), [(1, False), (2, True), (3, True)])
+def test_operations_follow_the_larger_part_of_their_operands(narrow: int, expected: bool) -> None:
+    """Else more operands are converted to 16 bits than results to 32."""
+    net = Net(3, 4)
+    parts = [net.gemm(net.source, 4, 4) for _ in range(narrow)]
+    parts += [net.apply(OperationCode.TANH, net.source) for _ in range(4 - narrow)]
+    joined = net.apply(OperationCode.CONCATENATION, *parts, parameters=(1,))
+    assert in_float16(net.finish(net.gemm(joined, 2, 16)))[-2:] == [expected, True]
+
+
+@pytest.mark.parametrize(("size", "expected"), [(8, False), (2048, True)])
+def test_a_gemm_must_be_worth_the_conversions_around_it(gpu: VulkanDevice, size: int, expected: bool) -> None:
+    """SOFTMAX gives 16-bit floats, which are converted by a command of their own, as the input is."""
+    net = Net(2, size)
+    probable = net.apply(OperationCode.SOFTMAX, net.gemm(net.source, size, size), parameters=(1.0,))
+    model = net.finish(probable)
+    assert in_float16(model) == [expected, expected]
+    assert ("convert" in families(plan_of(gpu, model))) == expected
+
+
+def test_small_parts_stay_beside_large_ones() -> None:
+    """Each part of the graph is judged by itself."""
+    net = Net(3, 8)
+
+    def part(source: int, gemms: int) -> int:
+        for _ in range(gemms):
+            source = net.gemm(source, 8, 8)
+        return net.apply(OperationCode.SOFTMAX, source, parameters=(1.0,))
+
+    between = net.apply(OperationCode.L2_NORMALIZATION, part(net.source, 1))
+    assert in_float16(net.finish(part(between, 2))) == [False, False, False, True, True, True]
+
+
 def test_inputs_beyond_the_range_are_its_ends(gpu: VulkanDevice) -> None:
     net = Net(1, 4)
     weights = np.eye(4, dtype=np.float32)[:3] / 4

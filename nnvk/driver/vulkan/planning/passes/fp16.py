@@ -8,7 +8,8 @@ other operations: conversions stand between the two.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Set
+import math
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import replace
 
 import numpy as np
@@ -16,7 +17,7 @@ import numpy as np
 from nnvk.driver.vulkan.graph.ir import Graph, Node
 from nnvk.driver.vulkan.planning.passes.context import Context, MakeTensor
 from nnvk.driver.vulkan.shaders.profile import DeviceProfile
-from nnvk.ops.call import Tensor
+from nnvk.ops.call import Call, Tensor
 from nnvk.ops.internal import InternalCode, call_of
 from nnvk.ops.traits import Fp16
 from nnvk.types.codes import OperandCode, OperationCode
@@ -29,6 +30,8 @@ _SMALLEST = 2.0**-14
 FLOAT16, FLOAT32 = "16-bit floats between operations", "32-bit floats between operations"
 """The candidates for a relaxed model."""
 
+_WORTH_A_CONVERSION = 1 << 22
+"""Multiplications that gain about as much by 16 bits as a GPU takes to begin another command."""
 _ROOTS = frozenset({OperationCode.RSQRT, OperationCode.SQRT})
 _APPLIED_BY = frozenset({OperationCode.ADD, OperationCode.DIV, OperationCode.MUL, OperationCode.SUB})
 """The operations by which normalisations compute roots of variances, and apply these and means to rows."""
@@ -68,7 +71,7 @@ def nodes_in_float16(graph: Graph) -> set[Node]:
     given: set[int] = set()
     levels = {node.outputs[0].index for node in graph.nodes if node.code is InternalCode.ROUND_ROWS}
     statistics = _subtracted_means(graph)
-    chosen = set()
+    chosen: list[Node] = []
     for node in graph.nodes:
         read = [tensor.index for tensor in node.inputs if not tensor.is_constant]
         if not levels.isdisjoint(read):
@@ -79,8 +82,12 @@ def nodes_in_float16(graph: Graph) -> set[Node]:
             statistics |= indices
         if not normalises and statistics.isdisjoint(indices) and _may_be_float16(node) and _is_fp16(node, given):
             given |= indices
-            chosen.add(node)
-    return chosen
+            chosen.append(node)
+    readers: dict[int, list[Node | None]] = {tensor: [None] for tensor in graph.outputs}
+    for node in graph.nodes:
+        for tensor in node.inputs:
+            readers.setdefault(tensor.index, []).append(node)
+    return {node for part in _parts(chosen) if _pays(part, readers) for node in part}
 
 
 def _subtracted_means(graph: Graph) -> set[int]:
@@ -91,9 +98,19 @@ def _subtracted_means(graph: Graph) -> set[int]:
 
 
 def _is_fp16(node: Node, given: Set[int]) -> bool:
-    """Whether an operation's trait lets it read 16-bit floats, if the tensors in ``given`` have them."""
-    fp16 = node.traits.fp16
-    return fp16 is Fp16.STARTS or (fp16 is Fp16.FOLLOWS and any(tensor.index in given for tensor in node.inputs))
+    """Whether an operation's trait lets it read 16-bit floats, if the tensors in ``given`` have them.
+
+    One that follows needs no more conversions of its operands to 16 bits than it would need to 32 bits.
+    """
+    if node.traits.fp16 is not Fp16.FOLLOWS:
+        return node.traits.fp16 is Fp16.STARTS
+    narrow = [index in given for index in _read_floats(node)]
+    return any(narrow) and 2 * sum(narrow) >= len(narrow)
+
+
+def _read_floats(node: Node) -> set[int]:
+    """The tensors of 32-bit floats that an operation reads and that are not constant."""
+    return {each.index for each in node.inputs if each.code is OperandCode.TENSOR_FLOAT32 and not each.is_constant}
 
 
 def _may_be_float16(node: Node) -> bool:
@@ -103,12 +120,76 @@ def _may_be_float16(node: Node) -> bool:
         return False
     if node.code is OperationCode.MUL and len({tensor.index for tensor in floats}) == 1:
         return False  # a square
+    if node.code is OperationCode.DIV and not _divides_by_constant(node.call):
+        return False
+    if node.code is OperationCode.PAD_V2 and abs(node.call.pad_value) > LARGEST:
+        return False
     return all(_fits(tensor.data) for tensor in floats if tensor.is_constant)
+
+
+def _divides_by_constant(call: Call) -> bool:
+    """Whether a DIV has a constant divisor, whose inverse is as good in 16 bits: quotients are about as large."""
+    divisor = call.input1
+    return divisor.is_constant and bool(np.all(divisor.data)) and _fits(1.0 / divisor.data)
 
 
 def _fits(constant: np.ndarray) -> bool:
     largest = float(np.abs(constant).max(initial=0))
     return largest == 0 or _SMALLEST <= largest <= LARGEST
+
+
+def _parts(chosen: Sequence[Node]) -> list[list[Node]]:
+    """The operations in parts: two are in the same one if a 16-bit tensor of one is read by the other."""
+    parent = list(range(len(chosen)))
+
+    def first(position: int) -> int:
+        while parent[position] != position:
+            parent[position] = position = parent[parent[position]]
+        return position
+
+    writers: dict[int, int] = {}
+    for position, node in enumerate(chosen):
+        for index in _read_floats(node):
+            if index in writers:
+                parent[first(writers[index])] = first(position)
+        writers.update((tensor.index, position) for tensor in node.outputs)
+    parts: dict[int, list[Node]] = {}
+    for position, node in enumerate(chosen):
+        parts.setdefault(first(position), []).append(node)
+    return list(parts.values())
+
+
+def _pays(part: Sequence[Node], readers: Mapping[int, Sequence[Node | None]]) -> bool:
+    """Whether GEMMs gain more by 16 bits than the conversions around their part cost.
+
+    A conversion is a command of its own, unless a GEMM or an elementwise operation gives what is converted to 32 bits,
+    or elementwise operations read it. ``readers`` are those of each tensor; None stands for the caller of the model.
+    """
+    within = set(part)
+
+    def is_converted(reader: Node | None) -> bool:
+        return reader is None or (reader not in within and reader.traits.elementwise is None)
+
+    written = {tensor.index for node in part for tensor in node.outputs}
+    narrowed = {index for node in part for index in _read_floats(node)} - written
+    widened = [
+        tensor.index
+        for node in part
+        if node.traits.gemm is None and node.traits.elementwise is None
+        for tensor in node.outputs
+        if any(map(is_converted, readers.get(tensor.index, ())))
+    ]
+    gemms = [node for node in part if node.traits.fp16 is Fp16.STARTS]
+    conversions = len(narrowed) + len(widened)
+    return conversions <= len(gemms) or sum(map(_products, gemms)) >= conversions * _WORTH_A_CONVERSION
+
+
+def _products(node: Node) -> int:
+    """The multiplications of a GEMM."""
+    gemm = node.traits.gemm
+    assert gemm is not None
+    weights: Tensor = getattr(node.call, gemm.weights)
+    return node.outputs[0].size * math.prod(weights.shape[gemm.summed])
 
 
 # --- the rewrite -----------------------------------------------------------------------------------------------------
