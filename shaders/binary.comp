@@ -10,6 +10,7 @@
 #include "include/broadcast.glsl"
 #include "include/extremes.glsl"
 #include "include/indexing.glsl"
+#include "include/requantise.glsl"
 #ifdef KIND_POW
 #include "include/pow.glsl"
 #endif

@@ -45,6 +45,13 @@ layout(constant_id = 14) const uint AT_ONCE = 1;
 // at most MAX_SUMS pixels.
 layout(constant_id = 44) const bool BY_LINES = false;
 
+// The parameters of outputs, which are many for bytes, are loaded after the sums, so that these have their registers.
+#ifdef DTYPE_Q8
+#define ENDS_LATE BY_LINES
+#else
+#define ENDS_LATE false
+#endif
+
 // The part of the input under one column of the tile.
 const uint COLUMNS = (KERNEL_WIDTH - 1u) * DILATION_X + 1u;
 const uint COLUMN_HEIGHT = (TILE_HEIGHT - 1u) * STRIDE_Y + (KERNEL_HEIGHT - 1u) * DILATION_Y + 1u;
@@ -250,7 +257,8 @@ void main() {
     int x = int(out_x * STRIDE_X) - pad_left;
     bool exists = tile.x < batch;
     Input source = input_of(exists ? tile.x : 0u, tile.w);
-    Output target = output_of(tile.w * 4u);
+    Output target;
+    if (!ENDS_LATE) target = output_of(tile.w * 4u);
 
 #ifndef ARITHMETIC_HALF
     if (WINDOW_LOOPS) {
@@ -284,7 +292,8 @@ void main() {
     vec4 taps = vec4(0.0);
     [[unroll]] for (uint tap = 0; tap < KERNEL_HEIGHT * KERNEL_WIDTH; tap++)
         taps += BY_LINES ? load_weights(tap, tile.w) : window[tap];
-    target.bias -= input_zero * ivec4(taps);
+    ivec4 due = input_zero * ivec4(taps);
+    if (!ENDS_LATE) target.bias -= due;
 #endif
     if (!exists) return;
     if (BY_LINES) {
@@ -309,6 +318,10 @@ void main() {
                 }
             }
         }
+#ifdef DTYPE_Q8
+        if (ENDS_LATE) target = output_of(tile.w * 4u);
+        if (ENDS_LATE) target.bias -= due;
+#endif
         [[unroll]] for (uint n = 0; n < SUMS; n++) {
             uvec2 pixel = uvec2(out_y + n / TILE_WIDTH, out_x + n % TILE_WIDTH);
             bool stored = all(lessThan(pixel, uvec2(bottom, right)));

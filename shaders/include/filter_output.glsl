@@ -32,8 +32,11 @@ const uint END_WORDS = 0;
 #endif
 #endif
 #ifdef DTYPE_Q8
-// Sums and multipliers are in the range of `multiply_small`; and no result is below the zero point.
+#include "requantise.glsl"
+// Sums and multipliers are in the range of `multiply_small`; and of `multiply_to_bytes`, which is to be used; and no
+// result is below the zero point.
 layout(constant_id = 16) const bool SMALL = false;
+layout(constant_id = 51) const bool TO_BYTES = false;
 layout(constant_id = 17) const bool NONNEGATIVE = false;
 #endif
 #if defined(DTYPE_F16) && defined(STORED_ALONE)
@@ -93,6 +96,7 @@ struct Output {
 #endif
 #ifdef DTYPE_Q8
     Multiplier multiplier;    // unless SMALL, with the shift in place of `right`
+    ByteMultiplier to_bytes;    // with TO_BYTES
     int zero;
     uint sign_mask;
 #endif
@@ -177,7 +181,7 @@ Output output_of(uint part, uint channel) {
         , mantissa, shift
 #endif
 #ifdef DTYPE_Q8
-        , multiplier, output_zero, sign_mask
+        , multiplier, byte_multiplier(mantissa, shift, output_zero, NONNEGATIVE), output_zero, sign_mask
 #endif
 #ifdef DTYPE_Q16
         , start_high
@@ -250,10 +254,17 @@ void store_output(uint pixel, Output to, TOTAL sum, ACC4 other) {
     sum = multiply_add(sum, to.scale, to.bias);
 #endif
 #ifdef IS_QUANTISED
-    if (SMALL) sum = multiply_small(sum, to.multiplier, NONNEGATIVE) + to.zero;
-    else sum = multiply_by_quantized_multiplier(sum, to.multiplier.mantissa, to.multiplier.right) + to.zero;
-#endif
+    if (TO_BYTES) {
+        sum = multiply_to_bytes(sum, to.to_bytes, to.low, to.high, NONNEGATIVE);
+    } else {
+        if (SMALL) sum = multiply_small(sum, to.multiplier, NONNEGATIVE) + to.zero;
+        else sum = multiply_by_quantized_multiplier(sum, to.multiplier.mantissa, to.multiplier.right) + to.zero;
+        sum = activate(sum, to.low, to.high);
+    }
+    ivec4 result = sum;
+#else
     ACC4 result = activate(sum, to.low, to.high);
+#endif
 #endif
     if (exists_in(pixel, to)) {
 #if defined(EPILOGUE_FUSED) && defined(IS_QUANTISED)

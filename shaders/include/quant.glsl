@@ -161,38 +161,6 @@ ivec4 multiply_by_quantized_multiplier(ivec4 x, int mantissa, int shift) {
     return multiply_by_quantized_multiplier(x, ivec4(mantissa), ivec4(shift));
 }
 
-// A multiplier for numbers below 2^29, with a shift in -29..0, that needs one product. With t = floor(x mantissa /
-// 2^30) and e = -shift, both roundings together give floor((t + 1 + 2^e) / 2^(e + 1)), and floor((t - 1 + 2^e) / 2^(e +
-// 1)) for t < 0. If e is 0 there is only one rounding, which gives floor((t + 1) / 2).
-struct Multiplier {
-    ivec4 mantissa;
-    ivec4 right;       // e + 1
-    ivec4 rounding;
-    ivec4 negative;    // the addend for t < 0
-};
-
-Multiplier small_multiplier(ivec4 mantissa, ivec4 shift) {
-    ivec4 again = min(-shift, ivec4(1));    // 1 where there is a second rounding
-    return Multiplier(mantissa, 1 - shift, 1 + (again << -shift), -2 * again);
-}
-
-// With `nonnegative`, results below 0 may be 0 or -1.
-ivec4 multiply_small(ivec4 x, Multiplier by, bool nonnegative) {
-    ivec4 t;
-    ivec4 low;
-    imulExtended(x << 2, by.mantissa, t, low);
-    return (nonnegative ? t + by.rounding : t + by.rounding + (t >> 31 & by.negative)) >> by.right;
-}
-
-// The same by the product of -x, for comparison: t = -ceil(-x mantissa / 2^30).
-ivec4 multiply_small_negated(ivec4 x, Multiplier by) {
-    ivec4 high;
-    ivec4 low;
-    imulExtended(-(x << 2), by.mantissa, high, low);
-    ivec4 t = ~high + ivec4(equal(low, ivec4(0)));
-    return (t + by.rounding + (t >> 31 & by.negative)) >> by.right;
-}
-
 // multiply_by_quantized_multiplier by the product of -x, for comparison: x mantissa / 2^31 to nearest, ties upwards, is
 // -(-x mantissa / 2^31) to nearest, ties downwards.
 ivec4 multiply_by_quantized_multiplier_negated(ivec4 x, ivec4 mantissa, ivec4 shift) {

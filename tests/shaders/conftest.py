@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import struct
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import numpy as np
@@ -45,7 +45,7 @@ def _vector(type_: str) -> tuple[type, int]:
 def evaluate(tmp_path_factory: pytest.TempPathFactory) -> Evaluate:
     """``evaluate(include, expression, src, source="int", target="int")``: the expression of ``src[i]`` for every i.
 
-    ``texels``: what ``src_at`` gives comes through a texel buffer.
+    ``texels``: what ``src_at`` gives comes through a texel buffer. ``constants``: specialisation constants by number.
     """
     found, reason = find_devices()
     glslang = shutil.which("glslangValidator")
@@ -62,6 +62,7 @@ def evaluate(tmp_path_factory: pytest.TempPathFactory) -> Evaluate:
         target: str = "int",
         *,
         texels: bool = False,
+        constants: Mapping[int, int] | None = None,
     ) -> np.ndarray:
         text = TEMPLATE.format(include=include, source=source, target=target, expression=expression)
         (folder / "test.comp").write_text(text)
@@ -73,9 +74,12 @@ def evaluate(tmp_path_factory: pytest.TempPathFactory) -> Evaluate:
         count = src.size // width
         result = np.zeros((count, wide) if wide > 1 else count, result_dtype)
         buffers = [device.create_buffer(array.nbytes, host_visible=True) for array in (src, result)]
+        specialization = [0] * (max(constants or [0], default=0) + _TEXELS + 1)
+        for number, value in {_TEXELS: int(texels), **(constants or {})}.items():
+            specialization[number] = value
         spirv = forbid_contraction((folder / "test.spv").read_bytes())
         program = device.create_program()
-        algorithm = device.create_algorithm(spirv, buffers, [0] * _TEXELS + [int(texels)], 4)
+        algorithm = device.create_algorithm(spirv, buffers, specialization, 4)
         program.dispatch(algorithm, (-(-count // 64), 1, 1), struct.pack("<I", count))
         program.finish([(buffers[0], 0, src.nbytes)], [(buffers[1], 0, result.nbytes)])
         program.run([src], [result])

@@ -25,6 +25,12 @@ layout(constant_id = 44) const bool BY_ELEMENTS = false;
 #else
 const bool BY_ELEMENTS = false;
 #endif
+// The parameters of outputs, which are many for bytes, are loaded after the loop, so that it has their registers.
+#ifdef BYTES_AS_FLOATS
+#define ENDS_LATE BY_ELEMENTS
+#else
+#define ENDS_LATE false
+#endif
 // Addresses are those of the next vec4s, and not those of a tap, where none is OUTSIDE.
 #ifdef BYTES_AS_FLOATS
 const bool ADDRESSES_MOVE = false;
@@ -196,11 +202,11 @@ void main() {
     Sum sums[MAX_SUMS];
     [[unroll]] for (uint f = 0; f < VEC4S; f++) {
 #ifndef SUMS_SPLIT
-        targets[f] = output_of(place_in_pixel(part), (four + f) * 4u);
+        if (!ENDS_LATE) targets[f] = output_of(place_in_pixel(part), (four + f) * 4u);
 #endif
         columns[f] = columns_of(part, min(four + f, vec4s - 1u), vec4s);
         weight_counts[f] = uvec4(0u);
-        [[unroll]] for (uint r = 0; r < ROWS; r++) sums[r * VEC4S + f] = sum_from(start_of(targets[f]));
+        [[unroll]] for (uint r = 0; r < ROWS; r++) sums[r * VEC4S + f] = sum_from(ENDS_LATE ? ACC4(0) : start_of(targets[f]));
     }
 
     // There is one loop over taps and channels, so that sums are carried from round to round once, and not once per
@@ -214,8 +220,9 @@ void main() {
     uint at[MAX_VEC4S];
     [[unroll]] for (uint f = 0; f < VEC4S; f++)
         at[f] = tap_weights(columns[f], tap_number(part, ky, kx)) + c * ROUND_VEC4S * columns[f].stride;
-    for (uint done = own.first; done < own.end; done += EXACT_ROUNDS) {
-        uint end = min(own.end - done, EXACT_ROUNDS);
+    uint own_rounds = own.end - own.first, turns = CARRIES ? divide_up(own_rounds, EXACT_ROUNDS) : 1u;
+    for (uint turn = 0; turn < turns; turn++) {
+        uint end = CARRIES ? min(own_rounds - turn * EXACT_ROUNDS, EXACT_ROUNDS) : own_rounds;
         for (uint k = 0; k < end; k++) {
             if (!ONE_TAP && c == rounds) {
                 c = 0u;
@@ -279,6 +286,13 @@ void main() {
     if (!comes_last(place)) return;
     [[unroll]] for (uint f = 0; f < VEC4S; f++) targets[f] = output_of(place_in_pixel(part), (four + f) * 4u);
     add_up(place, targets, whole);
+#else
+    if (ENDS_LATE) {
+        [[unroll]] for (uint f = 0; f < VEC4S; f++) {
+            targets[f] = output_of(place_in_pixel(part), (four + f) * 4u);
+            [[unroll]] for (uint r = 0; r < ROWS; r++) whole[r * VEC4S + f] = with_total(whole[r * VEC4S + f], TOTAL_FROM(targets[f].bias));
+        }
+    }
 #endif
     [[unroll]] for (uint r = 0; r < ROWS; r++) {
         [[unroll]] for (uint f = 0; f < VEC4S; f++) store_output(pixels[r], targets[f], whole[r * VEC4S + f]);

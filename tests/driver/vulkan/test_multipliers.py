@@ -26,6 +26,8 @@ LARGEST = SMALL - 1 - 9 * DEPTH * 255 * 255
 POWERS = tuple(2.0**-power for power in (1, 2, 3, 9, 20, 28, 29, 30))
 """With these many sums lie between two results."""
 OTHERS = (0.9999, 0.75, 0.3, 0.01, 1.7e-4, 3e-8, 0.75 * 2**-28, 0.9999 * 2**-29)
+TO_BYTES = (*(2.0**-power for power in (3, 4, 7, 11)), 0.2499, 0.2, 0.13, 0.03, 0.0041, 7e-4, 4.9e-4)
+"""All of these are in the range of `multiply_to_bytes`."""
 TOO_SMALL, TOO_LARGE = (0.75 * 2**-30, 0.75 * 2**-31), (1.0, 1.5, 77.0, 2.0**20)
 
 
@@ -78,13 +80,18 @@ def row_of(
     return Row(build.finish(inputs, [y]).frozen, data)
 
 
-def small(device: VulkanDevice, model: Model) -> bool:
-    """Whether a model's product takes the form for small numbers."""
+def constant(device: VulkanDevice, model: Model, name: str) -> bool:
+    """A specialisation constant of a model's product."""
     shapes = [type_.dimensions for type_ in model.input_types()]
     commands = lower(model, shapes, device.profile, device.planner.library).commands
     constants = [each.shader.named_constants(each.specialization) for each in commands if isinstance(each, Dispatch)]
-    (is_small,) = (each["SMALL"] for each in constants if "SMALL" in each)
-    return bool(is_small)
+    (value,) = (each[name] for each in constants if name in each)
+    return bool(value)
+
+
+def small(device: VulkanDevice, model: Model) -> bool:
+    """Whether a model's product takes the form for small numbers."""
+    return constant(device, model, "SMALL")
 
 
 @pytest.mark.parametrize("activation", [FuseCode.NONE, FuseCode.RELU, FuseCode.RELU1], ids=lambda each: each.name)
@@ -93,9 +100,11 @@ def small(device: VulkanDevice, model: Model) -> bool:
 def test_small_multipliers(
     vulkan: VulkanDevice, code: OperationCode, zero: int, result: int, activation: FuseCode
 ) -> None:
-    for multipliers in (POWERS[:-1], OTHERS, (*POWERS[:-1], *OTHERS)):
+    for multipliers in (POWERS[:-1], OTHERS, (*POWERS[:-1], *OTHERS), TO_BYTES):
         row = row_of(code, multipliers, activation=activation, zero=zero, result=result)
         assert small(vulkan, row.model)
+        to_bytes = multipliers is TO_BYTES and vulkan.profile.has_small_subgroups
+        assert constant(vulkan, row.model, "TO_BYTES") == to_bytes
         check_like_the_reference(vulkan, row, str(multipliers))
 
 

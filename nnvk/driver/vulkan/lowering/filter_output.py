@@ -13,7 +13,7 @@ from nnvk.driver.vulkan.lowering.dtypes import F16, Q8, Q16, of
 from nnvk.driver.vulkan.lowering.epilogue import Arguments, Epilogue, arguments_of
 from nnvk.driver.vulkan.lowering.filters import Filters
 from nnvk.driver.vulkan.lowering.lowering import Lowering
-from nnvk.driver.vulkan.lowering.quantised import SMALL, activation_push, are_small_shifts, zero_point
+from nnvk.driver.vulkan.lowering.quantised import SMALL, activation_push, are_byte_shifts, are_small_shifts, zero_point
 from nnvk.driver.vulkan.lowering.relayout import round_up
 from nnvk.driver.vulkan.shaders.commands import TensorRef
 from nnvk.ops.call import Call, Tensor
@@ -137,8 +137,10 @@ def filter_output(
             "weight_zero": zero_point(operands.filters.tensor),
             "output_zero": zero_point(operands.output),
         }
+        is_small = are_small_shifts(shifts) and _largest_sum(bias, operands.filters) < SMALL
         spec = {
-            "SMALL": are_small_shifts(shifts) and _largest_sum(bias, operands.filters) < SMALL,
+            "SMALL": is_small,
+            "TO_BYTES": is_small and g.device.has_small_subgroups and are_byte_shifts(shifts),
             "NONNEGATIVE": push["low"] >= push["output_zero"],
         }
     every = np.stack([mantissas, shifts])

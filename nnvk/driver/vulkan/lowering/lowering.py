@@ -40,6 +40,8 @@ T = TypeVar("T")
 
 TEXELS = "TEXELS"
 """The specialisation constant of shaders that can read through texel buffers (shaders/include/texels.glsl)."""
+HALF_PRODUCTS = "HALF_PRODUCTS"
+"""That of shaders that can do without high words of products (shaders/include/requantise.glsl)."""
 MOST_COUNTERS = 1 << 15
 """Words that shaders may count in."""
 _TURNS = 4
@@ -426,8 +428,9 @@ class Lowering:
             raise NnapiError(ResultCode.OP_FAILED, f"{variant.name}: {size} workgroups exceed {self.device.max_groups}")
         if 0 in size:
             return None
-        by_texels = {TEXELS: True} if self.device.texel_loads and shader.has_constant(TEXELS) else {}
-        specialization = shader.specialization({**(spec or {}), **by_texels})
+        of_device = {TEXELS: self.device.texel_loads, HALF_PRODUCTS: self.device.has_small_subgroups}
+        needed = {name: True for name, value in of_device.items() if value and shader.has_constant(name)}
+        specialization = shader.specialization({**(spec or {}), **needed})
         return Dispatch(shader, size, dict(tensors), specialization, push, operation)
 
     def variant(self, name: str) -> CompiledShader:

@@ -23,8 +23,9 @@ _SIGN_BITS = {1: 0x80808080, 2: 0x80008000}
 """The highest bit of every level in a word, by the bytes of a level."""
 
 SMALL = 1 << 29
-"""The magnitude from which numbers are too large for `multiply_small` of `shaders/include/quant.glsl`."""
+"""The magnitude from which numbers are too large for `multiply_small` of `shaders/include/requantise.glsl`."""
 _SMALL_SHIFTS = -29, 0
+_BYTE_SHIFTS = -10, -2
 
 
 def offset(tensor: Tensor) -> int:
@@ -64,6 +65,11 @@ def activation_push(activation: int, output: Tensor) -> dict[str, float | int]:
 def are_small_shifts(shifts: Iterable[int]) -> bool:
     """Whether `multiply_small` takes multipliers with these shifts."""
     return all(_SMALL_SHIFTS[0] <= shift <= _SMALL_SHIFTS[1] for shift in shifts)
+
+
+def are_byte_shifts(shifts: Iterable[int]) -> bool:
+    """Whether `multiply_to_bytes` of `shaders/include/requantise.glsl` takes multipliers with these shifts."""
+    return all(_BYTE_SHIFTS[0] <= shift <= _BYTE_SHIFTS[1] for shift in shifts)
 
 
 def rescaling(call: Call) -> dict[str, int]:

@@ -1,0 +1,91 @@
+// Multiplication of sums of bytes by quantised multipliers, with fewer instructions than `multiply_by_quantized_multiplier`
+// and the same results.
+
+#ifndef NNVK_REQUANTISE_GLSL
+#define NNVK_REQUANTISE_GLSL
+
+#include "multiply_add.glsl"
+#include "quant.glsl"
+
+// The device has no instruction for the high word of a product.
+layout(constant_id = 52) const bool HALF_PRODUCTS = false;
+
+// A multiplier for numbers below 2^29, with a shift in -29..0, that needs one product. With t = floor(x mantissa /
+// 2^30) and e = -shift, both roundings together give floor((t + 1 + 2^e) / 2^(e + 1)), and floor((t - 1 + 2^e) / 2^(e +
+// 1)) for t < 0. If e is 0 there is only one rounding, which gives floor((t + 1) / 2).
+struct Multiplier {
+    ivec4 mantissa;
+    ivec4 right;       // e + 1
+    ivec4 rounding;
+    ivec4 negative;    // the addend for t < 0
+};
+
+Multiplier small_multiplier(ivec4 mantissa, ivec4 shift) {
+    ivec4 again = min(-shift, ivec4(1));    // 1 where there is a second rounding
+    return Multiplier(mantissa, 1 - shift, 1 + (again << -shift), -2 * again);
+}
+
+// floor(x mantissa / 2^30), for numbers below 2^29. The products of halves, of 15 or 16 bits, have less than 32 bits, and
+// so have their sums.
+ivec4 high_product(ivec4 x, ivec4 mantissa) {
+    if (HALF_PRODUCTS) {
+        ivec4 low = x & 0x7fff, high = x >> 15, low_by = mantissa & 0xffff, high_by = mantissa >> 16;
+        ivec4 middle = (high * low_by + (low * low_by >> 15) >> 1) + low * high_by;
+        return (high * high_by << 1) + (middle >> 14);
+    }
+    ivec4 t;
+    ivec4 rest;
+    imulExtended(x << 2, mantissa, t, rest);
+    return t;
+}
+
+// With `nonnegative`, results below 0 may be 0 or -1.
+ivec4 multiply_small(ivec4 x, Multiplier by, bool nonnegative) {
+    ivec4 t = high_product(x, by.mantissa);
+    return (nonnegative ? t + by.rounding : t + by.rounding + (t >> 31 & by.negative)) >> by.right;
+}
+
+// The same by the product of -x, for comparison: t = -ceil(-x mantissa / 2^30).
+ivec4 multiply_small_negated(ivec4 x, Multiplier by) {
+    ivec4 high;
+    ivec4 low;
+    imulExtended(-(x << 2), by.mantissa, high, low);
+    ivec4 t = ~high + ivec4(equal(low, ivec4(0)));
+    return (t + by.rounding + (t >> 31 & by.negative)) >> by.right;
+}
+
+// A multiplier with a shift in -10..-2, for results that are bytes. It takes no product of more than 32 bits.
+//
+// With p = x mantissa, e = -shift and h = 2^-(e + 1), both roundings together give floor(p / 2^(31 + e) + 1/2 + h), and
+// floor(p / 2^(31 + e) + 1/2 - h) for x < 0. Floats give the first term with an error below ERROR: results are at most 257
+// from the zero point, so that the roundings of x, of the multiplier and of their product, each 2^-23 of it, and of two
+// sums, each 2^-15, are less than 1.6e-4. Where the floors with `below` and with `above` added are the same, this is the
+// result. Otherwise there is one integer between them, and p is less than 2^31 from the multiple of 2^32 that it stands
+// for. The result changes 2^30 before this multiple, or for x < 0 after it, so the low word of p says on which side it is.
+struct ByteMultiplier {
+    ivec4 mantissa;
+    vec4 scale;    // mantissa / 2^(31 + e)
+    vec4 below;
+    vec4 above;
+};
+
+const float ERROR = 1.0 / 4096.0;
+
+// With `nonnegative`, results below the zero point may be larger, up to it.
+ByteMultiplier byte_multiplier(ivec4 mantissa, ivec4 shift, int zero, bool nonnegative) {
+    vec4 step = uintBitsToFloat(uvec4(126 + shift << 23)), middle = vec4(float(zero) + 0.5);
+    vec4 scale = vec4(mantissa) * (step * (1.0 / 1073741824.0));
+    return ByteMultiplier(mantissa, scale, middle + (nonnegative ? step : -step) - ERROR, middle + step + ERROR);
+}
+
+// The product with x, of less than 2^29, plus the zero point, clamped to low..high, a range of bytes.
+ivec4 multiply_to_bytes(ivec4 x, ByteMultiplier by, int low, int high, bool nonnegative) {
+    const int CHANGE = 1 << 30;
+    vec4 below = multiply_add(vec4(x), by.scale, by.below);
+    vec4 above = nonnegative ? below + 2.0 * ERROR : multiply_add(vec4(x), by.scale, by.above);
+    ivec4 change = nonnegative ? ivec4(-CHANGE) : mix(ivec4(-CHANGE), ivec4(CHANGE), lessThan(x, ivec4(0)));
+    vec4 result = mix(below, above, greaterThanEqual(x * by.mantissa, change));
+    return ivec4(min(max(result, vec4(low)), vec4(float(high) + 0.5)));    // these have no sign, so this is the floor
+}
+
+#endif
