@@ -96,6 +96,12 @@ Scale scale_of(int mantissa, int shift) {
     return scale;
 }
 
+// x 2^FRACTION by a multiplier, for levels less their zero point.
+ivec4 rescaled_level(ivec4 x, Scale by) {
+    if (SMALL) return multiply_small_level(x, by.small);
+    return multiply_by_quantized_multiplier(x << FRACTION, by.mantissa, by.shift);
+}
+
 ivec4 rescaled(ivec4 x, Scale by) {
     if (SMALL) return multiply_small(x, by.small, false);
     return multiply_by_quantized_multiplier(x, by.mantissa, by.shift);
@@ -111,8 +117,8 @@ ivec4 combine(ivec4 a, ivec4 b) {
     return mix(positive, negative, lessThan(a, ivec4(0)));
 #else
     // Both inputs are first converted to a common scale, with 20 bits of fraction, or 15.
-    ivec4 left = rescaled(a << FRACTION, lhs_scale);
-    ivec4 right = rescaled(b << FRACTION, rhs_scale);
+    ivec4 left = rescaled_level(a, lhs_scale);
+    ivec4 right = rescaled_level(b, rhs_scale);
 #ifdef KIND_SUB
     right = -right;
 #endif

@@ -69,6 +69,10 @@ READ_VIEW(1, Weights, weights, WEIGHT4)
 #else
 READ_VIEW(1, Weights, weights, uint)
 #endif
+#ifdef DTYPE_Q8
+#include "include/half_weights.glsl"    // then the bias has what is due to the input's zero point
+READ_VIEW(1, Weights_Halves, weights_halves, uvec2)
+#endif
 
 layout(push_constant) uniform Push {
     uint src_offset;
@@ -228,6 +232,7 @@ FACTOR4 load_weights(uint tap, uint quad) {
 #elif defined(DTYPE_Q16)
     return unpack_signed_bytes(weights_at(weights_offset + at));
 #else
+    if (HALF_WEIGHTS) return unpack_weights(weights_halves_at(weights_offset / 2u + at));
     return vec4(unpack_bytes(weights_at(weights_offset + at), weight_sign_mask) - weight_zero);
 #endif
 }
@@ -272,7 +277,7 @@ void main() {
                     FACTOR4 value = load_input(source, line, column);
                     FACTOR4 weight = load_weights(ky * KERNEL_WIDTH + kx, tile.w);
 #ifdef DTYPE_Q8
-                    sum += ivec4((value - float(input_zero)) * weight);    // there may be too many for exact floats
+                    sum += ivec4((HALF_WEIGHTS ? value : value - float(input_zero)) * weight);    // there may be too many for exact floats
 #else
                     sum = with_total(sum, TOTAL_OF(value * weight));
 #endif
@@ -289,10 +294,13 @@ void main() {
         [[unroll]] for (uint tap = 0; tap < KERNEL_HEIGHT * KERNEL_WIDTH; tap++) window[tap] = load_weights(tap, tile.w);
     }
 #ifdef DTYPE_Q8
-    vec4 taps = vec4(0.0);
-    [[unroll]] for (uint tap = 0; tap < KERNEL_HEIGHT * KERNEL_WIDTH; tap++)
-        taps += BY_LINES ? load_weights(tap, tile.w) : window[tap];
-    ivec4 due = input_zero * ivec4(taps);
+    ivec4 due = ivec4(0);
+    if (!HALF_WEIGHTS) {
+        vec4 taps = vec4(0.0);
+        [[unroll]] for (uint tap = 0; tap < KERNEL_HEIGHT * KERNEL_WIDTH; tap++)
+            taps += BY_LINES ? load_weights(tap, tile.w) : window[tap];
+        due = input_zero * ivec4(taps);
+    }
     if (!ENDS_LATE) target.bias -= due;
 #endif
     if (!exists) return;

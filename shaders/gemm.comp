@@ -359,7 +359,7 @@ LOADED4 where(bool condition, LOADED4 loaded, LOADED4 otherwise) {
 LOADED4 load_anything(uint address, uint c, uint next) {
     uint at = PADDED ? mix(address + c, 0u, address == OUTSIDE) : address + c;
 #ifdef DTYPE_Q8
-    uint loaded = src_at(at >> 2);
+    uint loaded = src_at((at >> 2) + next / 4u);
     return SPAN < 4u ? join_words(loaded, src_at(min((at + 3u) >> 2, src_offset + last_word)), at) : loaded;
 #else
     if (SPAN >= 4u) return src_vec4s_at((at >> 2) + next / 4u);

@@ -58,6 +58,12 @@ uint checksum_of(Epilogue end) {
 }
 #endif
 
+// x 2^20 by a multiplier, for x in -255..255.
+ivec4 rescaled_level(ivec4 x, ivec4 by) {
+    if (!SMALL_COMBINE) return multiply_by_quantized_multiplier(x << 20, by.y, by.z);
+    return multiply_small_level(x, small_multiplier(by.yyyy, by.zzzz));
+}
+
 ivec4 rescaled(ivec4 x, ivec4 by) {
     if (SMALL_COMBINE) return multiply_small(x, small_multiplier(by.yyyy, by.zzzz), false);
     return multiply_by_quantized_multiplier(x, by.y, by.z);
@@ -75,7 +81,7 @@ ivec4 with_epilogue(Epilogue end, ivec4 x, ivec4 other, uint sign_mask) {
             x = rescaled(x * other, end.result);
         } else {
             // Both operands are first converted to a common scale, at most as large as their own.
-            ivec4 left = rescaled(x << 20, end.own) * end.own.w, right = rescaled(other << 20, end.other) * end.other.w;
+            ivec4 left = rescaled_level(x, end.own) * end.own.w, right = rescaled_level(other, end.other) * end.other.w;
             x = rescaled(left + right, end.result);
         }
         x = activate(x + end.result.x, end.limits.x, end.limits.y);

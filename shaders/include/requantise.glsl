@@ -39,10 +39,20 @@ ivec4 high_product(ivec4 x, ivec4 mantissa) {
     return t;
 }
 
+ivec4 rounded_product(ivec4 t, Multiplier by, bool nonnegative) {
+    return (nonnegative ? t + by.rounding : t + by.rounding + (t >> 31 & by.negative)) >> by.right;
+}
+
 // With `nonnegative`, results below 0 may be 0 or -1.
 ivec4 multiply_small(ivec4 x, Multiplier by, bool nonnegative) {
-    ivec4 t = high_product(x, by.mantissa);
-    return (nonnegative ? t + by.rounding : t + by.rounding + (t >> 31 & by.negative)) >> by.right;
+    return rounded_product(high_product(x, by.mantissa), by, nonnegative);
+}
+
+// `multiply_small` of x 2^20, for x in -511..511.
+ivec4 multiply_small_level(ivec4 x, Multiplier by) {
+    if (!HALF_PRODUCTS) return multiply_small(x << 20, by, false);
+    ivec4 t = (x * (by.mantissa >> 16) << 6) + (x * (by.mantissa & 0xffff) >> 10);
+    return rounded_product(t, by, false);
 }
 
 // The same by the product of -x, for comparison: t = -ceil(-x mantissa / 2^30).

@@ -100,7 +100,9 @@ struct Zeros {
 const vec4 PLACES = vec4(1.0, 256.0, 65536.0, 16777216.0);
 const uvec4 MASKS = uvec4(0xffu, 0xff00u, 0xff0000u, 0xff000000u);
 const uvec4 TOPS = uvec4(0u, 0u, 0u, 0x80000000u);
-const uint EXACT_VEC4S = 64;    // after which sums are carried to integers
+// Sums are known to be exact as floats, with inputs that keep their zero point.
+layout(constant_id = 54) const bool SHORT_SUMS = false;
+const uint EXACT_VEC4S = SHORT_SUMS ? 0x7fffffffu : 64u;    // after which sums are carried to integers
 #elif defined(DTYPE_Q16)
 const uint EXACT_VEC4S = NARROW_SUMS ? 0x7fffffffu : 64;    // products are up to 2^22
 #else

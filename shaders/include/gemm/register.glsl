@@ -25,6 +25,12 @@ layout(constant_id = 44) const bool BY_ELEMENTS = false;
 #else
 const bool BY_ELEMENTS = false;
 #endif
+// Halves are in packed blocks as numbers of 32 bits are. The bias has what is due to the input's zero point.
+#if defined(HAS_ELEMENTS) && defined(BYTES_AS_FLOATS)
+#include "../half_weights.glsl"
+#else
+const bool HALF_WEIGHTS = false;
+#endif
 // The parameters of outputs, which are many for bytes, are loaded after the loop, so that it has their registers.
 #ifdef BYTES_AS_FLOATS
 #define ENDS_LATE BY_ELEMENTS
@@ -52,6 +58,7 @@ const uint SUMS = ROWS * VEC4S, MAX_SUMS = MAX_ROWS * MAX_VEC4S;
 const uint LOADS = ROWS / SHARE;
 const uint EXACT_ROUNDS = EXACT_VEC4S / ROUND_VEC4S;
 
+#define SUMS_TOGETHER (BY_ELEMENTS ? 8 : 16)
 #include "split_k.glsl"
 
 // The place of the weights of a vec4 of output channels, as an index of K in `weights`; for bytes in order, in
@@ -66,7 +73,8 @@ Columns columns_of(Part part, uint four, uint vec4s) {
         uint lane = four % (BLOCK / 4u), block = first_block(part) + four / (BLOCK / 4u);
         uint size = divide_up(depth, 4u) * (ONE_TAP ? 1u : kernel_height * kernel_width);
 #ifdef WEIGHTS_ARE_BYTES
-        return Columns(weights_offset / WEIGHTS_WORDS + block * size * 8u + lane, 8u);
+        uint stride = HALF_WEIGHTS ? 16u : 8u;
+        return Columns(weights_offset / WEIGHTS_WORDS + block * size * stride + lane, stride);
 #else
         return Columns(weights_offset / WEIGHTS_WORDS + block * size * 32u + lane * 2u, 32u);
 #endif
@@ -121,8 +129,8 @@ uint first_address(Part part, Window window, uint ky, uint kx, uint c) {
 }
 
 // A round whose weights are loaded, or converted, for one element of K after the other. Bytes are converted by shifts, which
-// compilers turn into one instruction with the conversion where a GPU has that. Packed weights keep their zero point: it
-// is multiplied by the sums of inputs, `counts`, when the sums are carried.
+// compilers turn into one instruction with the conversion where a GPU has that. Packed weights, unless they are halves,
+// keep their zero point: it is multiplied by the sums of inputs, `counts`, when the sums are carried.
 void multiply_by_elements(inout Sum sums[MAX_SUMS], inout float counts[MAX_ROWS], inout uint addresses[MAX_ROWS],
                           inout uint at[MAX_VEC4S], Columns columns[MAX_VEC4S], uint channel, Zeros zeros) {
 #ifdef HAS_ELEMENTS
@@ -134,8 +142,9 @@ void multiply_by_elements(inout Sum sums[MAX_SUMS], inout float counts[MAX_ROWS]
         INPUT4 inputs[MAX_ROWS];
         [[unroll]] for (uint i = 0; i < LOADS; i++) {
 #ifdef BYTES_AS_FLOATS
-            inputs[i] = vec4(unpack_bytes(loaded[i][w], zeros.sign_mask)) - float(input_zero);
-            if (PACKED) counts[i] += (inputs[i].x + inputs[i].y) + (inputs[i].z + inputs[i].w);
+            inputs[i] = vec4(unpack_bytes(loaded[i][w], zeros.sign_mask));
+            if (!HALF_WEIGHTS) inputs[i] -= float(input_zero);
+            if (PACKED && !HALF_WEIGHTS) counts[i] += (inputs[i].x + inputs[i].y) + (inputs[i].z + inputs[i].w);
 #else
             inputs[i] = input_of(ADDRESSES_MOVE ? src_vec4s_at(addresses[i]++)
                                                 : load_input(addresses[i], channel, w * 4u, zeros.outside), zeros);
@@ -143,12 +152,18 @@ void multiply_by_elements(inout Sum sums[MAX_SUMS], inout float counts[MAX_ROWS]
         }
 #ifdef BYTES_AS_FLOATS
         uvec4 words[MAX_VEC4S];
-        [[unroll]] for (uint f = 0; f < VEC4S; f++) words[f] = PACKED ? packed_weights_at(at[f]) : uvec4(0u);
+        [[unroll]] for (uint f = 0; f < VEC4S; f++) words[f] = PACKED && !HALF_WEIGHTS ? packed_weights_at(at[f]) : uvec4(0u);
 #endif
         [[unroll]] for (uint k = 0; k < 4u; k++) {
             [[unroll]] for (uint f = 0; f < VEC4S; f++) {
 #ifdef BYTES_AS_FLOATS
-                INPUT4 row = PACKED ? vec4(words[f] >> (8u * k) & 0xffu) : load_row(at[f], columns[f], channel + w * 4u, k, zeros);
+                INPUT4 row;
+                if (HALF_WEIGHTS) {
+                    if (k % 2u == 0u) words[f] = weights_at(at[f] + 4u * k);    // of two elements of K
+                    row = unpack_weights(k % 2u == 0u ? words[f].xy : words[f].zw);
+                } else {
+                    row = PACKED ? vec4(words[f] >> (8u * k) & 0xffu) : load_row(at[f], columns[f], channel + w * 4u, k, zeros);
+                }
 #else
                 INPUT4 row = load_row(at[f], columns[f], channel + w * 4u, k, zeros);
 #endif
@@ -167,7 +182,7 @@ void multiply_by_elements(inout Sum sums[MAX_SUMS], inout float counts[MAX_ROWS]
 void carry_all(inout Sum sums[MAX_SUMS], inout float counts[MAX_ROWS]) {
     [[unroll]] for (uint n = 0; n < SUMS; n++) carry(sums[n]);
 #ifdef BYTES_AS_FLOATS
-    if (BY_ELEMENTS && PACKED) {
+    if (BY_ELEMENTS && PACKED && !HALF_WEIGHTS) {
         [[unroll]] for (uint i = 0; i < LOADS; i++) {
             [[unroll]] for (uint f = 0; f < VEC4S; f++) sums[i * VEC4S + f].carried -= weight_zero * int(counts[i]);
             counts[i] = 0.0;

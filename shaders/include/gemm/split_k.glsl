@@ -68,8 +68,12 @@ bool comes_last(Place place) {
     return last;
 }
 
-// K slices whose sums an invocation loads together, so that it waits for them once.
-const uint SLICES_TOGETHER = SUMS < 16 ? 16 / SUMS : 1, MAX_SLICES_TOGETHER = 16;
+// K slices whose sums an invocation loads together, so that it waits for them once. It has fewer registers if the tile has
+// said so by SUMS_TOGETHER.
+#ifndef SUMS_TOGETHER
+#define SUMS_TOGETHER 16
+#endif
+const uint SLICES_TOGETHER = SUMS < SUMS_TOGETHER ? SUMS_TOGETHER / SUMS : 1, MAX_SLICES_TOGETHER = 16;
 const uint SLICES_LEFT = SPLIT_K % SLICES_TOGETHER;
 
 // A function that adds the stored sums of COUNT K slices from `first` on. COUNT is a constant and no parameter, because

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from nnvk.driver.vulkan.lowering import epilogue
+from nnvk.driver.vulkan.lowering import epilogue, half_weights
 from nnvk.driver.vulkan.lowering.arrange import ARRANGE
 from nnvk.driver.vulkan.lowering.checksum import CHECKSUM
 from nnvk.driver.vulkan.lowering.costs import NEAR, Run, costs_of, cycles
@@ -171,9 +171,10 @@ def multiply_by_channel(g: Lowering, operands: Operands, gemm: Gemm) -> None:
     multiplier = out_channels // channels
     masks = {**sign_push(operands.input), "weight_sign_mask": sign_mask(filters.tensor)} if kind == "q8" else {}
     scale = scale_of(g, filters, filters.taps) if tile.arithmetic == "half" else 1.0
-    weights = in_order(g, filters, parts_outside=False, scale=scale)
+    halves = g.device.has_small_subgroups and half_weights.are_known(operands.input, filters, operands.bias)
+    weights = half_weights.in_order(g, filters) if halves else in_order(g, filters, parts_outside=False, scale=scale)
     narrow = operands.is_wide and has_narrow_sums(g, operands)
-    output = filter_output(g, operands, out_channels, narrow=narrow)
+    output = filter_output(g, operands, out_channels, narrow=narrow, settled=halves)
     groups, (_, down, across, quads) = g.flat(tile.count(gemm), local), tile.grid(gemm)
     end = math.prod(groups) * local
     magics, as_floats = divisors_below(g.device, end, down=down, across=across, quads=quads)
@@ -190,6 +191,7 @@ def multiply_by_channel(g: Lowering, operands: Operands, gemm: Gemm) -> None:
         spec={
             **output.spec,
             **as_floats,
+            **(half_weights.constants(g.device) if halves else {}),
             "local_x": local,
             "KERNEL_HEIGHT": vertical.window,
             "KERNEL_WIDTH": horizontal.window,

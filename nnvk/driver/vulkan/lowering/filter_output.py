@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from nnvk.driver.vulkan.lowering import half_weights
 from nnvk.driver.vulkan.lowering.convert import as_float32, convert
 from nnvk.driver.vulkan.lowering.dtypes import F16, Q8, Q16, of
 from nnvk.driver.vulkan.lowering.epilogue import Arguments, Epilogue, arguments_of
@@ -97,15 +98,19 @@ def filter_output(
     parts: int = 1,
     *,
     narrow: bool = False,
+    settled: bool = False,
     weight_scales: np.ndarray | None = None,
 ) -> FilterOutput:
     """The arguments for sums of ``outputs`` channels in each of ``parts`` equal parts of a pixel.
 
-    ``narrow`` is the result of `has_narrow_sums`, of 16-bit levels. ``weight_scales`` are those of weights of 8 bits
-    that floats are multiplied by; they follow the bias, which is a constant then.
+    ``narrow`` is the result of `has_narrow_sums`, of 16-bit levels. ``settled``: inputs of 8 bits keep their zero point
+    in the sums, so the bias has what is due to it. ``weight_scales`` are those of weights of 8 bits that floats are
+    multiplied by; they follow the bias, which is a constant then.
     """
     bias, channels = operands.bias, parts * outputs
-    if bias is None:
+    if settled:
+        tensors = {"bias": half_weights.settled_bias(g, operands.input, operands.filters, bias)}
+    elif bias is None:
         tensors = {"bias": g.constant(np.zeros(channels, np.int32))}  # as floats they are 0 too
     elif weight_scales is None:
         tensors = {"bias": accumulated(g, bias)}

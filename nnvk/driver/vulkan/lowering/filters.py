@@ -43,7 +43,7 @@ _FOUR_BITS = 8
 """The distance from the zero point that levels of 4 bits may have."""
 _AT_ONCE = 1 << 18
 """Weights that are packed at once: they stay in the caches meanwhile."""
-_PARTS_INSIDE, _PARTS_OUTSIDE = (2, 3, 0, 1), (0, 2, 3, 1)
+PARTS_INSIDE, _PARTS_OUTSIDE = (2, 3, 0, 1), (0, 2, 3, 1)
 """Orders of parts, output channels, taps, channels in which the output channels are innermost."""
 
 
@@ -79,7 +79,7 @@ class Filters:
 
     def sizes_and_strides(self, parts_outside: bool) -> tuple[list[int], list[int]]:
         """Sizes and strides of [taps, channels, parts, output channels], or with the parts around all."""
-        axes = _PARTS_OUTSIDE if parts_outside else _PARTS_INSIDE
+        axes = _PARTS_OUTSIDE if parts_outside else PARTS_INSIDE
         return [self.shape[axis] for axis in axes], [self.strides[axis] for axis in axes]
 
     def is_in_order(self, parts_outside: bool, device: DeviceProfile) -> bool:
@@ -326,7 +326,7 @@ def in_order(g: Lowering, filters: Filters, parts_outside: bool, scale: float = 
         device = g.device  # see `packed`
 
         def order_now() -> np.ndarray:
-            order = _PARTS_OUTSIDE if parts_outside else _PARTS_INSIDE
+            order = _PARTS_OUTSIDE if parts_outside else PARTS_INSIDE
             weights = weights_as_kept(filters, _ALL, device, scale).transpose(order)
             return np.pad(weights, [(0, 0)] * 3 + [(0, padded[3] - sizes[3])])
 

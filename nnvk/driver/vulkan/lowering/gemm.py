@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from nnvk.driver.vulkan.lowering import checksum, cooperative_matrix, gemm_bound
+from nnvk.driver.vulkan.lowering import checksum, cooperative_matrix, gemm_bound, half_weights
 from nnvk.driver.vulkan.lowering.arrange import ARRANGE, dense
 from nnvk.driver.vulkan.lowering.divide import divisors_below
 from nnvk.driver.vulkan.lowering.dtypes import F16, F32, I32, Q8, dtype, of
@@ -33,7 +33,16 @@ from nnvk.driver.vulkan.lowering.lowering import MOST_ROUNDS, Checked, Lowering
 from nnvk.driver.vulkan.lowering.quantised import offset, sign_push
 from nnvk.driver.vulkan.lowering.relayout import are_pixels_dense, finish_pixels, pixels_of
 from nnvk.driver.vulkan.lowering.side_by_side import Matrices, read
-from nnvk.driver.vulkan.lowering.strategies import GEMM, VECTOR, Strategy, WeightLayout, Work, by_elements, span
+from nnvk.driver.vulkan.lowering.strategies import (
+    GEMM,
+    VECTOR,
+    Strategy,
+    WeightLayout,
+    Work,
+    by_elements,
+    span,
+    takes_halves,
+)
 from nnvk.driver.vulkan.lowering.strategy_costs import ranked
 from nnvk.driver.vulkan.shaders.commands import Dispatch, TensorRef
 from nnvk.driver.vulkan.shaders.declaration import Variant
@@ -171,6 +180,9 @@ def work_of(g: Lowering, operands: Operands, gemm: Gemm) -> Work:
         int8_weights=may_stay_bytes and filters.quantised is not None,
         float16=float16 and may_be_float16(g, filters),
         float16_split_k=float16 and may_be_float16(g, filters, split_k=True),
+        settled=half_weights.are_known(operands.input, filters, operands.bias)
+        and gemm.split in (Split.NOTHING, Split.CHANNELS)
+        and not fit_four_bits(g, filters, None),
         narrow=operands.is_wide and has_narrow_sums(g, operands),
     )
 
@@ -210,6 +222,8 @@ def multiply_by(g: Lowering, strategy: Strategy, operands: Operands, gemm: Gemm,
         weights = cooperative_matrix.packed_by_filter(g, filters)
     elif levels is not None:
         weights = packed_levels(g, filters, levels, four_bits=four_bits)
+    elif takes_halves(strategy, work, g.device):
+        weights = half_weights.packed(g, filters)
     elif strategy.packed:
         weights = packed(g, filters, scale, four_bits=four_bits)
     elif strategy.tile == "shared" or (work.in_order and scale == 1.0):
@@ -223,6 +237,7 @@ def multiply_by(g: Lowering, strategy: Strategy, operands: Operands, gemm: Gemm,
         gemm.columns,
         gemm.pixel_parts,
         narrow=work.narrow,
+        settled=takes_halves(strategy, work, g.device),
         weight_scales=None if levels is None else levels.scales,
     )
     tensors = {"src": source, "weights": weights, "dst": target, **output.tensors}
@@ -249,6 +264,8 @@ def multiply_by(g: Lowering, strategy: Strategy, operands: Operands, gemm: Gemm,
         push |= _tile_push(gemm, source_parts) | magics
         if work.kind == "q8":
             spec |= {"SIGNED": bool(offset(operands.input)), "WEIGHTS_SIGNED": bool(offset(filters.tensor))}
+            if takes_halves(strategy, work, g.device):
+                spec |= half_weights.constants(g.device) | {"SHORT_SUMS": half_weights.has_short_sums(g, filters)}
             if strategy.matrices is not None:
                 spec |= cooperative_matrix.zero_points(filters, sums_follow=gemm.split is not Split.PHASES)
             push["last_word"] = max(0, math.prod(gemm.source) - 1) // 4

@@ -137,6 +137,8 @@ class Work:
     """And K slices may leave their sums as such."""
     order: WeightLayout = WeightLayout.IN_BLOCKS
     """How the tile `shared` takes the filters: as they lie, where it can, so that they need not be packed."""
+    settled: bool = False
+    """Products of bytes with constant filters and bias, which can have what is due to the input's zero point."""
     narrow: bool = False
     """Products of 16-bit steps add up to numbers of 32 bits (`filter_output.has_narrow_sums`)."""
 
@@ -421,6 +423,11 @@ def by_elements(strategy: Strategy, work: Work, device: DeviceProfile) -> bool:
     return floats or converts_with_few_registers(strategy, work, device)
 
 
+def takes_halves(strategy: Strategy, work: Work, device: DeviceProfile) -> bool:
+    """Whether weights of bytes are kept as `half_weights`."""
+    return work.settled and strategy.packed and work.kind == "q8" and by_elements(strategy, work, device)
+
+
 def span(strategy: Strategy, work: Work, device: DeviceProfile) -> int:
     """Channels that a round of a tile takes at once, a divisor of all; 1 where these are no vec4s."""
     wide = 4
@@ -430,6 +437,8 @@ def span(strategy: Strategy, work: Work, device: DeviceProfile) -> int:
         wide = cooperative_matrix.chunk(work.kind)
     elif strategy.tile != "shared" and work.kind == "q8" and device.texel_loads and 4 * work.steps >= 16 * _MANY:
         wide = 16
+    elif takes_halves(strategy, work, device):
+        wide = 8 if work.depth % 16 else 16
     elif strategy.tile == "register" and work.kind != "q8":
         wide = 8 if strategy.arithmetic == "half" or by_elements(strategy, work, device) else 4
     return 1 if work.depth % 4 else 4 if work.depth % wide else wide

@@ -14,6 +14,7 @@ from nnvk.driver.vulkan.lowering.cooperative_matrix import MatrixTile
 from nnvk.driver.vulkan.lowering.costs import NEAR, Costs, Run, costs_of, cycles
 from nnvk.driver.vulkan.lowering.dtypes import SIZES
 from nnvk.driver.vulkan.lowering.filters import BLOCK
+from nnvk.driver.vulkan.lowering.half_weights import has_high
 from nnvk.driver.vulkan.lowering.strategies import (
     LANES,
     Strategy,
@@ -24,6 +25,7 @@ from nnvk.driver.vulkan.lowering.strategies import (
     converts_with_few_registers,
     prefers_matrices,
     span,
+    takes_halves,
 )
 from nnvk.driver.vulkan.shaders.profile import AvoidedShader, DeviceProfile
 
@@ -70,6 +72,8 @@ _FEWER_THREADS = 1.25
 """The time of a round in that case."""
 
 
+_SPILLED_SUMS = 1.6
+"""The time of a round of tiles whose sums VideoCore spills."""
 _SPILLED = 4
 """The time of a round where registers are few and bytes are converted to floats, but by the tile `register` of one vec4
 of output channels. The compilers of Mali and VideoCore spill the floats, or words; for the largest tiles VideoCore's
@@ -99,7 +103,9 @@ def cost(strategy: Strategy, work: Work, device: DeviceProfile) -> float:
         run = _by_registers(strategy, work, costs, vectors, arithmetic, lanes)
         if by_elements(strategy, work, device) and 4 * (strategy.sums + strategy.rows + 1) > _FEW_REGISTERS:
             run.step *= _FEWER_THREADS
-    if converts_with_few_registers(strategy, work, device) and (strategy.tile != "register" or strategy.vec4s > 1):
+    if takes_halves(strategy, work, device):
+        run.step = _step_of_halves(strategy, costs, vectors, has_high(device))
+    elif converts_with_few_registers(strategy, work, device) and (strategy.tile != "register" or strategy.vec4s > 1):
         run.step *= _SPILLED
     run.size = math.prod(strategy.local)
     if strategy.split_k > 1:
@@ -115,6 +121,18 @@ def cost(strategy: Strategy, work: Work, device: DeviceProfile) -> float:
         run.idle += costs.latency * -(-strategy.split_k // max(1, _ADDED_TOGETHER // strategy.sums))
     run.memory += _bytes(work)
     return cycles(run, costs, device) + _preparation(strategy, work, costs, lanes * device.units)
+
+
+def _step_of_halves(strategy: Strategy, costs: Costs, vectors: _Vectors, high: bool) -> float:
+    """Cycles of a round of the tile `register` with `half_weights`, by the instructions of their compilers.
+
+    ``high``: those of Mali, and not of VideoCore, which spills more than two vectors of sums. On Mali, the parameters
+    of outputs of 8 bits take more than `_FEW_REGISTERS` whatever the tile.
+    """
+    weights = 2 * costs.load + (16 if high else 0)
+    pixel = vectors.load + (4 if high else 9)
+    step = strategy.vec4s * weights + strategy.rows * pixel + strategy.sums * vectors.products
+    return step * (_SPILLED_SUMS if strategy.sums > 2 and not high else 1)
 
 
 def _by_vectors(strategy: Strategy, work: Work, costs: Costs, vectors: _Vectors, lanes: int) -> Run:

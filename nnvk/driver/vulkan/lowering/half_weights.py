@@ -1,0 +1,118 @@
+"""Weights of 8 bits as floats of 16 bits, less their zero point, and what this takes from the shaders.
+
+It is for GPUs with small subgroups and constant weights. A byte takes them several instructions, and its zero point a
+sum of the inputs. Floats of 16 bits have all levels less their zero point. VideoCore multiplies these as they are. The
+high half of a 32-bit float has the same numbers, and Mali converts it by one instruction. The product of the input's
+zero point and the weights is the same for all pixels, so the bias has it. Weights take twice the memory.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from nnvk.driver.vulkan.lowering.divide import EXACT_FLOATS
+from nnvk.driver.vulkan.lowering.dtypes import Q8, of
+from nnvk.driver.vulkan.lowering.filters import BLOCK, PARTS_INSIDE, Filters, pack
+from nnvk.driver.vulkan.lowering.lowering import Lowering
+from nnvk.driver.vulkan.lowering.quantised import zero_point
+from nnvk.driver.vulkan.lowering.relayout import round_up
+from nnvk.driver.vulkan.shaders.commands import TensorRef
+from nnvk.driver.vulkan.shaders.profile import DeviceProfile
+from nnvk.ops.call import Tensor
+from nnvk.types.constant import deferred_bytes
+
+
+def are_known(source: Tensor, filters: Filters, bias: Tensor | None) -> bool:
+    """Whether all is constant that products of bytes consist of, but for the input."""
+    return of(source) is Q8 and filters.tensor.is_constant and (bias is None or bias.is_constant)
+
+
+def constants(device: DeviceProfile) -> dict[str, int | bool]:
+    """The specialisation constants of `shaders/include/half_weights.glsl` for such weights."""
+    return {"HALF_WEIGHTS": True, "HIGH_HALVES": has_high(device)}
+
+
+def has_high(device: DeviceProfile) -> bool:
+    """Whether weights are the high halves of 32-bit floats.
+
+    They are on GPUs that compute with integers of 16 bits, as Mali: their compilers take 1.75 instructions to convert a
+    16-bit float to 32 bits. Those without, as VideoCore, multiply them as they are.
+    """
+    return "shaderInt16" in device.features
+
+
+def packed(g: Lowering, filters: Filters) -> TensorRef:
+    """`filters.pack` of constant filters of 8 bits."""
+    parts, outputs, taps, channels = filters.shape
+    nbytes = 2 * parts * round_up(outputs, BLOCK) * taps * round_up(channels, 4)
+    is_high = has_high(g.device)
+    form = "packed halves", filters.shape, filters.strides, is_high
+    return g.constant_form(
+        filters.tensor, form, lambda: deferred_bytes(nbytes, lambda: pack(_halves(filters, is_high)))
+    )
+
+
+def in_order(g: Lowering, filters: Filters) -> TensorRef:
+    """Constant filters of 8 bits as `filters.in_order` has them, with the parts inside."""
+    is_high = has_high(g.device)
+    sizes, _ = filters.sizes_and_strides(parts_outside=False)
+    padding = round_up(sizes[3], 4) - sizes[3]
+
+    def order_now() -> np.ndarray:
+        return np.pad(_halves(filters, is_high).transpose(PARTS_INSIDE), [(0, 0)] * 3 + [(0, padding)])
+
+    nbytes = 2 * int(np.prod(sizes[:3])) * (sizes[3] + padding)
+    form = "halves in order", filters.shape, filters.strides, is_high
+    return g.constant_form(filters.tensor, form, lambda: deferred_bytes(nbytes, order_now))
+
+
+def _halves(filters: Filters, is_high: bool) -> np.ndarray:
+    """Words of 16 bits, in the shape of the filters."""
+    levels = _levels(filters)
+    if is_high:
+        return (levels.astype(np.float32).view(np.uint32) >> 16).astype(np.uint16)
+    return levels.astype(np.float16).view(np.uint16)
+
+
+def _levels(filters: Filters) -> np.ndarray:
+    """Levels less their zero point, int16 [parts, output channels, taps, channels]."""
+    levels: np.ndarray = filters.weights().astype(np.int16) - np.int16(filters.tensor.zero_point)
+    return levels
+
+
+@dataclass(frozen=True, slots=True)
+class _Sums:
+    """Of the weights of each output channel, less their zero point."""
+
+    whole: np.ndarray
+    """int64 [all output channels]."""
+    largest: int
+    """The largest magnitude of a sum of some of them that have the same sign."""
+
+
+def _sums(g: Lowering, filters: Filters) -> _Sums:
+    def measure() -> _Sums:
+        levels = _levels(filters)
+        positive = np.maximum(levels, 0).sum((2, 3), np.int64).reshape(-1)
+        whole = levels.sum((2, 3), np.int64).reshape(-1)
+        return _Sums(whole, max(int(positive.max(initial=0)), int((positive - whole).max(initial=0))))
+
+    return g.once((filters.tensor.index, "sums of levels", filters.shape, filters.strides), measure)
+
+
+def has_short_sums(g: Lowering, filters: Filters) -> bool:
+    """Whether 32-bit floats have all partial sums of products, with inputs that keep their zero point."""
+    return 255 * _sums(g, filters).largest <= EXACT_FLOATS
+
+
+def settled_bias(g: Lowering, source: Tensor, filters: Filters, bias: Tensor | None) -> TensorRef:
+    """The bias less the products of the input's zero point and the weights; as all sums of 32 bits, it wraps."""
+    due = -zero_point(source) * _sums(g, filters).whole
+    form = "settled bias", filters.tensor.index, filters.shape, filters.strides, zero_point(source)
+
+    def settle() -> np.ndarray:
+        return (due if bias is None else due + bias.data.reshape(-1)).astype(np.int32)
+
+    return g.constant_form(filters.tensor if bias is None else bias, form, settle)
