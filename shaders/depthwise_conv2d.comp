@@ -45,6 +45,13 @@ layout(constant_id = 14) const uint AT_ONCE = 1;
 // at most MAX_SUMS pixels.
 layout(constant_id = 44) const bool BY_LINES = false;
 
+#ifdef DTYPE_Q8
+// Bytes of the input and the output, and of the weights, are signed.
+layout(constant_id = 56) const bool SIGNED = false;
+layout(constant_id = 57) const bool WEIGHTS_SIGNED = false;
+const uint sign_mask = SIGNED ? 0x80808080u : 0u;
+const uint weight_sign_mask = WEIGHTS_SIGNED ? 0x80808080u : 0u;
+#endif
 // The parameters of outputs, which are many for bytes, are loaded after the sums, so that these have their registers.
 #ifdef DTYPE_Q8
 #define ENDS_LATE BY_LINES
@@ -111,8 +118,6 @@ layout(push_constant) uniform Push {
     float weight_scale;    // the inverse of the scale of weights
 #endif
 #ifdef DTYPE_Q8
-    uint sign_mask;
-    uint weight_sign_mask;
     int input_zero;
     int weight_zero;
     int output_zero;
@@ -225,8 +230,8 @@ FACTOR4 load_input(Input from, Offset line, Offset column) {
 #endif
 }
 
-FACTOR4 load_weights(uint tap, uint quad) {
-    uint at = tap * divide_up(out_channels, 4u) + quad;
+// The weights at an index of vec4s.
+FACTOR4 load_weights(uint at) {
 #if defined(IS_FLOAT)
     return WEIGHT_FACTOR4_OF(weights_at(weights_offset / WEIGHT_WORDS + at));
 #elif defined(DTYPE_Q16)
@@ -236,6 +241,8 @@ FACTOR4 load_weights(uint tap, uint quad) {
     return vec4(unpack_bytes(weights_at(weights_offset + at), weight_sign_mask) - weight_zero);
 #endif
 }
+
+FACTOR4 load_weights(uint tap, uint quad) { return load_weights(tap * divide_up(out_channels, 4u) + quad); }
 
 // The row of a filter that meets a line of the input under a tile, if the filter computes a row of the tile; and the
 // column alike. It is at least the filter's size if there is none, so a loop from it on has one round or none, and no
@@ -307,12 +314,16 @@ void main() {
     if (BY_LINES) {
         FACTOR4 sums[MAX_SUMS];
         [[unroll]] for (uint n = 0; n < SUMS; n++) sums[n] = SUM_FROM(target.bias);
+        uint weights_of[MAX_SUMS];    // of the next row of the filter, of each row of the tile
+        [[unroll]] for (uint r = 0; r < TILE_HEIGHT; r++) weights_of[r] = tile.w;
         [[unroll]] for (uint row = 0; row < LINES; row++) {
             Offset line = offset_of(y, row, source.height, source.line);
             [[unroll]] for (uint r = 0; r < TILE_HEIGHT; r++) {
                 [[unroll]] for (uint ky = ROW_AT(row, r); ky < KERNEL_HEIGHT; ky += KERNEL_HEIGHT) {
-                    [[unroll]] for (uint kx = 0; kx < KERNEL_WIDTH; kx++)
-                        window[ky * KERNEL_WIDTH + kx] = load_weights(ky * KERNEL_WIDTH + kx, tile.w);
+                    [[unroll]] for (uint kx = 0; kx < KERNEL_WIDTH; kx++) {
+                        window[ky * KERNEL_WIDTH + kx] = load_weights(weights_of[r]);
+                        weights_of[r] += quads;
+                    }
                 }
             }
             [[unroll]] for (uint column = 0; column < LINE_WIDTH; column++) {

@@ -23,7 +23,7 @@ from nnvk.driver.vulkan.lowering.gemm import (
 from nnvk.driver.vulkan.lowering.gemm_problem import Gemm
 from nnvk.driver.vulkan.lowering.kernel import kernel
 from nnvk.driver.vulkan.lowering.lowering import Lowering
-from nnvk.driver.vulkan.lowering.quantised import sign_mask, sign_push
+from nnvk.driver.vulkan.lowering.quantised import offset
 from nnvk.driver.vulkan.lowering.relayout import finish_pixels, pixels_of
 from nnvk.driver.vulkan.shaders.declaration import Shader, Variant
 from nnvk.driver.vulkan.shaders.profile import DeviceProfile
@@ -169,7 +169,7 @@ def multiply_by_channel(g: Lowering, operands: Operands, gemm: Gemm) -> None:
     )
     local = _local(g.device)
     multiplier = out_channels // channels
-    masks = {**sign_push(operands.input), "weight_sign_mask": sign_mask(filters.tensor)} if kind == "q8" else {}
+    signs = {"SIGNED": bool(offset(operands.input)), "WEIGHTS_SIGNED": bool(offset(filters.tensor))}
     scale = scale_of(g, filters, filters.taps) if tile.arithmetic == "half" else 1.0
     halves = g.device.has_small_subgroups and half_weights.are_known(operands.input, filters, operands.bias)
     weights = half_weights.in_order(g, filters) if halves else in_order(g, filters, parts_outside=False, scale=scale)
@@ -191,6 +191,7 @@ def multiply_by_channel(g: Lowering, operands: Operands, gemm: Gemm) -> None:
         spec={
             **output.spec,
             **as_floats,
+            **(signs if kind == "q8" else {}),
             **(half_weights.constants(g.device) if halves else {}),
             "local_x": local,
             "KERNEL_HEIGHT": vertical.window,
@@ -220,7 +221,6 @@ def multiply_by_channel(g: Lowering, operands: Operands, gemm: Gemm) -> None:
         pad_left=horizontal.before,
         **magics,
         **output.push,
-        **masks,
         **({"weight_scale": 1.0 / scale} if tile.arithmetic == "half" else {}),
     )
     finish_pixels(g, target, operands.target, gemm.target)

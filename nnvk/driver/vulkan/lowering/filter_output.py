@@ -14,7 +14,14 @@ from nnvk.driver.vulkan.lowering.dtypes import F16, Q8, Q16, of
 from nnvk.driver.vulkan.lowering.epilogue import Arguments, Epilogue, arguments_of
 from nnvk.driver.vulkan.lowering.filters import Filters
 from nnvk.driver.vulkan.lowering.lowering import Lowering
-from nnvk.driver.vulkan.lowering.quantised import SMALL, activation_push, are_byte_shifts, are_small_shifts, zero_point
+from nnvk.driver.vulkan.lowering.quantised import (
+    BYTE_SHIFTS,
+    SMALL,
+    activation_push,
+    are_byte_shifts,
+    are_small_shifts,
+    zero_point,
+)
 from nnvk.driver.vulkan.lowering.relayout import round_up
 from nnvk.driver.vulkan.shaders.commands import TensorRef
 from nnvk.ops.call import Call, Tensor
@@ -143,9 +150,12 @@ def filter_output(
             "output_zero": zero_point(operands.output),
         }
         is_small = are_small_shifts(shifts) and _largest_sum(bias, operands.filters) < SMALL
+        to_bytes = is_small and g.device.has_small_subgroups and are_byte_shifts(shifts)
+        if to_bytes:
+            pairs[1] = BYTE_SHIFTS[0]  # channels that are not there need a shift in the range, too
         spec = {
             "SMALL": is_small,
-            "TO_BYTES": is_small and g.device.has_small_subgroups and are_byte_shifts(shifts),
+            "TO_BYTES": to_bytes,
             "NONNEGATIVE": push["low"] >= push["output_zero"],
         }
     every = np.stack([mantissas, shifts])
