@@ -10,7 +10,9 @@ import numpy as np
 import pytest
 from onnx_net import model, op
 
-from nnvk.importers.onnx import OnnxImportError, load
+from nnvk.base.packets import Writer
+from nnvk.importers.onnx import ImportedModel, OnnxImportError, load
+from nnvk.types.encoding import write_model
 
 F, I64 = np.float32, np.int64
 ML, MICROSOFT = "ai.onnx.ml", "com.microsoft"
@@ -33,7 +35,7 @@ class Case:
     def __str__(self) -> str:
         return f"{self.kind}: {self.reason}"
 
-    def load(self, **changes: Any) -> None:
+    def load(self, **changes: Any) -> ImportedModel:
         """Import the node, with other inputs or attributes."""
         given = {**self.inputs, **{name: value for name, value in changes.items() if name in self.inputs}}
         attributes = {**self.attributes, **{name: value for name, value in changes.items() if name not in given}}
@@ -44,7 +46,14 @@ class Case:
         names = " ".join("-" if value is None else name for name, value in given.items())
         node = op(self.kind, names, self.outputs, domain=self.domain, **attributes)
         wanted = [name for name in self.outputs.split() if name != "-"]
-        load(model([node], free, wanted, constants, opset=self.opset).SerializeToString())
+        return load(model([node], free, wanted, constants, opset=self.opset).SerializeToString())
+
+    def encoded(self, **changes: Any) -> bytes:
+        """All of the model of the node, with other inputs or attributes: operations, operands, constants and edges."""
+        imported, writer = self.load(**changes), Writer()
+        write_model(writer, imported.model.frozen)
+        edges = [(port.file_type, port.shape) for port in imported.outputs]
+        return b"".join([*map(bytes, writer.parts), repr(edges).encode()])
 
     def check(self) -> None:
         """The node is refused for the reason, and the one beside it is mapped."""

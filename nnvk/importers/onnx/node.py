@@ -88,8 +88,8 @@ class Node:
         return int(self._attribute(name, _Kind.INT, "i", default))
 
     def real(self, name: str, default: float) -> float:
-        """A FLOAT."""
-        return float(self._attribute(name, _Kind.FLOAT, "f", default))
+        """A FLOAT; a default is rounded as the file would have it."""
+        return float(np.float32(self._attribute(name, _Kind.FLOAT, "f", default)))
 
     def text(self, name: str, default: str) -> str:
         """A STRING."""
