@@ -12,6 +12,7 @@ pytest.importorskip("onnxruntime")
 
 import onnx
 from onnx import TensorProto
+from onnx_case import Case, x
 from onnx_net import model, op, subgraph
 from onnx_oracle import DEVICES, actual, check, expected, operations
 
@@ -392,3 +393,17 @@ def test_results_of_inputs_that_are_constants() -> None:
     """An import computes constants exactly."""
     nodes = [op("Mul", "c c", "w"), op("Greater", "w x", "z")]
     check(model(nodes, {"x": (I64, (2,))}, ["z"], {"c": np.array([50000])}), {"x": np.array([7, 2**31 - 1])})
+
+
+@pytest.mark.parametrize(("power", "operations"), [(1, 0), (2, 1), (63, 10), (64, 6)])
+def test_powers_by_squares(power: int, operations: int) -> None:
+    made = Case("Pow", {"a": x(3, dtype=I64), "b": np.array(power)}, "").load()
+    names = [operation.code.name for operation in made.model.frozen.operations]
+    assert names.count("MUL_INT64") == operations
+
+
+def test_powers_beyond_those_by_squares() -> None:
+    """Of 65 and more it is that of 63 or 64 by whether it is odd, which also tells the powers of -1."""
+    made = [Case("Pow", {"a": x(3, dtype=I64), "b": np.array(power)}, "").encoded() for power in (65, 66, 67)]
+    assert made[0] != made[1]
+    assert made[0] == made[2]

@@ -1,0 +1,590 @@
+"""Limits of ONNX nodes: the largest value is mapped, and the next one is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("onnx")
+
+from onnx_case import I64, MICROSOFT, ML, Case, F, ints, x
+from onnx_net import model, op, subgraph
+
+from nnvk.importers.onnx import OnnxImportError, load
+from nnvk.importers.onnx.mappers import control_flow, ngrams, unrolled
+
+INT, U8 = np.int32, np.uint8
+
+
+def limit(
+    kind: str,
+    inputs: Mapping[str, Any],
+    attributes: Mapping[str, Any],
+    most: Mapping[str, Any],
+    beyond: Mapping[str, Any],
+    reason: str,
+    **others: Any,
+) -> Case:
+    """A node with the largest inputs or attributes, those that are too large, and the reason."""
+    given = {**inputs, **{name: value for name, value in beyond.items() if name in inputs}}
+    own = {**attributes, **{name: value for name, value in beyond.items() if name not in inputs}}
+    good = {name: inputs[name] if name in inputs else attributes.get(name) for name in beyond} | {**most}
+    return Case(kind, given, reason, own, good, **others)
+
+
+def zeros(*shape: int, dtype: Any = F) -> np.ndarray:
+    return np.zeros(shape, dtype)
+
+
+POOL = {"a": x(1, 1, 70, 90)}
+NGRAMS = {"mode": "TF", "ngram_counts": [0], "pool_int64s": [5]}
+LIMITS = [
+    *(
+        limit(
+            kind,
+            POOL,
+            attributes,
+            {"kernel_shape": [32, 32]},
+            {"kernel_shape": [25, 41]},
+            reason,
+            outputs=outputs,
+            opset=19,
+        )
+        for kind, attributes, reason, outputs in (
+            ("MaxPool", {"dilations": [2, 2]}, "windows of 1025 taps with a dilation are too large", "y"),
+            ("MaxPool", {}, "windows of 1025 taps are too large for places of elements", "y z"),
+            ("AveragePool", {"dilations": [2, 2]}, "windows of 1025 taps with a dilation are too large", "y"),
+        )
+    ),
+    limit(
+        "ConvTranspose",
+        {"a": x(1, 512, 1, 1), "w": zeros(512, 1, 1, 1)},
+        {"group": 512},
+        {"a": x(1, 512, 1, 1), "w": zeros(512, 1, 1, 1), "group": 512},
+        {"a": x(1, 513, 1, 1), "w": zeros(513, 1, 1, 1), "group": 513},
+        "weights of shape [513, 1, 1, 1] in 513 groups do not fit [1, 513, 1, 1]",
+    ),
+    limit(
+        "Det",
+        {"a": x(2, 3, 3)},
+        {},
+        {"a": x(2, 3, 3)},
+        {"a": x(2, 4, 4)},
+        "matrices must be square, of 3 rows at most, got shape [2, 4, 4]",
+    ),
+    limit(
+        "Det",
+        {"a": x(2, 3, 3)},
+        {},
+        {"a": x(1, 1)},
+        {"a": x(2, 3)},
+        "matrices must be square, of 3 rows at most, got shape [2, 3]",
+    ),
+    limit(
+        "Det",
+        {"a": x(2, 3, 3)},
+        {},
+        {"a": x(2, 2)},
+        {"a": x(3)},
+        "matrices must be square, of 3 rows at most, got shape [3]",
+    ),
+    limit(
+        "LabelEncoder",
+        {"a": x(2, dtype=I64)},
+        {},
+        {"keys_int64s": [*range(4096)], "values_int64s": [*range(4096)]},
+        {"keys_int64s": [*range(4097)], "values_int64s": [*range(4097)]},
+        "there must be 1 to 4096 keys and as many values, got 4097 and 4097",
+        domain=ML,
+    ),
+    limit(
+        "TfIdfVectorizer",
+        {"a": x(2, dtype=I64)},
+        {**NGRAMS, "min_gram_length": 1, "max_gram_length": 1},
+        {"ngram_indexes": [1000]},
+        {"ngram_indexes": [1 << 20]},
+        "attributes 'ngram_counts' and 'ngram_indexes' must have places below 1048576",
+    ),
+    limit(
+        "TfIdfVectorizer",
+        {"a": x(2, dtype=I64)},
+        {**NGRAMS, "min_gram_length": 1, "max_gram_length": 1},
+        {"ngram_indexes": [0]},
+        {"ngram_indexes": [-1]},
+        "attributes 'ngram_counts' and 'ngram_indexes' must have places below 1048576",
+    ),
+    limit(
+        "GridSample",
+        {"a": x(1, 2, 3, 3, 2), "g": x(1, 2, 2, 2, 3)},
+        {},
+        {},
+        {"a": x(1, 2, 3, 3, 2, 2), "g": x(1, 2, 2, 2, 2, 4)},
+        "a grid of shape [1, 2, 2, 2, 2, 4] does not fit an input of shape [1, 2, 3, 3, 2, 2]",
+        opset=20,
+    ),
+    limit(
+        "GridSample",
+        {"a": x(1, 2, 3), "g": x(1, 2, 1)},
+        {},
+        {},
+        {"a": x(1, 2), "g": x(1, 0)},
+        "a grid of shape [1, 0] does not fit an input of shape [1, 2]",
+        opset=20,
+    ),
+    limit(
+        "Tile",
+        {"a": x(2), "r": ints(1)},
+        {},
+        {"r": ints(3)},
+        {"r": ints(*[1] * 4097)},
+        "the repetitions (input 1) must be at most 4096 numbers, got 4097",
+    ),
+    limit(
+        "Conv",
+        {"a": x(1, 1, 3, 3), "w": zeros(1, 1, 1, 1)},
+        {},
+        {"strides": [(1 << 31) - 1, 1]},
+        {"strides": [1 << 31, 1]},
+        "attribute 'strides' must have numbers from 1 up, got [2147483648, 1]",
+    ),
+    limit(
+        "Conv",
+        {"a": x(1, 1, 3, 3), "w": zeros(1, 1, 1, 1)},
+        {},
+        {"strides": [1, 1]},
+        {"strides": [1, 0]},
+        "attribute 'strides' must have numbers from 1 up, got [1, 0]",
+    ),
+    limit(
+        "MaxUnpool",
+        {"a": x(1, 1, 2, 2), "i": x(1, 1, 2, 2, dtype=I64)},
+        {"kernel_shape": [2, 2]},
+        {"pads": [0, 0, 0, 0]},
+        {"pads": [0, -1, 0, 0]},
+        "attribute 'pads' must have numbers from 0 up, got [0, -1, 0, 0]",
+    ),
+    limit(
+        "Conv",
+        {"a": x(1, 1, 3, 3), "w": zeros(1, 1, 3, 3)},
+        {},
+        {"pads": [0, 0, 0, 0]},
+        {"pads": [0, 0, -1, 0]},
+        "attribute 'pads' must have 4 numbers from 0 up, got [0, 0, -1, 0]",
+    ),
+    limit(
+        "Conv",
+        {"a": x(1, 1, 3, 4), "w": zeros(1, 1, 3, 4)},
+        {},
+        {},
+        {"w": zeros(1, 1, 3, 5)},
+        "a window of 5 does not fit into 4 padded by 0 + 0",
+    ),
+    limit(
+        "Conv",
+        {"a": x(1, 1, 3, 5), "w": zeros(1, 1, 3, 3)},
+        {},
+        {"dilations": [1, 2]},
+        {"dilations": [1, 3]},
+        "a window of 7 does not fit into 5 padded by 0 + 0",
+    ),
+    limit(
+        "GatherBlockQuantized",
+        {"w": zeros(5, 16, dtype=U8), "i": x(3, dtype=INT), "s": zeros(5, 2)},
+        {"bits": 4},
+        {"block_size": 16},
+        {"block_size": 15},
+        "rows of axis 0 in blocks of the last axis are gathered, got axes 0 and 1",
+        domain=MICROSOFT,
+    ),
+    limit(
+        "RandomNormal",
+        {},
+        {"shape": [1]},
+        {"shape": [1, 2]},
+        {"shape": [1 << 22, 1, 1, 2]},
+        "8388608 random numbers are too many at once",
+    ),
+    limit(
+        "RandomUniform",
+        {},
+        {"shape": [1]},
+        {"shape": [1, 2]},
+        {"shape": [(1 << 23) + 1]},
+        "8388609 random numbers are too many at once",
+    ),
+    limit(
+        "LRN",
+        {"a": x(1, 3, 2, 2)},
+        {},
+        {"size": 1},
+        {"size": 0},
+        "NNAPI normalises over an odd number of channels, got size 0",
+    ),
+    limit(
+        "LRN",
+        {"a": x(1, 3, 2, 2)},
+        {},
+        {"size": 1},
+        {"size": -1},
+        "NNAPI normalises over an odd number of channels, got size -1",
+    ),
+    limit(
+        "GroupNormalization",
+        {"a": x(1, 4, 2), "g": zeros(4), "b": zeros(4)},
+        {},
+        {"num_groups": 4},
+        {"num_groups": 0},
+        "4 channels don't divide into 0 groups",
+        opset=21,
+    ),
+    limit(
+        "GroupNormalization",
+        {"a": x(1, 4, 2), "g": zeros(4), "b": zeros(4)},
+        {},
+        {"num_groups": 1},
+        {"num_groups": -1},
+        "4 channels don't divide into -1 groups",
+        opset=21,
+    ),
+    limit("Flatten", {"a": x(2, 3)}, {}, {"axis": 2}, {"axis": 3}, "the axis must be in [-2, 2], got 3"),
+    limit("Flatten", {"a": x(2, 3)}, {}, {"axis": -2}, {"axis": -3}, "the axis must be in [-2, 2], got -3"),
+    limit("Trilu", {"a": x(3, 4)}, {}, {}, {"a": x(4)}, "the input must have rank 2 at least, got shape [4]"),
+    limit(
+        "Gather",
+        {"a": x(3, 4), "i": ints(0)},
+        {},
+        {"i": ints(2, -3)},
+        {"i": ints(3, -3)},
+        "indices must be in [-3, 3), got -3 to 3",
+    ),
+    limit(
+        "Gather",
+        {"a": x(3, 4), "i": ints(0)},
+        {},
+        {"i": ints(2, -3)},
+        {"i": ints(2, -4)},
+        "indices must be in [-3, 3), got -4 to 2",
+    ),
+    limit(
+        "GatherND",
+        {"a": x(3, 4), "i": x(2, 2, dtype=I64)},
+        {},
+        {},
+        {"i": x(2, 3, dtype=I64)},
+        "indices of shape [2, 3] do not fit [3, 4], batch_dims 0",
+    ),
+    limit(
+        "GatherND",
+        {"a": x(3, 4), "i": x(3, 1, dtype=I64)},
+        {},
+        {"batch_dims": 1},
+        {"batch_dims": 2},
+        "indices of shape [3, 1] do not fit [3, 4], batch_dims 2",
+    ),
+    limit(
+        "GatherND",
+        {"a": x(3, 4), "i": x(3, 1, dtype=I64)},
+        {},
+        {"batch_dims": 0},
+        {"batch_dims": -1},
+        "indices of shape [3, 1] do not fit [3, 4], batch_dims -1",
+    ),
+    limit(
+        "GatherND",
+        {"a": x(3, 4), "i": x(3, 1, dtype=I64)},
+        {"batch_dims": 1},
+        {},
+        {"i": x(2, 1, dtype=I64)},
+        "indices of shape [2, 1] do not fit [3, 4], batch_dims 1",
+    ),
+    limit(
+        "ScatterND",
+        {"a": x(3, 4), "i": x(2, 2, dtype=I64), "u": x(2)},
+        {},
+        {},
+        {"i": x(2, 3, dtype=I64)},
+        "indices of shape [2, 3] do not fit an input of rank 2",
+    ),
+    limit(
+        "Compress",
+        {"a": x(3, 4), "c": x(3, dtype=np.bool_)},
+        {"axis": 0},
+        {},
+        {"c": x(4, dtype=np.bool_)},
+        "a condition of 4 elements is too long for axis 0 of [3, 4]",
+    ),
+    limit(
+        "Compress",
+        {"a": x(3, 4), "c": x(12, dtype=np.bool_)},
+        {},
+        {},
+        {"c": x(13, dtype=np.bool_)},
+        "a condition of 13 elements is too long for axis 0 of [12]",
+    ),
+    limit("NonZero", {"a": x(1)}, {}, {}, {"a": x()}, "the input must have rank 1 at least"),
+    limit(
+        "TensorScatter",
+        {"a": x(2, 3, 4), "u": x(2, 1, 4)},
+        {},
+        {"axis": 1},
+        {"axis": 0},
+        "rows are written along another axis than 0, linear or circular, got axis 0, 'linear'",
+        opset=24,
+    ),
+    limit(
+        "TensorScatter",
+        {"a": x(2, 3, 4), "u": x(2, 1, 4)},
+        {},
+        {"mode": "circular"},
+        {"mode": "round"},
+        "rows are written along another axis than 0, linear or circular, got axis 1, 'round'",
+        opset=24,
+    ),
+    limit(
+        "DFT",
+        {"a": x(2, 4, 1), "l": np.array(4)},
+        {},
+        {"l": np.array(1)},
+        {"l": np.array(0)},
+        "the length must be 1 or more, got 0",
+    ),
+    limit(
+        "STFT",
+        {"a": x(1, 16, 1), "s": np.array(4), "w": None, "l": np.array(16)},
+        {},
+        {},
+        {"l": np.array(17)},
+        "frames of 17 elements, 4 apart, do not fit a signal of 16",
+    ),
+    limit(
+        "STFT",
+        {"a": x(1, 16, 1), "s": np.array(4), "w": None, "l": np.array(1)},
+        {},
+        {},
+        {"l": np.array(0)},
+        "frames of 0 elements, 4 apart, do not fit a signal of 16",
+    ),
+    limit(
+        "STFT",
+        {"a": x(1, 16, 1), "s": np.array(1), "w": None, "l": np.array(4)},
+        {},
+        {},
+        {"s": np.array(0)},
+        "frames of 4 elements, 0 apart, do not fit a signal of 16",
+    ),
+    limit(
+        "BitCast", {"a": x(2, dtype=INT)}, {}, {"to": 1}, {"to": 11}, "the bits of int32 are no float64 here", opset=26
+    ),
+    limit(
+        "BitCast",
+        {"a": x(2, dtype=np.int16)},
+        {},
+        {"to": 4},
+        {"to": 10},
+        "NNAPI has no bits of int16 and float16",
+        opset=26,
+    ),
+    limit(
+        "Split",
+        {"a": x(4), "s": ints(4)},
+        {},
+        {"s": ints(4)},
+        {"s": ints(5)},
+        "the sizes [5] do not make up axis 0, of size 4, of 1 outputs",
+    ),
+    limit(
+        "Split",
+        {"a": x(4), "s": ints(2, 2)},
+        {},
+        {"s": ints(1, 3)},
+        {"s": ints(4)},
+        "the sizes [4] do not make up axis 0, of size 4, of 2 outputs",
+        outputs="y z",
+    ),
+    limit(
+        "Split",
+        {"a": x(4), "s": ints(2, 2)},
+        {},
+        {"s": ints(1, 3)},
+        {"s": ints(5, -1)},
+        "the sizes [5, -1] do not make up axis 0, of size 4, of 2 outputs",
+        outputs="y z",
+    ),
+    limit(
+        "DynamicQuantizeMatMul",
+        {"a": x(3), "w": zeros(3, 4, dtype=U8), "s": zeros(4)},
+        {},
+        {},
+        {"w": zeros(3, dtype=U8), "s": zeros(1)},
+        "its inputs must be matrices, got shapes [3] and [3]",
+        domain=MICROSOFT,
+    ),
+    limit(
+        "DynamicQuantizeMatMul",
+        {"a": x(3), "w": zeros(3, 4, dtype=U8), "s": zeros(4)},
+        {},
+        {},
+        {"a": x()},
+        "its inputs must be matrices, got shapes [] and [3, 4]",
+        domain=MICROSOFT,
+    ),
+    limit(
+        "FusedMatMul",
+        {"a": x(2, 3), "b": x(3, 4)},
+        {},
+        {},
+        {"a": x(3)},
+        "its inputs must have rank 2 at least",
+        domain=MICROSOFT,
+    ),
+    limit(
+        "FusedMatMul",
+        {"a": x(2, 3), "b": x(3, 4)},
+        {},
+        {},
+        {"b": x(3)},
+        "its inputs must have rank 2 at least",
+        domain=MICROSOFT,
+    ),
+    limit(
+        "FusedMatMul",
+        {"a": x(2, 3), "b": x(3, 4)},
+        {},
+        {"transBatchA": 0},
+        {"transBatchA": 1},
+        "batches that are turned are unknown here",
+        domain=MICROSOFT,
+    ),
+    limit(
+        "FusedMatMul",
+        {"a": x(2, 3), "b": x(3, 4)},
+        {},
+        {"transBatchB": 0},
+        {"transBatchB": 1},
+        "batches that are turned are unknown here",
+        domain=MICROSOFT,
+    ),
+    limit("Celu", {"a": x(3)}, {}, {"alpha": 0.5}, {"alpha": 0.0}, "attribute 'alpha' must not be 0"),
+]
+
+
+@pytest.mark.parametrize("case", LIMITS, ids=str)
+def test_limit(case: Case) -> None:
+    with pytest.raises(OnnxImportError) as raised:
+        case.load()
+    assert [problem.reason for problem in raised.value.problems] == [case.reason]
+    case.load(**case.good)
+
+
+# --- loops and sequences, whose largest ones would take long ----------------------------------------------------------
+
+
+def sequence(steps: int) -> Case:
+    return Case("GRU", {"a": x(steps, 1, 1), "w": zeros(1, 3, 1), "r": zeros(1, 3, 1)}, "", {"hidden_size": 1})
+
+
+def loop(turns: int) -> bytes:
+    body = subgraph(
+        [op("Identity", "go", "on"), op("Neg", "s", "t")],
+        ["on", "t"],
+        {"n": (I64, []), "go": (np.bool_, []), "s": (F, None)},
+        {"on": (np.bool_, [])},
+    )
+    count = {} if turns < 0 else {"m": np.array(turns)}
+    node = op("Loop", f"{'m' if count else '-'} - x", "y", body=body)
+    return model([node], {"x": (F, [2])}, ["y"], count).SerializeToString()
+
+
+def scan(turns: int) -> Case:
+    body = subgraph([op("Neg", "i", "o")], ["o"], {"i": (F, [2])})
+    return Case("Scan", {"a": x(turns, 2)}, "", {"body": body, "num_scan_inputs": 1})
+
+
+def reason_of(raised: pytest.ExceptionInfo[OnnxImportError]) -> str:
+    (problem,) = raised.value.problems
+    return problem.reason
+
+
+def test_time_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(OnnxImportError) as raised:
+        sequence(1025).load()
+    assert reason_of(raised) == "NNAPI has no such sequence, and 1025 time steps are too many to unroll"
+    monkeypatch.setattr(unrolled, "_MOST_TIME_STEPS", 3)
+    sequence(3).load()
+    with pytest.raises(OnnxImportError, match="4 time steps are too many"):
+        sequence(4).load()
+
+
+@pytest.mark.parametrize("turns", [1025, -1])
+def test_turns_of_a_loop(turns: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without a trip count a loop is endless."""
+    reason = "a loop of more than 1024 turns is too long to unroll"
+    with pytest.raises(OnnxImportError) as raised:
+        load(loop(turns))
+    assert reason_of(raised) == reason
+    monkeypatch.setattr(control_flow, "_MOST_TURNS", 3)
+    assert len(load(loop(3)).model.frozen.operations) == 3
+    with pytest.raises(OnnxImportError, match="a loop of more than 3 turns"):
+        load(loop(4))
+
+
+def test_turns_of_a_scan(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(OnnxImportError) as raised:
+        scan(1025).load()
+    assert reason_of(raised) == "the inputs must be of one length of 1024 at most"
+    monkeypatch.setattr(control_flow, "_MOST_TURNS", 3)
+    scan(3).load()
+    with pytest.raises(OnnxImportError, match="of one length of 3 at most"):
+        scan(4).load()
+
+
+@pytest.mark.parametrize(("skips", "length", "count"), [(4095, 4097, 2), (9999, 4097, 2)])
+def test_comparisons_of_n_grams(skips: int, length: int, count: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each number of skips compares all numbers of an n-gram, as far as rows are long enough for it."""
+
+    def counted(skips: int, length: int) -> Case:
+        attributes = {"min_gram_length": 2, "max_gram_length": 2, "ngram_counts": [0, 0], "ngram_indexes": [0]}
+        pool = {"pool_int64s": [3, 4], "mode": "TF", "max_skip_count": skips}
+        return Case("TfIdfVectorizer", {"a": x(length, dtype=I64)}, "", attributes | pool)
+
+    with pytest.raises(OnnxImportError) as raised:
+        counted(skips, length).load()
+    assert reason_of(raised) == f"n-grams of 2 with {skips} skips in rows of {length} are too many"
+    monkeypatch.setattr(ngrams, "_MOST_COMPARISONS", 4)
+    for least, longest in ((1, 9), (9, 3)):
+        counted(least, longest).load()
+    for least, longest in ((2, 9), (9, 4)):
+        with pytest.raises(OnnxImportError, match="are too many"):
+            counted(least, longest).load()
+
+
+def test_pieces_of_integers() -> None:
+    """NNAPI joins no integers: they are packed in pieces of one size."""
+    for size in (256, 257):
+        case = Case("Concat", {"a": x(size - 1, dtype=INT), "b": x(1, dtype=INT)}, "", {"axis": 0})
+        if size == 256:
+            case.load()
+            continue
+        with pytest.raises(OnnxImportError) as raised:
+            case.load()
+        assert reason_of(raised) == "NNAPI joins no integers, and 257 pieces of one size are too many to pack"
+
+
+@pytest.mark.parametrize("count", [32767, 32768])
+def test_sums_of_updates(count: int) -> None:
+    """As many as sums of their halves can be without leaving 32 bits."""
+    case = Case(
+        "ScatterElements",
+        {"a": x(3, dtype=I64), "i": x(count, dtype=I64), "u": x(count, dtype=I64)},
+        "",
+        {"reduction": "add"},
+    )
+    if count == 32767:
+        case.load()
+        return
+    with pytest.raises(OnnxImportError) as raised:
+        case.load()
+    assert reason_of(raised) == "sums of up to 32768 updates may leave 32 bits, which NNAPI does not have"
