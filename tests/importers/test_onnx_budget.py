@@ -1,0 +1,308 @@
+"""The charges of an import of ONNX to its budget: each amount of memory and of work that a file's numbers decide."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+pytest.importorskip("onnx")
+
+from onnx import ModelProto, external_data_helper, helper
+from onnx_case import I64, MICROSOFT, ML, Case, F, ints, x
+from onnx_net import model, op, subgraph
+
+from nnvk.importers.budget import BASE, FACTOR, Budget
+from nnvk.importers.onnx import builder, load
+from nnvk.importers.onnx.importer import OnnxFile
+
+U8 = np.uint8
+NODE = 8192
+"""The work of a node whose inputs are constants, beside that of its elements."""
+Spent = Counter[tuple[str, int]]
+
+
+@pytest.fixture
+def spent(monkeypatch: pytest.MonkeyPatch) -> Spent:
+    """Every amount that a budget is asked for, by the name of its method, and how often."""
+    found: Spent = Counter()
+
+    def watch(name: str) -> None:
+        do = getattr(Budget, name)
+
+        def counted(budget: Budget, amount: int) -> None:
+            found[name, int(amount)] += 1
+            do(budget, amount)
+
+        monkeypatch.setattr(Budget, name, counted)
+
+    for name in ("check", "charge", "work"):
+        watch(name)
+    return found
+
+
+def zeros(*shape: int, dtype: Any = F) -> np.ndarray:
+    return np.zeros(shape, dtype)
+
+
+# --- nodes -----------------------------------------------------------------------------------------------------------
+
+NODES = {
+    "EyeLike": (Case("EyeLike", {"a": x(7, 11)}, ""), 7 * 11 * 8),
+    "MaxPool": (Case("MaxPool", {"a": x(1, 2, 7, 11)}, "", {"kernel_shape": [2, 3]}, outputs="y z"), 7 * 11 * 4),
+    "Resize": (
+        Case("Resize", {"a": x(7, 3), "r": None, "s": None, "z": ints(11, 3)}, "", {"mode": "cubic"}),
+        7 * 11 * 8,
+    ),
+    "GatherBlockQuantized": (
+        Case(
+            "GatherBlockQuantized",
+            {"w": zeros(7, 17, dtype=U8), "i": x(3, dtype=I64), "s": zeros(7, 2)},
+            "",
+            {"bits": 8, "block_size": 16},
+            domain=MICROSOFT,
+        ),
+        7 * 17 * 8,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", NODES)
+def test_arrays_that_a_node_makes(name: str, spent: Spent) -> None:
+    case, nbytes = NODES[name]
+    case.load()
+    # A constant is charged once more as an operand.
+    assert spent["charge", nbytes] == (2 if name == "MaxPool" else 1)
+
+
+def test_nodes_of_trees(spent: Spent) -> None:
+    """The work is that of the nodes of each depth; leaves are none."""
+    tree = {
+        "nodes_treeids": [0] * 7,
+        "nodes_nodeids": [*range(7)],
+        "nodes_featureids": [0] * 7,
+        "nodes_values": [0.5] * 7,
+        "nodes_modes": ["BRANCH_LEQ"] * 3 + ["LEAF"] * 4,
+        "nodes_truenodeids": [1, 3, 5, 0, 0, 0, 0],
+        "nodes_falsenodeids": [2, 4, 6, 0, 0, 0, 0],
+        "target_treeids": [0] * 4,
+        "target_nodeids": [3, 4, 5, 6],
+        "target_ids": [0] * 4,
+        "target_weights": [1.0] * 4,
+    }
+    Case("TreeEnsembleRegressor", {"a": x(3, 2)}, "", tree, domain=ML).load()
+    assert {amount: count for (name, amount), count in spent.items() if name == "work" and amount < NODE} == {
+        1: 1,
+        2: 1,
+    }
+
+
+# --- nodes whose inputs are constants --------------------------------------------------------------------------------
+
+A, PLACES = zeros(7, 11), zeros(3, 11, dtype=I64)
+FOLDED: dict[str, tuple[dict[str, np.ndarray], dict[str, Any], int, int, int]] = {
+    # the inputs, the attributes, the most elements of outputs, the elements that are read, the elements of outputs
+    "Add": ({"a": A, "b": zeros(11)}, {}, 77, 88, 77),
+    "Neg": ({"a": A}, {}, 77, 77, 77),
+    "Concat": ({"a": A, "b": zeros(5, 11)}, {"axis": 0}, 132, 132, 132),
+    "MatMul": ({"a": A, "b": zeros(11, 5)}, {}, 77 * 55, 77 + 55, 35),
+    "Einsum": ({"a": A, "b": zeros(11, 5)}, {"equation": "ij,jk->ik"}, 77 * 55, 77 * 55 // 8 + 77 + 55, 35),
+    "Gather": ({"a": A, "b": ints(1, 2, 5)}, {"axis": 1}, 77 * 3, 3, 21),
+    "GatherElements": ({"a": A, "b": PLACES}, {}, 77 * 33, 64 * 33, 64 * 33),
+    "GatherND": ({"a": A, "b": ints(1, 2, 5).reshape(3, 1)}, {}, 77 * 3, 64 * 3, 64 * 33),
+    "ScatterElements": ({"a": A, "b": PLACES, "c": zeros(3, 11)}, {}, 143, 64 * 143, 64 * 77),
+    "ScatterND": ({"a": A, "b": ints(1, 2).reshape(2, 1), "c": zeros(2, 11)}, {}, 101, 64 * 101, 64 * 77),
+    "Unique": ({"a": zeros(13)}, {}, 13, 16 * 13, 16),
+    "Shape": ({"a": A}, {}, 77, 0, 2),
+    "Size": ({"a": A}, {}, 77, 0, 1),
+    "Slice": ({"a": A, "b": ints(1), "c": ints(3)}, {}, 79, 2, 22),
+    "Expand": ({"a": zeros(1, 11), "b": ints(7, 1)}, {}, 77, 13, 77),
+    "Tile": ({"a": zeros(5, 11), "b": ints(2, 3)}, {}, 330, 57, 330),
+    "OneHot": ({"a": ints(1, 2, 0), "b": np.array(5), "c": zeros(2)}, {}, 15, 6, 15),
+    "Pad": ({"a": zeros(5, 11), "b": ints(0, 1, 0, 2)}, {}, 9 * 15, 59, 70),
+    "Range": ({"a": np.array(3), "b": np.array(20), "c": np.array(3)}, {}, 6, 3, 6),
+    "ConstantOfShape": ({"a": ints(5, 7)}, {}, 35, 2, 35),
+    "HannWindow": ({"a": np.array(13)}, {}, 4 * 13, 1, 13),
+    "HammingWindow": ({"a": np.array(13)}, {}, 4 * 13, 1, 13),
+    "BlackmanWindow": ({"a": np.array(13)}, {}, 4 * 13, 1, 13),
+    "MelWeightMatrix": (
+        {"a": np.array(4), "b": np.array(16), "c": np.array(8000), "d": np.array(0, F), "e": np.array(4000, F)},
+        {},
+        4 * 9,
+        5,
+        36,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", FOLDED)
+def test_constants_that_are_computed(name: str, spent: Spent) -> None:
+    constants, attributes, most, read, given = FOLDED[name]
+    nodes = [op(name, " ".join(constants), "unread", **attributes), op("Neg", "x", "y")]
+    load(model(nodes, {"x": (F, [1])}, ["y"], constants).SerializeToString())
+    assert spent["check", most * 8] >= 1
+    works = [amount for (kind, amount), count in spent.items() if kind == "work" for _ in range(count)]
+    assert sorted(works) == sorted([NODE + read, given])
+
+
+@pytest.mark.parametrize("largest", [True, False])
+def test_constants_that_are_too_large_to_be_computed(largest: bool, spent: Spent) -> None:
+    """From 2^24 elements on the model computes them."""
+    shape = ints(1 << 12, (1 << 12) + (not largest))
+    nodes = [op("Expand", "a b", "c"), op("Neg", "x", "y")]
+    load(model(nodes, {"x": (F, [1])}, ["y"], {"a": zeros(1), "b": shape}).SerializeToString())
+    assert bool(spent["charge", 4 << 24]) == largest
+
+
+@pytest.mark.parametrize("dtype", [F, np.float16])
+@pytest.mark.parametrize(("count", "is_late"), [(4096, True), (4095, False)])
+def test_large_constants_in_another_order(dtype: Any, count: int, is_late: bool, spent: Spent) -> None:
+    """Constants from 16 KiB on are made when they are looked at."""
+    count *= 4 // np.dtype(dtype).itemsize
+    nodes = [op("Transpose", "a", "b"), op("Identity", "x", "y")]
+    load(model(nodes, {"x": (F, [1])}, ["y"], {"a": zeros(1, count, dtype=dtype)}).SerializeToString())
+    works = [amount for kind, amount in spent if kind == "work"]
+    assert works == ([] if is_late else [NODE + count, count])
+    assert spent["charge", count * np.dtype(dtype).itemsize] == 2  # when it is read, and in the other order
+
+
+# --- constants of the file -------------------------------------------------------------------------------------------
+
+STORED = {
+    "float32": (np.float32, [4 * 77]),
+    "float64": (np.float64, [8 * 77]),
+    "int64": (np.int64, [8 * 77]),
+    "bfloat16": (ml_dtypes.bfloat16, [4 * 77, 2 * 77]),
+    "float8": (ml_dtypes.float8_e4m3fn, [4 * 77, 77]),
+    "int4": (ml_dtypes.int4, [77, 77]),
+}
+
+
+@pytest.mark.parametrize("is_beside", [False, True])
+@pytest.mark.parametrize("name", STORED)
+def test_constants_that_are_read(name: str, is_beside: bool, spent: Spent, tmp_path: Path) -> None:
+    """Elements of types that NumPy has not are charged as they are carried, too."""
+    dtype, charges = STORED[name]
+    made = model(
+        [op("Shape", "a", "s"), op("Identity", "x", "y")], {"x": (F, [1])}, ["y"], {"a": zeros(7, 11, dtype=dtype)}
+    )
+    path = tmp_path / "model.onnx"
+    if is_beside:
+        external_data_helper.convert_model_to_external_data(made, location="beside", size_threshold=0)
+        external_data_helper.write_external_data_tensors(made, str(tmp_path))
+    path.write_bytes(made.SerializeToString())
+    load(path)
+    wanted = Counter(("charge", amount) for amount in charges)
+    assert {one: spent[one] for one in wanted} == dict(wanted)
+
+
+def test_elements_of_several_imports(spent: Spent) -> None:
+    """Imports of a file with open sizes share its constants, and each is charged for them."""
+    made = model([op("Add", "x a", "y")], {"x": (F, ["n", 11])}, ["y"], {"a": zeros(7, 11)})
+    file = OnnxFile(made.SerializeToString())
+    amounts = []
+    for _ in range(2):
+        spent.clear()
+        file.load(shapes={"x": (7, 11)})
+        amounts.append(dict(spent))
+    assert amounts[0] == amounts[1]
+
+
+@pytest.mark.parametrize("where", ["bytes", "a file", "files"])
+def test_limits_by_the_size_of_a_file(where: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The bytes of the files beside a model count, too."""
+    sizes: list[int] = []
+
+    class Noted(Budget):
+        def __init__(self, file_size: int) -> None:
+            super().__init__(file_size)
+            sizes.append(file_size)
+
+    monkeypatch.setattr("nnvk.importers.onnx.importer.Budget", Noted)
+    constants = {"a": zeros(7, 11), "b": zeros(11)}
+    made = model([op("Add", "x a", "c"), op("Add", "c b", "y")], {"x": (F, [7, 11])}, ["y"], constants)
+    path = tmp_path / "model.onnx"
+    beside = 0
+    if where == "files":
+        external_data_helper.convert_model_to_external_data(made, all_tensors_to_one_file=False, size_threshold=0)
+        external_data_helper.write_external_data_tensors(made, str(tmp_path))
+        beside = 4 * 88
+    data = made.SerializeToString()
+    path.write_bytes(data)
+    load(data if where == "bytes" else path)
+    assert sizes == [len(data) + beside]
+
+
+def test_weights_in_memory_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = model([op("Neg", "x", "y")], {"x": (F, [1])}, ["y"])
+    data = made.SerializeToString()
+    file = OnnxFile(data, memoryview(bytes(77)))
+    budget = file.shared(relaxed=False).budget
+    budget.charge(BASE + FACTOR * (len(data) + 77))
+    with pytest.raises(Exception, match="take more than"):
+        budget.charge(1)
+
+
+# --- nodes of graphs and functions -----------------------------------------------------------------------------------
+
+PRICE = 4001
+"""The price of a node in these tests, which no other charge has."""
+
+
+def branches(condition: np.ndarray | None) -> ModelProto:
+    graph = subgraph([op("Neg", "x", "t"), op("Abs", "t", "o")], ["o"])
+    inputs: dict[str, Any] = {"x": (F, [2])} | ({"c": (np.bool_, [])} if condition is None else {})
+    constants = {} if condition is None else {"c": condition}
+    return model([op("If", "c", "y", then_branch=graph, else_branch=graph)], inputs, ["y"], constants)
+
+
+def loop(turns: int) -> ModelProto:
+    body = subgraph(
+        [op("Identity", "go", "on"), op("Neg", "s", "t")],
+        ["on", "t"],
+        {"n": (I64, []), "go": (np.bool_, []), "s": (F, None)},
+        {"on": (np.bool_, [])},
+    )
+    return model([op("Loop", "m - x", "y", body=body)], {"x": (F, [2])}, ["y"], {"m": np.array(turns)})
+
+
+def function() -> ModelProto:
+    body = [op("Neg", "a", "b"), op("Abs", "b", "c")]
+    own = helper.make_function("f", "F", ["a"], ["c"], body, [helper.make_opsetid("", 17)])
+    nodes = [op("F", "x", "z", domain="f"), op("F", "z", "y", domain="f")]
+    return model(nodes, {"x": (F, [2])}, ["y"], functions=[own])
+
+
+PRICES: dict[str, tuple[Callable[[], ModelProto], int]] = {
+    "two nodes": (lambda: model([op("Neg", "x", "z"), op("Abs", "z", "y")], {"x": (F, [2])}, ["y"]), 2),
+    "a known branch": (lambda: branches(np.array(True)), 1 + 1 + 2),
+    "two branches": (lambda: branches(None), 1 + 2 * (1 + 2)),
+    "three turns": (lambda: loop(3), 1 + 3 * (1 + 2)),
+    "two calls": (function, 2 * (1 + 1 + 2)),
+}
+
+
+@pytest.mark.parametrize("name", PRICES)
+def test_nodes_that_are_mapped(name: str, spent: Spent, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A node costs as much each time that it is mapped, and so does each time that a graph in it is entered."""
+    monkeypatch.setattr(builder, "NODE_COST", PRICE)
+    make, count = PRICES[name]
+    load(make().SerializeToString())
+    assert spent["charge", PRICE] == count
+
+
+def test_nodes_that_have_no_counterpart(spent: Spent, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A node is looked through once it is refused: itself and each node in it."""
+    monkeypatch.setattr(builder, "NODE_COST", PRICE)
+    graph = subgraph([op("Neg", "x", "t"), op("Other", "t", "o", domain="d")], ["o"])
+    made = model(
+        [op("If", "c", "y", then_branch=graph, else_branch=graph)], {"x": (F, [2]), "c": (np.bool_, [])}, ["y"]
+    )
+    with pytest.raises(Exception, match=r"in it, d\.Other \(2 nodes\): NNAPI has no counterpart of this operator"):
+        load(made.SerializeToString())
+    assert spent["charge", PRICE] == (1 + 1 + 2) + (1 + 4)
