@@ -14,7 +14,7 @@ import numpy as np
 
 from nnvk.importers import bounds
 from nnvk.importers.bounds import INT32, INT64, Bounds, within
-from nnvk.importers.decompositions.arithmetic import chosen, truncated_quotient
+from nnvk.importers.decompositions.arithmetic import broadcast_shape, chosen, truncated_quotient
 from nnvk.importers.decompositions.moving import packed
 from nnvk.importers.emitter import BOOL8, F32, I32, NONE, Emitter
 from nnvk.importers.errors import Unmapped
@@ -255,6 +255,8 @@ _MOST_EXPONENT = 63
 
 def power_of(c: Emitter, base: Number, exponent: Value) -> Number:
     """The numbers to whole powers that the model computes, by squares; to those below 0, rounded towards 0."""
+    if exponent.bounds == (0, 0):
+        return c.filled(1, I32, broadcast_shape(low(base), exponent))
     zero, one, two = (c.constant(number, I32) for number in (0, 1, 2))
 
     def halved(number: Value) -> tuple[Value, Value]:
