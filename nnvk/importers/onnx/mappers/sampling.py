@@ -9,6 +9,7 @@ import numpy as np
 
 from nnvk.importers.decompositions.arithmetic import chosen, each, round_half_even, with_number
 from nnvk.importers.decompositions.moving import gathered, transposed
+from nnvk.importers.decompositions.reductions import folded
 from nnvk.importers.emitter import BOOL8, F32, I32, NONE
 from nnvk.importers.errors import Unmapped
 from nnvk.importers.graph_builder import Value
@@ -86,7 +87,7 @@ def grid_sample(c: Context) -> Tensor:
     rows = c.reshape(gathered(c, table, 0, c.reshape(index, (index.size,))), (taken, batches * points, channels))
     if mode != "nearest":
         rows = c.emit(Op.MUL, rows, c.reshape(weights, (taken, batches * points, 1)), NONE, out=F32)
-        rows = c.keep(Op.REDUCE_SUM, rows, np.array([0]), False)
+        rows = folded(c, Op.REDUCE_SUM, rows, [0])
     result = c.reshape(rows, (batches, *grid.shape[1:-1], channels))
     return c.give(transposed(c, result, (0, rank + 1, *range(1, rank + 1))), None, source.dtype)
 

@@ -8,7 +8,8 @@ import numpy as np
 
 from nnvk.importers.decompositions.arithmetic import chosen, each, with_number
 from nnvk.importers.decompositions.moving import gathered, sliced, transposed
-from nnvk.importers.emitter import BOOL8, F32, I32, NONE
+from nnvk.importers.decompositions.reductions import folded
+from nnvk.importers.emitter import BOOL8, I32, NONE
 from nnvk.importers.errors import Unmapped
 from nnvk.importers.graph_builder import Value
 from nnvk.importers.onnx.context import Context
@@ -73,8 +74,7 @@ def embed_layer_normalization(c: Context) -> list[Tensor | None]:
     y, _, _ = layer_normalised(c, total, [2], 5, 6, c.node.real("epsilon", 1e-12))
     lengths: Tensor | None = None
     if c.wants(1) and c.has(7):
-        real = c.cast(c.number(7), np.dtype(np.float32))
-        counted = c.emit(Op.REDUCE_SUM, real, np.array([1]), False, out=F32)
+        counted = folded(c, Op.REDUCE_SUM, c.cast(c.number(7), np.dtype(np.float32)), [1])
         lengths = c.give(c.cast(counted, np.dtype(np.int32)), (batches,), np.int32)
     elif c.wants(1):
         lengths = c.give(c.filled(0, I32, (batches,)), (batches,), np.int32)

@@ -1,0 +1,242 @@
+"""Products and sums of levels in ONNX: which of them NNAPI computes in levels, and onnxruntime's results of all."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("onnx")
+pytest.importorskip("onnxruntime")
+
+from onnx_net import model, op
+from onnx_oracle import check, operations
+
+from nnvk.importers.onnx import load
+
+F, I8, U8 = np.float32, np.int8, np.uint8
+DEVICES = ("nnapi-reference",)
+_X_ZERO, _OUT_ZERO = U8(120), U8(110)
+PRODUCTS = ("CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED", "BATCH_MATMUL")
+
+
+def levels(*shape: int, dtype: Any = U8, seed: int = 0) -> np.ndarray:
+    limits = (20, 230) if dtype is U8 else (-100, 100)
+    return np.random.default_rng(seed).integers(*limits, shape).astype(dtype)
+
+
+def scales(*numbers: float) -> np.ndarray:
+    return np.array(numbers if len(numbers) > 1 else numbers[0], F)
+
+
+@dataclass(frozen=True)
+class Net:
+    """x, dequantised, by weights that are dequantised, to an output that is quantised."""
+
+    kind: str
+    x: np.ndarray
+    w: np.ndarray
+    scale: np.ndarray
+    zero: np.ndarray
+    axis: int = 0
+    x_scale: float = 0.05
+    x_zero: Any = _X_ZERO
+    out_scale: float = 0.4
+    out_zero: Any = _OUT_ZERO
+    bias: np.ndarray | None = None
+    free: str = ""
+    """Which of the constants are inputs of the model."""
+    relu: bool = False
+    real: str = ""
+    """Which of x, w and y are real numbers."""
+    has_zero: bool = True
+    others: bool = False
+    """Whether the result is an output of the model, too."""
+    attributes: Mapping[str, Any] = field(default_factory=dict)
+
+    def is_in_levels(self) -> bool:
+        """Whether the product is one of levels; the results must be onnxruntime's, node by node."""
+        constants = {
+            "xs": np.array(self.x_scale, F),
+            "xz": np.array(self.x_zero),
+            "w": self.w,
+            "ws": self.scale,
+            "wz": self.zero,
+            "ys": np.array(self.out_scale, F),
+            "yz": np.array(self.out_zero),
+        }
+        if self.bias is not None:
+            constants["b"] = self.bias
+        feeds = {"x": self.x}
+        if "x" in self.real:
+            feeds["x"] = ((self.x.astype(F) - self.x_zero) * F(self.x_scale)).astype(F)
+        if "w" in self.real:
+            constants["w"] = self.w.astype(F) * F(0.01)
+        for name in self.free.split():
+            feeds[name] = constants.pop(name)
+        nodes = [
+            *([] if "x" in self.real else [op("DequantizeLinear", "x xs xz", "xr")]),
+            *([] if "w" in self.real else [op("DequantizeLinear", "w ws wz", "wr", axis=self.axis)]),
+            op(
+                self.kind,
+                f"{'x' if 'x' in self.real else 'xr'} {'w' if 'w' in self.real else 'wr'}"
+                + (" b" if self.bias is not None else ""),
+                "t",
+                **self.attributes,
+            ),
+            *([op("Relu", "t", "r")] if self.relu else []),
+            *(
+                []
+                if "y" in self.real
+                else [op("QuantizeLinear", f"{'r' if self.relu else 't'} ys" + " yz" * self.has_zero, "y")]
+            ),
+        ]
+        outputs = ["t" if "y" in self.real else "y", *(["t"] if self.others else [])]
+        inputs = {name: (array.dtype, array.shape) for name, array in feeds.items()}
+        net = model(nodes, inputs, outputs, constants)
+        frozen = check(net, feeds, steps=1, devices=DEVICES, optimised=False).model.frozen
+        (product,) = (one for one in frozen.operations if one.code.name in PRODUCTS)
+        return frozen.operands[product.inputs[0]].type.code.name.startswith("TENSOR_QUANT8")
+
+
+CONV = Net("Conv", levels(1, 3, 6, 5), levels(4, 3, 3, 2, dtype=I8, seed=1), scales(0.01), I8(0))
+DEPTHWISE = replace(CONV, w=levels(3, 1, 3, 2, dtype=I8, seed=1), attributes={"group": 3})
+GEMM = Net("Gemm", levels(2, 6), levels(4, 6, dtype=I8, seed=1), scales(0.01), I8(0), attributes={"transB": 1})
+MATMUL = Net("MatMul", levels(2, 6), levels(6, 4, dtype=I8, seed=1), scales(0.01), I8(0), axis=1)
+FOUR, ZEROS = scales(0.01, 0.02, 0.005, 0.015), np.zeros(4, I8)
+BIAS = np.array([0.5, -1, 2, 0.25], F)
+
+IN_LEVELS = {
+    "plain": CONV,
+    "a bias": replace(CONV, bias=BIAS),
+    "a scale for each output": replace(CONV, scale=FOUR, zero=ZEROS, bias=BIAS),
+    "signed": replace(CONV, x=levels(1, 3, 6, 5, dtype=I8), x_zero=I8(3), out_zero=I8(-7)),
+    "signed weights with a zero point": replace(CONV, zero=I8(5)),
+    "unsigned weights": replace(CONV, w=levels(4, 3, 3, 2, seed=1), zero=U8(120)),
+    "unsigned weights of signed levels": replace(
+        CONV, x=levels(1, 3, 6, 5, dtype=I8), x_zero=I8(3), w=levels(4, 3, 3, 2, seed=1), zero=U8(120), out_zero=I8(-7)
+    ),
+    "to signed levels": replace(CONV, out_zero=I8(-7)),
+    "from signed levels": replace(CONV, x=levels(1, 3, 6, 5, dtype=I8), x_zero=I8(3)),
+    "an activation": replace(CONV, relu=True),
+    "no zero point behind": replace(CONV, has_zero=False, out_zero=U8(0)),
+    "depthwise": replace(DEPTHWISE, bias=BIAS[:3]),
+    "depthwise with a scale for each output": replace(DEPTHWISE, scale=FOUR[:3], zero=ZEROS[:3]),
+    "gemm": replace(GEMM, bias=BIAS),
+    "gemm with a scale for each output": replace(GEMM, scale=FOUR, zero=ZEROS, bias=BIAS),
+    "gemm the other way": replace(
+        GEMM, w=levels(6, 4, dtype=I8, seed=1), attributes={}, scale=FOUR, zero=ZEROS, axis=1
+    ),
+    "a matrix": MATMUL,
+    "a matrix with a scale for each output": replace(MATMUL, scale=FOUR, zero=ZEROS),
+    "matrices": replace(MATMUL, x=levels(3, 2, 6)),
+}
+IN_REAL_NUMBERS = {
+    "real inputs": replace(CONV, real="x"),
+    "real weights": replace(CONV, real="w"),
+    "a real output": replace(CONV, real="y"),
+    "an output that others read": replace(CONV, others=True),
+    "weights that the model gets": replace(CONV, free="w"),
+    "a bias that the model gets": replace(CONV, bias=BIAS, free="b"),
+    "an output scale that the model gets": replace(CONV, free="ys"),
+    "an output zero point that the model gets": replace(CONV, free="yz"),
+    "an input scale that the model gets": replace(CONV, free="xs"),
+    "an input zero point that the model gets": replace(CONV, free="xz"),
+    "scales along another axis": replace(
+        GEMM, w=levels(4, 6, dtype=I8, seed=1), scale=scales(*np.linspace(0.01, 0.02, 6)), zero=np.zeros(6, I8), axis=1
+    ),
+    "scales along another axis of one size": replace(
+        GEMM, x=levels(2, 4), w=levels(4, 4, dtype=I8, seed=1), scale=FOUR, zero=ZEROS, axis=1
+    ),
+    "unsigned weights with several scales": replace(
+        CONV, w=levels(4, 3, 3, 2, seed=1), scale=FOUR, zero=np.full(4, 0, U8)
+    ),
+    "several scales with zero points": replace(CONV, scale=FOUR, zero=np.array([0, 1, 0, 0], I8)),
+    "a large bias": replace(CONV, bias=BIAS * 1e9, out_scale=1e8),
+    "a factor": replace(GEMM, attributes={"transB": 1, "alpha": 2.0}),
+    "a factor of the bias": replace(GEMM, attributes={"transB": 1, "beta": 2.0}, bias=BIAS),
+    "a first matrix that is turned": replace(GEMM, x=levels(6, 2), attributes={"transA": 1, "transB": 1}),
+}
+
+
+@pytest.mark.parametrize("name", IN_LEVELS)
+def test_products_in_levels(name: str) -> None:
+    assert IN_LEVELS[name].is_in_levels()
+
+
+@pytest.mark.parametrize("name", IN_REAL_NUMBERS)
+def test_products_in_real_numbers(name: str) -> None:
+    assert not IN_REAL_NUMBERS[name].is_in_levels()
+
+
+@pytest.mark.parametrize("scale", [0.0, -0.01, np.inf, np.nan])
+@pytest.mark.parametrize("where", ["x", "w", "y"])
+def test_scales_that_nnapi_has_not(where: str, scale: float) -> None:
+    """NNAPI's levels have positive and finite ones."""
+    changes = {"x": {"x_scale": scale}, "w": {"scale": np.array(scale, F)}, "y": {"out_scale": scale}}[where]
+    net = replace(CONV, **changes)
+    constants = {"xs": F(net.x_scale), "xz": U8(120), "w": net.w, "ws": net.scale, "wz": I8(0), "ys": F(net.out_scale)}
+    nodes = [
+        op("DequantizeLinear", "x xs xz", "xr"),
+        op("DequantizeLinear", "w ws wz", "wr"),
+        op("Conv", "xr wr", "t"),
+        op("QuantizeLinear", "t ys xz", "y"),
+    ]
+    made = model(nodes, {"x": (U8, net.x.shape)}, ["y"], {name: np.asarray(one) for name, one in constants.items()})
+    names = operations(load(made.SerializeToString()))
+    assert {"CAST", "DEQUANTIZE", "QUANTIZE_TIES_TO_EVEN"} & set(names)
+
+
+# --- sums ------------------------------------------------------------------------------------------------------------
+
+
+def pair(
+    kind: str, first: Any, second: Any, out: Any, *, real: str = "", known: str = "", scale: float = 0.4
+) -> list[str]:
+    """The operations of a pair of levels of these types, whose results must be onnxruntime's."""
+    feeds = {"a": levels(2, 5, dtype=first), "b": levels(2, 5, dtype=second, seed=1)}
+    constants = {"as": F(0.05), "az": first(3), "bs": F(0.02), "bz": second(5), "ys": F(scale), "yz": out(7)}
+    arrays = {name: np.asarray(one) for name, one in constants.items()}
+    nodes = [op("DequantizeLinear", f"{name} {name}s {name}z", f"{name}r") for name in "ab" if name not in real]
+    for name in real:
+        feeds[name] = feeds[name].astype(F) * F(0.02)
+    for name in known:
+        arrays[name] = feeds.pop(name)
+    names = " ".join(name if name in real else f"{name}r" for name in "ab")
+    nodes += [op(kind, names, "t"), op("QuantizeLinear", "t ys yz", "y")]
+    inputs = {name: (array.dtype, array.shape) for name, array in feeds.items()}
+    return operations(check(model(nodes, inputs, ["y"], arrays), feeds, steps=1, devices=DEVICES))
+
+
+@pytest.mark.parametrize("dtype", [U8, I8])
+@pytest.mark.parametrize("kind", ["Add", "Sub", "Mul"])
+def test_pairs_in_levels(kind: str, dtype: Any) -> None:
+    assert pair(kind, dtype, dtype, dtype) == [kind.upper()]
+
+
+@pytest.mark.parametrize("kind", ["Add", "Mul"])
+@pytest.mark.parametrize(
+    ("types", "changes"),
+    [
+        ((I8, U8, U8), {}),
+        ((U8, I8, U8), {}),
+        ((U8, U8, I8), {}),
+        ((U8, U8, U8), {"real": "a"}),
+        ((U8, U8, U8), {"real": "b"}),
+        ((U8, U8, U8), {"known": "a"}),
+        ((U8, U8, U8), {"known": "b"}),
+    ],
+    ids=["first", "second", "out", "real first", "real second", "known first", "known second"],
+)
+def test_pairs_in_real_numbers(kind: str, types: tuple[Any, Any, Any], changes: dict[str, str]) -> None:
+    assert {"DEQUANTIZE", "CAST"} & set(pair(kind, *types, **changes))
+
+
+def test_products_whose_scale_is_too_small() -> None:
+    """NNAPI multiplies levels where the product of the scales is below the output's."""
+    assert pair("Mul", U8, U8, U8, scale=0.05 * 0.02) != ["MUL"]
+    assert pair("Mul", U8, U8, U8, scale=0.05 * 0.02 * 1.01) == ["MUL"]
+    assert pair("Add", U8, U8, U8, scale=0.05 * 0.02) == ["ADD"]
