@@ -154,6 +154,28 @@ def test_shifts_by_all_bits(dtype: Any, direction: str) -> None:
         np.testing.assert_array_equal(got, sign)
 
 
+@pytest.mark.parametrize(
+    ("dtype", "direction", "is_native"),
+    [
+        (np.uint8, "LEFT", True),
+        (np.uint16, "RIGHT", True),
+        (I32, "LEFT", True),
+        (I32, "RIGHT", True),
+        (np.uint32, "LEFT", False),
+        (np.uint32, "RIGHT", True),
+        (I64, "LEFT", False),
+        (np.uint64, "RIGHT", False),
+    ],
+)
+def test_shifts_that_are_one_operation(dtype: Any, direction: str, is_native: bool) -> None:
+    """Others are products with powers of 2, or quotients."""
+    made = model(
+        [op("BitShift", "a b", "y", direction=direction)], {"a": (dtype, [3]), "b": (dtype, [3])}, ["y"], opset=18
+    )
+    names = [one.code.name for one in load(made.SerializeToString()).model.frozen.operations]
+    assert ("BITS" in names) == is_native
+
+
 @pytest.mark.parametrize("base", [I32, I64, F])
 @pytest.mark.parametrize("exponent", [I32, I64, F])
 @pytest.mark.parametrize("known", [None, 0, 1, 2, 3, 4, -1, -2], ids=str)

@@ -373,13 +373,19 @@ def test_windows_and_caps(attributes: dict[str, Any]) -> None:
     compare_shared_heads(4, is_packed=False, **attributes)
 
 
-def compare_shared_heads(before: int, *, is_packed: bool, **attributes: Any) -> None:
+@pytest.mark.parametrize("shared", [1, 3])
+@pytest.mark.parametrize("is_packed", [False, True])
+def test_numbers_of_shared_heads(is_packed: bool, shared: int) -> None:
+    compare_shared_heads(0, is_packed=is_packed, heads=6, shared=shared)
+
+
+def compare_shared_heads(before: int, *, is_packed: bool, heads: int = 4, shared: int = 2, **attributes: Any) -> None:
     length, batches = (1 if before else 5), 2
-    feeds = {"q": drawn(batches, length, 128 if is_packed else 64)}
+    feeds = {"q": drawn(batches, length, 16 * (heads + 2 * shared * is_packed))}
     if not is_packed:
-        feeds |= {"k": drawn(batches, length, 32, seed=1), "v": drawn(batches, length, 32, seed=2)}
+        feeds |= {name: drawn(batches, length, 16 * shared, seed=seed) for seed, name in enumerate("kv", 1)}
     if before:
-        feeds |= {"pk": drawn(batches, 2, before, 16, seed=3), "pv": drawn(batches, 2, before, 16, seed=4)}
+        feeds |= {"pk": drawn(batches, shared, before, 16, seed=3), "pv": drawn(batches, shared, before, 16, seed=4)}
     constants = {
         "last": np.full(batches, before + length - 1, np.int32),
         "all": np.array([before + length], np.int32),
@@ -387,7 +393,7 @@ def compare_shared_heads(before: int, *, is_packed: bool, **attributes: Any) -> 
     }
     names = [name if name in {**feeds, **constants} else "-" for name in ("q", "k", "v", "pk", "pv", "last", "all")]
     names += ["cos", "sin"] if "do_rotary" in attributes else []
-    attributes |= {"num_heads": 4, "kv_num_heads": 2}
+    attributes |= {"num_heads": heads, "kv_num_heads": shared}
     compared("GroupQueryAttention", feeds, constants, " ".join(names), "y pk2 pv2", tolerance=1e-5, **attributes)
 
 

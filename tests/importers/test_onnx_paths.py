@@ -266,6 +266,11 @@ PATHS = [
         "GATHER",
         {"a": whole(5, 7), "S": np.array([1]), "E": np.array([7]), "X": np.array([1]), "T": np.array([2])},
     ),
+    Path(
+        "Slice",
+        "STRIDED_SLICE",
+        {"a": reals(6, 7), "S": np.array([1, 2]), "E": np.array([6, 7]), "X": np.array([0, 1]), "T": np.array([2, 3])},
+    ),
     Path("Split", "SPLIT", {"a": reals(4, 3)}, outputs="x y", num_outputs=2),
     Path("Split", "SLICE SLICE", {"a": reals(4, 3), "S": np.array([1, 3])}, outputs="x y"),
     Path("Split", "SLICE SLICE", {"a": reals(5, 3)}, outputs="x y", num_outputs=2),
@@ -352,6 +357,15 @@ PATHS = [
     Path("Resize", "GATHER GATHER", resized((5, 4), [2, 3])),
     Path("Resize", "RESHAPE", resized((1, 2, 5, 4), [1, 1, 1, 1]), mode="linear"),
     Path("Resize", "GATHER GATHER", {"a": whole(1, 2, 5, 4), "-": None, "S": np.array([1, 1, 2, 3], F)}),
+    Path("Resize", "GATHER", resized((1, 2, 5, 4), [1, 1, 1, 1.6]), nearest_mode="ceil"),
+    Path("Resize", "GATHER", resized((1, 2, 5, 4), [1, 1, 1.6, 1]), nearest_mode="ceil"),
+    Path(
+        "Resize",
+        "RESHAPE FULLY_CONNECTED RESHAPE",
+        resized((1, 2, 5, 4), [1, 1, 1, 1.6]),
+        mode="linear",
+        coordinate_transformation_mode="pytorch_half_pixel",
+    ),
     # --- choices of numbers
     Path("Clip", "RELU6", {"a": reals(9), "L": np.array(0, F), "H": np.array(6, F)}),
     Path("Clip", "RELU1", {"a": reals(9), "L": np.array(-1, F), "H": np.array(1, F)}),

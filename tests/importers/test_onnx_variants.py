@@ -186,6 +186,46 @@ def test_scan_by_default() -> None:
     check(model([node], {"a": (F, (2,)), "b": (F, (3, 2))}, ["u", "v"]), {"a": reals(2), "b": reals(3, 2)})
 
 
+@pytest.mark.parametrize("first", ["known", "computed"])
+def test_results_of_turns_of_which_some_are_known(first: str) -> None:
+    """What a loop gives in its first turn may be a constant, and later ones not."""
+    body = subgraph(
+        [op("Identity", "go", "on"), op("Add", "s x", "t"), op("Identity", "s", "o")],
+        ["on", "t", "o"],
+        {"n": (I64, []), "go": (np.bool_, []), "s": (F, [2])},
+        {"on": (np.bool_, [])},
+    )
+    constants = {"m": np.array(3)} | ({"a": reals(2)} if first == "known" else {})
+    feeds = {"x": reals(2, seed=1)} | ({"a": reals(2)} if first == "computed" else {})
+    inputs = {name: (F, one.shape) for name, one in feeds.items()}
+    check(model([op("Loop", "m - a", "y z", body=body)], inputs, ["y", "z"], constants), feeds)
+
+
+def test_turns_until_a_condition_is_false() -> None:
+    """A condition that is known in each turn ends a loop."""
+    body = subgraph(
+        [op("Less", "n k", "on"), op("Add", "s s", "t")],
+        ["on", "t"],
+        {"n": (I64, []), "go": (np.bool_, []), "s": (F, [2])},
+        {"on": (np.bool_, [])},
+    )
+    net = model([op("Loop", "m - x", "y", body=body)], {"x": (F, [2])}, ["y"], {"m": np.array(9), "k": np.array(2)})
+    imported = check(net, {"x": reals(2)})
+    assert operations(imported).count("ADD") == 3
+
+
+def test_no_turns() -> None:
+    body = subgraph(
+        [op("Identity", "go", "on"), op("Add", "s s", "t")],
+        ["on", "t"],
+        {"n": (I64, []), "go": (np.bool_, []), "s": (F, [2])},
+        {"on": (np.bool_, [])},
+    )
+    for constants in ({"m": np.array(0), "c": np.array(True)}, {"m": np.array(3), "c": np.array(False)}):
+        net = model([op("Loop", "m c x", "y", body=body)], {"x": (F, [2])}, ["y"], constants)
+        assert operations(check(net, {"x": reals(2)})) == ["RESHAPE"]
+
+
 # --- products of whole numbers -------------------------------------------------------------------------------
 
 
