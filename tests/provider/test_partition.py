@@ -11,7 +11,7 @@ from onnx import NodeProto, TensorProto, helper, numpy_helper
 
 import nnvk
 from nnvk.importers.onnx.importer import OnnxFile
-from nnvk.importers.onnx.partition import connected_parts, examine, part_of
+from nnvk.importers.onnx.partition import Choice, connected_parts, examine, fixed_shapes, part_of
 
 CPU = [nnvk.get_device("nnapi-reference")]
 TYPE = TensorProto.FLOAT
@@ -214,3 +214,187 @@ def test_a_part_has_what_it_reads() -> None:
     assert [one.name for one in part.input] == ["a"]
     assert [one.name for one in part.initializer] == ["m"]
     assert [one.name for one in part.output] == ["y"]
+
+
+# --- nodes that stay, and why ----------------------------------------------------------------------------------------
+
+
+def net(
+    nodes: list[NodeProto],
+    inputs: dict[str, tuple[int, list[int | str | None] | None]],
+    outputs: list[str],
+    constants: dict[str, np.ndarray] | None = None,
+) -> OnnxFile:
+    """A graph of version 17 as onnxruntime gives it, with the shapes that inference finds."""
+    made = helper.make_model(
+        helper.make_graph(
+            nodes,
+            "graph",
+            [helper.make_tensor_value_info(name, *given) for name, given in inputs.items()],
+            [onnx.ValueInfoProto(name=name) for name in outputs],
+            [numpy_helper.from_array(value, name) for name, value in (constants or {}).items()],
+        ),
+        opset_imports=[
+            helper.make_opsetid("", 17),
+            *(helper.make_opsetid(name, 1) for name in ("other", "com.microsoft")),
+        ],
+        ir_version=9,
+    )
+    return OnnxFile(onnx.shape_inference.infer_shapes(made).SerializeToString(), memoryview(b""))
+
+
+def chosen(file: OnnxFile, **options: bool) -> Choice:
+    return examine(file, CPU, False, **{"takes_all": True, **options})
+
+
+@pytest.mark.parametrize("count", [64, 65])
+@pytest.mark.parametrize("takes_values", [True, False])
+def test_nodes_that_must_know_small_inputs(count: int, takes_values: bool) -> None:
+    """Up to 64 elements, a node is a part by itself, behind the others."""
+    nodes = [
+        helper.make_node("ReverseSequence", ["x", "l"], ["a"]),
+        helper.make_node("Neg", ["a"], ["b"]),
+        helper.make_node("Exp", ["x"], ["c"]),
+    ]
+    file = net(nodes, {"x": (TYPE, [3, count]), "l": (TensorProto.INT64, [count])}, ["b", "c"])
+    choice = chosen(file, takes_values=takes_values)
+    is_taken = takes_values and count == 64
+    assert choice.parts == ([[1], [2], [0]] if is_taken else [[1], [2]])
+    reason = "the lengths (input 1) must be a constant"
+    assert choice.reasons == ["" if is_taken else reason, "", ""]
+
+
+def test_nodes_that_must_know_inputs_of_open_size() -> None:
+    nodes = [helper.make_node("ReverseSequence", ["x", "l"], ["y"])]
+    file = net(nodes, {"x": (TYPE, [3, "n"]), "l": (TensorProto.INT64, ["n"])}, ["y"])
+    assert chosen(file, takes_values=True).parts == []
+
+
+def test_nodes_that_wait_for_values_and_can_not_be_mapped_with_them() -> None:
+    """Another reason than the value is the last word."""
+    nodes = [helper.make_node("Tile", ["x", "r"], ["y"]), helper.make_node("NoSuch", ["r"], ["z"])]
+    file = net(nodes, {"x": (TYPE, [3, 2]), "r": (TensorProto.INT64, [2])}, ["y", "z"])
+    choice = chosen(file, takes_values=True)
+    assert choice.parts == [[0]]
+    assert choice.reasons == ["", "NNAPI has no counterpart of this operator"]
+
+
+def test_graphs_in_nodes_do_not_wait_for_values() -> None:
+    body = helper.make_graph(
+        [helper.make_node("Tile", ["x", "r"], ["o"])], "body", [], [helper.make_tensor_value_info("o", TYPE, None)]
+    )
+    nodes = [helper.make_node("If", ["c"], ["y"], then_branch=body, else_branch=body)]
+    inputs = {"x": (TYPE, [3, 2]), "r": (TensorProto.INT64, [2]), "c": (TensorProto.BOOL, [])}
+    choice = chosen(net(nodes, inputs, ["y"]), takes_values=True)
+    assert choice.parts == []
+    assert choice.reasons[0].startswith("in it, Tile: the repetitions (input 1) must be a constant")
+
+
+@pytest.mark.parametrize("given", [(TensorProto.STRING, [2, 3]), (TYPE, None)], ids=["texts", "any rank"])
+def test_inputs_that_are_no_tensors_of_numbers(given: tuple[int, list[int | str | None] | None]) -> None:
+    nodes = [helper.make_node("Identity", ["x"], ["a"]), helper.make_node("Neg", ["z"], ["y"])]
+    choice = chosen(net(nodes, {"x": given, "z": (TYPE, [2])}, ["a", "y"]))
+    assert choice.parts == [[1]]
+    assert choice.reasons == ["the type or the shape of what it reads is known only when it runs", ""]
+
+
+def test_graphs_that_take_too_much() -> None:
+    """Nothing of them is taken."""
+    nodes = [
+        helper.make_node("Neg", ["x"], ["y"]),
+        helper.make_node("EyeLike", ["x"], ["z"]),
+    ]
+    file = net(nodes, {"x": (TYPE, [1 << 13, 1 << 13])}, ["y", "z"])
+    choice = chosen(file)
+    assert choice.parts == []
+    assert len(set(choice.reasons)) == 1
+    assert choice.reasons[0].startswith("constants, states and operations take more than the ")
+
+
+@pytest.mark.parametrize(
+    ("domain", "kinds", "parts"),
+    [
+        ("", ["Relu"], []),
+        ("", ["Relu", "Neg"], [[1, 2]]),
+        ("", ["Softmax"], [[1]]),
+        ("com.microsoft", ["Gelu"], [[1]]),
+    ],
+)
+@pytest.mark.parametrize("is_before", [True, False])
+def test_which_nodes_are_cheap(domain: str, kinds: list[str], parts: list[list[int]], is_before: bool) -> None:
+    """A single one of ONNX's own, next to a node that stays, behind it or before it."""
+    nodes = [
+        helper.make_node(kind, [f"t{at}"], [f"t{at + 1}"], domain=domain)
+        for at, kind in enumerate(kinds, int(is_before))
+    ]
+    first, last = "t0", f"t{len(kinds) + 1}"
+    if is_before:
+        nodes.insert(0, helper.make_node("Unknown", ["t0"], ["t1"], domain="other"))
+    else:
+        nodes.append(helper.make_node("Unknown", [f"t{len(kinds)}"], [last], domain="other"))
+        parts = [[at - 1 for at in part] for part in parts]
+    made = net(nodes, {first: (TYPE, [2, 3])}, [last]).proto()
+    known = {one.name for one in made.graph.value_info}
+    names = [f"t{at}" for at in range(1, len(kinds) + 1) if f"t{at}" not in known]
+    made.graph.value_info.extend(helper.make_tensor_value_info(name, TYPE, [2, 3]) for name in names)
+    file = OnnxFile(made.SerializeToString(), memoryview(b""))
+    assert examine(file, CPU, False).parts == parts
+    reasons = examine(file, CPU, False).reasons
+    cheap = "it costs less than the way to the device and back, between nodes that stay"
+    assert (cheap in reasons) == (not parts)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "fixed"),
+    [
+        ([2, 3], {"x": (2, 3)}),
+        ([2, "n"], None),
+        ([2, None], None),
+        ([0, 3], None),
+        ([], {"x": ()}),
+        ([1, 1], {"x": (1, 1)}),
+    ],
+    ids=str,
+)
+def test_fixed_shapes(sizes: list[int | str | None], fixed: dict[str, tuple[int, ...]] | None) -> None:
+    file = net([helper.make_node("Neg", ["x"], ["y"])], {"x": (TYPE, sizes)}, ["y"])
+    assert fixed_shapes(file) == fixed
+
+
+def test_sizes_that_are_tried_for_open_ones() -> None:
+    """The first axis is 1 where others are images' sizes, unless the only ones that fit are larger."""
+    nodes = [helper.make_node("Conv", ["x", "w"], ["y"])]
+    for kernel, is_taken in (((1, 1), True), ((1, 200), True), ((1, 225), False)):
+        weights = {"w": np.zeros((1, 1, *kernel), np.float32)}
+        file = net(nodes, {"x": (TYPE, ["n", 1, 3, "w"])}, ["y"], weights)
+        assert bool(chosen(file).parts) == is_taken
+    weights = {"w": np.zeros((224, 1), np.float32)}
+    product = [helper.make_node("MatMul", ["x", "w"], ["y"])]
+    assert chosen(net(product, {"x": (TYPE, ["n", "m"])}, ["y"], weights)).parts == [[0]]
+    turned = [helper.make_node("MatMul", ["w", "x"], ["y"])]
+    for rows, is_taken in ((32, True), (224, True), (48, False)):
+        weights = {"w": np.zeros((3, rows), np.float32)}
+        assert bool(chosen(net(turned, {"x": (TYPE, ["n", "m"])}, ["y"], weights)).parts) == is_taken
+
+
+def test_a_part_of_graphs_in_nodes() -> None:
+    """What graphs in its nodes read is read by the node, and what others read is its output."""
+    body = helper.make_graph(
+        [helper.make_node("Add", ["a", "k"], ["o"])], "body", [], [helper.make_tensor_value_info("o", TYPE, [2])]
+    )
+    nodes = [
+        helper.make_node("Neg", ["x"], ["a"]),
+        helper.make_node("If", ["c"], ["b"], then_branch=body, else_branch=body),
+        helper.make_node("Abs", ["b"], ["y"]),
+    ]
+    inputs = {"x": (TYPE, [2]), "c": (TensorProto.BOOL, [])}
+    model = net(nodes, inputs, ["y", "b"], {"k": np.ones(2, np.float32), "unread": np.ones(2, np.float32)}).proto()
+    first, middle, last = (part_of(model, [at]).graph for at in range(3))
+    assert [[one.name for one in part.input] for part in (first, middle, last)] == [["x"], ["c", "a"], ["b"]]
+    assert [[one.name for one in part.output] for part in (first, middle, last)] == [["a"], ["b"], ["y"]]
+    assert [[one.name for one in part.initializer] for part in (first, middle, last)] == [[], ["k"], []]
+    whole = part_of(model, [0, 1, 2]).graph
+    assert [one.name for one in whole.output] == ["b", "y"]
+    assert [one.name for one in whole.value_info] == ["a"]
+    assert [one.name for one in whole.input] == ["x", "c"]
+    assert whole.input[0].type.tensor_type.shape.dim[0].dim_value == 2
