@@ -18,10 +18,6 @@ from onnx_net import model, op, subgraph
 from onnx_oracle import DEVICES, actual, check, expected, operations
 
 from nnvk import NnapiError, ResultCode
-from nnvk.importers.budget import Budget
-from nnvk.importers.decompositions.int64 import Words, bounded, scattered_sum
-from nnvk.importers.emitter import I32, Emitter
-from nnvk.importers.graph_builder import Graph
 from nnvk.importers.onnx import OnnxImportError, load
 
 I64, U32, U64, F = np.int64, np.uint32, np.uint64, np.float32
@@ -412,17 +408,6 @@ def test_powers_beyond_those_by_squares() -> None:
     made = [Case("Pow", {"a": x(3, dtype=I64), "b": np.array(power)}, "").encoded() for power in (65, 66, 67)]
     assert made[0] != made[1]
     assert made[0] == made[2]
-
-
-def test_bounds_of_sums_of_updates() -> None:
-    """They are as wide as all updates at one place make them."""
-    emitter = Emitter(Graph(Budget(0), relaxed=False))
-    updates = emitter.graph.input(I32.with_dimensions((5,)))
-    sums = scattered_sum(emitter, lambda word: emitter.graph.input(word.type), updates, 3)
-    assert isinstance(sums, Words)
-    assert sums.bounds == (-(2**15) * 3 * 2**16, 2**15 * 3 * 2**16 + 3 * 2**16)
-    few = scattered_sum(emitter, lambda word: emitter.graph.input(word.type), bounded(updates, (-7, 11)), 3)
-    assert few.bounds == (-21, 33)
 
 
 @pytest.mark.parametrize(("dtype", "turns"), [(np.uint8, 6), (np.int32, 6)])
