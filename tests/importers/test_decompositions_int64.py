@@ -9,17 +9,16 @@ from typing import Any
 
 import numpy as np
 import pytest
+from emitted import elements, emitter
 
-from nnvk import Compilation, get_device, run
 from nnvk.importers import bounds
-from nnvk.importers.budget import Budget
 from nnvk.importers.decompositions import int64
 from nnvk.importers.decompositions.cumulative import cumulative_exactly
 from nnvk.importers.decompositions.int64 import Number, Words
 from nnvk.importers.decompositions.reductions import folded_exactly
 from nnvk.importers.emitter import BOOL8, F32, I32, Emitter
 from nnvk.importers.errors import Unmapped
-from nnvk.importers.graph_builder import Graph, Value
+from nnvk.importers.graph_builder import Value
 from nnvk.types.codes import OperationCode as Op
 
 SMALL = np.array([-7, -3, -1, 1, 2, 5, 0])
@@ -31,20 +30,7 @@ PAIRS = list(itertools.product(KINDS, KINDS))
 
 @pytest.fixture
 def c() -> Emitter:
-    return Emitter(Graph(Budget(1 << 20), relaxed=False))
-
-
-def elements(c: Emitter, *values: Value) -> list[np.ndarray]:
-    """The elements of constants, and those that a model computes; a graph is a model once."""
-    computed = list({id(value): value for value in values if not value.is_constant}.values())
-    found: dict[int, np.ndarray] = {}
-    if computed:
-        c.graph.input(I32.with_dimensions((1,)))
-        compilation = Compilation(c.graph.finish(computed, ["unread"]), [get_device("nnapi-reference")])
-        compilation.finish()
-        results = run(compilation, [np.zeros(1, np.int32)])
-        found = {id(value): array for value, array in zip(computed, results, strict=True)}
-    return [value.array if value.is_constant else found[id(value)].reshape(value.shape) for value in values]
+    return emitter()
 
 
 def numbers_of(c: Emitter, *numbers: Number) -> list[np.ndarray]:
