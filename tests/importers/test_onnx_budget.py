@@ -16,34 +16,18 @@ pytest.importorskip("onnx")
 from onnx import ModelProto, external_data_helper, helper
 from onnx_case import I64, MICROSOFT, ML, Case, F, ints, x
 from onnx_net import model, op, subgraph
+from onnx_spent import Spent, watched
 
 from nnvk.importers.budget import BASE, FACTOR, Budget
 from nnvk.importers.onnx import builder, load
 from nnvk.importers.onnx.importer import OnnxFile
 
 U8 = np.uint8
-NODE = 8192
-"""The work of a node whose inputs are constants, beside that of its elements."""
-Spent = Counter[tuple[str, int]]
 
 
 @pytest.fixture
 def spent(monkeypatch: pytest.MonkeyPatch) -> Spent:
-    """Every amount that a budget is asked for, by the name of its method, and how often."""
-    found: Spent = Counter()
-
-    def watch(name: str) -> None:
-        do = getattr(Budget, name)
-
-        def counted(budget: Budget, amount: int) -> None:
-            found[name, int(amount)] += 1
-            do(budget, amount)
-
-        monkeypatch.setattr(Budget, name, counted)
-
-    for name in ("check", "charge", "work"):
-        watch(name)
-    return found
+    return watched(monkeypatch)
 
 
 def zeros(*shape: int, dtype: Any = F) -> np.ndarray:
@@ -96,79 +80,10 @@ def test_nodes_of_trees(spent: Spent) -> None:
         "target_weights": [1.0] * 4,
     }
     Case("TreeEnsembleRegressor", {"a": x(3, 2)}, "", tree, domain=ML).load()
-    assert {amount: count for (name, amount), count in spent.items() if name == "work" and amount < NODE} == {
+    assert {amount: count for (name, amount), count in spent.items() if name == "work" and amount < 1000} == {
         1: 1,
         2: 1,
     }
-
-
-# --- nodes whose inputs are constants --------------------------------------------------------------------------------
-
-A, PLACES = zeros(7, 11), zeros(3, 11, dtype=I64)
-FOLDED: dict[str, tuple[dict[str, np.ndarray], dict[str, Any], int, int, int]] = {
-    # the inputs, the attributes, the most elements of outputs, the elements that are read, the elements of outputs
-    "Add": ({"a": A, "b": zeros(11)}, {}, 77, 88, 77),
-    "Neg": ({"a": A}, {}, 77, 77, 77),
-    "Concat": ({"a": A, "b": zeros(5, 11)}, {"axis": 0}, 132, 132, 132),
-    "MatMul": ({"a": A, "b": zeros(11, 5)}, {}, 77 * 55, 77 + 55, 35),
-    "Einsum": ({"a": A, "b": zeros(11, 5)}, {"equation": "ij,jk->ik"}, 77 * 55, 77 * 55 // 8 + 77 + 55, 35),
-    "Gather": ({"a": A, "b": ints(1, 2, 5)}, {"axis": 1}, 77 * 3, 3, 21),
-    "GatherElements": ({"a": A, "b": PLACES}, {}, 77 * 33, 64 * 33, 64 * 33),
-    "GatherND": ({"a": A, "b": ints(1, 2, 5).reshape(3, 1)}, {}, 77 * 3, 64 * 3, 64 * 33),
-    "ScatterElements": ({"a": A, "b": PLACES, "c": zeros(3, 11)}, {}, 143, 64 * 143, 64 * 77),
-    "ScatterND": ({"a": A, "b": ints(1, 2).reshape(2, 1), "c": zeros(2, 11)}, {}, 101, 64 * 101, 64 * 77),
-    "Unique": ({"a": zeros(13)}, {}, 13, 16 * 13, 16),
-    "Shape": ({"a": A}, {}, 77, 0, 2),
-    "Size": ({"a": A}, {}, 77, 0, 1),
-    "Slice": ({"a": A, "b": ints(1), "c": ints(3)}, {}, 79, 2, 22),
-    "Expand": ({"a": zeros(1, 11), "b": ints(7, 1)}, {}, 77, 13, 77),
-    "Tile": ({"a": zeros(5, 11), "b": ints(2, 3)}, {}, 330, 57, 330),
-    "OneHot": ({"a": ints(1, 2, 0), "b": np.array(5), "c": zeros(2)}, {}, 15, 6, 15),
-    "Pad": ({"a": zeros(5, 11), "b": ints(0, 1, 0, 2)}, {}, 9 * 15, 59, 70),
-    "Range": ({"a": np.array(3), "b": np.array(20), "c": np.array(3)}, {}, 6, 3, 6),
-    "ConstantOfShape": ({"a": ints(5, 7)}, {}, 35, 2, 35),
-    "HannWindow": ({"a": np.array(13)}, {}, 4 * 13, 1, 13),
-    "HammingWindow": ({"a": np.array(13)}, {}, 4 * 13, 1, 13),
-    "BlackmanWindow": ({"a": np.array(13)}, {}, 4 * 13, 1, 13),
-    "MelWeightMatrix": (
-        {"a": np.array(4), "b": np.array(16), "c": np.array(8000), "d": np.array(0, F), "e": np.array(4000, F)},
-        {},
-        4 * 9,
-        5,
-        36,
-    ),
-}
-
-
-@pytest.mark.parametrize("name", FOLDED)
-def test_constants_that_are_computed(name: str, spent: Spent) -> None:
-    constants, attributes, most, read, given = FOLDED[name]
-    nodes = [op(name, " ".join(constants), "unread", **attributes), op("Neg", "x", "y")]
-    load(model(nodes, {"x": (F, [1])}, ["y"], constants).SerializeToString())
-    assert spent["check", most * 8] >= 1
-    works = [amount for (kind, amount), count in spent.items() if kind == "work" for _ in range(count)]
-    assert sorted(works) == sorted([NODE + read, given])
-
-
-@pytest.mark.parametrize("largest", [True, False])
-def test_constants_that_are_too_large_to_be_computed(largest: bool, spent: Spent) -> None:
-    """From 2^24 elements on the model computes them."""
-    shape = ints(1 << 12, (1 << 12) + (not largest))
-    nodes = [op("Expand", "a b", "c"), op("Neg", "x", "y")]
-    load(model(nodes, {"x": (F, [1])}, ["y"], {"a": zeros(1), "b": shape}).SerializeToString())
-    assert bool(spent["charge", 4 << 24]) == largest
-
-
-@pytest.mark.parametrize("dtype", [F, np.float16])
-@pytest.mark.parametrize(("count", "is_late"), [(4096, True), (4095, False)])
-def test_large_constants_in_another_order(dtype: Any, count: int, is_late: bool, spent: Spent) -> None:
-    """Constants from 16 KiB on are made when they are looked at."""
-    count *= 4 // np.dtype(dtype).itemsize
-    nodes = [op("Transpose", "a", "b"), op("Identity", "x", "y")]
-    load(model(nodes, {"x": (F, [1])}, ["y"], {"a": zeros(1, count, dtype=dtype)}).SerializeToString())
-    works = [amount for kind, amount in spent if kind == "work"]
-    assert works == ([] if is_late else [NODE + count, count])
-    assert spent["charge", count * np.dtype(dtype).itemsize] == 2  # when it is read, and in the other order
 
 
 # --- constants of the file -------------------------------------------------------------------------------------------

@@ -19,6 +19,8 @@ from onnx_net import element, model, op
 from onnx_oracle import DEVICES, actual, check, expected, operations
 
 from nnvk.importers.onnx import OnnxImportError, load
+from nnvk.importers.onnx.narrow import narrow_of
+from nnvk.ops.extension.round_float import Overflow
 
 F = np.float32
 REALS = {
@@ -171,3 +173,22 @@ def test_a_model_of_bfloat16_is_computed_in_float32() -> None:
 def test_plain_models_have_no_such_types() -> None:
     imported = load(model([op("Relu", "x", "y")], {"x": (F, [2])}, ["y"]).SerializeToString())
     assert imported.inputs[0].array_type is None
+
+
+def test_formats() -> None:
+    """They are those of ml_dtypes; a file has each element in as many bits."""
+    real = [*REALS.values(), "float4_e2m1fn"]
+    for name in real:
+        narrow, info = narrow_of(np.dtype(getattr(ml_dtypes, name))), ml_dtypes.finfo(name)
+        assert narrow is not None and narrow.format is not None
+        assert narrow.carrier == F
+        found = narrow.format.mantissa_bits, narrow.format.least_exponent, narrow.format.largest, narrow.bits
+        assert found == (info.nmant, info.minexp, float(info.max), info.bits), name
+        beyond = np.array([1e38], F).astype(narrow.dtype).astype(F)[0] if name != "bfloat16" else np.inf
+        kinds = {Overflow.INFINITY: np.isinf(beyond), Overflow.NAN: np.isnan(beyond), Overflow.SATURATE: beyond == 6}
+        assert kinds[narrow.format.overflow], name
+    for name, limits in {"int4": (-8, 7), "uint4": (0, 15), "int2": (-2, 1), "uint2": (0, 3)}.items():
+        narrow = narrow_of(np.dtype(getattr(ml_dtypes, name)))
+        assert narrow is not None and narrow.format is None
+        assert (narrow.limits, narrow.bits, narrow.carrier.itemsize) == (limits, int(name[-1]), 1)
+    assert narrow_of(np.dtype(F)) is None

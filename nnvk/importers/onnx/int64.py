@@ -305,8 +305,9 @@ def _outputs(c: Context, values: Mapping[int, Value]) -> list[Tensor | None]:
 
 
 def _joined(low: Tensor | None, high: Tensor | None, known: bounds.Bounds) -> Tensor | None:
-    if low is None or high is None or low.value is None or high.value is None:
+    if low is None or low.value is None:
         return low  # one that is not made, or that has no elements
+    assert high is not None and high.value is not None
     return replace(low, value=None, words=Words(low.value, high.value, known))
 
 

@@ -166,8 +166,6 @@ class _Examiner(Import):
 
     def has_stand_in(self, tensor: str) -> bool:
         """One is made of the type and shape that onnxruntime has inferred, as an input of a part would be."""
-        if tensor in self._scope.tensors:
-            return True
         caught: tuple[type[Exception], ...] = (Malformed, *DAMAGE.caught)
         try:
             edges = edges_of(GraphProto(input=[self._ports.get(tensor, ValueInfoProto(name=tensor))]))
