@@ -15,7 +15,7 @@ from onnx import TensorProto, helper
 
 from nnvk.api import Compilation, Execution, ResultCode
 from nnvk.base.lanes import Session
-from nnvk.base.packets import Descriptors, Writer
+from nnvk.base.packets import Descriptors, Reader, Writer
 from nnvk.importers.onnx import bound
 from nnvk.importers.onnx.provider import HANDLERS
 from nnvk.serve.protocol import Request
@@ -194,6 +194,89 @@ def test_requests_that_end_too_early(kind: Request) -> None:
     whole = packet(kind)
     for end in range(4, len(whole), 9):
         assert code(session(), whole[:end]) is ResultCode.BAD_DATA
+
+
+def saving() -> bytes:
+    """A request to save a part of fixed shapes."""
+    weights = np.arange(4, dtype=np.float32).tobytes()
+    writer = Writer(Request.ONNX_SAVE).string(CPU).u8(0)
+    writer.u64(len(adding())).aligned(adding()).u64(len(weights)).aligned(weights).u32(1).string("x")
+    return b"".join(writer.parts)
+
+
+def loading(content: bytes, *order: int) -> bytes:
+    """A request to load a part, which gets the number 1."""
+    writer = Writer(Request.ONNX_LOAD).u64(1).string(CPU).string("").u32s(order)
+    return b"".join(writer.u64(len(content)).aligned(content).parts)
+
+
+def saved() -> bytes:
+    """What the server answers."""
+    reply = session().answer(memoryview(saving()), Descriptors()).content
+    assert struct.unpack_from("<iI", reply) == (0, 0)
+    return bytes(reply[8:])
+
+
+def test_a_saved_part_computes() -> None:
+    owner = session()
+    reply = owner.answer(memoryview(loading(saved(), 0)), Descriptors()).content
+    assert struct.unpack_from("<iII", reply) == (0, 0, 1)
+    assert code(owner, run()) is ResultCode.NO_ERROR
+    assert code(owner, outputs((1, 64))) is ResultCode.NO_ERROR
+    assert code(owner, computation()) is ResultCode.NO_ERROR
+    given, found = (np.frombuffer(owner.segments[1], np.float32, 8, offset) for offset in (0, 64))
+    np.testing.assert_array_equal(found, given + np.arange(8) % 4)
+
+
+@pytest.mark.parametrize("order", [(), (1,), (0, 0)])
+def test_orders_of_a_saved_part(order: tuple[int, ...]) -> None:
+    assert code(session(), loading(saved(), *order)) is ResultCode.BAD_DATA
+
+
+def test_requests_that_are_too_long() -> None:
+    """Every request says how long it is."""
+    owner, content = session(), saved()
+    for request in (
+        packet(Request.ONNX_EXAMINE),
+        packet(Request.ONNX_MODEL),
+        saving(),
+        run(),
+        outputs((1, 64)),
+        computation(),
+    ):
+        assert code(owner, request + b"\0") is ResultCode.BAD_DATA
+        assert code(owner, request) is ResultCode.NO_ERROR
+    assert code(session(), loading(content, 0) + b"\0") is ResultCode.BAD_DATA
+    assert code(session(), loading(content, 0)) is ResultCode.NO_ERROR
+
+
+def test_runs_with_another_number_of_inputs() -> None:
+    owner = session()
+    code(owner, packet(Request.ONNX_MODEL))
+    for count in (0, 2):
+        writer = Writer(Request.ONNX_RUN).u64(1).u64(2).u32(count)
+        for _ in range(count):
+            writer.i32(1).u32(2).put(struct.pack("<2q", 2, 4)).u32(1).u64(0)
+        assert code(owner, b"".join(writer.parts)) is ResultCode.BAD_DATA
+    assert code(owner, run()) is ResultCode.NO_ERROR
+
+
+def test_reasons_in_answers() -> None:
+    """Each node has one, of 600 characters at most, and the number of its part or -1."""
+    nodes = [helper.make_node("Neg", ["x"], ["a"]), helper.make_node("N" * 900, ["a"], ["y"], domain="d" * 900)]
+    edges = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [2, 4]) for name in "xy"]
+    made = helper.make_model(
+        helper.make_graph(nodes, "graph", edges[:1], edges[1:]), opset_imports=[helper.make_opsetid("", 17)]
+    )
+    made.graph.value_info.append(helper.make_tensor_value_info("a", TensorProto.FLOAT, [2, 4]))
+    request = packet(Request.ONNX_EXAMINE, made.SerializeToString())
+    request = request[:-2] + b"\1\0"  # all parts, cheap ones too
+    reader = Reader(memoryview(session().answer(memoryview(request), Descriptors()).content), 8)
+    assert [(reader.string(), reader.i32()) for _ in range(2)] == [
+        ("", 0),
+        ("NNAPI has no counterpart of this operator", -1),
+    ]
+    reader.end()
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -8,12 +8,14 @@ import random
 import struct
 from collections.abc import Callable
 
+import ml_dtypes
 import numpy as np
 import onnx
 import pytest
 from ort_session import model_of
 
 import nnvk
+import nnvk.importers.onnx
 from nnvk.api import Device, NnapiError, ResultCode, get_device
 from nnvk.base import files
 from nnvk.base.settings import override
@@ -149,3 +151,116 @@ def test_an_order_that_is_none() -> None:
     for order in ([], [1], [0, 0], [0, 1]):
         with pytest.raises(NnapiError, match="the part has 1 inputs"):
             saved_part.load(memoryview(content), order, devices("nnapi-reference"), None)
+
+
+def test_plans_without_a_folder_for_the_key(caplog: pytest.LogCaptureFixture) -> None:
+    """Whoever has no key can't tell whose they are."""
+    device = DEVICES[0]
+    content = saved(convolution(), device)
+    with override(cache_dir="0"):
+        text = log_of(caplog, content, device)
+    assert ("the plans of a saved part are of another user or machine" in text) == (device != "nnapi-reference")
+    assert "the plan comes from cache file" not in text
+
+
+def test_parts_for_another_device(caplog: pytest.LogCaptureFixture) -> None:
+    """It is said only where plans are there."""
+    for made_for in DEVICES:
+        for device in DEVICES:
+            text = log_of(caplog, saved(convolution(), made_for), device)
+            is_said = f"the part was saved for {made_for}: {device} compiles it anew" in text
+            assert is_said == (made_for != device and made_for != "nnapi-reference")
+
+
+def of_format(content: bytes, **changes: int) -> bytes:
+    """Another beginning: the magic number, the format, and the size."""
+    magic, format_, size = struct.unpack_from("<8sIQ", content)
+    given = {"magic": 0, "format_": format_, "size": size} | changes
+    return (
+        struct.pack("<8sIQ", b"other___" if given["magic"] else magic, given["format_"], given["size"]) + content[20:]
+    )
+
+
+def test_beginnings() -> None:
+    content = saved(convolution())
+    number = struct.unpack_from("<8sI", content)[1]
+    assert run(content + bytes(7)).shape == (1, 8, 1, 1)  # zeros may follow
+    for damaged, said in (
+        (content[:51], "a saved part has more than 51 bytes"),
+        (of_format(content, magic=1), "it is no part that nnvk has saved"),
+        (
+            of_format(content, format_=number + 1),
+            f"the part was saved in format {number + 1} by another version of nnvk, this one has {number}: "
+            "compile the model again",
+        ),
+        (of_format(content, size=51), f"the saved part is damaged: it has {len(content)} bytes instead of 51"),
+        (
+            of_format(content, size=len(content) + 1),
+            f"the saved part is damaged: it has {len(content)} bytes instead of {len(content) + 1}",
+        ),
+        (content + b"\0\1", f"the saved part is damaged: it has {len(content) + 2} bytes instead of {len(content)}"),
+        (content[:-1] + bytes([content[-1] ^ 1]), "the saved part is damaged: its digest is another one"),
+    ):
+        with pytest.raises(NnapiError) as raised:
+            run(damaged)
+        assert raised.value.reason == said
+
+
+def test_models_for_other_shapes() -> None:
+    """A saved model is for one set of shapes, and needs its execution."""
+    imported = nnvk.importers.onnx.load(convolution())
+    model = saved_part.Saved(imported)
+    assert model.load(shapes={"x": X.shape}, relaxed=False) is imported
+    assert model.known_outputs({"x": X.shape}, {}) is None
+    shapes = {"x": (1, 3, 8, 9)}
+    for given, constants in ((shapes, None), ({}, None), ({"x": X.shape}, {"x": X})):
+        with pytest.raises(NnapiError) as raised:
+            model.load(shapes=given, constants=constants, relaxed=False)
+        assert raised.value.reason == f"the part was saved for inputs of shapes {{'x': {X.shape}}}, got {given}"
+
+
+def test_types_of_edges() -> None:
+    """Those that NumPy has not, numbers of 64 bits, and a size that data decide come back as they were."""
+    nodes = [
+        node("Cast", ["x"], ["n"], to=onnx.TensorProto.BFLOAT16),
+        node("Mul", ["i", "i"], ["w"]),
+        node("NonZero", ["x"], ["z"]),
+    ]
+    inputs = [("x", F32, [2, 3]), ("i", np.int64, [2])]
+    outputs = [("n", ml_dtypes.bfloat16, [2, 3]), ("w", np.int64, [2]), ("z", np.int64, [2, None])]
+    model = model_of(nodes, inputs, outputs, {})
+    parts = saved_part.save(model, memoryview(b""), ["x", "i"], devices("nnapi-reference"), relaxed=False)
+    made, count = saved_part.load(memoryview(b"".join(parts)), [1, 0], devices("nnapi-reference"), None)
+    assert (made.names, count) == (["i", "x"], 3)
+    x, i = np.array([[0, 1, 2], [0, -1, 0.3]], F32), np.array([1 << 20, -3])
+    n, w, z = made.run([i, x])
+    np.testing.assert_array_equal(n, x.astype(ml_dtypes.bfloat16))
+    assert n.dtype == ml_dtypes.bfloat16
+    np.testing.assert_array_equal(w, i * i)
+    np.testing.assert_array_equal(z, np.nonzero(x))
+
+
+@pytest.mark.parametrize("kind", ["If", "absent"])
+def test_models_with_other_models_and_operands_without_values(kind: str) -> None:
+    if kind == "If":
+        branches = [
+            onnx.helper.make_graph(
+                [node(each, ["x"], ["o"])], each, [], [onnx.helper.make_tensor_value_info("o", 1, None)]
+            )
+            for each in ("Neg", "Abs")
+        ]
+        nodes = [
+            node("ReduceMax", ["x"], ["m"], keepdims=0),
+            node("Greater", ["m", "zero"], ["c"]),
+            node("If", ["c"], ["y"], then_branch=branches[0], else_branch=branches[1]),
+        ]
+        shape, constants = [1, 3, 7, 9], {"zero": np.array(0, F32)}
+    else:  # a peephole and an input gate that are left out
+        nodes = [node("Reshape", ["x", "s"], ["r"]), node("LSTM", ["r", "w", "u"], ["y"], hidden_size=2)]
+        rng = np.random.default_rng(0)
+        constants = {"s": np.array([7, 9, 3]), "w": rng.standard_normal((1, 8, 3)), "u": rng.standard_normal((1, 8, 2))}
+        constants = {name: one.astype(F32) if name != "s" else one for name, one in constants.items()}
+        shape = [7, 1, 9, 2]
+    model = model_of(nodes, [("x", F32, [1, 3, 7, 9])], [("y", F32, shape)], constants)
+    direct = nnvk.load(model, device="nnapi-reference")(X)
+    np.testing.assert_array_equal(run(saved(model)), direct)
