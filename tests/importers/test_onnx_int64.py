@@ -13,6 +13,7 @@ pytest.importorskip("onnxruntime")
 
 import onnx
 from onnx import TensorProto
+from onnx.reference import ReferenceEvaluator
 from onnx_case import Case, x
 from onnx_net import model, op, subgraph
 from onnx_oracle import DEVICES, actual, check, expected, operations
@@ -415,3 +416,125 @@ def test_turns_of_powers(dtype: Any, turns: int) -> None:
     """Each bit of an exponent up to 63 takes a turn, and whether it is odd a division more."""
     made = Case("Pow", {"a": x(3, dtype=I64), "b": x(3, dtype=dtype)}, "").load()
     assert operations(made).count("DIV") == 1 + turns
+
+
+# --- numbers of more than 32 bits in every operator that takes them ---------------------------------------------------
+
+FACTOR = 2**33 + 5
+W, V = np.array([[3, -7, 0, 1], [-1, 5, 2**20, -(2**21)]]), np.array([[2, 0, -9, 1], [4, 5, -3, 11]])
+
+
+def ints(*numbers: int) -> np.ndarray:
+    return np.array(numbers)
+
+
+RULES: dict[str, tuple[str, str, dict[str, Any]]] = {
+    # the operator, its inputs and its attributes: w is W * FACTOR, which needs 64 bits, v is V, other names constants
+    "Add": ("Add", "w v", {}),
+    "Sub": ("Sub", "v w", {}),
+    "Div": ("Div", "w v1", {}),
+    "Div by them": ("Div", "v w1", {}),
+    "Mod": ("Mod", "w v1", {}),
+    "Mod of small ones": ("Mod", "v w1", {}),
+    "Mod with fmod": ("Mod", "w v1", {"fmod": 1}),
+    "Neg": ("Neg", "w", {}),
+    "Abs": ("Abs", "w", {}),
+    "Sign": ("Sign", "w", {}),
+    "Relu": ("Relu", "w", {}),
+    "Sum": ("Sum", "w v w", {}),
+    "Max": ("Max", "w v", {}),
+    "Max of small ones first": ("Max", "v w", {}),
+    "Min": ("Min", "w v v", {}),
+    "Equal": ("Equal", "w w1", {}),
+    "Greater": ("Greater", "w v", {}),
+    "LessOrEqual": ("LessOrEqual", "v w", {}),
+    "Where": ("Where", "flags w v", {}),
+    "Where of small ones first": ("Where", "flags v w", {}),
+    "Clip": ("Clip", "w low high", {}),
+    "Clip from below": ("Clip", "w low", {}),
+    "Clip from above": ("Clip", "w - high", {}),
+    "Clip by small ones": ("Clip", "w one nine", {}),
+    "Clip by none": ("Clip", "w", {}),
+    "Cast to truth": ("Cast", "w", {"to": 9}),
+    "Cast to INT32": ("Cast", "w", {"to": 6}),
+    "Cast to UINT8": ("Cast", "w", {"to": 2}),
+    "Cast to UINT32": ("Cast", "w", {"to": 12}),
+    "Cast to FLOAT": ("Cast", "w", {"to": 1}),
+    "Cast to DOUBLE": ("Cast", "w", {"to": 11}),
+    "Concat": ("Concat", "w v", {"axis": 0}),
+    "Concat of small ones first": ("Concat", "v w v", {"axis": 1}),
+    "Expand": ("Expand", "w shape", {}),
+    "Flatten": ("Flatten", "w", {"axis": 0}),
+    "Gather": ("Gather", "w places", {"axis": 1}),
+    "GatherElements": ("GatherElements", "w rows", {"axis": 1}),
+    "GatherND": ("GatherND", "w rows", {}),
+    "Identity": ("Identity", "w", {}),
+    "Reshape": ("Reshape", "w flat", {}),
+    "Slice": ("Slice", "w one_ three_ one_ two_", {}),
+    "Slice of none": ("Slice", "w three_ one_ one_", {}),
+    "Split": ("Split", "w", {"axis": 1, "outputs": "y z"}),
+    "Split into other sizes": ("Split", "w sizes", {"axis": 1, "outputs": "y z"}),
+    "Squeeze": ("Squeeze", "w", {}),
+    "Tile": ("Tile", "w repeats", {}),
+    "Transpose": ("Transpose", "w", {}),
+    "Unsqueeze": ("Unsqueeze", "w one_", {}),
+    "ReverseSequence": ("ReverseSequence", "w lengths", {}),
+    "CumSum": ("CumSum", "w axis", {"exclusive": 1}),
+    "CumSum backwards": ("CumSum", "w axis", {"reverse": 1}),
+    "ReduceSum": ("ReduceSum", "w one_", {"keepdims": 0}),
+    "ReduceMax": ("ReduceMax", "w", {"axes": [1]}),
+    "ReduceMin": ("ReduceMin", "w", {"axes": [0], "keepdims": 0}),
+    "ReduceMean": ("ReduceMean", "w", {"axes": [1]}),
+    "ReduceL1": ("ReduceL1", "w", {"axes": [1]}),
+    "ReduceProd": ("ReduceProd", "v", {"axes": [1]}),
+    "ReduceSumSquare": ("ReduceSumSquare", "v", {"axes": [1]}),
+    "MatMul": ("MatMul", "w matrix", {}),
+    "Pow": ("Pow", "v three", {}),
+    "Pow of a power that is computed": ("Pow", "v v2", {}),
+}
+CONSTANTS = {
+    "low": np.array(-FACTOR),
+    "high": np.array(2 * FACTOR),
+    "one": np.array(1),
+    "nine": np.array(9),
+    "three": np.array(3),
+    "axis": np.array(1),
+    "flags": np.array([[True, False, False, True]]),
+    "shape": ints(3, 2, 4),
+    "places": ints(3, 0),
+    "rows": np.array([[1, 0], [0, 1]]),
+    "flat": ints(4, 2),
+    "sizes": ints(1, 3),
+    "repeats": ints(2, 1),
+    "lengths": ints(1, 2, 2, 1),
+    "matrix": np.arange(12).reshape(4, 3),
+    "one_": ints(1),
+    "two_": ints(2),
+    "three_": ints(3),
+    "v1": np.where(V == 0, 1, V),
+    "w1": np.where(W == 0, 1, W) * FACTOR,
+    "v2": np.abs(V) % 5,
+}
+
+
+@pytest.mark.parametrize("name", RULES)
+def test_every_operator(name: str) -> None:
+    """Against the onnx package's reference."""
+    kind, inputs, attributes = RULES[name]
+    given = dict(attributes)
+    outputs = given.pop("outputs", "y")
+    constants = {one: CONSTANTS[one] for one in inputs.split() if one in CONSTANTS} | {"factor": np.array(FACTOR)}
+    nodes = [op("Mul", "x factor", "w"), op(kind, inputs, outputs, **given)]
+    made = model(nodes, {"x": (I64, W.shape), "v": (I64, V.shape)}, outputs.split(), constants, opset=13)
+    feeds = {"x": W, "v": V}
+    wanted = ReferenceEvaluator(made).run(None, feeds)
+    if name == "Squeeze":
+        wanted = [W * FACTOR]
+    if name == "Slice of none":
+        with pytest.raises(OnnxImportError, match=r"'y' of shape \[2, 0\] has no elements"):
+            load(made.SerializeToString())
+        return
+    found = actual(load(made.SerializeToString()), feeds, "nnapi-reference")
+    for got, want in zip(found, wanted, strict=True):
+        assert got.dtype == np.asarray(want).dtype
+        np.testing.assert_allclose(got, want, rtol=1e-7 if got.dtype.kind == "f" else 0)  # FLOAT64 is FLOAT32 in NNAPI
