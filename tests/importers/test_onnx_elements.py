@@ -214,6 +214,18 @@ def test_any_number_of_inputs(kind: str, formula: Callable[..., np.ndarray], cou
     np.testing.assert_allclose(computed(kind, *arrays), want, rtol=1e-5, atol=1e-7)
 
 
+@pytest.mark.parametrize("shapes", [((1,), ()), ((), (1,)), ((), ()), ((1, 1), ()), ((1,), (1, 1, 1))], ids=str)
+def test_ranks_of_one_element(shapes: tuple[tuple[int, ...], tuple[int, ...]]) -> None:
+    """It has none where no input has any."""
+    for kind in ("Add", "Max", "Less"):
+        node = op(kind, "a b", "y")
+        for known in ("", "b"):
+            free = {name: (F, shape) for name, shape in zip("ab", shapes, strict=True) if name not in known}
+            constants = {"b": np.ones(shapes[1], F)} if known else {}
+            imported = load(model([node], free, ["y"], constants).SerializeToString())
+            assert imported.outputs[0].shape == np.broadcast_shapes(*shapes)
+
+
 @pytest.mark.parametrize("kind", ["And", "Or", "Xor", "Equal"])
 def test_pairs_of_truths(kind: str) -> None:
     formulas = {"And": np.logical_and, "Or": np.logical_or, "Xor": np.logical_xor, "Equal": np.equal}
