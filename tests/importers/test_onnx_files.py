@@ -408,7 +408,9 @@ def test_the_deepest_nesting(kind: str, monkeypatch: pytest.MonkeyPatch) -> None
             inner = subgraph([op("Neg", "x", "r")], ["r"])
             for level in range(depth - 1):
                 inner = subgraph([op("If", "yes", f"r{level}", then_branch=inner, else_branch=inner)], [f"r{level}"])
-            nodes = [op("If", "yes", "y", then_branch=inner, else_branch=inner)]
+            leaf = subgraph([op("Neg", "x", "r")], ["r"])
+            before = [op("If", "yes", f"z{at}", then_branch=leaf, else_branch=leaf) for at in range(3)]
+            nodes = [*before, op("If", "yes", "y", then_branch=inner, else_branch=inner)]
             made = model(nodes, {"x": (F, [2])}, ["y"], {"yes": np.array(True)})
         else:
             calls = [*((f"F{at + 1}", "f") for at in range(depth - 1)), ("Neg", "")]

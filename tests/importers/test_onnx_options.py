@@ -1,0 +1,366 @@
+"""Attributes and inputs of ONNX's nodes in values beside their defaults, against onnxruntime: small and odd sizes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("onnx")
+pytest.importorskip("onnxruntime")
+
+from onnx_case import MICROSOFT, ML
+from onnx_net import element, model, op
+from onnx_oracle import actual, check
+
+from nnvk.importers.onnx import load
+
+F, I32, I64, U8 = np.float32, np.int32, np.int64, np.uint8
+
+
+def reals(*shape: int, seed: int = 0) -> np.ndarray:
+    return np.random.default_rng(seed).standard_normal(shape).astype(F)
+
+
+def compared(
+    kind: str, arrays: dict[str, Any], outputs: str = "y", opset: int = 18, tolerance: float = 1e-5, **given: Any
+) -> None:
+    """One node; inputs whose names are capitals are constants, and those that are None are left out."""
+    constants = {name: array for name, array in arrays.items() if array is not None and name.isupper()}
+    feeds = {name: array for name, array in arrays.items() if array is not None and not name.isupper()}
+    names = " ".join("-" if array is None else name for name, array in arrays.items())
+    inputs = {name: (array.dtype, array.shape) for name, array in feeds.items()}
+    net = model(
+        [op(kind, names, outputs, **given)],
+        inputs,
+        [name for name in outputs.split() if name != "-"],
+        constants,
+        opset=opset,
+    )
+    if given.get("domain"):
+        net.opset_import.add(domain=given["domain"], version=3 if given["domain"] == ML else 1)
+    check(net, feeds, devices=("nnapi-reference",), tolerance=tolerance, steps=0)
+
+
+EQUATIONS = {
+    "ij,jk->ik": [(2, 3), (3, 4)],
+    "ij,jk": [(2, 3), (3, 4)],
+    "ji,jk->ki": [(3, 2), (3, 4)],
+    "ij,kj->ik": [(2, 3), (4, 3)],
+    "bij,bjk->bik": [(2, 3, 4), (2, 4, 5)],
+    "bij,jk->bik": [(2, 3, 4), (4, 5)],
+    "bi,bj->bij": [(2, 3), (2, 4)],
+    "i,i->": [(3,), (3,)],
+    "i,j->ji": [(3,), (4,)],
+    "ij->": [(2, 3)],
+    "ij->j": [(2, 3)],
+    "ij": [(2, 3)],
+    "ba": [(2, 3)],
+    "iij->ij": [(3, 3, 2)],
+    "ii": [(3, 3)],
+    "iji->j": [(3, 2, 3)],
+    "...ij,...jk->...ik": [(2, 5, 3, 4), (2, 5, 4, 2)],
+    "...ij,jk->...ik": [(2, 5, 3, 4), (4, 2)],
+    "...i,...i->...": [(2, 5, 3), (2, 5, 3)],
+    "...i->...": [(2, 5, 3)],
+    "i...->...i": [(2, 5, 3)],
+    "...ii->...i": [(2, 3, 3)],
+    "ij , jk -> ik": [(2, 3), (3, 4)],
+    "ijk,k->ij": [(2, 3, 4), (4,)],
+    "ab,cd->abcd": [(2, 3), (4, 5)],
+    "ij,ij->ij": [(2, 3), (2, 3)],
+    "ij,ij->": [(2, 3), (2, 3)],
+    "ijk,ilk->ijl": [(2, 3, 4), (2, 5, 4)],
+}
+
+
+@pytest.mark.parametrize("equation", EQUATIONS)
+def test_einsum(equation: str) -> None:
+    arrays = {
+        name: reals(*shape, seed=seed)
+        for seed, (name, shape) in enumerate(zip("abc", EQUATIONS[equation], strict=False))
+    }
+    compared("Einsum", arrays, equation=equation)
+
+
+PADS = [[1, 2, 0, 1], [0, 3, 2, 0], [-1, 0, 0, -2], [-1, 2, 1, -1], [2, 1, -1, 1], [0, 0, 0, 0]]
+
+
+@pytest.mark.parametrize("pads", PADS, ids=str)
+@pytest.mark.parametrize("mode", ["constant", "edge", "reflect", "wrap"])
+@pytest.mark.parametrize("dtype", [F, I32])
+def test_pads(dtype: Any, mode: str, pads: list[int]) -> None:
+    if mode == "wrap" and min(pads) < 0:
+        return  # onnxruntime counts from the end of what it has cropped
+    x = np.arange(20).reshape(4, 5).astype(dtype)
+    compared("Pad", {"x": x, "P": np.array(pads), "V": np.array(7, dtype)}, mode=mode, opset=19)
+
+
+@pytest.mark.parametrize("size", [1, 2, 3])
+def test_reflections_that_turn_more_than_once(size: int) -> None:
+    """Beyond both ends of few elements, as in NumPy."""
+    x = np.arange(size, dtype=F)
+    net = model([op("Pad", "x P", "y", mode="reflect")], {"x": (F, x.shape)}, ["y"], {"P": np.array([5, 4])})
+    (got,) = actual(load(net.SerializeToString()), {"x": x}, "nnapi-reference")
+    np.testing.assert_array_equal(got, np.pad(x, (5, 4), mode="reflect"))
+
+
+@pytest.mark.parametrize("upper", [0, 1])
+@pytest.mark.parametrize("k", [None, -2, -1, 0, 1, 2])
+@pytest.mark.parametrize("dtype", [F, I64])
+def test_triangles(dtype: Any, k: int | None, upper: int) -> None:
+    x = np.arange(1, 25).reshape(2, 3, 4).astype(dtype)
+    compared("Trilu", {"x": x, "K": None if k is None else np.array(k)}, upper=upper)
+
+
+@pytest.mark.parametrize("dtype", [F, I32, I64])
+@pytest.mark.parametrize("k", [-1, 0, 2])
+def test_identity_matrices(dtype: Any, k: int) -> None:
+    x = np.zeros((3, 5), F)
+    nodes = [op("EyeLike", "x", "e", k=k, dtype=int(element(dtype))), op("Cast", "e", "c", to=1), op("Add", "c x", "y")]
+    check(model(nodes, {"x": (F, x.shape)}, ["y"]), {"x": x}, devices=("nnapi-reference",))
+
+
+@pytest.mark.parametrize("axis", [0, 1, 2, -1])
+@pytest.mark.parametrize("k", [1, 2])
+@pytest.mark.parametrize("largest", [0, 1])
+@pytest.mark.parametrize("dtype", [F, I64])
+def test_best_elements(dtype: Any, largest: int, k: int, axis: int) -> None:
+    x = np.random.default_rng(0).permutation(24).reshape(2, 3, 4).astype(dtype)
+    compared("TopK", {"x": x, "K": np.array([k])}, "y z", axis=axis, largest=largest)
+
+
+@pytest.mark.parametrize("axis", [0, 1, 2])
+@pytest.mark.parametrize("keepdims", [0, 1])
+@pytest.mark.parametrize("last", [0, 1])
+@pytest.mark.parametrize("kind", ["ArgMax", "ArgMin"])
+def test_places_of_the_best(kind: str, last: int, keepdims: int, axis: int) -> None:
+    x = np.random.default_rng(0).integers(0, 3, (2, 3, 4)).astype(F)
+    compared(kind, {"x": x}, axis=axis, keepdims=keepdims, select_last_index=last)
+
+
+@pytest.mark.parametrize("reduction", ["none", "add", "mul", "max", "min"])
+@pytest.mark.parametrize("axis", [0, 1, -1])
+def test_scattered_elements(axis: int, reduction: str) -> None:
+    places = np.array([[0, 2], [1, 0]]) if axis == 0 else np.array([[0, 3], [1, -1]])
+    arrays = {"x": reals(3, 4), "I": places, "u": reals(2, 2, seed=1)}
+    compared("ScatterElements", arrays, axis=axis, reduction=reduction)
+
+
+@pytest.mark.parametrize("reduction", ["none", "add", "mul", "max", "min"])
+@pytest.mark.parametrize("depth", [1, 2, 3])
+def test_scattered_slices(depth: int, reduction: str) -> None:
+    places = np.array([[1, 2, 3], [0, 0, 1]])[:, :depth]
+    updates = reals(2, *(2, 3, 4)[depth:], seed=1)
+    compared("ScatterND", {"x": reals(2, 3, 4), "I": places, "u": updates}, reduction=reduction)
+
+
+@pytest.mark.parametrize(
+    ("shape", "places", "batch"),
+    [
+        ((2, 3, 4), (2, 1), 0),
+        ((2, 3, 4), (2, 2), 0),
+        ((2, 3, 4), (3, 2, 3), 0),
+        ((2, 3, 4), (2, 1), 1),
+        ((2, 3, 4), (2, 5, 2), 1),
+        ((2, 3, 4), (2, 3, 1), 2),
+    ],
+    ids=str,
+)
+def test_gathered_slices(shape: tuple[int, ...], places: tuple[int, ...], batch: int) -> None:
+    indices = np.random.default_rng(0).integers(0, 2, places)
+    compared("GatherND", {"x": reals(*shape), "i": indices}, batch_dims=batch)
+
+
+@pytest.mark.parametrize("axis", [0, 1, 2, -1])
+def test_one_hot(axis: int) -> None:
+    """Indices below 0 count from the end."""
+    arrays = {"x": np.array([[0, 3], [-1, -4]]), "D": np.array(4), "v": np.array([0.5, 2], F)}
+    compared("OneHot", arrays, axis=axis)
+    compared("OneHot", {"x": arrays["x"], "D": arrays["D"], "V": arrays["v"]}, axis=axis)
+
+
+@pytest.mark.parametrize(("time", "batch"), [(0, 1), (1, 0)])
+def test_reversed_sequences(time: int, batch: int) -> None:
+    x = reals(4, 3, 2) if batch else reals(3, 4, 2)
+    compared("ReverseSequence", {"x": x, "L": np.array([1, 4, 3])}, time_axis=time, batch_axis=batch)
+
+
+@pytest.mark.parametrize(
+    ("image", "block", "given"),
+    [
+        ([5, 6], [2, 3], {}),
+        ([5, 6], [2, 3], {"strides": [2, 1]}),
+        ([5, 6], [2, 3], {"dilations": [1, 2]}),
+        ([5, 6], [2, 3], {"pads": [1, 0, 0, 2]}),
+        ([7], [3], {"strides": [2], "pads": [1, 1]}),
+        ([3, 4, 5], [2, 1, 2], {"strides": [1, 2, 1]}),
+    ],
+    ids=str,
+)
+def test_blocks_of_images(image: list[int], block: list[int], given: dict[str, Any]) -> None:
+    rank = len(image)
+    strides, dilations = given.get("strides", [1] * rank), given.get("dilations", [1] * rank)
+    pads = given.get("pads", [0] * 2 * rank)
+    counts = [
+        (image[at] + pads[at] + pads[at + rank] - dilations[at] * (block[at] - 1) - 1) // strides[at] + 1
+        for at in range(rank)
+    ]
+    x = reals(2, 3 * int(np.prod(block)), int(np.prod(counts)))
+    compared("Col2Im", {"x": x, "I": np.array(image), "B": np.array(block)}, **given)
+
+
+# --- normalisations --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("axis", [0, 1, 2, -1])
+@pytest.mark.parametrize("outputs", ["y", "y m i", "y - i"])
+@pytest.mark.parametrize("has_bias", [True, False])
+def test_layers(has_bias: bool, outputs: str, axis: int) -> None:
+    shape = (2, 3, 4)
+    arrays = {"x": reals(*shape), "S": reals(*shape[axis:], seed=1)} | (
+        {"B": reals(*shape[axis:], seed=2)} if has_bias else {}
+    )
+    compared("LayerNormalization", arrays, outputs, axis=axis, epsilon=0.1)
+
+
+@pytest.mark.parametrize("momentum", [0.9, 0.25])
+def test_batches_of_their_own_statistics(momentum: float) -> None:
+    arrays = {"x": reals(2, 3, 4, 5)} | {
+        name: np.abs(reals(3, seed=seed)) + F(0.5) for seed, name in enumerate("gbmv", 1)
+    }
+    net = model(
+        [op("BatchNormalization", "x g b m v", "y s t", training_mode=1, momentum=momentum, epsilon=0.1)],
+        {name: (F, one.shape) for name, one in arrays.items()},
+        ["y", "s", "t"],
+        opset=15,
+    )
+    (y, mean, variance) = actual(load(net.SerializeToString()), arrays, "nnapi-reference")
+    x = arrays["x"].astype(np.float64)
+    own, spread = x.mean((0, 2, 3)), x.var((0, 2, 3))
+    np.testing.assert_allclose(mean, arrays["m"] * momentum + own * (1 - momentum), rtol=1e-5)
+    np.testing.assert_allclose(variance, arrays["v"] * momentum + spread * (1 - momentum), rtol=1e-5)
+    by_channel = (1, 3, 1, 1)
+    wanted = (x - own.reshape(by_channel)) / np.sqrt(spread.reshape(by_channel) + 0.1)
+    wanted = wanted * arrays["g"].reshape(by_channel) + arrays["b"].reshape(by_channel)
+    np.testing.assert_allclose(y, wanted, atol=1e-5)
+
+
+@pytest.mark.parametrize("shape", [(2, 6, 4), (1, 6, 3, 2), (2, 6, 2, 3, 2)], ids=str)
+@pytest.mark.parametrize("kind", ["InstanceNormalization", "BatchNormalization", "LRN"])
+def test_ranks_of_normalisations(kind: str, shape: tuple[int, ...]) -> None:
+    if kind == "LRN":
+        if len(shape) == 4:
+            compared(kind, {"x": reals(*shape)}, size=5, alpha=0.5, beta=0.6, bias=1.5)
+        return
+    names = "SB" if kind[0] == "I" else "SBMV"
+    arrays = {"x": reals(*shape)} | {name: np.abs(reals(6, seed=seed)) + F(0.1) for seed, name in enumerate(names, 1)}
+    compared(kind, arrays, epsilon=0.1)
+
+
+@pytest.mark.parametrize("p", [1, 2])
+@pytest.mark.parametrize("axis", [0, 1, -1])
+def test_norms(axis: int, p: int) -> None:
+    x = reals(3, 4, 2)
+    x[:, 1], x[0] = 0, 0
+    compared("LpNormalization", {"x": x}, axis=axis, p=p)
+
+
+# --- rows of features ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("norm", ["MAX", "L1", "L2"])
+@pytest.mark.parametrize("dtype", [F, I64])
+def test_normalizer(dtype: Any, norm: str) -> None:
+    x = np.array([[1, -3, 2], [0, 0, 0], [4, 5, -6]]).astype(dtype)
+    compared("Normalizer", {"x": x}, domain=ML, norm=norm)
+
+
+@pytest.mark.parametrize("dtype", [F, I64, I32])
+@pytest.mark.parametrize(("offset", "scale"), [([0.5], [2.0]), ([0.5, 1.0, -1.0], [2.0, 3.0, 0.5])])
+def test_scaler(offset: list[float], scale: list[float], dtype: Any) -> None:
+    x = np.array([[1, -3, 2], [0, 7, 0]]).astype(dtype)
+    compared("Scaler", {"x": x}, domain=ML, offset=offset, scale=scale)
+
+
+@pytest.mark.parametrize(
+    ("x", "given"),
+    [
+        (
+            np.array([[1, np.nan, 2], [np.nan, 0, np.nan]], F),
+            {"imputed_value_floats": [7.0], "replaced_value_float": np.nan},
+        ),
+        (
+            np.array([[1, -1, 2], [-1, 0, -1]], F),
+            {"imputed_value_floats": [7.0, 8.0, 9.0], "replaced_value_float": -1.0},
+        ),
+        (np.array([[1, -1, 2], [-1, 0, -1]]), {"imputed_value_int64s": [7, 8, 9], "replaced_value_int64": -1}),
+        (np.array([[1, -1, 2], [-1, 0, -1]]), {"imputed_value_int64s": [7], "replaced_value_int64": 2}),
+    ],
+)
+def test_imputer(x: np.ndarray, given: dict[str, Any]) -> None:
+    compared("Imputer", {"x": x}, domain=ML, **given)
+
+
+@pytest.mark.parametrize("transform", ["NONE", "SOFTMAX", "LOGISTIC", "SOFTMAX_ZERO"])
+@pytest.mark.parametrize("intercepts", [None, [0.5, -1.0]])
+def test_linear_regressor(intercepts: list[float] | None, transform: str) -> None:
+    given: dict[str, Any] = {
+        "coefficients": [1.0, -2.0, 0.5, 3.0, 0.25, -1.0],
+        "targets": 2,
+        "post_transform": transform,
+    }
+    if intercepts:
+        given["intercepts"] = intercepts
+    compared("LinearRegressor", {"x": reals(4, 3)}, domain=ML, **given)
+
+
+# --- products of Microsoft's -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("turned", "other"), [(0, 0), (1, 0), (0, 1), (1, 1)])
+@pytest.mark.parametrize("batches", [(), (2,)], ids=str)
+@pytest.mark.parametrize("alpha", [1.0, 0.5])
+def test_fused_product(alpha: float, batches: tuple[int, ...], turned: int, other: int) -> None:
+    a, b = reals(*batches, *((4, 3) if turned else (3, 4))), reals(*batches, *((5, 4) if other else (4, 5)), seed=1)
+    compared("FusedMatMul", {"a": a, "b": b}, domain=MICROSOFT, transA=turned, transB=other, alpha=alpha)
+
+
+@pytest.mark.parametrize("simple", [True, False])
+@pytest.mark.parametrize("has_bias", [True, False])
+@pytest.mark.parametrize("has_beta", [True, False])
+def test_sums_that_are_normalised(has_beta: bool, has_bias: bool, simple: bool) -> None:
+    arrays = {"a": reals(2, 3, 4), "b": reals(2, 3, 4, seed=1), "G": reals(4, seed=2)}
+    if not simple:
+        arrays["E"] = reals(4, seed=3) if has_beta else None
+    elif has_beta:
+        return
+    if has_bias:
+        arrays["C"] = reals(4, seed=4)
+    kind = "SkipSimplifiedLayerNormalization" if simple else "SkipLayerNormalization"
+    compared(kind, arrays, "y - - s", domain=MICROSOFT, epsilon=0.1)
+
+
+@pytest.mark.parametrize("given", [{}, {"unidirectional": 1}, {"scale": 0.3}, {"mask_filter_value": -2.0}], ids=str)
+@pytest.mark.parametrize("has_mask", [True, False])
+@pytest.mark.parametrize("sizes", [None, [8, 8, 12]], ids=str)
+def test_attention(sizes: list[int] | None, has_mask: bool, given: dict[str, Any]) -> None:
+    width = sum(sizes) if sizes else 24
+    arrays = {"x": reals(2, 3, 6), "W": reals(6, width, seed=1), "B": reals(width, seed=2)}
+    if has_mask:
+        arrays["M"] = np.array([[1, 1, 0], [1, 1, 1]], I32)
+    own = given | ({"qkv_hidden_sizes": sizes} if sizes else {})
+    compared("Attention", arrays, domain=MICROSOFT, num_heads=2, **own)
+
+
+@pytest.mark.parametrize("given", [{}, {"scale": 0.3}, {"mask_filter_value": -2.0}], ids=str)
+@pytest.mark.parametrize("has_mask", [True, False])
+@pytest.mark.parametrize("has_bias", [True, False])
+@pytest.mark.parametrize("has_term", [True, False])
+def test_attention_of_several_inputs(has_term: bool, has_bias: bool, has_mask: bool, given: dict[str, Any]) -> None:
+    arrays = {name: reals(2, 3 if name == "q" else 5, 8, seed=seed) for seed, name in enumerate("qkv")}
+    arrays["B"] = reals(24, seed=3) if has_bias else None
+    arrays["M"] = np.array([[1, 1, 0, 1, 1], [1, 0, 1, 1, 1]], I32) if has_mask else None
+    arrays["t"] = reals(2, 2, 3, 5, seed=4) if has_term else None
+    compared("MultiHeadAttention", arrays, domain=MICROSOFT, num_heads=2, **given)
