@@ -169,6 +169,10 @@ PRICE = 4001
 """The price of a node in these tests, which no other charge has."""
 
 
+def test_the_price_of_a_node() -> None:
+    assert builder.NODE_COST == 4096
+
+
 def branches(condition: np.ndarray | None) -> ModelProto:
     graph = subgraph([op("Neg", "x", "t"), op("Abs", "t", "o")], ["o"])
     inputs: dict[str, Any] = {"x": (F, [2])} | ({"c": (np.bool_, [])} if condition is None else {})

@@ -18,6 +18,8 @@ import nnvk
 import nnvk.importers.onnx
 from nnvk.api import Device, NnapiError, ResultCode, get_device
 from nnvk.base import files
+from nnvk.base.files import KEY_NAME
+from nnvk.base.packets import Reader, Writer
 from nnvk.base.settings import override
 from nnvk.importers.onnx import saved_part
 from nnvk.importers.onnx.importer import OnnxFile
@@ -264,3 +266,16 @@ def test_models_with_other_models_and_operands_without_values(kind: str) -> None
     model = model_of(nodes, [("x", F32, [1, 3, 7, 9])], [("y", F32, shape)], constants)
     direct = nnvk.load(model, device="nnapi-reference")(X)
     np.testing.assert_array_equal(run(saved(model)), direct)
+
+
+@pytest.mark.parametrize(
+    "names", [["0" * 64 + ".nnvk"], ["key"], ["0" * 64 + ".nnvk", "../other.nnvk"], ["0" * 63 + ".nnvk"]], ids=str
+)
+def test_names_of_plans(names: list[str]) -> None:
+    """They are files of one folder: with another name among them there are none."""
+    token = bytes(32)
+    writer = Writer()
+    saved_part._write_plans(writer, token, [(name if name != "key" else KEY_NAME, b"plan") for name in names])
+    found = saved_part._read_plans(Reader(memoryview(b"".join(map(bytes, writer.parts)))), token)
+    is_fine = names in (["0" * 64 + ".nnvk"], ["key"])
+    assert [data for _, data in found] == ([b"plan"] if is_fine else [])
