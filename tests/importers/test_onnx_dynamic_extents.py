@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -268,3 +269,100 @@ def test_boxes_that_were_picked() -> None:
     constants = {"most": np.array([7]), "overlap": np.array([0.4], F), "two": np.array([2]), "one": np.array([1])}
     net = model(nodes, {"b": (F, places.shape), "s": (F, [1, 1, 23])}, ["g", "scores"], constants)
     check(net, {"b": places, "s": np.random.default_rng(4).random((1, 1, 23)).astype(F)})
+
+
+# --- the axis whose size data decide, in every operator that takes it -------------------------------------------------
+
+SHAPE = (5, 4, 3)
+AXES = (0, 1, 2)
+Passed = Callable[[int], int | None]
+"""The axis of the output by that of the input; None where it is refused."""
+
+
+def other_than(axis: int) -> Passed:
+    return lambda own: None if own == axis else own
+
+
+def before(axis: int) -> Passed:
+    return lambda own: own if own < axis else None
+
+
+def without(axis: int) -> Passed:
+    return lambda own: None if own == axis else own - (axis < own)
+
+
+RULES: dict[str, tuple[int, list[Any], Passed]] = {
+    "an element": (13, [op("Neg", "r", "y")], lambda own: own),
+    "a pair": (13, [op("Mul", "r r", "y")], lambda own: own),
+    **{f"Softmax along {at}": (13, [op("Softmax", "r", "y", axis=at)], other_than(at)) for at in AXES},
+    "Softmax": (13, [op("Softmax", "r", "y")], other_than(2)),
+    **{f"Softmax from {at} on": (11, [op("Softmax", "r", "y", axis=at)], before(at)) for at in AXES},
+    "Softmax of old": (11, [op("Softmax", "r", "y")], before(1)),
+    **{
+        f"LayerNormalization from {at} on": (17, [op("LayerNormalization", f"r g{at}", "y", axis=at)], before(at))
+        for at in AXES
+    },
+    "LayerNormalization": (17, [op("LayerNormalization", "r g2", "y")], before(2)),
+    **{f"ReduceMax along {at}": (13, [op("ReduceMax", "r", "y", axes=[at])], other_than(at)) for at in AXES},
+    **{f"ReduceMax without {at}": (13, [op("ReduceMax", "r", "y", axes=[at], keepdims=0)], without(at)) for at in AXES},
+    "ReduceMax of all": (13, [op("ReduceMax", "r", "y")], lambda own: None),
+    "ReduceSum by an input": (13, [op("ReduceSum", "r one_", "y", keepdims=0)], without(1)),
+    **{f"ArgMax along {at}": (13, [op("ArgMax", "r", "y", axis=at)], other_than(at)) for at in AXES},
+    "ArgMax": (13, [op("ArgMax", "r", "y", keepdims=0)], without(0)),
+    "Transpose": (13, [op("Transpose", "r", "y")], lambda own: 2 - own),
+    "Transpose in an order": (13, [op("Transpose", "r", "y", perm=[2, 0, 1])], lambda own: (1, 2, 0)[own]),
+    **{
+        f"Unsqueeze at {at}": (11, [op("Unsqueeze", "r", "y", axes=[at])], lambda own, at=at: own + (at <= own))
+        for at in (*AXES, 3)
+    },
+    "Unsqueeze and Squeeze": (13, [op("Unsqueeze", "r one_", "u"), op("Squeeze", "u", "y")], lambda own: own),
+    **{f"Concat along {at}": (13, [op("Concat", "r r", "y", axis=at)], other_than(at)) for at in AXES},
+    **{f"Gather along {at}": (13, [op("Gather", "r two", "y", axis=at)], other_than(at)) for at in AXES},
+    "Gather of one": (13, [op("Gather", "r zero", "y", axis=1)], without(1)),
+    **{f"Split along {at}": (13, [op("Split", f"r s{at}", "y z", axis=at)], other_than(at)) for at in AXES},
+    "Split": (13, [op("Split", "r s0", "y z")], other_than(0)),
+    **{f"TopK along {at}": (11, [op("TopK", "r one_", "y z", axis=at)], other_than(at)) for at in AXES},
+    "TopK": (11, [op("TopK", "r one_", "y z")], other_than(2)),
+    **{f"Slice along {at}": (13, [op("Slice", f"r one_ two_ at{at}", "y")], other_than(at)) for at in AXES},
+    "Slice of all": (13, [op("Slice", "r zeros many", "y")], lambda own: own),
+    "Slice from the end": (13, [op("Slice", "r least many", "y")], lambda own: own),
+    "MatMul": (13, [op("MatMul", "r m", "y")], other_than(2)),
+    "Flatten": (13, [op("Flatten", "r", "y")], before(1)),
+    "Reshape": (13, [op("Reshape", "r rows", "y")], before(1)),
+    "MaxPool": (13, [op("MaxPool", "r", "y", kernel_shape=[2])], before(1)),
+    "BatchNormalization": (13, [op("BatchNormalization", "r c c c c", "y")], before(1)),
+    "CumSum": (14, [op("CumSum", "r zero", "y")], lambda own: None),
+}
+RULE_CONSTANTS = {
+    **{f"g{at}": np.ones(SHAPE[at:], F) for at in AXES},
+    **{f"s{at}": np.array([1, SHAPE[at] - 1]) for at in AXES},
+    **{f"at{at}": np.array([at]) for at in AXES},
+    "two": np.array([1, 0]),
+    "zero": np.array(0),
+    "one_": np.array([1]),
+    "two_": np.array([2]),
+    "zeros": np.array([0, 0, 0]),
+    "least": np.array([-5, -4, -3]),
+    "many": np.array([99, 99, 99]),
+    "m": np.ones((3, 2), F),
+    "c": np.ones(4, F),
+    "rows": np.array([-1, 12]),
+}
+
+
+@pytest.mark.parametrize("own", AXES)
+@pytest.mark.parametrize("name", RULES)
+def test_axes_that_are_passed_on(name: str, own: int) -> None:
+    version, nodes, passed = RULES[name]
+    nodes = [op("Compress", "x f", "r", axis=own), *nodes]
+    read = {one for node in nodes for one in node.input}
+    constants = {key: array for key, array in RULE_CONSTANTS.items() if key in read}
+    outputs = [one for one in nodes[-1].output if one]
+    made = model(nodes, {"x": (F, SHAPE), "f": (np.bool_, [SHAPE[own]])}, outputs, constants, opset=version)
+    axis = passed(own)
+    if axis is None:
+        with pytest.raises(OnnxImportError, match=r"data decide|does not fit|works along"):
+            load(made.SerializeToString())
+        return
+    for port in load(made.SerializeToString()).outputs:
+        assert [at for at, size in enumerate(port.shape) if size == -1] == [axis]
