@@ -68,6 +68,24 @@ LIMITS = [
         "weights of shape [513, 1, 1, 1] in 513 groups do not fit [1, 513, 1, 1]",
     ),
     limit(
+        "ArrayFeatureExtractor",
+        {"a": x(2, 3), "i": ints(0)},
+        {},
+        {"i": ints(2)},
+        {"i": ints(3)},
+        "its indices must lie between 0 and 2",
+        domain=ML,
+    ),
+    limit(
+        "ArrayFeatureExtractor",
+        {"a": x(2, 3), "i": ints(0)},
+        {},
+        {"i": ints(0)},
+        {"i": ints(-1)},
+        "its indices must lie between 0 and 2",
+        domain=ML,
+    ),
+    limit(
         "Det",
         {"a": x(2, 3, 3)},
         {},
@@ -645,3 +663,24 @@ def test_sums_of_updates(count: int) -> None:
     with pytest.raises(OnnxImportError) as raised:
         case.load()
     assert reason_of(raised) == "sums of up to 32768 updates may leave 32 bits, which NNAPI does not have"
+
+
+def test_conditions_of_loops_that_are_not_known() -> None:
+    body = subgraph(
+        [op("ReduceMax", "s", "m", keepdims=0), op("Cast", "m", "on", to=9), op("Neg", "s", "t")],
+        ["on", "t"],
+        {"n": (I64, []), "go": (np.bool_, []), "s": (F, [2])},
+        {"on": (np.bool_, [])},
+    )
+    made = model([op("Loop", "m - x", "y", body=body)], {"x": (F, [2])}, ["y"], {"m": np.array(2)})
+    with pytest.raises(OnnxImportError) as raised:
+        load(made.SerializeToString())
+    text = "NNAPI's loops carry no such tensors, and the condition is not known at import"
+    assert reason_of(raised) == text
+
+
+def test_the_oldest_scan() -> None:
+    with pytest.raises(OnnxImportError) as raised:
+        body = subgraph([op("Neg", "i", "o")], ["o"], {"i": (F, [2])})
+        Case("Scan", {"n": None, "a": x(1, 3, 2)}, "", {"body": body, "num_scan_inputs": 1}, opset=8).load()
+    assert reason_of(raised) == "the oldest form of this operator, with batches, is unknown here"

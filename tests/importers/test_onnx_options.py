@@ -15,6 +15,8 @@ from onnx_net import element, model, op
 from onnx_oracle import actual, check
 
 from nnvk.importers.onnx import load
+from nnvk.importers.onnx.importer import known_outputs
+from nnvk.importers.onnx.mappers.matmul import exact_count
 
 F, I32, I64, U8 = np.float32, np.int32, np.int64, np.uint8
 
@@ -364,3 +366,54 @@ def test_attention_of_several_inputs(has_term: bool, has_bias: bool, has_mask: b
     arrays["M"] = np.array([[1, 1, 0, 1, 1], [1, 0, 1, 1, 1]], I32) if has_mask else None
     arrays["t"] = reals(2, 2, 3, 5, seed=4) if has_term else None
     compared("MultiHeadAttention", arrays, domain=MICROSOFT, num_heads=2, **given)
+
+
+# --- against NumPy ---------------------------------------------------------------------------------------------------
+
+
+def test_sums_that_are_normalised_and_their_statistics() -> None:
+    a, b, g = reals(2, 3, 4), reals(2, 3, 4, seed=1), reals(4, seed=2)
+    node = op("SkipLayerNormalization", "a b g", "y m i s", domain=MICROSOFT, epsilon=0.1)
+    net = model([node], {"a": (F, a.shape), "b": (F, b.shape)}, [], {"g": g})
+    for name in "ymis":
+        net.graph.output.add(name=name)
+    y, mean, inverse, total = actual(load(net.SerializeToString()), {"a": a, "b": b}, "nnapi-reference")
+    whole = a.astype(np.float64) + b
+    middle, root = whole.mean(-1, keepdims=True), 1 / np.sqrt(whole.var(-1, keepdims=True) + 0.1)
+    np.testing.assert_allclose(total, whole, rtol=1e-6)
+    np.testing.assert_allclose(mean, middle, atol=1e-6)
+    np.testing.assert_allclose(inverse, root, rtol=1e-5)
+    np.testing.assert_allclose(y, (whole - middle) * root * g, atol=1e-5)
+
+
+def test_space_to_depth_in_another_order() -> None:
+    """Each channel's block is together."""
+    x = reals(1, 3, 4, 6)
+    net = model([op("SpaceToDepth", "x", "y", blocksize=2, mode="CRD")], {"x": (F, x.shape)}, [])
+    net.graph.output.add(name="y")
+    (got,) = actual(load(net.SerializeToString()), {"x": x}, "nnapi-reference")
+    wanted = x.reshape(1, 3, 2, 2, 3, 2).transpose(0, 1, 3, 5, 2, 4).reshape(1, 12, 2, 3)
+    np.testing.assert_array_equal(got, wanted)
+
+
+@pytest.mark.parametrize("most", [None, 0, -1])
+def test_no_boxes(most: int | None) -> None:
+    """They are known without an execution."""
+    inputs = {"b": (F, [1, 6, 4]), "s": (F, [1, 2, 6])}
+    constants = {} if most is None else {"m": np.array(most)}
+    net = model([op("NonMaxSuppression", "b s" + " m" * bool(constants), "y")], inputs, ["y"], constants)
+    (found,) = known_outputs(net.SerializeToString(), shapes={}, constants={}) or [np.ones(1)]
+    assert (found.shape, found.dtype) == ((0, 3), I64)
+
+
+def test_exact_products_of_whole_numbers() -> None:
+    """As many are added up as 24 bits have room for, of which 64 rows are looked at together."""
+    assert exact_count(None, 0, 0, 10_000) == (1 << 24) // 255**2
+    assert exact_count(None, 0, 0, 100) == 100
+    for number, count in ((255, 258), (1, 600), (100, 600), (127, 518)):
+        factors = np.full((600, 3), number, F)
+        factors[:, 1] = 0
+        assert exact_count(factors, 0, 0, 600) == count
+        assert exact_count(factors, 0, 100, 500) == min(count, 500)
+        assert exact_count(factors.T, 1, 0, 600) == count
+    assert exact_count(np.full((3, 1), 1e6, F), 0, 0, 3) == 1

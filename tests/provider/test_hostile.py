@@ -211,7 +211,7 @@ def loading(content: bytes, *order: int) -> bytes:
 
 
 def saved() -> bytes:
-    """What the server answers."""
+    """The part that the server answers with."""
     reply = session().answer(memoryview(saving()), Descriptors()).content
     assert struct.unpack_from("<iI", reply) == (0, 0)
     return bytes(reply[8:])

@@ -378,7 +378,7 @@ def test_sizes_that_are_tried_for_open_ones() -> None:
 
 
 def test_a_part_of_graphs_in_nodes() -> None:
-    """What graphs in its nodes read is read by the node, and what others read is its output."""
+    """A node reads the tensors that graphs in it read; outputs are the tensors that other nodes read."""
     body = helper.make_graph(
         [helper.make_node("Add", ["a", "k"], ["o"])], "body", [], [helper.make_tensor_value_info("o", TYPE, [2])]
     )
