@@ -13,7 +13,7 @@ pytest.importorskip("onnx")
 pytest.importorskip("onnxruntime")
 
 from onnx_net import model, op
-from onnx_oracle import check, operations
+from onnx_oracle import actual, check, operations
 
 from nnvk.importers.onnx import load
 
@@ -240,3 +240,144 @@ def test_products_whose_scale_is_too_small() -> None:
     assert pair("Mul", U8, U8, U8, scale=0.05 * 0.02) != ["MUL"]
     assert pair("Mul", U8, U8, U8, scale=0.05 * 0.02 * 1.01) == ["MUL"]
     assert pair("Add", U8, U8, U8, scale=0.05 * 0.02) == ["ADD"]
+
+
+# --- operators on levels ---------------------------------------------------------------------------------------------
+
+MICROSOFT = "com.microsoft"
+LEFT = {"a": levels(2, 6), "AS": scales(0.05), "AZ": U8(120)}
+RIGHT = {"W": levels(6, 4, dtype=I8, seed=1), "WS": scales(0.01), "WZ": I8(0)}
+OUT = {"YS": scales(0.4), "YZ": U8(110)}
+TERM = {"B": np.array([100, -200, 300, 50], np.int32)}
+IMAGE = {"a": levels(1, 3, 6, 5), "AS": scales(0.05), "AZ": U8(120)}
+FILTER = {"W": levels(4, 3, 3, 2, dtype=I8, seed=1), "WS": scales(0.01), "WZ": I8(0)}
+CHANNELS = {"WS": FOUR, "WZ": ZEROS}
+
+
+def freed(arrays: dict[str, Any], name: str) -> dict[str, Any]:
+    """The same with a constant as an input of the model."""
+    return {key.lower() if key == name else key: array for key, array in arrays.items()}
+
+
+QLINEAR: dict[str, tuple[str, dict[str, Any], dict[str, Any], bool]] = {
+    "QLinearMatMul": ("QLinearMatMul", LEFT | RIGHT | OUT, {}, True),
+    "QLinearMatMul by columns": ("QLinearMatMul", LEFT | RIGHT | CHANNELS | OUT, {}, True),
+    "QLinearMatMul of given weights": ("QLinearMatMul", freed(LEFT | RIGHT | OUT, "W"), {}, False),
+    "QLinearMatMul of a given scale": ("QLinearMatMul", freed(LEFT | RIGHT | OUT, "AS"), {}, False),
+    "QLinearMatMul to a given scale": ("QLinearMatMul", freed(LEFT | RIGHT | OUT, "YS"), {}, False),
+    "QLinearMatMul to a given zero point": ("QLinearMatMul", freed(LEFT | RIGHT | OUT, "YZ"), {}, False),
+    "QLinearMatMul of batches": (
+        "QLinearMatMul",
+        LEFT | {"a": levels(3, 2, 6)} | RIGHT | {"W": levels(3, 6, 4, dtype=I8, seed=1)} | OUT,
+        {},
+        False,
+    ),
+    "QLinearMatMul of a row": ("QLinearMatMul", freed(LEFT | {"a": levels(6)} | RIGHT | OUT, "W"), {}, False),
+    "QLinearMatMul by a column": (
+        "QLinearMatMul",
+        freed(LEFT | RIGHT | {"W": levels(6, dtype=I8, seed=1)} | OUT, "W"),
+        {},
+        False,
+    ),
+    "QLinearConv": ("QLinearConv", IMAGE | FILTER | OUT, {}, True),
+    "QLinearConv with a bias": ("QLinearConv", IMAGE | FILTER | OUT | TERM, {}, True),
+    "QLinearConv by channels": ("QLinearConv", IMAGE | FILTER | CHANNELS | OUT | TERM, {}, True),
+    "QLinearConv with a given bias": ("QLinearConv", freed(IMAGE | FILTER | OUT | TERM, "B"), {}, False),
+    "QLinearConv of given weights": ("QLinearConv", freed(IMAGE | FILTER | OUT | TERM, "W"), {}, False),
+    "QLinearConv of a given scale": ("QLinearConv", freed(IMAGE | FILTER | OUT | TERM, "AS"), {}, False),
+    "QLinearConv to a given scale": ("QLinearConv", freed(IMAGE | FILTER | OUT | TERM, "YS"), {}, False),
+    "QLinearConv of a volume": (
+        "QLinearConv",
+        IMAGE | {"a": levels(1, 3, 4, 6, 5)} | FILTER | {"W": levels(4, 3, 2, 3, 2, dtype=I8, seed=1)} | OUT | TERM,
+        {},
+        False,
+    ),
+    "QGemm": ("QGemm", LEFT | RIGHT | TERM | OUT, {}, True),
+    "QGemm without a bias": ("QGemm", LEFT | RIGHT | {"-": None} | OUT, {}, True),
+    "QGemm the other way": (
+        "QGemm",
+        LEFT | RIGHT | {"W": levels(4, 6, dtype=I8, seed=1)} | TERM | OUT,
+        {"transB": 1},
+        True,
+    ),
+    "QGemm by outputs": (
+        "QGemm",
+        LEFT | RIGHT | {"W": levels(4, 6, dtype=I8, seed=1)} | CHANNELS | TERM | OUT,
+        {"transB": 1},
+        True,
+    ),
+    "QGemm of a turned matrix": ("QGemm", LEFT | {"a": levels(6, 2)} | RIGHT | TERM | OUT, {"transA": 1}, False),
+    "QGemm with a factor": ("QGemm", LEFT | RIGHT | {"-": None} | OUT, {"alpha": 0.5}, False),
+    "QGemm to real numbers": ("QGemm", LEFT | RIGHT | TERM, {}, False),
+    "QGemm with a given bias": ("QGemm", freed(LEFT | RIGHT | TERM | OUT, "B"), {}, False),
+    "QGemm of given weights": ("QGemm", freed(LEFT | RIGHT | TERM | OUT, "W"), {}, False),
+    "QGemm to a given scale": ("QGemm", freed(LEFT | RIGHT | TERM | OUT, "YS"), {}, False),
+}
+
+
+@pytest.mark.parametrize("name", QLINEAR)
+def test_operators_on_levels(name: str) -> None:
+    """Capitals are constants."""
+    kind, arrays, attributes, in_levels = QLINEAR[name]
+    given = {key: np.asarray(array) for key, array in arrays.items() if array is not None}
+    feeds = {key: array for key, array in given.items() if not key.isupper()}
+    constants = {key: array for key, array in given.items() if key.isupper()}
+    domain = {"domain": MICROSOFT} if kind == "QGemm" else {}
+    node = op(kind, " ".join(arrays), "y", **attributes, **domain)
+    net = model([node], {key: (array.dtype, array.shape) for key, array in feeds.items()}, ["y"], constants)
+    if domain:
+        net.opset_import.add(domain=MICROSOFT, version=1)
+    frozen = check(net, feeds, steps=1, devices=DEVICES, optimised=False).model.frozen
+    (product,) = (one for one in frozen.operations if one.code.name in PRODUCTS)
+    assert frozen.operands[product.inputs[0]].type.code.name.startswith("TENSOR_QUANT8") == in_levels
+
+
+@pytest.mark.parametrize("kind", ["QLinearAdd", "QLinearMul"])
+@pytest.mark.parametrize(
+    ("free", "types", "in_levels"),
+    [
+        ("", (U8, U8), True),
+        ("", (I8, I8), True),
+        ("AS", (U8, U8), False),
+        ("BZ", (U8, U8), False),
+        ("YS", (U8, U8), False),
+    ],
+    ids=["unsigned", "signed", "a given scale", "a given zero point", "a given output scale"],
+)
+def test_pairs_of_levels(kind: str, free: str, types: tuple[Any, Any], in_levels: bool) -> None:
+    one, other = types
+    arrays = {"a": levels(2, 5, dtype=one), "AS": scales(0.05), "AZ": one(3)}
+    arrays |= {"b": levels(2, 5, dtype=other, seed=1), "BS": scales(0.02), "BZ": other(5)}
+    arrays |= {"YS": scales(0.4), "YZ": one(7)}
+    given = {key: np.asarray(array) for key, array in freed(arrays, free).items()}
+    feeds = {key: array for key, array in given.items() if not key.isupper()}
+    constants = {key: array for key, array in given.items() if key.isupper()}
+    inputs = {key: (array.dtype, array.shape) for key, array in feeds.items()}
+    net = model([op(kind, " ".join(given), "y", domain=MICROSOFT)], inputs, ["y"], constants)
+    net.opset_import.add(domain=MICROSOFT, version=1)
+    imported = load(net.SerializeToString())
+    frozen, name = imported.model.frozen, kind.removeprefix("QLinear").upper()
+    results = [frozen.operands[one.outputs[0]].type.code.name for one in frozen.operations if one.code.name == name]
+    assert any(code.startswith("TENSOR_QUANT8") for code in results) == in_levels
+    if not free:  # onnxruntime takes no other
+        check(net, feeds, steps=1, devices=DEVICES)
+        return
+    real = [
+        (given[x].astype(np.float64) - given[z]) * given[s]
+        for x, s, z in (("a", "as" if free == "AS" else "AS", "AZ"), ("b", "BS", "bz" if free == "BZ" else "BZ"))
+    ]
+    total = real[0] + real[1] if kind == "QLinearAdd" else real[0] * real[1]
+    wanted = np.clip(np.rint(total / given["ys" if free == "YS" else "YS"]) + 7, 0, 255)
+    (got,) = actual(imported, feeds, DEVICES[0])
+    assert np.abs(got.astype(np.int64) - wanted).max() <= 1
+
+
+@pytest.mark.parametrize("axis", [0, 1, 2, -1])
+@pytest.mark.parametrize("opset", [12, 13])
+def test_softmax_of_levels(opset: int, axis: int) -> None:
+    x = levels(2, 3, 4)
+    constants = {"AS": scales(0.05), "AZ": np.array(120, U8), "YS": scales(1 / 256), "YZ": np.array(0, U8)}
+    node = op("QLinearSoftmax", "a AS AZ YS YZ", "y", domain=MICROSOFT, axis=axis, opset=opset)
+    net = model([node], {"a": (U8, x.shape)}, ["y"], constants)
+    net.opset_import.add(domain=MICROSOFT, version=1)
+    check(net, {"a": x}, steps=1, devices=DEVICES)
