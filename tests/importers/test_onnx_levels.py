@@ -172,6 +172,7 @@ def test_products_in_real_numbers(name: str) -> None:
     assert not IN_REAL_NUMBERS[name].is_in_levels()
 
 
+@pytest.mark.filterwarnings("ignore:invalid value encountered:RuntimeWarning")
 @pytest.mark.parametrize("scale", [0.0, -0.01, np.inf, np.nan])
 @pytest.mark.parametrize("where", ["x", "w", "y"])
 def test_scales_that_nnapi_has_not(where: str, scale: float) -> None:
