@@ -213,6 +213,31 @@ def test_blocks_of_images(image: list[int], block: list[int], given: dict[str, A
     compared("Col2Im", {"x": x, "I": np.array(image), "B": np.array(block)}, **given)
 
 
+@pytest.mark.parametrize("align", [0, 1])
+@pytest.mark.parametrize("padding", ["zeros", "border", "reflection"])
+@pytest.mark.parametrize("mode", ["nearest", "linear", "cubic"])
+@pytest.mark.parametrize("shape", [(2, 3, 4, 5), (1, 2, 3, 4, 2)], ids=str)
+def test_places_between_elements(shape: tuple[int, ...], mode: str, padding: str, align: int) -> None:
+    """Some of them are beyond the ends."""
+    if len(shape) == 5 and mode == "cubic":
+        return  # onnxruntime has none of volumes
+    grid = np.random.default_rng(1).uniform(-1.7, 1.7, (shape[0], *range(2, len(shape)), len(shape) - 2)).astype(F)
+    arrays = {"x": reals(*shape), "g": grid}
+    compared("GridSample", arrays, opset=20, mode=mode, padding_mode=padding, align_corners=align)
+
+
+@pytest.mark.parametrize("place", ["half_pixel", "output_half_pixel"])
+@pytest.mark.parametrize("ratio", [0, 2])
+def test_regions(ratio: int, place: str) -> None:
+    arrays = {
+        "x": reals(2, 3, 7, 6),
+        "b": np.array([[0.5, 1, 5, 6], [0, 0, 3.3, 2.2], [2, 2.5, 5.5, 4]], F),
+        "i": np.array([0, 1, 1]),
+    }
+    given = {"output_height": 2, "output_width": 3, "sampling_ratio": ratio, "spatial_scale": 0.9}
+    compared("RoiAlign", arrays, opset=16, coordinate_transformation_mode=place, **given)
+
+
 # --- normalisations --------------------------------------------------------------------------------------------------
 
 

@@ -14,7 +14,7 @@ pytest.importorskip("onnxruntime")
 import onnx
 from onnx import numpy_helper
 from onnx_net import model, op
-from onnx_oracle import check, operations
+from onnx_oracle import DEVICES, actual, check, operations
 
 from nnvk.importers.onnx import ImportedModel, OnnxImportError, load
 
@@ -35,6 +35,7 @@ def compared(
     without: str = "",
     tolerance: float = 2e-5,
     scale: float = 1.0,
+    devices: Sequence[str] = DEVICES,
     **attributes: Any,
 ) -> ImportedModel:
     """A node with all inputs, but for those named by letters; ``computed``: lengths are an input of the model."""
@@ -61,7 +62,7 @@ def compared(
     node = op(kind, " ".join(names), outputs, hidden_size=UNITS, **attributes)
     inputs = {name: (array.dtype, list(array.shape)) for name, array in feeds.items()}
     used = {name: array for name, array in constants.items() if name in names}
-    return check(model([node], inputs, outputs.split(), used), feeds, tolerance=tolerance)
+    return check(model([node], inputs, outputs.split(), used), feeds, tolerance=tolerance, devices=devices)
 
 
 @pytest.mark.parametrize("direction", ["forward", "reverse", "bidirectional"])
@@ -151,6 +152,67 @@ def test_an_unknown_activation_is_refused() -> None:
     net = model([node], {"x": (F, [4, 1, 2])}, ["y"], constants)
     with pytest.raises(OnnxImportError, match=r"the activations must be among Affine, .* got Gelu"):
         load(net.SerializeToString())
+
+
+OPTIONS: dict[str, dict[str, Any]] = {
+    "all": {},
+    "no bias": {"without": "b"},
+    "no states": {"without": "hc"},
+    "no peepholes": {"without": "p"},
+    "no memory": {"without": "c"},
+    "backwards": {"direction": "reverse"},
+    "backwards without states": {"direction": "reverse", "without": "hc"},
+    "both ways": {"direction": "bidirectional"},
+    "both ways without a bias": {"direction": "bidirectional", "without": "b"},
+    "lengths": {"lengths": [4, 2, 0]},
+    "lengths, backwards": {"lengths": [4, 2, 0], "direction": "reverse"},
+    "lengths, both ways, without states": {"lengths": [1, 3, 2], "direction": "bidirectional", "without": "hc"},
+    "computed lengths": {"lengths": [3, 1, 4], "computed": True},
+    "computed lengths, backwards": {"lengths": [0, 1, 4], "computed": True, "direction": "reverse"},
+    "whole lengths": {"lengths": [4, 4, 4]},
+    "clipped": {"clip": 0.4},
+    "clipped, both ways": {"clip": 0.4, "direction": "bidirectional"},
+    "clipped without peepholes": {"clip": 0.4, "without": "p"},
+    "coupled": {"input_forget": 1},
+    "coupled, clipped": {"input_forget": 1, "clip": 0.4},
+    "coupled, without peepholes": {"input_forget": 1, "without": "p"},
+    "reset behind the product": {"linear_before_reset": 1},
+    "reset behind the product, without a bias": {"linear_before_reset": 1, "without": "b"},
+}
+ONLY = {"input_forget": "LSTM", "linear_before_reset": "GRU"}
+"""Attributes that one operator has."""
+
+
+@pytest.mark.parametrize(
+    ("kind", "name"),
+    [
+        (kind, name)
+        for name, options in OPTIONS.items()
+        for kind in GATES
+        if all(ONLY.get(key, kind) == kind for key in options)
+        and (kind == "LSTM" or options.get("without") not in ("p", "c"))
+    ],
+)
+def test_options(kind: str, name: str) -> None:
+    compared(kind, devices=("nnapi-reference",), **OPTIONS[name])
+
+
+@pytest.mark.parametrize("kind", GATES)
+@pytest.mark.parametrize("direction", ["forward", "reverse", "bidirectional"])
+def test_batches_first(kind: str, direction: str) -> None:
+    """The same numbers, with the axes of time and batch exchanged."""
+    gates, count = GATES[kind], 2 if direction == "bidirectional" else 1
+    x, h = drawn(TIME, BATCH, SIZE, seed=0), drawn(count, BATCH, UNITS, seed=1)
+    constants = {"w": drawn(count, gates * UNITS, SIZE, seed=2), "r": drawn(count, gates * UNITS, UNITS, seed=3)}
+    found = []
+    for layout in (0, 1):
+        feeds = {"x": x if not layout else x.transpose(1, 0, 2), "h": h if not layout else h.transpose(1, 0, 2)}
+        node = op(kind, "x w r - - h", "y z", hidden_size=UNITS, direction=direction, layout=layout)
+        net = model([node], {key: (F, one.shape) for key, one in feeds.items()}, ["y", "z"], constants)
+        found.append(actual(load(net.SerializeToString()), feeds, "nnapi-reference"))
+    (y, z), (turned, last) = found
+    np.testing.assert_array_equal(turned, y.transpose(2, 0, 1, 3))
+    np.testing.assert_array_equal(last, z.transpose(1, 0, 2))
 
 
 # --- weights of 8 bits ---------------------------------------------------------------------------------------
