@@ -12,10 +12,11 @@ import pytest
 pytest.importorskip("onnx")
 pytest.importorskip("onnxruntime")
 
+from onnx_case import Case
 from onnx_net import model, op
 from onnx_oracle import actual, check, operations
 
-from nnvk.importers.onnx import load
+from nnvk.importers.onnx import OnnxImportError, load
 
 F, I8, U8 = np.float32, np.int8, np.uint8
 DEVICES = ("nnapi-reference",)
@@ -382,3 +383,91 @@ def test_softmax_of_levels(opset: int, axis: int) -> None:
     net = model([node], {"a": (U8, x.shape)}, ["y"], constants)
     net.opset_import.add(domain=MICROSOFT, version=1)
     check(net, {"a": x}, steps=1, devices=DEVICES)
+
+
+# --- scales of axes and of blocks ------------------------------------------------------------------------------------
+
+
+def numbers_along(shape: tuple[int, ...], axis: int, block: int, count: int) -> tuple[int, ...]:
+    """The shape of scales: of one for all, of one for each index of an axis, or of one for each block along it."""
+    if block:
+        return tuple(-(-size // block) if at == axis % len(shape) else size for at, size in enumerate(shape))
+    return (shape[axis],) if count else ()
+
+
+@pytest.mark.parametrize("free", ["", "s", "z", "w", "szw"], ids=["known", "scale", "point", "levels", "all"])
+@pytest.mark.parametrize(
+    ("axis", "block", "count"), [(1, 0, 0), (0, 0, 1), (1, 0, 1), (-1, 0, 1), (0, 2, 1), (1, 3, 1), (-1, 2, 1)]
+)
+@pytest.mark.parametrize("has_zero", [True, False])
+def test_levels_become_real_numbers(has_zero: bool, axis: int, block: int, count: int, free: str) -> None:
+    shape = (3, 5, 4)
+    if "z" in free and not has_zero:
+        return
+    own = numbers_along(shape, axis, block, count)
+    rng = np.random.default_rng(0)
+    arrays = {"w": levels(*shape), "s": rng.uniform(0.01, 0.1, own).astype(F)}
+    if has_zero:
+        arrays["z"] = np.asarray(rng.integers(100, 140, own)).astype(U8)
+    feeds = {name: array for name, array in arrays.items() if name in free} or {"x": np.zeros(4, F)}
+    constants = {name: array for name, array in arrays.items() if name not in free}
+    node = op("DequantizeLinear", " ".join(arrays), "r", axis=axis, **({"block_size": block} if block else {}))
+    tail = op("Add", "r x", "y") if "x" in feeds else op("Neg", "r", "y")
+    inputs = {name: (array.dtype, array.shape) for name, array in feeds.items()}
+    net = model([node, tail], inputs, ["y"], constants, opset=21)
+    check(net, feeds, devices=DEVICES, optimised=False, tolerance=1e-6)
+
+
+@pytest.mark.parametrize("free", ["", "s", "z"], ids=["known", "scale", "point"])
+@pytest.mark.parametrize(
+    ("axis", "block", "count"), [(1, 0, 0), (0, 0, 1), (1, 0, 1), (-1, 0, 1), (0, 2, 1), (1, 3, 1), (-1, 2, 1)]
+)
+@pytest.mark.parametrize("dtype", [U8, I8, np.int16])
+def test_real_numbers_become_levels(dtype: Any, axis: int, block: int, count: int, free: str) -> None:
+    shape = (3, 5, 4)
+    own = numbers_along(shape, axis, block, count)
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal(shape).astype(F)
+    arrays = {"s": rng.uniform(0.01, 0.1, own).astype(F), "z": np.asarray(rng.integers(3, 40, own)).astype(dtype)}
+    feeds = {"x": x} | {name: array for name, array in arrays.items() if name in free}
+    constants = {name: array for name, array in arrays.items() if name not in free}
+    node = op("QuantizeLinear", "x s z", "y", axis=axis, **({"block_size": block} if block else {}))
+    inputs = {name: (array.dtype, array.shape) for name, array in feeds.items()}
+    net = model([node], inputs, ["y"], constants, opset=21)
+    check(net, feeds, devices=DEVICES, optimised=False, steps=0)
+
+
+BLOCKS = {
+    "scales": ({"s": np.ones((3, 2), F)}, {}, "scales of blocks of 2 along axis 1 must have shape [3, 3], got [3, 2]"),
+    "points": (
+        {"z": np.ones((3, 2), U8)},
+        {},
+        "zero points of blocks of 2 along axis 1 must have shape [3, 3], got [3, 2]",
+    ),
+    "size": ({}, {"block_size": -2}, "scales of blocks of -2 along axis 1 must have shape [3, -2], got [3, 3]"),
+    "no size": (
+        {},
+        {"block_size": 0},
+        "scales of shape [3, 3] are of blocks, whose size attribute 'block_size' must say",
+    ),
+    "scales along": (
+        {"s": np.ones(4, F), "z": np.ones(4, U8)},
+        {"block_size": 0},
+        "there must be 5 scales along axis 1, got 4",
+    ),
+    "points along": (
+        {"s": np.ones(5, F), "z": np.ones(4, U8)},
+        {"block_size": 0},
+        "there must be as many zero points as scales, which are 5, got 4",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", BLOCKS)
+def test_scales_that_do_not_fit(name: str) -> None:
+    arrays, attributes, reason = BLOCKS[name]
+    inputs = {"a": (U8, [3, 5]), "s": np.ones((3, 3), F), "z": np.ones((3, 3), U8), **arrays}
+    case = Case("DequantizeLinear", inputs, "", {"axis": 1, "block_size": 2} | attributes, opset=21)
+    with pytest.raises(OnnxImportError) as raised:
+        case.load()
+    assert [one.reason for one in raised.value.problems] == [reason]
