@@ -550,3 +550,13 @@ def test_limit(case: Case) -> None:
         case.load()
     assert [problem.reason for problem in raised.value.problems] == [case.reason]
     case.load(**case.good)
+
+
+@pytest.mark.parametrize("numbers", [[1, 0], [0, 1], [-1, 1]], ids=str)
+def test_numbers_of_windows_below_the_least(numbers: list[int]) -> None:
+    for name in ("strides", "dilations", "kernel_shape"):
+        case = Case("MaxPool", {"a": x(1, 1, 5, 5)}, "", {"kernel_shape": [2, 2], name: numbers})
+        with pytest.raises(OnnxImportError) as raised:
+            case.load()
+        reasons = [problem.reason for problem in raised.value.problems]
+        assert reasons == [f"attribute '{name}' must have numbers from 1 up, got {numbers}"]

@@ -158,6 +158,29 @@ def test_scattered_slices(depth: int, reduction: str) -> None:
     compared("ScatterND", {"x": reals(2, 3, 4), "I": places, "u": updates}, reduction=reduction)
 
 
+@pytest.mark.parametrize("mode", ["linear", "circular"])
+@pytest.mark.parametrize(
+    ("shape", "axis"), [((2, 5, 3), 1), ((2, 3, 5, 2), 2), ((2, 3, 2, 5), 3), ((2, 3, 2, 5, 2), -2)], ids=str
+)
+@pytest.mark.parametrize("has_places", [True, False])
+def test_rows_of_caches(has_places: bool, shape: tuple[int, ...], axis: int, mode: str) -> None:
+    """Two rows are written, from a place of each batch on."""
+    rows = tuple(2 if at == axis % len(shape) else size for at, size in enumerate(shape))
+    arrays = {"a": reals(*shape), "b": reals(*rows, seed=1)}
+    if has_places:
+        arrays["c"] = np.array([1, 4 if mode == "circular" else 3])
+    inputs = {name: (array.dtype, array.shape) for name, array in arrays.items()}
+    net = model([op("TensorScatter", " ".join(arrays), "y", axis=axis, mode=mode)], inputs, ["y"], opset=24)
+    (got,) = actual(load(net.SerializeToString()), arrays, "nnapi-reference")
+    wanted = arrays["a"].copy()
+    for batch in range(2):
+        first = int(arrays["c"][batch]) if has_places else 0
+        for row in range(2):
+            target = np.moveaxis(wanted[batch], axis % len(shape) - 1, 0)
+            target[(first + row) % 5] = np.moveaxis(arrays["b"][batch], axis % len(shape) - 1, 0)[row]
+    np.testing.assert_array_equal(got, wanted)
+
+
 @pytest.mark.parametrize(
     ("shape", "places", "batch"),
     [

@@ -197,6 +197,16 @@ def test_options(kind: str, name: str) -> None:
     compared(kind, devices=("nnapi-reference",), **OPTIONS[name])
 
 
+@pytest.mark.parametrize("kind", ["LSTM", "RNN"])
+@pytest.mark.parametrize("direction", ["forward", "bidirectional"])
+def test_directions_are_joined(kind: str, direction: str) -> None:
+    """Only where there are two; each is one operation."""
+    names = operations(compared(kind, devices=("nnapi-reference",), direction=direction, without="p"))
+    count = 2 if direction == "bidirectional" else 1
+    assert names.count(f"UNIDIRECTIONAL_SEQUENCE_{kind}") == count
+    assert names.count("CONCATENATION") == (0 if count == 1 else 3 if kind == "LSTM" else 2)
+
+
 @pytest.mark.parametrize("kind", GATES)
 @pytest.mark.parametrize("direction", ["forward", "reverse", "bidirectional"])
 def test_batches_first(kind: str, direction: str) -> None:

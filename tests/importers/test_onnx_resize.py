@@ -147,6 +147,15 @@ def test_places(name: str, kind: str) -> None:
     all_scales(1e-5, coordinate_transformation_mode=kind, **MODES[name])
 
 
+@pytest.mark.parametrize("kind", ["half_pixel", "half_pixel_symmetric", "asymmetric"])
+@pytest.mark.parametrize("scales", [[1, 1, 1.3, 2.5], [1, 1, 0.71, 0.55], [1, 1, 1.06, 2], [1, 1, 2, 1.1]], ids=str)
+def test_scales_that_make_no_whole_sizes(scales: list[float], kind: str) -> None:
+    """The scale counts, also where the size stays."""
+    node = op("Resize", "x - s", "y", mode="linear", coordinate_transformation_mode=kind)
+    net = model([node], {"x": (F, IMAGE.shape)}, ["y"], {"s": np.array(scales, F)}, opset=19)
+    check(net, {"x": IMAGE}, devices=("nnapi-reference",))
+
+
 @pytest.mark.parametrize("mode", ["linear", "cubic"])
 def test_smaller_images_without_aliases(mode: str) -> None:
     all_scales(1e-5, mode=mode, antialias=1)
