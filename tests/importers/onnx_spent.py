@@ -1,4 +1,4 @@
-"""What imports are charged to their budget."""
+"""The amounts that imports are charged to their budget."""
 
 from __future__ import annotations
 

@@ -289,7 +289,7 @@ def test_unpacked(c: Emitter, axis: int) -> None:
 @pytest.mark.parametrize("dtype", [F, np.int32])
 @pytest.mark.parametrize("k", [1, 3, 5])
 def test_largest(c: Emitter, k: int, dtype: Any) -> None:
-    """Of equal elements the first comes first."""
+    """The first of equal elements comes first."""
     rows = np.array([[3, 1, 3, 2, 1], [0, 0, 5, 5, 0]], dtype)
     best, places = moving.largest(c, known(c, rows), k)
     order = np.argsort(-rows, axis=1, kind="stable")[:, :k]

@@ -88,7 +88,7 @@ ARITHMETIC: dict[Op, Callable[[int, int], int]] = {
 @pytest.mark.parametrize(("first", "second"), PAIRS)
 @pytest.mark.parametrize("code", ARITHMETIC)
 def test_arithmetic(c: Emitter, code: Op, first: str, second: str) -> None:
-    """Of what may leave 64 bits the bounds are those of 64 bits; what fits into 32 bits is one word."""
+    """Results that may leave 64 bits have the bounds of 64 bits; those that fit into 32 bits are one word."""
     one, other, rows, columns = pair_of(c, first, second, zeros=code is not Op.DIV)
     wanted = [
         [wrapped(ARITHMETIC[code](left, right)) for left, right in zip(row, columns, strict=True)] for row in rows
@@ -219,7 +219,7 @@ def test_powers(c: Emitter, exponent: int) -> None:
 
 @pytest.mark.parametrize("exponents", [[0, 0, 0], [0, 1, 2], [3, 7, 4], [-1, -2, 3], [-3, 0, 1], [61, 62, 63]], ids=str)
 def test_powers_that_are_computed(c: Emitter, exponents: list[int]) -> None:
-    """Of powers below 0 the parts behind the point are lost; those beyond 64 bits come round."""
+    """Powers below 0 lose the parts behind the point; those beyond 64 bits come round."""
     numbers = [-2, -1, 0, 1, 3]
     found = int64.power_of(
         c, int64.constant(c, np.array(numbers).reshape(-1, 1)), c.constant(np.array([exponents]), I32)
@@ -257,7 +257,7 @@ def test_constants(c: Emitter) -> None:
 
 @pytest.mark.parametrize("is_unsigned", [False, True])
 def test_numbers_that_are_narrowed(c: Emitter, is_unsigned: bool) -> None:
-    """What fits by its bounds stays; the rest is checked once when the model runs."""
+    """Numbers that fit by their bounds stay; others are checked once when the model runs."""
     least = 0 if is_unsigned else -(2**31)
     fitting = int64.bounded(c.graph.input(I32.with_dimensions((3,))), (0, 5))
     assert int64.narrowed(c, fitting, is_unsigned=is_unsigned) is fitting

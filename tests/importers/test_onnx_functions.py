@@ -108,7 +108,7 @@ def test_values_that_inputs_make_have_to_be_known() -> None:
 @pytest.mark.parametrize("default", [None, 0.5])
 @pytest.mark.parametrize("given", [None, 0.25])
 def test_attributes(default: float | None, given: float | None) -> None:
-    """That of the node, or else of the function, or else of the operator in it."""
+    """The node's own one counts, or else the function's, or else that of the operator in it."""
     nodes = [referring("LeakyRelu", "a", "b", alpha=("slope", AttributeProto.FLOAT))]
     attributes = {"attributes": ["slope"]} if default is None else {"defaults": {"slope": default}}
     body = function(nodes, **attributes)  # type: ignore[arg-type]

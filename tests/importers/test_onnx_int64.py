@@ -405,7 +405,7 @@ def test_powers_by_squares(power: int, operations: int) -> None:
 
 
 def test_powers_beyond_those_by_squares() -> None:
-    """Of 65 and more it is that of 63 or 64 by whether it is odd, which also tells the powers of -1."""
+    """Exponents from 65 on count as 63 or 64, by whether they are odd, which also tells the powers of -1."""
     made = [Case("Pow", {"a": x(3, dtype=I64), "b": np.array(power)}, "").encoded() for power in (65, 66, 67)]
     assert made[0] != made[1]
     assert made[0] == made[2]

@@ -49,10 +49,10 @@ class Net:
     out_zero: Any = _OUT_ZERO
     bias: np.ndarray | None = None
     free: str = ""
-    """Which of the constants are inputs of the model."""
+    """The names of the constants that are inputs of the model."""
     relu: bool = False
     real: str = ""
-    """Which of x, w and y are real numbers."""
+    """The names of x, w and y that are real numbers."""
     has_zero: bool = True
     others: bool = False
     """Whether the result is an output of the model, too."""

@@ -113,7 +113,7 @@ SCALES = {
     "columns": [1, 1, 1, 18 / 7],
     "rows": [1, 1, 1.6, 1],
 }
-"""Of an image of 5 by 7: each makes whole sizes."""
+"""Each makes whole sizes of an image of 5 by 7."""
 MODES = {
     **{
         f"nearest, {mode}": {"nearest_mode": mode}

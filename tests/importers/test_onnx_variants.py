@@ -188,7 +188,7 @@ def test_scan_by_default() -> None:
 
 @pytest.mark.parametrize("first", ["known", "computed"])
 def test_results_of_turns_of_which_some_are_known(first: str) -> None:
-    """What a loop gives in its first turn may be a constant, and later ones not."""
+    """The result of a loop's first turn may be a constant, and later ones may not."""
     body = subgraph(
         [op("Identity", "go", "on"), op("Add", "s x", "t"), op("Identity", "s", "o")],
         ["on", "t", "o"],

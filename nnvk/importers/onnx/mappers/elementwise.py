@@ -245,14 +245,13 @@ def power(c: Context) -> Value:
     numbers.
     """
     base, dtype = c.number(0), c.tensor(0).dtype
-    shape = np.broadcast_shapes(base.shape, c.number(1).shape)
     exponent = c.tensor(1).known_array
     known = float(exponent.reshape(())) if exponent is not None and exponent.size == 1 else None
     if known in (1.0, 2.0, 3.0) or (known == 0.5 and base.code is not I32.code):
         result = base if known != 0.5 else each(c, Op.SQRT, base)
         for _ in range(int(known) - 1):
             result = c.emit(Op.MUL, result, base, NONE, out=base.type)
-        return c.broadcast(result, shape)
+        return c.broadcast(result, np.broadcast_shapes(base.shape, c.tensor(1).shape))
     if base.code is I32.code and c.number(1).code is I32.code:
         return int64.low(int64.power_of(c, base, c.number(1)))
     real = c.cast(base, np.dtype(np.float32)) if base.code is I32.code else base
