@@ -89,12 +89,18 @@ def test_einsum(equation: str) -> None:
 PADS = [[1, 2, 0, 1], [0, 3, 2, 0], [-1, 0, 0, -2], [-1, 2, 1, -1], [2, 1, -1, 1], [0, 0, 0, 0]]
 
 
-@pytest.mark.parametrize("pads", PADS, ids=str)
-@pytest.mark.parametrize("mode", ["constant", "edge", "reflect", "wrap"])
+@pytest.mark.parametrize(
+    ("mode", "pads"),
+    [
+        (mode, pads)
+        for mode in ("constant", "edge", "reflect", "wrap")
+        for pads in PADS
+        if mode != "wrap" or min(pads) >= 0  # onnxruntime counts from the end of what it has cropped
+    ],
+    ids=str,
+)
 @pytest.mark.parametrize("dtype", [F, I32])
 def test_pads(dtype: Any, mode: str, pads: list[int]) -> None:
-    if mode == "wrap" and min(pads) < 0:
-        return  # onnxruntime counts from the end of what it has cropped
     x = np.arange(20).reshape(4, 5).astype(dtype)
     compared("Pad", {"x": x, "P": np.array(pads), "V": np.array(7, dtype)}, mode=mode, opset=19)
 
@@ -237,13 +243,20 @@ def test_blocks_of_images(image: list[int], block: list[int], given: dict[str, A
 
 
 @pytest.mark.parametrize("align", [0, 1])
-@pytest.mark.parametrize("padding", ["zeros", "border", "reflection"])
-@pytest.mark.parametrize("mode", ["nearest", "linear", "cubic"])
-@pytest.mark.parametrize("shape", [(2, 3, 4, 5), (1, 2, 3, 4, 2)], ids=str)
+@pytest.mark.parametrize(
+    ("shape", "mode", "padding"),
+    [
+        (shape, mode, padding)
+        for shape in ((2, 3, 4, 5), (1, 2, 3, 4, 2))
+        for mode in ("nearest", "linear", "cubic")
+        for padding in ("zeros", "border", "reflection")
+        # onnxruntime has no cubic volumes, and holds on to the edge what lies next to it.
+        if mode != "cubic" or (len(shape) == 4 and padding != "border")
+    ],
+    ids=str,
+)
 def test_places_between_elements(shape: tuple[int, ...], mode: str, padding: str, align: int) -> None:
     """Some of them are beyond the ends."""
-    if mode == "cubic" and (len(shape) == 5 or padding == "border"):
-        return  # onnxruntime has none of volumes, and holds on to the edge what lies next to it
     grid = np.random.default_rng(1).uniform(-1.7, 1.7, (shape[0], *range(2, len(shape)), len(shape) - 2)).astype(F)
     arrays = {"x": reals(*shape), "g": grid}
     compared("GridSample", arrays, opset=20, mode=mode, padding_mode=padding, align_corners=align)
@@ -297,13 +310,13 @@ def test_batches_of_their_own_statistics(momentum: float) -> None:
     np.testing.assert_allclose(y, wanted, atol=1e-5)
 
 
+def test_normalisation_by_neighbours() -> None:
+    compared("LRN", {"x": reals(1, 6, 3, 2)}, size=5, alpha=0.5, beta=0.6, bias=1.5)
+
+
 @pytest.mark.parametrize("shape", [(2, 6, 4), (1, 6, 3, 2), (2, 6, 2, 3, 2)], ids=str)
-@pytest.mark.parametrize("kind", ["InstanceNormalization", "BatchNormalization", "LRN"])
+@pytest.mark.parametrize("kind", ["InstanceNormalization", "BatchNormalization"])
 def test_ranks_of_normalisations(kind: str, shape: tuple[int, ...]) -> None:
-    if kind == "LRN":
-        if len(shape) == 4:
-            compared(kind, {"x": reals(*shape)}, size=5, alpha=0.5, beta=0.6, bias=1.5)
-        return
     names = "SB" if kind[0] == "I" else "SBMV"
     arrays = {"x": reals(*shape)} | {name: np.abs(reals(6, seed=seed)) + F(0.1) for seed, name in enumerate(names, 1)}
     compared(kind, arrays, epsilon=0.1)
@@ -377,15 +390,12 @@ def test_fused_product(alpha: float, batches: tuple[int, ...], turned: int, othe
     compared("FusedMatMul", {"a": a, "b": b}, domain=MICROSOFT, transA=turned, transB=other, alpha=alpha)
 
 
-@pytest.mark.parametrize("simple", [True, False])
+@pytest.mark.parametrize(("simple", "has_beta"), [(True, False), (False, False), (False, True)])
 @pytest.mark.parametrize("has_bias", [True, False])
-@pytest.mark.parametrize("has_beta", [True, False])
 def test_sums_that_are_normalised(has_beta: bool, has_bias: bool, simple: bool) -> None:
     arrays = {"a": reals(2, 3, 4), "b": reals(2, 3, 4, seed=1), "G": reals(4, seed=2)}
     if not simple:
         arrays["E"] = reals(4, seed=3) if has_beta else None
-    elif has_beta:
-        return
     if has_bias:
         arrays["C"] = reals(4, seed=4)
     kind = "SkipSimplifiedLayerNormalization" if simple else "SkipLayerNormalization"
