@@ -128,12 +128,6 @@ def test_metadata() -> None:
     assert load(write(negation())).metadata == Metadata()
 
 
-@pytest.mark.parametrize(("mean", "std"), [([1.0], [0.0]), ([float("nan")], [1.0]), ([1.0], []), ([], [2.0])])
-def test_a_normalisation_that_is_none(mean: list[float], std: list[float]) -> None:
-    found = load(write(negation(), metadata=metadata("A model", mean=mean, std=std))).metadata
-    assert (found.inputs[0].mean, found.inputs[0].std) == ((), ())
-
-
 @pytest.mark.parametrize("files", [{}, {"names.txt": "x" * (5 << 20)}], ids=["missing", "too large"])
 def test_labels_that_can_not_be_read(files: dict[str, str], caplog: pytest.LogCaptureFixture) -> None:
     data = packed(write(negation(), metadata=metadata("A model", labels="names.txt")), files)
