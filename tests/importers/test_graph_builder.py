@@ -6,17 +6,17 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 import pytest
+from recorded_budget import RecordedBudget
 
 from nnvk import OperandCode, OperandType
 from nnvk.api import Model
 from nnvk.importers import graph_builder
 from nnvk.importers.budget import PART_COST, SCALE_COST
-from nnvk.importers.emitter import BOOL8, F32, I32, NONE, Emitter
+from nnvk.importers.emitter import BOOL8, F32, I32, NONE
 from nnvk.importers.errors import Unmapped
 from nnvk.importers.graph_builder import Argument, Graph, Source, Value, at_least_1d, edge_shape
 from nnvk.types.codes import OperationCode as Op
 from nnvk.types.constant import DeferredConstant
-from nnvk.types.extension import ExtendedOperationCode as Extended
 from nnvk.types.operand import ChannelQuant
 
 F16 = OperandType(OperandCode.TENSOR_FLOAT16)
@@ -26,30 +26,14 @@ LARGE = graph_builder.SMALL // 4
 """Elements of FLOAT32 that are no small constant."""
 
 
-class Recorded:
-    """A budget that keeps what is charged."""
-
-    def __init__(self) -> None:
-        self.charged: list[int] = []
-
-    def charge(self, nbytes: int) -> None:
-        self.charged.append(nbytes)
-
-    def check(self, nbytes: int) -> None:
-        pass
-
-    def work(self, elements: int) -> None:
-        pass
+@pytest.fixture
+def budget() -> RecordedBudget:
+    return RecordedBudget()
 
 
 @pytest.fixture
-def budget() -> Recorded:
-    return Recorded()
-
-
-@pytest.fixture
-def graph(budget: Recorded) -> Graph:
-    return Graph(budget, relaxed=False)  # type: ignore[arg-type]
+def graph(budget: RecordedBudget) -> Graph:
+    return Graph(budget, relaxed=False)
 
 
 def floats(graph: Graph, *shape: int) -> Value:
@@ -73,7 +57,7 @@ def codes(graph: Graph, *outputs: Value) -> list[str]:
 
 
 @pytest.mark.parametrize(("elements", "is_made"), [(LARGE - 1, True), (LARGE, False), (LARGE + 1, False)])
-def test_small_constants_are_made_at_once(elements: int, is_made: bool, graph: Graph, budget: Recorded) -> None:
+def test_small_constants_are_made_at_once(elements: int, is_made: bool, graph: Graph, budget: RecordedBudget) -> None:
     value = graph.deferred(F32.with_dimensions((elements,)), lambda: np.ones(elements, np.float32))
     assert isinstance(value.constant, DeferredConstant) is not is_made
     assert budget.charged == [4 * elements]
@@ -101,14 +85,14 @@ def test_large_arrays_are_kept(
 
 
 @pytest.mark.parametrize(("dtype", "is_kept"), [(np.float32, True), (np.float16, False)])
-def test_large_deferred_constants(dtype: type, is_kept: bool, graph: Graph, budget: Recorded) -> None:
+def test_large_deferred_constants(dtype: type, is_kept: bool, graph: Graph, budget: RecordedBudget) -> None:
     given = DeferredConstant((LARGE,), np.dtype(dtype), lambda: np.ones(LARGE, dtype))
     value = graph.kept(F32.with_dimensions((LARGE,)), given)
     assert (value.constant is given) is is_kept
     assert (value.array.dtype, budget.charged) == (np.float32, [4 * LARGE])
 
 
-def test_constants_of_one_number_are_shared(graph: Graph, budget: Recorded) -> None:
+def test_constants_of_one_number_are_shared(graph: Graph, budget: RecordedBudget) -> None:
     type_ = F32.with_dimensions((2, 3))
     one = graph.filled(np.array(1, np.float32), type_)
     assert graph.filled(np.array(1, np.float32), type_) is one
@@ -139,7 +123,7 @@ def test_what_is_derived_once(graph: Graph) -> None:
 # --- operations ----------------------------------------------------------------------------------------------
 
 
-def test_parts_are_charged(graph: Graph, budget: Recorded) -> None:
+def test_parts_are_charged(graph: Graph, budget: RecordedBudget) -> None:
     x = floats(graph, 2, 3)
     assert budget.charged == [PART_COST]
     graph.emit(Op.ADD, [x, constant(graph, 1, 2, 3), NONE], [F32])
@@ -147,7 +131,7 @@ def test_parts_are_charged(graph: Graph, budget: Recorded) -> None:
     assert budget.charged[1:] == [12, PART_COST + 12, PART_COST + 4, PART_COST, PART_COST]
 
 
-def test_scales_of_channels_are_charged(graph: Graph, budget: Recorded) -> None:
+def test_scales_of_channels_are_charged(graph: Graph, budget: RecordedBudget) -> None:
     code = OperandCode.TENSOR_QUANT8_SYMM_PER_CHANNEL
     type_ = OperandType(code, (3, 1, 1, 2), channel_quant=ChannelQuant((0.5, 0.25, 1.0), 0))
     weights = graph.constant(type_, lambda: np.zeros((3, 1, 1, 2)))
@@ -158,7 +142,7 @@ def test_scales_of_channels_are_charged(graph: Graph, budget: Recorded) -> None:
     assert budget.charged[before] == PART_COST + 3 * SCALE_COST + 6
 
 
-def test_an_operand_is_added_with_its_first_use(graph: Graph, budget: Recorded) -> None:
+def test_an_operand_is_added_with_its_first_use(graph: Graph, budget: RecordedBudget) -> None:
     x, y = floats(graph, 2), constant(graph, 1, 2)
     graph.emit(Op.MAXIMUM, [x, y], [F32])
     before = len(budget.charged)
@@ -174,7 +158,7 @@ FOLDED: dict[str, tuple[bool, bool, str]] = {
 
 
 @pytest.mark.parametrize("what", FOLDED)
-def test_folding(what: str, graph: Graph, budget: Recorded) -> None:
+def test_folding(what: str, graph: Graph, budget: RecordedBudget) -> None:
     is_constant, fold, code = FOLDED[what]
     x = constant(graph, 1, 2) if is_constant else floats(graph, 2)
     before = len(budget.charged)
@@ -430,177 +414,6 @@ def test_sources_and_places(graph: Graph) -> None:
 
 
 @pytest.mark.parametrize("relaxed", [False, True])
-def test_relaxed(relaxed: bool, budget: Recorded) -> None:
-    graph = Graph(budget, relaxed)  # type: ignore[arg-type]
+def test_relaxed(relaxed: bool, budget: RecordedBudget) -> None:
+    graph = Graph(budget, relaxed)
     assert finished(graph, floats(graph, 2)).frozen.relaxed is relaxed
-
-
-# --- the emitter ---------------------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def c(graph: Graph) -> Emitter:
-    return Emitter(graph)
-
-
-OTHER_SCALE = OperandType(Q8.code, scale=0.25, zero_point=3)
-OTHER_ZERO = OperandType(Q8.code, scale=0.5, zero_point=4)
-NEARLY = OperandType(Q8.code, scale=0.5 * (1 + 5e-7), zero_point=3)
-UNSIGNED = OperandType(OperandCode.TENSOR_QUANT8_ASYMM, scale=0.5, zero_point=131)
-
-
-@pytest.mark.parametrize(
-    ("source", "wanted", "operations"),
-    [
-        (Q8, F32, "DEQUANTIZE"),
-        (F16, F32, "CAST"),
-        (F32, F32, ""),
-        (I32, F32, ""),
-        (Q8, I32, ""),
-        (Q8, F16, ""),
-        (Q8, BOOL8, ""),
-        (Q8, Q8, ""),
-        (Q8, NEARLY, ""),
-        (Q8, OTHER_SCALE, "DEQUANTIZE QUANTIZE"),
-        (Q8, OTHER_ZERO, "DEQUANTIZE QUANTIZE"),
-        (Q8, UNSIGNED, "DEQUANTIZE QUANTIZE"),
-        (Q8, Q16, "DEQUANTIZE QUANTIZE"),
-        (F32, Q8, "QUANTIZE"),
-        (F16, Q8, "QUANTIZE"),
-        (I32, Q8, ""),
-        (BOOL8, Q8, ""),
-    ],
-    ids=lambda one: "none" if one == "" else one if isinstance(one, str) else f"{one.code.name}-{one.scale:g}",
-)
-def test_quantisations(source: OperandType, wanted: OperandType, operations: str, c: Emitter) -> None:
-    value = c.graph.input(source.with_dimensions((2,)))
-    found = c.quantized(value, wanted)
-    assert [operation.code.name for operation in c.graph._operations] == operations.split()
-    assert (found is value) is not bool(operations)
-    assert found.code is (wanted.code if operations else source.code)
-
-
-@pytest.mark.parametrize("type_", [Q8, UNSIGNED, Q16, F32, F16, I32])
-def test_real_numbers(type_: OperandType, c: Emitter) -> None:
-    value = c.graph.input(type_.with_dimensions((2,)))
-    real = c.real(value)
-    assert (real is value) is (type_ in (F32, F16, I32))
-    assert c.real(value) is real, "it is derived once"
-    levels = c.constant(np.array([4, 7]), Q8)
-    assert c.real(levels).array.tolist() == [0.5, 2.0]
-    assert c.like(levels, c.graph.input(F32.with_dimensions((2,)))).code is F32.code
-    assert c.like(levels, value) is levels if type_ in (Q8, UNSIGNED, Q16) else True
-
-
-def test_halves_are_widened(c: Emitter) -> None:
-    half = c.graph.constant(F16.with_dimensions((2,)), lambda: np.array([0.5, 2]))
-    wide = c.widened(half)
-    assert (wide.array.tolist(), wide.code, c.widened(half) is wide) == ([0.5, 2.0], F32.code, True)
-    assert c.widened(c.graph.input(F16.with_dimensions((2,)))).code is F32.code
-
-
-@pytest.mark.parametrize(
-    ("numbers", "shown"),
-    [([2**31], f"{2**31} to {2**31}"), ([0, -(2**31) - 1], f"{-(2**31) - 1} to 0"), ([2**31 - 1, -(2**31)], "")],
-)
-def test_whole_numbers_fit_into_32_bits(numbers: list[int], shown: str, c: Emitter) -> None:
-    if not shown:
-        assert c.constant(np.array(numbers), I32).array.tolist() == numbers
-        return
-    with pytest.raises(Unmapped, match=f"whole numbers must fit into 32 bits, got {shown}"):
-        c.constant(np.array(numbers), I32)
-
-
-def test_constants_of_the_emitter(c: Emitter) -> None:
-    assert c.constant(2, F32) is c.constant(2.0, F32)
-    assert c.constant(2, F32).shape == (1,)
-    assert c.constant(np.full((1, 1), 2), F32).shape == (1, 1)
-    assert c.constant(np.array([[1, 2]]), F32).array.tolist() == [[1, 2]]
-    assert c.filled(3, Q8, (2, 2)).array.tolist() == [[3, 3], [3, 3]]
-
-
-@pytest.mark.parametrize(
-    ("shape", "full", "operations"),
-    [
-        ((2, 3), (2, 3), ""),
-        ((3,), (1, 3), ""),
-        ((1, 3), (1, 1, 3), ""),
-        ((3,), (2, 3), "RESHAPE TILE"),
-        ((2, 1), (2, 3), "TILE"),
-        ((1, 1), (2, 3), "TILE"),
-        ((1,), (1, 1), ""),
-        ((2,), (2, 1), None),
-        ((3, 2), (2, 3), None),
-        ((2, 3), (3,), None),
-        ((2, 3), (2, 4), None),
-    ],
-    ids=str,
-)
-def test_broadcasts(shape: tuple[int, ...], full: tuple[int, ...], operations: str | None, c: Emitter) -> None:
-    array = np.arange(np.prod(shape), dtype=np.float32).reshape(shape)
-    known = c.graph.constant(F32.with_dimensions(shape), lambda: array)
-    for value in (floats(c.graph, *shape), known):
-        if operations is None:
-            with pytest.raises(Unmapped) as caught:
-                c.broadcast(value, full)
-            assert str(caught.value) == f"a tensor of shape {list(shape)} can't be broadcast to {list(full)}"
-        else:
-            assert c.broadcast(value, full).shape == full
-    if operations is not None:
-        assert [operation.code.name for operation in c.graph._operations] == operations.split()
-        np.testing.assert_array_equal(c.broadcast(known, full).array, np.broadcast_to(array, full))
-
-
-def test_booleans_are_broadcast_by_logic(c: Emitter) -> None:
-    c.broadcast(c.graph.input(BOOL8.with_dimensions((1, 3))), (2, 3))
-    assert [operation.code.name for operation in c.graph._operations] == ["LOGICAL_OR"]
-
-
-def test_booleans_are_moved_as_numbers(c: Emitter) -> None:
-    value = c.graph.input(BOOL8.with_dimensions((2, 3)))
-    (result,) = c.add(Op.TRANSPOSE, [value, np.array([1, 0])], [BOOL8])
-    assert (result.code, result.shape) == (BOOL8.code, (3, 2))
-    assert [operation.code.name for operation in c.graph._operations] == ["SELECT", "TRANSPOSE", "NOT_EQUAL"]
-
-
-@pytest.mark.parametrize(("type_", "zero"), [(F32, 0.0), (I32, 0), (Q8, 3)])
-def test_numbers_as_booleans(type_: OperandType, zero: float, c: Emitter) -> None:
-    """A level is compared with the zero point."""
-    numbers = c.graph.constant(type_.with_dimensions((3,)), lambda: np.array([zero, zero + 1, zero - 1]))
-    assert c.as_bool(numbers).array.tolist() == [False, True, True]
-
-
-CHANNELS = OperandType(
-    OperandCode.TENSOR_QUANT8_SYMM_PER_CHANNEL, (2, 3, 2), channel_quant=ChannelQuant((0.5, 0.25), 0)
-)
-
-
-@pytest.mark.parametrize(
-    ("dim", "shape", "is_allowed"), [(0, (2, 6), True), (0, (2, 2, 3), True), (0, (12,), False), (2, (2, 6), False)]
-)
-def test_scales_of_channels_stay_with_the_first_dimension(
-    dim: int, shape: tuple[int, ...], is_allowed: bool, c: Emitter
-) -> None:
-    type_ = OperandType(CHANNELS.code, (2, 3, 2), channel_quant=ChannelQuant((0.5, 0.25), dim))
-    value = c.graph.constant(type_, lambda: np.zeros((2, 3, 2)))
-    if is_allowed:
-        assert c.reshape(value, shape).shape == shape
-        return
-    with pytest.raises(Unmapped) as caught:
-        c.reshape(value, shape)
-    assert str(caught.value) == f"a tensor with scales per channel can't be reshaped from [2, 3, 2] to {list(shape)}"
-
-
-@pytest.mark.parametrize("axis", [0, 1, 2, 3])
-def test_the_axes_around_one(axis: int, c: Emitter) -> None:
-    shape = (2, 3, 4, 5)
-    wanted = np.prod(shape[:axis], dtype=int), shape[axis], np.prod(shape[axis + 1 :], dtype=int)
-    assert c.around(floats(c.graph, *shape), axis).shape == wanted
-
-
-def test_parts_have_the_shapes_that_are_given_where_others_are_not_known(c: Emitter) -> None:
-    starts = c.graph.input(I32.with_dimensions((2,)))
-    sizes = np.array([1, 1])
-    (value,) = c.emit_many(Op.SLICE, floats(c.graph, 3, 3), starts, sizes, outs=[F32.with_dimensions((1, 1))])
-    assert value.shape == (1, 1)
-    assert c.emit_many(Extended.ADD_INT64, *[constant(c.graph, 1, type_=I32)] * 4, outs=[I32, I32])[0].shape == (1,)

@@ -9,6 +9,7 @@ from typing import Any
 
 import flatbuffers
 import pytest
+from recorded_budget import RecordedBudget
 from tflite_metadata import _floats, _offsets, _table
 
 from nnvk.importers.metadata import Metadata, TensorMetadata
@@ -225,35 +226,20 @@ def test_the_longest_vector(
     assert ("a vector has 5 entries" in caplog.text) is bool(more)
 
 
-class Recorded:
-    """A budget that keeps what is charged."""
-
-    def __init__(self, size: int) -> None:
-        self.size = size
-        self.charged: list[int] = []
-        self.worked = 0
-
-    def charge(self, nbytes: int) -> None:
-        self.charged.append(nbytes)
-
-    def work(self, elements: int) -> None:
-        self.worked += elements
-
-
 @pytest.fixture
-def budgets(monkeypatch: pytest.MonkeyPatch) -> list[Recorded]:
+def budgets(monkeypatch: pytest.MonkeyPatch) -> list[RecordedBudget]:
     """The budgets that are made."""
-    made: list[Recorded] = []
+    made: list[RecordedBudget] = []
 
-    def make(size: int) -> Recorded:
-        made.append(Recorded(size))
+    def make(size: int) -> RecordedBudget:
+        made.append(RecordedBudget(size))
         return made[-1]
 
     monkeypatch.setattr(metadata, "Budget", make)
     return made
 
 
-def test_texts_are_charged_once(budgets: list[Recorded]) -> None:
+def test_texts_are_charged_once(budgets: list[RecordedBudget]) -> None:
     """Each takes 64 bytes, and 4 for each of its own; one that several fields refer to is read once."""
 
     def make(b: Builder) -> Fields:
@@ -266,14 +252,14 @@ def test_texts_are_charged_once(budgets: list[Recorded]) -> None:
     assert (budget.size, budget.charged) == (len(given), [64 + 4 * 5])
 
 
-def test_labels_are_charged(budgets: list[Recorded]) -> None:
+def test_labels_are_charged(budgets: list[RecordedBudget]) -> None:
     name, text = "a.txt", "cat\ndog\n"
     read_metadata(of_tensor(labels((name, AXIS_LABELS), (name, AXIS_LABELS))), archive({name: text}))
     assert budgets[0].charged == [64 + 4 * len(name), 2 * 64 + 4 * len(text)]
 
 
 @pytest.mark.parametrize(("make", "fields", "entries"), [(nothing, 12, 2), (units(NORMAL, NORMAL), 20, 8)])
-def test_fields_and_entries_are_work(make: Make, fields: int, entries: int, budgets: list[Recorded]) -> None:
+def test_fields_and_entries_are_work(make: Make, fields: int, entries: int, budgets: list[RecordedBudget]) -> None:
     """Five texts, subgraphs, two edges, four fields of a tensor; units have two, and their options as many."""
     read_metadata(of_tensor(make), b"")
     assert budgets[0].worked == 256 * fields + entries
