@@ -75,7 +75,7 @@ def test_small_constants_are_made_at_once(elements: int, is_made: bool, graph: G
     ids=["as it is", "in another order", "of double precision", "of whole numbers"],
 )
 def test_large_arrays_are_kept(
-    make: Callable[[], np.ndarray], is_deferred: bool, graph: Graph, budget: Recorded
+    make: Callable[[], np.ndarray], is_deferred: bool, graph: Graph, budget: RecordedBudget
 ) -> None:
     array = make()
     value = graph.kept(F32.with_dimensions((64, 128)), array)

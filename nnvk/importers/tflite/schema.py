@@ -348,8 +348,8 @@ class File:
         quantization = raw.Quantization()
         scales, zero_points, channel_dim = np.zeros(0, np.float32), np.zeros(0, np.int64), 0
         if quantization is not None:
-            scales = self._numbers(quantization.ScaleAsNumpy()).astype(np.float32, copy=False)
-            zero_points = self._numbers(quantization.ZeroPointAsNumpy()).astype(np.int64, copy=False)
+            scales = self._numbers(quantization.ScaleAsNumpy()).astype(np.float32)
+            zero_points = self._numbers(quantization.ZeroPointAsNumpy()).astype(np.int64)
             channel_dim = quantization.QuantizedDimension()
         data = self._constant(raw.Buffer(), what)
         if data is not None and sparsity is None and type_ in _BITS and data.size != -(-bits // 8):
