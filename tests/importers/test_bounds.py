@@ -12,7 +12,11 @@ from nnvk.importers.budget import Budget
 from nnvk.importers.emitter import BOOL8, F32, I32, NONE, Emitter
 from nnvk.importers.errors import Unmapped
 from nnvk.importers.graph_builder import Graph, Value
+from nnvk.types.codes import OperandCode
 from nnvk.types.codes import OperationCode as Op
+from nnvk.types.extension import ExtendedOperationCode as Extended
+from nnvk.types.extension import KnownCode
+from nnvk.types.operand import OperandType
 
 INTERVALS = [(low, high) for low in range(-4, 5) for high in range(low, 5)]
 
@@ -89,3 +93,63 @@ def test_what_leaves_32_bits_comes_round(c: Emitter) -> None:
 def test_a_constant_that_does_not_fit_is_refused(c: Emitter) -> None:
     with pytest.raises(Unmapped, match="whole numbers must fit into 32 bits, got 4294967297 to 4294967297"):
         c.constant(np.array([2**32 + 1]), I32)
+
+
+# --- every operation -----------------------------------------------------------------------------------------
+
+ALL, A, B = bounds.INT32, (-5, 9), (2, 7)
+FLOATS, WORDS = F32.with_dimensions((2, 6)), I32.with_dimensions((2, 6))
+BYTES = OperandType(OperandCode.TENSOR_QUANT8_ASYMM, (2, 6), 1.0)
+SIGNED = OperandType(OperandCode.TENSOR_QUANT8_ASYMM_SIGNED, (2, 6), 1.0)
+RESULTS: dict[str, tuple[KnownCode, list[bounds.Bounds | None], list[OperandType], list[bounds.Bounds]]] = {
+    "positions": (Op.ARGMAX, [A], [WORDS], [(0, 12)]),
+    "positions of the least": (Op.ARGMIN, [None], [FLOATS], [(0, 12)]),
+    "whole numbers that are cast": (Op.CAST, [A], [WORDS], [A]),
+    "real numbers that are cast": (Op.CAST, [None], [FLOATS], [ALL]),
+    "bytes that are cast": (Op.CAST, [None], [BYTES], [(0, 255)]),
+    "signed bytes that are cast": (Op.CAST, [None], [SIGNED], [ALL]),
+    "the largest": (Op.TOPK_V2, [A], [WORDS], [A, (0, 6)]),
+    "the largest of real numbers": (Op.TOPK_V2, [None], [FLOATS], [ALL, (0, 6)]),
+    "elements that are moved": (Op.SLICE, [A, B, B], [WORDS], [A]),
+    "parts": (Op.SPLIT, [A], [WORDS], [A, A, A]),
+    "elements that are moved of nothing known": (Op.SLICE, [None], [FLOATS], [ALL]),
+    "elements that are joined": (Op.PACK, [None, A, B], [WORDS], [(-5, 9)]),
+    "a choice": (Op.SELECT, [None, B, A], [WORDS], [(-5, 9)]),
+    "a choice of which one is not known": (Op.SELECT, [None, B, None], [WORDS], [ALL]),
+    "a sum": (Op.ADD, [A, B, None], [WORDS], [(-3, 16)]),
+    "a sum of which one is not known": (Op.ADD, [A, None, None], [WORDS], [ALL]),
+    "a sum of which the first is not known": (Op.ADD, [None, B, None], [WORDS], [ALL]),
+    "a sum that comes round": (Op.ADD, [(0, 2**31 - 1), (0, 1), None], [WORDS], [ALL]),
+    "a sum up to the largest": (Op.ADD, [(0, 2**31 - 2), (0, 1), None], [WORDS], [(0, 2**31 - 1)]),
+    "a difference down to the least": (Op.SUB, [(-(2**31) + 1, 0), (0, 1), None], [WORDS], [(-(2**31), 0)]),
+    "a difference that comes round": (Op.SUB, [(-(2**31), 0), (0, 1), None], [WORDS], [ALL]),
+    "a magnitude": (Op.ABS, [A], [WORDS], [(0, 9)]),
+    "a negation of nothing known": (Op.NEG, [None], [WORDS], [ALL]),
+    "a comparison of numbers of 64 bits": (Extended.COMPARE_INT64, [A, B], [WORDS], [(-1, 1)]),
+    "others": (Op.REDUCE_SUM, [A], [WORDS], [ALL]),
+    "several others": (Op.UNIDIRECTIONAL_SEQUENCE_RNN, [], [FLOATS], [ALL, ALL]),
+}
+
+
+@pytest.mark.parametrize("what", RESULTS)
+def test_results(what: str) -> None:
+    code, inputs, operands, found = RESULTS[what]
+    assert bounds.of_results(code, inputs, operands, len(found)) == found
+
+
+def test_the_words() -> None:
+    for found, dtype in ((bounds.INT32, np.int32), (bounds.INT64, np.int64)):
+        assert found == bounds.of_dtype(np.dtype(dtype)) == (np.iinfo(dtype).min, np.iinfo(dtype).max)
+
+
+@pytest.mark.parametrize(
+    ("inner", "is_within"), [(B, True), ((2, 8), False), ((1, 7), False), ((3, 6), True), ((7, 7), True)]
+)
+def test_within(inner: bounds.Bounds, is_within: bool) -> None:
+    assert bounds.within(inner, B) is is_within
+
+
+def test_arrays_and_unions() -> None:
+    assert bounds.of_array(np.array([3, -7])) == (-7, 3)
+    assert bounds.of_array(np.array([], np.int32)) == (0, 0)
+    assert bounds.union(A, B, (-6, -6)) == (-6, 9)

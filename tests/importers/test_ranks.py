@@ -220,6 +220,21 @@ def test_strided_slice(rank: int) -> None:
     check(Op.STRIDED_SLICE, [x], wanted, lambda values: [*values, starts, stops, strides, 0, masked, 0])
 
 
+@pytest.mark.parametrize("axis", range(6))
+@pytest.mark.parametrize("mask", ["begin", "end"])
+def test_masks_of_strided_slices(mask: str, axis: int) -> None:
+    """A mask of one axis, and parameters that would do something else without it."""
+    x = numbers(3, 4, 3, 5, 3, 4)
+    starts, stops, strides = np.ones(6, int), np.array(x.shape) - 1, np.ones(6, int)
+    wanted = [slice(1, size - 1) for size in x.shape]
+    masked = slice(None, x.shape[axis] - 1) if mask == "begin" else slice(1, None)
+    masks = [1 << axis, 0] if mask == "begin" else [0, 1 << axis]
+    for one in (0, 2, 4, 5):  # axes of which nothing is left out
+        starts[one], stops[one], wanted[one] = 0, x.shape[one], slice(None)
+    starts[axis], stops[axis], wanted[axis] = 1, x.shape[axis] - 1, masked
+    check(Op.STRIDED_SLICE, [x], x[tuple(wanted)], lambda values: [*values, starts, stops, strides, *masks, 0])
+
+
 @pytest.mark.parametrize("rank", RANKS)
 @pytest.mark.parametrize("axis", [0, 2, -1])
 def test_reverse(rank: int, axis: int) -> None:
@@ -293,6 +308,43 @@ def test_embedding_lookup() -> None:
     check(Op.EMBEDDING_LOOKUP, [rows, table], table[rows], lambda values: values)
 
 
+# --- what is added -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("code", "shape", "arguments", "codes"),
+    [
+        (Op.TANH, (2, 3, 2, 2, 2), [], "TANH"),
+        (Op.TRANSPOSE, (2, 3, 1, 2, 4), [np.array([2, 0, 1, 3, 4])], ""),
+        (Op.TRANSPOSE, (2, 3, 1, 2, 4), [np.array([3, 4, 2, 0, 1])], "RESHAPE TRANSPOSE"),
+        (
+            Op.TRANSPOSE,
+            (2, 3, 5, 2, 4),
+            [np.array([4, 3, 2, 1, 0])],
+            "RESHAPE" + " TRANSPOSE RESHAPE" * 3 + " TRANSPOSE",
+        ),
+        (Op.TILE, (2, 3, 5, 2, 4), [np.array([1, 2, 1, 1, 1])], "RESHAPE TILE"),
+        (Op.TILE, (2, 3, 5, 2, 4), [np.array([2, 1, 2, 1, 2])], "RESHAPE TILE RESHAPE TILE"),
+        (Op.TILE, (2, 3, 5, 2, 4), [np.array([1, 1, 1, 1, 1])], ""),
+        (Op.MEAN, (2, 3, 5, 2, 4), [np.array([0, 2, 4]), 0], "RESHAPE TRANSPOSE RESHAPE TRANSPOSE RESHAPE MEAN"),
+        (Op.REDUCE_MAX, (2, 3, 5, 2, 4), [np.array([1, 2]), False], "RESHAPE REDUCE_MAX"),
+        (
+            Op.REDUCE_MAX,
+            (2, 3, 5, 2, 4),
+            [np.array([0, 2, 4]), False],
+            "RESHAPE REDUCE_MAX" + " RESHAPE REDUCE_MAX" * 2,
+        ),
+    ],
+    ids=lambda one: one.name if isinstance(one, Op) else "-".join(map(str, one)) if isinstance(one, tuple) else None,
+)
+def test_operations(code: Op, shape: tuple[int, ...], arguments: list[Any], codes: str) -> None:
+    """No more of them than it takes. The edges are of four dimensions."""
+    graph = Graph(Budget(1 << 20), relaxed=False)
+    x = graph.input(OperandType(OperandCode.TENSOR_FLOAT32, shape))
+    add(graph, code, [x, *arguments], [x.type.with_dimensions(())])
+    assert " ".join(operation.code.name for operation in graph._operations) == codes
+
+
 # --- refused -------------------------------------------------------------------------------------------------
 
 
@@ -330,6 +382,8 @@ def test_every_axis_of_a_reduction_must_be_there(axes: list[int]) -> None:
         (Op.PAD, [[[0, 1]] * 4], "there must be parameters for each axis of .*, got 4"),
         (Op.SPLIT, [5, 2], r"the axis must be in \[-5, 5\), got 5"),
         (Op.SPLIT, [-6, 2], r"the axis must be in \[-5, 5\), got -6"),
+        (Op.SPLIT, [1.0, 2], r"the axis must be in \[-5, 5\), got 1.0"),
+        (Op.TILE, [3], "its parameters must be constants above 4 dimensions"),
     ],
     ids=str,
 )
