@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from nnvk import NnapiError, OperandCode, OperandType
-from nnvk.importers.ports import Port
+from nnvk.importers.ports import Port, State
 
 F32, I32 = OperandCode.TENSOR_FLOAT32, OperandCode.TENSOR_INT32
 Q8 = OperandCode.TENSOR_QUANT8_ASYMM_SIGNED
@@ -123,3 +123,10 @@ def test_arrays_come_out_as_the_file_has_them() -> None:
 def test_arrays_that_do_not_come_out(array: np.ndarray) -> None:
     with pytest.raises(NnapiError, match="'x' must hold"):
         port(shape=(-1, 3), dimensions=(0, 3)).decode(array)
+
+
+def test_states_are_equal_whatever_they_begin_with() -> None:
+    states = [State(port(), port(), np.full((2, 3), number, np.float32)) for number in (0, 1)]
+    assert states[0] == states[1]
+    assert states[0] != State(port(), port(shape=(3, 2)), states[0].initial)
+    assert "initial" not in repr(states[0])
