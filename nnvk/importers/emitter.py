@@ -75,7 +75,7 @@ class Emitter:
         array = np.atleast_1d(np.asarray(elements))
         if array.dtype.kind in "iu" and type.code is OperandCode.TENSOR_INT32 and not within(of_array(array), INT32):
             raise Unmapped(f"whole numbers must fit into 32 bits, got {array.min()} to {array.max()}")
-        array = array.astype(type.dtype, copy=False)
+        array = np.asarray(array, type.dtype)
         if array.size == 1:
             return self.filled(array.reshape(()), type, array.shape)
         return self.computed(array.shape, type, lambda: array)

@@ -157,7 +157,7 @@ class Port:
         elif self.in_words:
             array = np.ascontiguousarray(array).view(np.int64)[..., 0]
         shape = array.shape if -1 in self.shape else self.shape
-        return array.reshape(shape).astype(self.dtype, copy=False)
+        return np.asarray(array.reshape(shape), self.dtype)
 
     def quantize(self, real: np.ndarray) -> np.ndarray:
         """Real numbers in the file's dtype: levels, rounded and saturated, where it is quantised."""

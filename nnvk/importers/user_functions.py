@@ -78,7 +78,7 @@ class Given:
         known = self.value.known_array
         if known is None:
             return _read_only(np.zeros(self.shape, self.dtype))
-        return _read_only(known.reshape(self.shape).astype(self.dtype, copy=False))
+        return _read_only(np.asarray(known.reshape(self.shape), self.dtype))
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,7 +190,7 @@ def _run(function: Callable[..., Any], data: np.ndarray, inputs: Sequence[np.nda
     parameters = _decoded(data.tobytes())
     given = iter(inputs)
     arrays = [
-        None if one is None else _read_only(next(given).reshape(one[1]).astype(one[0], copy=False))
+        None if one is None else _read_only(np.asarray(next(given).reshape(one[1]), one[0]))
         for one in parameters.inputs
     ]
     try:
@@ -210,7 +210,7 @@ def _run(function: Callable[..., Any], data: np.ndarray, inputs: Sequence[np.nda
             )
         if carrier == np.int32 and not within(of_array(array), INT32):
             raise op_failed(f"{parameters.where}: output {position} must fit into 32 bits, got {of_array(array)}")
-        results.append(array.astype(carrier, copy=False).reshape(edge_shape(at_least_1d(shape))))
+        results.append(np.asarray(array, carrier).reshape(edge_shape(at_least_1d(shape))))
     return results
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from tflite_net import Net, T
 from nnvk import Compilation, NnapiError, get_device, run
 from nnvk.importers import formats
 from nnvk.importers import tflite as tflite_importer
+from nnvk.importers.foreign import describe_foreign, is_onnx, is_tflite
 from nnvk.importers.tflite import TfliteImportError
 
 pytest.importorskip("onnx")
@@ -162,5 +164,59 @@ def test_folders(tmp_path: Path) -> None:
         assert len(inside) > 1 and inside == sorted(inside)
         with pytest.raises(ValueError, match=f"a folder with {len(inside)} models") as raised:
             formats.read(tmp_path)
-        shown = ", ".join(path.name for path in inside[: formats._MOST_SHOWN])
-        assert f"({shown}{', ...' if len(inside) > formats._MOST_SHOWN else ''})" in str(raised.value)
+        shown = ", ".join(path.name for path in inside[:10])
+        assert f"({shown}{', ...' if len(inside) > 10 else ''})" in str(raised.value)
+
+
+TEXT = (4096).to_bytes(8, "little") + b"{}"
+NEARLY = {
+    "a file of PyTorch that begins otherwise": b"PX\x03\x04data.pkl",
+    "a name far behind": b"XX" + bytes(118) + b"data.pkl",
+    "a .safetensors file without a letter": TEXT[:9],
+    "a .safetensors file of another letter": TEXT[:8] + b"[]",
+    "a .safetensors file of gigabytes": TEXT[:5] + b"\x01" + TEXT[6:],
+    "a .safetensors file of terabytes": TEXT[:7] + b"\x01" + TEXT[8:],
+    "an image of another letter": b"BN" + bytes(20),
+    "an image with something in between": b"BM" + bytes(4) + b"\0\0\0\x01" + bytes(9),
+    "an image that is cut": b"BM" + bytes(7),
+    "an image of another container": b"RIFX\x10\0\0\0WEBP",
+    "a container of something": b"RIFF\x10\0\0\0WEBX",
+    "a recording in another container": b"RIFX\x10\0\0\0WAVE",
+    "a model of another runtime": b"\x18\0\0\0ORTN",
+    "a model at another place": b"ORTM\0\0\0\0",
+}
+
+
+@pytest.mark.parametrize("what", NEARLY)
+def test_files_that_are_nearly_of_another_kind(what: str) -> None:
+    assert describe_foreign(NEARLY[what]) == ""
+
+
+def test_files_that_are_just_of_another_kind() -> None:
+    assert describe_foreign(TEXT).startswith("it is a .safetensors file")
+    assert describe_foreign(TEXT[:5] + bytes(3) + TEXT[8:]).startswith("it is a .safetensors file")
+    for place, kind in ((120, "a file of PyTorch"), (121, "an archive")):
+        content = b"PK" + bytes(place - 2) + b"data.pkl"
+        assert describe_foreign(content).startswith(f"it is {kind}")
+        with pytest.raises(NnapiError, match=f"it is {kind}"):
+            formats.load(content)
+
+
+@pytest.mark.parametrize("begins", [is_onnx, is_tflite])
+def test_what_a_reader_knows_itself(begins: Callable[[bytes], bool]) -> None:
+    """Its own format is no other kind of file."""
+    for data, own in ((b"????TFL3", is_tflite), (b"\x08\x08\x12", is_onnx)):
+        assert bool(describe_foreign(data, begins)) is (begins is not own)
+
+
+@pytest.mark.parametrize(
+    ("head", "is_one"),
+    [
+        *((b"\x08\x07" + bytes([field]), True) for field in (0x12, 0x1A, 0x3A)),
+        (b"\x08\x07\x22", False),
+        (b"\x0a\x07\x12", False),
+        (b"\x08\x12", False),
+    ],
+)
+def test_the_beginning_of_onnx_files(head: bytes, is_one: bool) -> None:
+    assert is_onnx(head) is is_one

@@ -22,7 +22,7 @@ from nnvk.types.operand import ChannelQuant
 F16 = OperandType(OperandCode.TENSOR_FLOAT16)
 Q8 = OperandType(OperandCode.TENSOR_QUANT8_ASYMM_SIGNED, scale=0.5, zero_point=3)
 Q16 = OperandType(OperandCode.TENSOR_QUANT16_SYMM, scale=0.25)
-LARGE = graph_builder.SMALL // 4
+LARGE = 4096
 """Elements of FLOAT32 that are no small constant."""
 
 
@@ -171,9 +171,11 @@ def test_folding(what: str, graph: Graph, budget: RecordedBudget) -> None:
 
 
 @pytest.mark.parametrize("more", [0, 1])
-def test_the_largest_result_that_is_folded(more: int, graph: Graph, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(graph_builder, "_MAX_FOLDED", 6 - more)
-    parts = graph.emit(Op.SPLIT, [constant(graph, *range(6)), 0, 2], [F32, F32])
+def test_the_largest_result_that_is_folded(more: int, graph: Graph) -> None:
+    """4 Mi elements, of all results together."""
+    count = (1 << 22) + 2 * more
+    source = graph.constant(F32.with_dimensions((count,)), lambda: np.zeros(count))
+    parts = graph.emit(Op.SPLIT, [source, 0, 2], [F32, F32])
     assert [part.is_constant for part in parts] == [not more] * 2
 
 

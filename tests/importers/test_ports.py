@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from nnvk import NnapiError, OperandCode, OperandType
-from nnvk.importers.ports import Port, State
+from nnvk.api import Model
+from nnvk.importers.ports import ImportedModel, Port, State
 
 F32, I32 = OperandCode.TENSOR_FLOAT32, OperandCode.TENSOR_INT32
 Q8 = OperandCode.TENSOR_QUANT8_ASYMM_SIGNED
@@ -130,3 +131,12 @@ def test_states_are_equal_whatever_they_begin_with() -> None:
     assert states[0] == states[1]
     assert states[0] != State(port(), port(shape=(3, 2)), states[0].initial)
     assert "initial" not in repr(states[0])
+
+
+def test_what_is_shown_of_a_port_and_a_model() -> None:
+    """Neither the metadata nor the tables of a model, which may be long."""
+    shown = repr(port())
+    assert "name='x'" in shown and "metadata" not in shown
+    made = ImportedModel(Model(), (port(),), (port(),))
+    assert (made.states, made.description, made.sources, made.tensors, made.signatures) == ((), "", (), {}, {})
+    assert "sources" not in repr(made) and "tensors" not in repr(made)

@@ -235,8 +235,11 @@ def test_nested_subgraphs_are_imported_once_each() -> None:
     with pytest.raises(TfliteImportError) as caught:
         load(write(*nets))
     assert len(caught.value.problems) == 15
-    with pytest.raises(TfliteImportError, match="nested more than 16 deep"):
-        load(write(*_chain(20)))
+    last.ops[0].name = "NEG"
+    load(write(*_chain(15), last))
+    for depth in (16, 20):
+        with pytest.raises(TfliteImportError, match="nested more than 16 deep"):
+            load(write(*_chain(depth), last))
 
 
 def _chain(length: int) -> list[Net]:
@@ -330,6 +333,14 @@ def test_a_custom_operator_of_a_long_name_many_times_over() -> None:
 def test_what_is_no_model_is_not_read() -> None:
     with pytest.raises(TfliteImportError, match=r"not a \.tflite file"):
         load("/dev/zero")
+
+
+@pytest.mark.parametrize("head", [b"no model", b"????TFL3"])
+def test_how_much_is_read(head: bytes, tmp_path: Path) -> None:
+    """All of a model, and 128 bytes of other files."""
+    path = tmp_path / "model.tflite"
+    path.write_bytes(head + bytes(range(200)))
+    assert importer._read(path) == path.read_bytes()[: None if head.endswith(b"TFL3") else 128]
 
 
 def test_a_pointer_of_git_lfs(tmp_path: Path) -> None:

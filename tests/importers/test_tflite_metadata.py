@@ -206,10 +206,13 @@ def directory(data: bytes) -> int:
 
 
 @pytest.mark.parametrize("more", [0, 1])
-def test_the_longest_directory(more: int, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
-    data = archive({"a.txt": "cat", "b.txt": "dog"})
+def test_the_longest_directory(more: int, caplog: pytest.LogCaptureFixture) -> None:
+    """1 MiB. An entry has 46 bytes and the name, of at most 65535."""
+    names = ["a.txt", *(f"{number:065000}" for number in range(16))]
+    names.append("b" * ((1 << 20) - 46 - sum(46 + len(name) for name in names) + more))
+    data = archive(dict.fromkeys(names, "cat"))
     nbytes = directory(data)
-    monkeypatch.setattr(metadata, "_LARGEST_DIRECTORY", nbytes - more)
+    assert nbytes == (1 << 20) + more
     found = read_metadata(of_tensor(labels(("a.txt", AXIS_LABELS))), data)
     assert (found == Metadata()) is bool(more)
     assert (f"the list of the files behind the model has {nbytes} bytes" in caplog.text) is bool(more)
@@ -217,13 +220,20 @@ def test_the_longest_directory(more: int, monkeypatch: pytest.MonkeyPatch, caplo
 
 @pytest.mark.parametrize("more", [0, 1])
 @pytest.mark.parametrize("kind", ["numbers", "records"])
-def test_the_longest_vector(
-    kind: str, more: int, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    make = units((NORMALIZATION, [1.0] * 5, [2.0] * 5)) if kind == "numbers" else units(*[NORMAL] * 5)
-    monkeypatch.setattr(metadata, "_MOST_ENTRIES", 5 - more)
+def test_the_longest_vector(kind: str, more: int, caplog: pytest.LogCaptureFixture) -> None:
+    count = 4096 + more
+    make = units((NORMALIZATION, [1.0] * count, [2.0])) if kind == "numbers" else units(*[NORMAL] * count)
     assert (read_metadata(of_tensor(make), b"") == Metadata()) is bool(more)
-    assert ("a vector has 5 entries" in caplog.text) is bool(more)
+    assert ("a vector has 4097 entries" in caplog.text) is bool(more)
+
+
+@pytest.mark.parametrize("more", [0, 1])
+def test_the_longest_labels(more: int, caplog: pytest.LogCaptureFixture) -> None:
+    """4 MiB."""
+    text = "x" * ((4 << 20) + more)
+    found = read_metadata(of_tensor(labels(("a.txt", AXIS_LABELS))), archive({"a.txt": text}))
+    assert (found == Metadata()) is bool(more)
+    assert ("the labels are more than 4194304 bytes" in caplog.text) is bool(more)
 
 
 @pytest.fixture

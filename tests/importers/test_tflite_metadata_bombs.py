@@ -17,7 +17,6 @@ from tflite_metadata import _floats, _offsets, _table
 
 import nnvk
 from nnvk.importers.metadata import Metadata
-from nnvk.importers.tflite import metadata
 from nnvk.importers.tflite.metadata import read_metadata
 
 SECONDS, MEBIBYTES = 10, 1024
@@ -139,16 +138,6 @@ def test_what_is_not_marked_as_metadata_is_left_out(caplog: pytest.LogCaptureFix
     assert read_metadata(described(once_labelled), archive(b"cat\n")).outputs
     assert read_metadata(described(once_labelled, b"M002"), archive(b"cat\n")) == Metadata()
     assert "bytes 4 to 8 must be b'M001', got b'M002'" in caplog.text
-
-
-def test_labels_may_have_so_many_bytes(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
-    content = b"cat\ndog\n"
-    monkeypatch.setattr(metadata, "_MOST_BYTES", len(content))
-    found = read_metadata(described(once_labelled), archive(content))
-    assert found.outputs[0].labels == ("cat", "dog")
-    monkeypatch.setattr(metadata, "_MOST_BYTES", len(content) - 1)
-    assert read_metadata(described(once_labelled), archive(content)) == Metadata()
-    assert "the labels are more than 7 bytes" in caplog.text
 
 
 @pytest.mark.parametrize("method", [zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
