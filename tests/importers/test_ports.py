@@ -126,6 +126,27 @@ def test_arrays_that_do_not_come_out(array: np.ndarray) -> None:
         port(shape=(-1, 3), dimensions=(0, 3)).decode(array)
 
 
+def test_how_many_arrays_a_model_takes() -> None:
+    state = State(port(), port(), np.zeros((2, 3), np.float32))
+    made = ImportedModel(Model(), (port(), port()), (port(),), (state,))
+    array = np.ones((2, 3), np.float32)
+    assert len(made.encode([array, array])) == 3
+    assert len(made.encode([array, array], [array])) == 3
+    outputs, states = made.decode([array, 2 * array])
+    assert (len(outputs), states[0].max()) == (1, 2)
+    for inputs, state, said in (
+        ([array], None, "expected 2 inputs, got 1"),
+        ([array] * 3, None, "expected 2 inputs, got 3"),
+        ([array] * 2, [], "expected 1 states, got 0"),
+        ([array] * 2, [array] * 2, "expected 1 states, got 2"),
+    ):
+        with pytest.raises(NnapiError, match=said):
+            made.encode(inputs, state)
+    for count in (1, 3):
+        with pytest.raises(NnapiError, match=f"expected 2 outputs, got {count}"):
+            made.decode([array] * count)
+
+
 def test_states_are_equal_whatever_they_begin_with() -> None:
     states = [State(port(), port(), np.full((2, 3), number, np.float32)) for number in (0, 1)]
     assert states[0] == states[1]

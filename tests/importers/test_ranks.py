@@ -12,7 +12,7 @@ from nnvk import Compilation, ExtendedOperationCode, OperandCode, OperandType, O
 from nnvk.importers.budget import Budget
 from nnvk.importers.errors import Unmapped
 from nnvk.importers.graph_builder import MAX_RANK, Argument, Graph, Value
-from nnvk.importers.ranks import add
+from nnvk.importers.ranks import add, broadcast
 
 Op = OperationCode
 RANKS = range(MAX_RANK + 1, 9)
@@ -353,6 +353,20 @@ def test_an_operation_of_four_dimensions_by_definition() -> None:
     x = graph.input(OperandType(OperandCode.TENSOR_FLOAT32, (1, 2, 2, 2, 4)))
     with pytest.raises(Unmapped, match=r"DEPTH_TO_SPACE takes at most 4 dimensions, got \[1, 2, 2, 2, 4\]"):
         add(graph, Op.DEPTH_TO_SPACE, [x, 2], [x.type])
+
+
+@pytest.mark.parametrize("is_constant", [True, False])
+def test_broadcasts(is_constant: bool) -> None:
+    graph, array = Graph(Budget(1 << 20), relaxed=False), numbers(3, 1)
+    type_ = OperandType(OperandCode.TENSOR_FLOAT32, (3, 1))
+    value = graph.constant(type_, lambda: array) if is_constant else graph.input(type_)
+    assert broadcast(graph, value, (2, 3, 4)).shape == (2, 3, 4)
+    if is_constant:
+        np.testing.assert_array_equal(broadcast(graph, value, (2, 3, 4)).array, np.broadcast_to(array, (2, 3, 4)))
+        for shape in ((2, 1, 4), (1,)):
+            with pytest.raises(Unmapped) as caught:
+                broadcast(graph, value, shape)
+            assert str(caught.value) == f"a tensor of shape [3, 1] can't be broadcast to {list(shape)}"
 
 
 def test_parameters_that_are_not_constant() -> None:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import tflite
 from tflite_net import Net, T, write
-from tflite_oracle import check, compare, f32, f32c, i32c, int4c, q8, q8c
+from tflite_oracle import actual, check, compare, f32, f32c, i32c, int4c, q8, q8c
 
 from nnvk.api import ExtendedOperationCode
 from nnvk.api import OperationCode as Op
@@ -243,6 +243,32 @@ def test_mediapipes_transposed_convolution(padding: int, strides: tuple[int, int
     inputs, result = [f32(1, 5, 4, 3), f32c(2, *window, 3), f32c(2)], f32(1, height, width, 2)
     custom = struct.pack("<iii", padding, *strides)
     check("Convolution2DTransposeBias", inputs, result, custom=custom)
+
+
+def test_mediapipes_transposed_convolution_with_weights_of_8_bits() -> None:
+    """They are the real numbers that the levels stand for."""
+    weights, bias = q8c(2, 2, 2, 3), f32c(2)
+    results = []
+    for filter_ in (weights, T(data=weights.data.astype(np.float32) * np.float32(0.02))):
+        net = Net([f32(1, 5, 4, 3)], [f32(1, 10, 8, 2)])
+        net.op(
+            "Convolution2DTransposeBias", [*net.inputs, filter_, bias], net.outputs, custom=struct.pack("<iii", 1, 2, 2)
+        )
+        results.append(actual(load(write(net)), [np.linspace(-1, 1, 60, dtype=np.float32).reshape(1, 5, 4, 3)])[0][0])
+    np.testing.assert_array_equal(*results)
+
+
+@pytest.mark.parametrize("zero_point", [0, 5])
+def test_hybrid_weights_of_uint8(zero_point: int) -> None:
+    """Those of the oldest models, without a zero point, are signed levels."""
+    levels = np.uint8([[0, 1, 127, 128], [255, 254, 129, 3]])
+    weights = T("UINT8", data=levels, scale=0.5, zero_point=zero_point)
+    net = Net([f32(1, 4)], [f32(1, 2)])
+    net.op("FULLY_CONNECTED", [*net.inputs, weights, None], net.outputs, "FullyConnectedOptions")
+    x = np.float32([[1, 2, 3, 4]])
+    signed = levels.view(np.int8) if not zero_point else levels.astype(int) - zero_point
+    ((got,),) = actual(load(write(net), round_hybrid=False), [x])
+    np.testing.assert_allclose(got, x @ (signed.T * np.float32(0.5)), rtol=1e-6)
 
 
 @pytest.mark.parametrize(

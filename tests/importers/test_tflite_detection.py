@@ -8,7 +8,7 @@ from flatbuffers import flexbuffers
 from tflite_net import Net, T, write
 from tflite_oracle import check, compare, f32, q8
 
-from nnvk.importers.tflite import TfliteImportError
+from nnvk.importers.tflite import TfliteImportError, load
 
 OPTIONS = {
     "max_detections": 5,
@@ -67,6 +67,70 @@ def test_a_threshold_below_0(regular: bool, threshold: float) -> None:
     steps = rng.permutation(48).reshape(1, 16, 3).astype(np.uint8)
     quantised = [f32(1, 16, 4), q8(1, 16, 3, type="UINT8", scale=1 / 256, zero_point=0)]
     post_process({**options, "max_detections": 3}, quantised, [deltas, steps])
+
+
+SOFT = {"Beta": 1.0}
+JOINED = ("CONCATENATION", "ConcatenationOptions", {"Axis": 2})
+CHAINS: dict[str, tuple[list[tuple[str, str | None, dict[str, int | float]]], bool]] = {
+    "LOGISTIC": ([("LOGISTIC", None, {})], True),
+    "SOFTMAX": ([("SOFTMAX", "SoftmaxOptions", SOFT)], True),
+    "a reshape": ([("LOGISTIC", None, {}), ("RESHAPE", None, {})], True),
+    "two joined": ([("LOGISTIC", None, {}), ("SOFTMAX", "SoftmaxOptions", SOFT), JOINED], True),
+    "others": ([("TANH", None, {})], False),
+    "none": ([], False),
+    "behind another": ([("LOGISTIC", None, {}), ("NEG", None, {})], False),
+    "one joined with others": ([("LOGISTIC", None, {}), ("TANH", None, {}), JOINED], False),
+    "others joined with one": ([("TANH", None, {}), ("LOGISTIC", None, {}), JOINED], False),
+}
+
+
+@pytest.mark.parametrize("what", CHAINS)
+def test_where_scores_below_0_come_from(what: str) -> None:
+    """Those of a few operators are none, however they were moved since."""
+    chain, is_known = CHAINS[what]
+    boxes, source, outputs = f32(1, 16, 4), f32(1, 16, 3), [T() for _ in range(4)]
+    net, made, last = Net([boxes, source], outputs), [], source
+    for name, table, options in chain:
+        if name == "CONCATENATION":
+            last = net.op(name, made, T(), table, **options)
+        elif name == "RESHAPE":
+            last = net.op(name, [last, T("INT32", data=[1, 16, 3])], T())
+        elif name == "NEG":
+            last = net.op(name, [last], T())
+        else:
+            last = net.op(name, [source], T(), table, **options)
+        made.append(last)
+    classes = 6 if chain and chain[-1] is JOINED else 3
+    options = {**OPTIONS, "nms_score_threshold": -1.0, "num_classes": classes}
+    net.op("TFLite_Detection_PostProcess", [boxes, last, ANCHORS], outputs, custom=bytes(flexbuffers.Dumps(options)))
+    if is_known:
+        assert len(load(write(net)).outputs) == 4
+        return
+    with pytest.raises(TfliteImportError, match="scores \\(input 1\\) that come from other operators than LOGISTIC"):
+        load(write(net))
+
+
+@pytest.mark.parametrize(
+    ("kind", "zero_point", "is_from_0"),
+    [("UINT8", 0, True), ("UINT8", 1, False), ("INT8", -128, True), ("INT8", 0, False)],
+)
+def test_levels_of_scores_from_0(kind: str, zero_point: int, is_from_0: bool) -> None:
+    options = {**OPTIONS, "nms_score_threshold": -1.0}
+    inputs = [f32(1, 16, 4), q8(1, 16, 3, type=kind, scale=1 / 256, zero_point=zero_point), ANCHORS]
+    net = Net(inputs[:2], [T() for _ in range(4)])
+    net.op("TFLite_Detection_PostProcess", inputs, net.outputs, custom=bytes(flexbuffers.Dumps(options)))
+    if is_from_0:
+        assert load(write(net)).outputs
+    else:
+        with pytest.raises(TfliteImportError, match="NNAPI has no score threshold below 0"):
+            load(write(net))
+
+
+@pytest.mark.parametrize("shape", [(16, 3), (1, 1, 16, 3)])
+def test_scores_of_another_rank(shape: tuple[int, ...]) -> None:
+    with pytest.raises(TfliteImportError) as caught:
+        post_process(OPTIONS, [f32(1, 16, 4), f32(*shape)], [])
+    assert f"the scores (input 1) must have rank 3, got shape {list(shape)}" in str(caught.value)
 
 
 def test_a_threshold_below_0_and_scores_that_may_be_too() -> None:

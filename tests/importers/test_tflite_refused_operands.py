@@ -84,7 +84,13 @@ CASES = [
         ),
         table="RangeOptions",
     ),
-    *family("FILL", [i32c(2), f32(1)], ("must be constants", [i32(2), f32(1)]), outputs=[T("FLOAT32")]),
+    *family(
+        "FILL",
+        [i32c(2), f32(1)],
+        ("the dimensions (input 0) must be constants, or the output's shape declared", [i32(2), f32(1)]),
+        ("the dimensions (input 0) must be constants, or the output's shape declared", [i32(2), f32c(1)]),
+        outputs=[T("FLOAT32")],
+    ),
     *family(
         "ATAN2",
         [f32(2, 3), f32(2, 3)],

@@ -115,6 +115,16 @@ def _calls_itself() -> bytes:
     return write(main, data)
 
 
+def _read_with_another_scale() -> bytes:
+    source, result = T("INT8", (2,), scale=0.5), T("INT8", (2,), scale=0.25)
+    net = Net([source], [result])
+    variable = handle(net, "x")
+    net.op("ASSIGN_VARIABLE", [variable, source], [None], "AssignVariableOptions")
+    value = net.op("READ_VARIABLE", [variable], T("INT8", (2,), scale=0.25), "ReadVariableOptions")
+    net.op("ADD", [value, value], result, "AddOptions")
+    return write(net)
+
+
 STEP = T("FLOAT32", (2,))
 REFUSED = {
     "read before it is assigned": (_uninitialised(), "variable 'x' is read before it is assigned, and no CALL_ONCE"),
@@ -124,6 +134,10 @@ REFUSED = {
     "another type": (
         counter(STEP, T("INT32", data=[1, 2])),
         r"'sum' is initialised with TENSOR_INT32\[2\] and read as TENSOR_FLOAT32\[2\]",
+    ),
+    "another scale": (
+        _read_with_another_scale(),
+        r"a variable of TENSOR_QUANT8_ASYMM_SIGNED\[2\] scale 0.5 zero point 0 is read as .* scale 0.25 zero point 0",
     ),
     "another shape later": (
         counter(STEP, T(data=[1]), read=T("FLOAT32", (1,))),

@@ -64,6 +64,12 @@ def test_conv_3d_transpose_same(stride: tuple[int, ...], size: tuple[int, ...]) 
     check("CONV_3D_TRANSPOSE", tensors, (), "Conv3DOptions", Padding=SAME, **steps(stride))
 
 
+def test_taps_that_never_meet_the_output() -> None:
+    """One plane, and a window of which only the middle one lies on it."""
+    tensors = [i32c(1, 1, 2, 4, 2), f32c(3, 1, 1, 2, 3), f32(1, 1, 2, 4, 3), f32c(2)]
+    check("CONV_3D_TRANSPOSE", tensors, (), "Conv3DOptions", Padding=SAME, **steps())
+
+
 @pytest.mark.parametrize(
     ("name", "tensors", "options", "reason"),
     [

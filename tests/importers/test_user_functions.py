@@ -215,6 +215,55 @@ def test_a_tflite_function_of_another_type_is_refused(given: Any) -> None:
         nnvk.load(quantised("Shifted", b""))
 
 
+def custom(kind: str, inputs: list[T | None], *before: tuple[str, list[T], T]) -> bytes:
+    """A custom operator of a .tflite file behind others."""
+    free = [x for x in inputs if x is not None and all(x is not made for _, _, made in before)]
+    net = Net([T("FLOAT32", (2,)), *(x for x in free if x.is_free)], [T("FLOAT32", (2,))])
+    for name, given_to, made in before:
+        net.inputs += [x for x in given_to if x.is_free]
+        net.op(name, given_to, made, "VarHandleOptions" if name == "VAR_HANDLE" else None)
+    net.op(kind, [net.inputs[0], *inputs], net.outputs, custom=b"")
+    return write(net)
+
+
+@pytest.mark.parametrize(
+    ("data", "reason"),
+    [
+        (
+            custom("Own", [places := T("INT64")], ("WHERE", [T("BOOL", (4,))], places)),
+            "data decide the size of an input, which a function can't take",
+        ),
+        (
+            custom("Own", [handle := T("RESOURCE", ())], ("VAR_HANDLE", [], handle)),
+            "input 1 is a resource, which a function can't take",
+        ),
+    ],
+    ids=["size", "resource"],
+)
+def test_a_tflite_function_of_what_it_can_not_take(given: Any, data: bytes, reason: str) -> None:
+    given("Own", lambda x, y: x)
+    with pytest.raises(ModelImportError) as caught:
+        nnvk.load(data)
+    assert f"operator 1 (Own): {reason}" in str(caught.value)
+
+
+def test_a_tflite_function_of_an_input_that_is_left_out(given: Any) -> None:
+    given("Own", lambda x, nothing: x + (nothing is None))
+    np.testing.assert_array_equal(nnvk.load(custom("Own", [None]))(np.float32([1, 2])), [2, 3])
+
+
+def test_an_error_of_nnapi_stays_what_it_is(given: Any) -> None:
+    def fail(x: np.ndarray) -> np.ndarray:
+        if x.any():
+            raise NnapiError(ResultCode.MISSED_DEADLINE_TRANSIENT, "too late")
+        return x
+
+    given("com.example.Scale", fail)
+    with pytest.raises(NnapiError, match="too late") as caught:
+        nnvk.load(between(), device=CPU)(X)
+    assert caught.value.code is ResultCode.MISSED_DEADLINE_TRANSIENT
+
+
 def test_a_device_that_has_no_functions_refuses(given: Any) -> None:
     given("com.example.Scale", cubed)
     if nnvk.get_devices()[0].name == CPU:

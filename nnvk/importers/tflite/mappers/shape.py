@@ -96,14 +96,11 @@ def zeros_like(c: Context) -> Value:
 
 @builtin("FILL")
 def fill(c: Context) -> Value:
-    """Map FILL: a constant if its inputs are, FILL if the sizes are known only when the model runs."""
-    dims, value = c.input(0), c.input(1)
-    shape = c.declared_shape() if not dims.is_constant else at_least_1d(tuple(c.ints(0, "the dimensions")))
-    if shape is not None:
-        return c.broadcast(value, shape)
-    if not value.is_constant:
-        raise Unmapped("the dimensions (input 0) or the value (input 1) must be constants")
-    return c.emit(Op.FILL, dims, value.array.reshape(()).item(), out=value.type)
+    """Map FILL. Where only the model knows the dimensions, they are the output's declared shape."""
+    shape = at_least_1d(tuple(c.ints(0, "the dimensions"))) if c.input(0).is_constant else c.declared_shape()
+    if shape is None:
+        raise Unmapped("the dimensions (input 0) must be constants, or the output's shape declared")
+    return c.broadcast(c.input(1), shape)
 
 
 # --- repeat --------------------------------------------------------------------------------------------------
