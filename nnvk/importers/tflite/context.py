@@ -106,13 +106,24 @@ class Context(Emitter):
         return value
 
     def tensor(self, position: int) -> Tensor:
-        """An input as the file declares it."""
-        return self._tensors[self.operator.inputs[position]]
+        """An input that must be there as the file declares it."""
+        return self._tensors[self.index(position)]
+
+    def index(self, position: int) -> int:
+        """The number of the tensor that is an input, which must be there."""
+        inputs = self.operator.inputs
+        if position >= len(inputs) or inputs[position] < 0:
+            raise Unmapped(f"input {position} is missing")
+        return inputs[position]
 
     def exact(self, position: int) -> Number:
         """Whole numbers of up to 64 bits: an input that must be there."""
         value = self.input(position)
-        return self.words[position] or value
+        return self.wide_number(position) or value
+
+    def wide_number(self, position: int) -> Words | None:
+        """The 64-bit number of an input that is checked to fit into 32 bits, if it is one."""
+        return self.words[position] if position < len(self.words) else None
 
     def with_inputs(self, inputs: Sequence[Value | None]) -> Context:
         """A context of the operator with other inputs."""
@@ -148,8 +159,7 @@ class Context(Emitter):
 
     def is_complex(self, position: int) -> bool:
         """Whether an input that must be there is of complex numbers."""
-        self.input(position)
-        return self._tensors[self.operator.inputs[position]].type == COMPLEX
+        return self.tensor(position).type == COMPLEX
 
     def wide(self, position: int) -> np.ndarray | None:
         """The words of a bias of INT64, two for each number, the low one first; None where there is none."""
@@ -163,13 +173,12 @@ class Context(Emitter):
 
     def is_scalar(self, position: int) -> bool:
         """Whether an input, which must be there, is of TFLite's rank 0, which is [1] in NNAPI."""
-        self.input(position)
-        tensor = self._tensors[self.operator.inputs[position]]
+        tensor = self.tensor(position)
         return tensor.is_static and not tensor.shape
 
     def comes_from(self, position: int, names: Collection[str]) -> bool:
         """Whether all elements of an input are out of operators of these names, however they were moved since."""
-        pending, seen = [self.operator.inputs[position]], set()
+        pending, seen = [self.index(position)], set()
         while pending:
             index = pending.pop()
             if index in seen:
@@ -184,9 +193,9 @@ class Context(Emitter):
 
     def update(self, position: int, value: Value) -> None:
         """Keep the new value of a state: an input that is a variable tensor."""
-        index = self.operator.inputs[position]
-        if self._tensors[index].is_variable:
-            self.updates[index] = value
+        tensor = self.tensor(position)
+        if tensor.is_variable:
+            self.updates[tensor.index] = value
 
     def options(self, table: str) -> Any:
         """The generated accessor of the operator's options."""

@@ -197,7 +197,7 @@ def _sign(c: Context) -> Number | None:
 
 @_rule("CAST")
 def _cast(c: Context) -> Number | None:
-    source, words = c.input(), c.words[0]
+    source, words = c.input(), c.wide_number(0)
     if words is None:
         is_real = source.code in (F32.code, OperandCode.TENSOR_FLOAT16)
         return int64.from_real(c, c.widened(source)) if _is_wide(c) and is_real else None
@@ -230,7 +230,7 @@ _MOVED: Mapping[str, tuple[int, ...] | None] = {
 def _moved(c: Context) -> list[Number] | None:
     """The operator twice, on the low words and on the high ones."""
     positions = _MOVED[c.operator.name] or range(len(c.inputs))
-    if all(c.words[position] is None for position in positions):
+    if all(c.wide_number(position) is None for position in positions):
         return None
     words = {position: int64.wide(c, c.exact(position)) for position in positions}
     low, high = (_as_it_is(c, {at: pick(one) for at, one in words.items()}) for pick in _PICKS)

@@ -29,7 +29,7 @@ def var_handle(c: Context) -> list[Value]:
 @builtin("READ_VARIABLE")
 def read_variable(c: Context) -> Value:
     """Map READ_VARIABLE: the value that was assigned last, in this execution or before."""
-    value, out = c.variables.read(c.operator.inputs[0], c.output(), c.out()), c.out()
+    value, out = c.variables.read(c.index(0), c.output(), c.out()), c.out()
     if is_quantised(value) and not same_quantisation(value.type, out):
         raise Unmapped(f"a variable of {value.type} is read as {out}")
     return value
@@ -38,5 +38,5 @@ def read_variable(c: Context) -> Value:
 @builtin("ASSIGN_VARIABLE")
 def assign_variable(c: Context) -> list[Value]:
     """Map ASSIGN_VARIABLE: set the next value."""
-    c.variables.assign(c.operator.inputs[0], c.input(1), c.operator.index)
+    c.variables.assign(c.index(0), c.input(1), c.operator.index)
     return []
