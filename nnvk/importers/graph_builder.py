@@ -226,6 +226,8 @@ class Graph:
 
     def copy(self, value: Value) -> Value:
         """The same elements, written by an operation: what an output of the model must be."""
+        if value.is_constant and not value.size:
+            raise Unmapped(f"an output of shape {list(value.shape)} has no elements")
         if 0 in value.shape:
             raise Unmapped("a tensor whose size data decide is an output twice")
         if value.code is OperandCode.TENSOR_BOOL8:

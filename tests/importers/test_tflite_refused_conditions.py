@@ -9,6 +9,8 @@ from tflite_case import Case
 from tflite_net import T
 from tflite_oracle import boolean, f32, f32c, i32, i32c, out, q8, scalar
 
+from nnvk.importers.tflite import TfliteImportError
+
 HEAD = {"Dimensions": longs([1]), "BodySubgraphIndex": 1}
 WINDOWS = {"WindowDimensions": longs([1, 2]), "BodySubgraphIndex": 1}
 SCATTERED = {
@@ -104,3 +106,67 @@ CASES = [
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_refused(case: Case) -> None:
     case.check()
+
+
+STRIDES = {"StrideD": 1, "StrideH": 1, "StrideW": 1}
+DISTANCES = {"DilationDFactor": 1, "DilationHFactor": 1, "DilationWFactor": 1}
+ALLOWED = [
+    Case("RANDOM_UNIFORM", [i32c(1, 3)], "a size of 1", "RandomOptions"),
+    Case("RANDOM_STANDARD_NORMAL", [i32c(3, 1)], "a size of 1", "RandomOptions"),
+    Case("ONE_HOT", [i32(3), scalar(1), f32c(), f32c()], "a depth of 1", "OneHotOptions", {"Axis": -1}),
+    Case("UNSORTED_SEGMENT_SUM", [f32(3, 2), i32(3), scalar(1)], "a segment"),
+    Case("SEGMENT_SUM", [f32(3, 2), i32c(0, 0, 0)], "a segment"),
+    Case("GATHER_ND", [f32(2, 3), i32(4, 2)], "as many indices as axes", "GatherNdOptions"),
+    Case("GATHER", [f32(2, 3, 4), i32(2, 3, 5)], "as many batches", "GatherOptions", {"Axis": 2, "BatchDims": 2}),
+    Case("GATHER", [f32(2, 3, 4), i32(2, 3, 5)], "batches from the end", "GatherOptions", {"Axis": 2, "BatchDims": -1}),
+    Case("DYNAMIC_UPDATE_SLICE", [f32(4, 5), f32(4, 5), i32(2)], "an update of all"),
+    Case("STRIDED_SLICE", [f32(4), i32c(3), i32c(4), i32c(1)], "the last element", "StridedSliceOptions"),
+    Case(
+        "NON_MAX_SUPPRESSION_V4",
+        [f32(5, 4), f32(5), scalar(1), f32c(), f32c()],
+        "one box",
+        outputs=[out("INT32"), out("INT32")],
+    ),
+    Case("CONV_3D", [f32(1, 2, 2, 2, 1), f32c(2, 2, 2, 1, 1)], "a window of all", "Conv3DOptions", STRIDES | DISTANCES),
+    Case("FAKE_QUANT", [f32(2)], "2 bits", "FakeQuantOptions", {"Min": 0.0, "Max": 1.0, "NumBits": 2}),
+    Case("FAKE_QUANT", [f32(2)], "16 bits", "FakeQuantOptions", {"Min": 0.0, "Max": 1.0, "NumBits": 16}),
+    Case("STABLEHLO_DYNAMIC_SLICE", [f32(4), i32()], "all", "StablehloDynamicSliceOptions", {"SliceSizes": longs([4])}),
+    Case("STABLEHLO_CLAMP", [f32c(), f32(2, 3), f32(2, 3)], "limits of one element and of all"),
+    Case("STABLEHLO_CLAMP", [f32(2, 3), f32(2, 3), f32c()], "limits of all elements and of one"),
+    Case("STABLEHLO_SELECT", [boolean(), f32(2, 3), f32(2, 3)], "one condition"),
+    Case("DILATE", [f32(2, 3), i32c(1, 1), f32c()], "distances of 1", "DilateOptions"),
+    Case("RESHAPE", [f32(2, 3), i32c(-1)], "one open size"),
+    Case("SQUEEZE", [f32(1, 3, 1)], "no axes", "SqueezeOptions"),
+    Case("PADV2", [i32(2), i32c([[0, 0]]), scalar(1)], "no paddings", outputs=[out("INT32")]),
+    Case("ARG_MAX", [f32(2, 3), scalar(-2)], "the first axis from the end", outputs=[out("INT32")]),
+    Case("MATRIX_SET_DIAG", [f32(3, 4), f32(3)], "a diagonal of the shorter side"),
+]
+
+
+@pytest.mark.parametrize("case", ALLOWED, ids=str)
+def test_allowed(case: Case) -> None:
+    """At the end of what the conditions allow."""
+    case.load(mapped=True)
+
+
+@pytest.mark.parametrize(
+    ("bits", "low", "high", "narrow"),
+    [(1, 0.0, 1.0, False), (17, 0.0, 1.0, False), (8, 1.0, 1.0, False), (8, 2.0, 1.0, False), (8, 0.0, 1.0, True)],
+)
+def test_ranges_of_fake_quant(bits: int, low: float, high: float, narrow: bool) -> None:
+    options = {"Min": low, "Max": high, "NumBits": bits, "NarrowRange": narrow}
+    reason = (
+        "a narrow range is for weights, and not for activations"
+        if narrow
+        else f"expected 2 to 16 bits and a minimum below the maximum, got {bits} from {low:.1f} to {high:.1f}"
+    )
+    good = {"Min": 0.0, "Max": 1.0, "NumBits": 8, "NarrowRange": False}
+    Case("FAKE_QUANT", [f32(2)], reason, "FakeQuantOptions", options, None, good).check()
+
+
+def test_an_output_without_elements() -> None:
+    reason = "output 0: an output of shape [2, 0] has no elements"
+    parts = Case("SPLIT_V", [f32(2, 5), i32c(0, 5), scalar(1)], reason, "SplitVOptions", outputs=[T(), T()])
+    with pytest.raises(TfliteImportError) as caught:
+        parts.load(mapped=False)
+    assert reason in str(caught.value)

@@ -154,6 +154,16 @@ def test_a_scale_that_is_no_power_of_two() -> None:
     [
         ({"FusedActivationFunction": 1}, "a cell of INT16 has no activation but TANH"),
         ({"inputs": {9: T("INT16", data=[1] * 6, scale=0.1)}}, "has no peephole, projection or normalisation"),
+        ({"inputs": {5: T("UINT8", data=np.ones((6, 6)), scale=0.1)}}, "weights must be constants of INT8"),
+        ({"inputs": {5: T("INT16", data=np.ones((6, 6)), scale=0.1)}}, "weights must be constants of INT8"),
+        (
+            {"inputs": {5: T("INT8", data=np.ones((6, 6)), scale=0.1, zero_point=3)}},
+            "weights must be constants of INT8",
+        ),
+        ({"inputs": {5: T("INT8", (6, 6), scale=0.1, variable=True)}}, "weights must be constants of INT8"),
+        ({"inputs": {16: T("INT8", data=[[1] * 6] * 6, scale=0.1)}}, "normalisation, got input 16"),
+        ({"inputs": {18: T("INT16", (6,), scale=2**-15, variable=True)}}, "input 18 must be of INT16 and rank 2"),
+        ({"inputs": {19: T("INT8", (2, 6), scale=2**-11, variable=True)}}, "input 19 must be of INT16 and rank 2"),
         ({"inputs": {13: T("INT32", data=[1] * 6, scale=0.1)}}, "must be of INT64"),
         ({"inputs": {2: T("INT8", data=np.ones((6, 7)), scale=0.1)}}, r"weights must be constants .* shape \[6, 8\]"),
         ({"inputs": {19: T("INT16", (6,), scale=2**-11, variable=True)}}, "input 19 must be of INT16 and rank 2"),
