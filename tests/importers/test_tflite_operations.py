@@ -297,6 +297,11 @@ SHAPED: list[tuple[str, list[T], str | None, dict[str, Any], str]] = [
     ("SOFTMAX", [of("f", 3)], "SoftmaxOptions", {"Beta": 1.0}, "SOFTMAX"),
     ("SOFTMAX", [of("f", 2, 3, 4)], "SoftmaxOptions", {"Beta": 1.0}, "SOFTMAX"),
     ("L2_NORMALIZATION", [of("f", 2, 3)], "L2NormOptions", {"FusedActivationFunction": 1}, "* RELU"),
+    *(
+        ("CONCATENATION", [REAL, of("f", 4, 5, 6)], "ConcatenationOptions", {"FusedActivationFunction": kind}, wanted)
+        for kind, wanted in enumerate(("*", "* RELU", "* RELU1", "* RELU6"))
+    ),
+    ("CONCATENATION", [of("i", 2, 3), of("i", 2, 3)], "ConcatenationOptions", {}, "PACK RESHAPE"),
     ("RESHAPE", [of("f", 2, 3), i32c(3, 2)], None, {}, "RESHAPE"),
     ("SQUEEZE", [of("f", 2, 1, 3)], "SqueezeOptions", {}, "RESHAPE"),
     ("TRANSPOSE", [REAL, i32c(2, 0, 1)], None, {}, "TRANSPOSE"),

@@ -30,6 +30,7 @@ def reduced(reason: str, inputs: list[T], good: list[T], body: object = SUM, win
     return Case(kind, inputs, reason, table, WINDOWS if windows else HEAD, good, nets=[body])
 
 
+FUSED = {"FusedActivationFunction": 3}
 REAL, NUMBER = f32(2, 3), f32c()
 CASES = [
     *(
@@ -95,6 +96,33 @@ CASES = [
         ("the axis (input 1) must be one number, got 0", [f32(2, 3), T("INT32", (0,), data=[])]),
     ),
     *family(
+        "REVERSE_V2",
+        [f32(2, 3), i32c(*[0] * 64)],
+        ("the axes (input 1) must be a constant", [f32(2, 3), i32(1)]),
+        ("the axes (input 1) must be whole numbers, got float32", [f32(2, 3), f32c(1)]),
+        ("the axes (input 1) must be at most 64 numbers, got 65", [f32(2, 3), i32c(*[0] * 65)]),
+        ("must be in [-2, 2), got -3", [f32(2, 3), i32c(-3)]),
+        ("must be in [-2, 2), got 2", [f32(2, 3), i32c(2)]),
+    ),
+    *family(
+        "ARG_MIN",
+        [f32(2, 3), T("INT64", data=[1])],
+        ("the axis (input 1) must be one number, got 2", [f32(2, 3), i32c(0, 1)]),
+        ("the axis (input 1) must be a constant", [f32(2, 3), i32(1)]),
+        outputs=[out("INT32")],
+    ),
+    *(
+        Case(
+            name, inputs, f"NNAPI has no fused activation {kind}", table, {"FusedActivationFunction": kind}, good=FUSED
+        )
+        for kind in (4, 5)
+        for name, table, inputs in (
+            ("ADD", "AddOptions", [f32(2), f32(2)]),
+            ("CONCATENATION", "ConcatenationOptions", [f32(2), f32(2)]),
+            ("L2_NORMALIZATION", "L2NormOptions", [f32(2, 3)]),
+        )
+    ),
+    *family(
         "RNN",
         BASIC,
         ("NNAPI has RNN for real activations only", [q8(2, 3), *BASIC[1:]]),
@@ -120,6 +148,13 @@ ALLOWED = [
     Case("GATHER", [f32(2, 3, 4), i32(2, 3, 5)], "as many batches", "GatherOptions", {"Axis": 2, "BatchDims": 2}),
     Case("GATHER", [f32(2, 3, 4), i32(2, 3, 5)], "batches from the end", "GatherOptions", {"Axis": 2, "BatchDims": -1}),
     Case("DYNAMIC_UPDATE_SLICE", [f32(4, 5), f32(4, 5), i32(2)], "an update of all"),
+    Case(
+        "SPLIT_V",
+        [f32(65), i32c(*[1] * 65), scalar(0)],
+        "a size for each of 65 outputs",
+        "SplitVOptions",
+        outputs=[T() for _ in range(65)],
+    ),
     Case("STRIDED_SLICE", [f32(4), i32c(3), i32c(4), i32c(1)], "the last element", "StridedSliceOptions"),
     Case(
         "NON_MAX_SUPPRESSION_V4",

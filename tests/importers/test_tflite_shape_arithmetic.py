@@ -7,9 +7,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 from tflite_net import Net, T, write
-from tflite_oracle import compare, f32, i32, i32c, out, scalar
-
-from nnvk.importers.tflite import TfliteImportError, load
+from tflite_oracle import compare, i32c, scalar
 
 Made = Callable[[Net, T, T], "T | None"]
 """Adds operators that make a number of the open size and of the shape."""
@@ -132,14 +130,3 @@ def test_whole_numbers_that_are_no_constants(name: str, keep: bool) -> None:
     net = Net([x], [y])
     net.op(name, [x, i32c(0, 2)], y, "ReducerOptions", KeepDims=keep)
     compare(write(net), [np.random.default_rng(1).integers(-9, 9, (3, 5, 4), np.int32)])
-
-
-def test_sizes_or_the_number_to_fill_them_with_must_be_known() -> None:
-    given, result = [i32(2), f32()], out("FLOAT32")
-    result.shape = None
-    net = Net(given, [result])
-    net.op("FILL", given, result, "FillOptions")
-    with pytest.raises(
-        TfliteImportError, match=r"the dimensions \(input 0\) or the value \(input 1\) must be constants"
-    ):
-        load(write(net))
