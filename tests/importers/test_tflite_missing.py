@@ -56,6 +56,16 @@ def test_one_input(name: str) -> None:
     assert "make no sense" not in refusal(name, [f32(2, 3)]) or name == "TFLite_Detection_PostProcess"
 
 
+@pytest.mark.parametrize("name", ["NEG", "SHAPE", "RANK", "EXPAND_DIMS", "RESHAPE", "ADD", "CAST", "CONCATENATION"])
+def test_a_handle_is_no_tensor(name: str) -> None:
+    handle, result = T("RESOURCE", ()), T()
+    net = Net([f32(2)], [result])
+    net.op("VAR_HANDLE", [], handle, "VarHandleOptions", SharedName="x")
+    net.op(name, [handle, T("INT32", data=[0])], result)
+    with pytest.raises(TfliteImportError, match=rf"operator 1 \({name}\): input 0 is missing"):
+        load(write(net))
+
+
 @pytest.mark.parametrize("name", ["NEG", "ADD", "CAST", "VAR_HANDLE", "RESHAPE", "SOFTMAX", "UNPACK"])
 def test_no_output(name: str) -> None:
     said = refusal(name, [f32(2, 3), f32(2, 3)], [])

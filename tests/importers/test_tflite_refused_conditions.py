@@ -96,6 +96,17 @@ CASES = [
         ("the axis (input 1) must be one number, got 0", [f32(2, 3), T("INT32", (0,), data=[])]),
     ),
     *family(
+        "SLICE",
+        [f32(4, 5), i32(2), i32c(2, 3)],
+        ("and the file does not say its output's shape", [f32(4, 5), i32(2), i32c(2, -1)]),
+        ("and the file does not say its output's shape", [f32(4, 5), i32(2), i32(2)]),
+    ),
+    *family(
+        "SLICE",
+        [f32(4, 5), i32c(1, 0), i32c(2, -1)],
+        ("and the file does not say its output's shape", [f32(4, 5), i32c(1, 0), i32(2)]),
+    ),
+    *family(
         "REVERSE_V2",
         [f32(2, 3), i32c(*[0] * 64)],
         ("the axes (input 1) must be a constant", [f32(2, 3), i32(1)]),

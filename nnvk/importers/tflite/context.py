@@ -173,6 +173,7 @@ class Context(Emitter):
 
     def is_scalar(self, position: int) -> bool:
         """Whether an input, which must be there, is of TFLite's rank 0, which is [1] in NNAPI."""
+        self.input(position)
         tensor = self.tensor(position)
         return tensor.is_static and not tensor.shape
 
