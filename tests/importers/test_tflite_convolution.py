@@ -287,10 +287,12 @@ def test_mediapipes_options_that_are_none(custom: bytes, message: str) -> None:
         ([0.1, 0.2, 0.3, 0.4], 0, 0, True),
         ([0.1, 0.2, 0.3, 0.4], 1, 0, False),
         (0.02, 0, 1, False),
+        (0.02, 1, 0, True),
+        (None, 0, 0, False),
     ],
 )
 def test_which_weights_stay_4_bits(scale: object, dim: int, zero_point: int, stays: bool) -> None:
-    """Those with one scale, or one for each row, and without zero points."""
+    """Those with one scale, or one for each row, and without zero points. Those without a scale have none to keep."""
     weights = int4c(4, 4, scale=scale)
     weights.dim, weights.zero_point = dim, zero_point
     net = Net([source := f32(3, 4)], [result := T()])

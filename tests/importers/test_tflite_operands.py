@@ -17,7 +17,7 @@ from nnvk.importers.tflite.schema import Tensor
 from nnvk.importers.tflite.sparse import Level, Sparsity
 from nnvk.types.operand import ChannelQuant
 
-FIRST_ROW = Sparsity((0, 1), (), (Level(2), Level(0, np.array([0, 1, 1]), np.array([2]))))
+FIRST_ROW = Sparsity((0, 1), (), (Level(2), Level(0, (np.array([0, 1, 1]), np.array([2])))))
 """One element of a matrix [2, 3], at [0, 2]."""
 
 

@@ -312,6 +312,8 @@ SHAPED: list[tuple[str, list[T], str | None, dict[str, Any], str]] = [
     ("STRIDED_SLICE", [REAL, i32c(0, 1, 0), i32c(4, 3, 6), i32c(1, 1, 1)], "StridedSliceOptions", {}, "SLICE"),
     ("STRIDED_SLICE", [REAL, i32c(0, 1, 0), i32c(4, 5, 6), i32c(1, 2, 1)], "StridedSliceOptions", {}, "STRIDED_SLICE"),
     ("STRIDED_SLICE", [REAL, i32c(0, 0, 0), i32c(4, 5, 6), i32c(1, 1, 1)], "StridedSliceOptions", {}, "RESHAPE"),
+    ("EMBEDDING_LOOKUP", [of("i", 3), f32c(4, 5)], None, {}, "*"),
+    ("EMBEDDING_LOOKUP", [of("i", 3), q8c(4, 5)], None, {}, "*"),
     ("GATHER", [REAL, i32c(1, 0)], "GatherOptions", {"Axis": 1}, "GATHER"),
     ("GATHER", [REAL, scalar(1)], "GatherOptions", {"Axis": 1}, "GATHER RESHAPE"),
     ("PAD", [REAL, i32c([[0, 0], [1, 0], [0, 2]])], None, {}, "PAD"),
@@ -330,5 +332,13 @@ SHAPED: list[tuple[str, list[T], str | None, dict[str, Any], str]] = [
     ("name", "inputs", "table", "options", "wanted"), SHAPED, ids=[f"{row[0]}-{row[4]}" for row in SHAPED]
 )
 def test_shapes(name: str, inputs: list[T], table: str | None, options: dict[str, Any], wanted: str) -> None:
-    result = out(inputs[0].type if name != "SELECT_V2" else "FLOAT32")
+    result = out("FLOAT32" if name in ("EMBEDDING_LOOKUP", "SELECT_V2") else inputs[0].type)
     assert operations(name, inputs, result, table, **options) == wanted.replace("*", name)
+
+
+def test_levels_that_are_looked_up_stay_such() -> None:
+    table = q8c(4, 5, scale=0.5)
+    assert operations("EMBEDDING_LOOKUP", [of("i", 3), table], T("INT8", scale=0.5)) == "EMBEDDING_LOOKUP"
+    assert operations("EMBEDDING_LOOKUP", [of("i", 3), table], T("INT8", scale=0.25)) == "EMBEDDING_LOOKUP real levels"
+    four = int4c(4, 6)
+    assert operations("EMBEDDING_LOOKUP", [of("i", 3), four], out()) == "BLOCK_QUANTIZED_EMBEDDING_LOOKUP"

@@ -548,9 +548,8 @@ def test_levels(kind: str) -> None:
     assert (found.order, found.blocks) == ((1, 0, 2), (1,))
     assert [level.size for level in found.levels] == [3, 0, 1]
     dense, compressed, _ = found.levels
-    assert (dense.segments, dense.indices) == (None, None)
-    assert compressed.segments is not None and compressed.segments.tolist() == [0, 1, 2]
-    assert compressed.indices is not None and compressed.indices.tolist() == [0, 2]
+    assert dense.compressed is None and compressed.compressed is not None
+    assert [one.tolist() for one in compressed.compressed] == [[0, 1, 2], [0, 2]]
 
 
 def test_levels_without_vectors() -> None:
@@ -562,5 +561,5 @@ def test_levels_without_vectors() -> None:
     sparsity = tensor(fields).sparsity
     assert sparsity is not None
     (level,) = sparsity.levels
-    assert level.segments is not None and level.segments.tolist() == [], "a kind of vectors that is none"
-    assert level.indices is not None and level.indices.tolist() == []
+    assert level.compressed is not None
+    assert [one.tolist() for one in level.compressed] == [[], []], "of a kind that is none, and left out"

@@ -5,10 +5,25 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from tflite_net import Net, T, write
-from tflite_oracle import boolean, check, compare, f32, f32c, i32, i32c, int4c, out, q8, q8c, random_input, scalar
+from tflite_oracle import (
+    actual,
+    boolean,
+    check,
+    compare,
+    f32,
+    f32c,
+    i32,
+    i32c,
+    int4c,
+    out,
+    q8,
+    q8c,
+    random_input,
+    scalar,
+)
 
 from nnvk.api import ExtendedOperationCode
-from nnvk.importers.tflite import TfliteImportError
+from nnvk.importers.tflite import TfliteImportError, load
 
 
 def test_slice() -> None:
@@ -341,3 +356,24 @@ def test_embedding_lookup_sparse(combiner: int) -> None:
     feed = [np.int32([1, 3, 0, 6]), places, np.float32([1, 2, 4, 0.5]), table]
     name = "EmbeddingLookupSparseOptions"
     check("EMBEDDING_LOOKUP_SPARSE", inputs, out("FLOAT32", None), name, Combiner=combiner, feed=feed)
+
+
+@pytest.mark.parametrize("begins", range(4))
+@pytest.mark.parametrize("ends", range(4))
+def test_masks_of_slices_that_begin_where_data_say(begins: int, ends: int) -> None:
+    """An axis of which both ends are masked has all its elements; the output's shape says the sizes of others."""
+    array = np.arange(24, dtype=np.float32).reshape(4, 6)
+    begin, end = (1, 2), (3, 5)
+    wanted = array[
+        tuple(
+            slice(None if begins >> axis & 1 else begin[axis], None if ends >> axis & 1 else end[axis])
+            for axis in range(2)
+        )
+    ]
+    # Where only the end is masked, the size is that of the elements from the begin on.
+    places, result = T("INT32", (2,)), T("FLOAT32", wanted.shape)
+    net = Net([f32(4, 6), places], [result])
+    inputs = [net.inputs[0], places, i32c(*end), i32c(1, 1)]
+    net.op("STRIDED_SLICE", inputs, result, "StridedSliceOptions", BeginMask=begins, EndMask=ends)
+    ((got,),) = actual(load(write(net)), [array, np.array(begin, np.int32)])
+    np.testing.assert_array_equal(got, wanted)

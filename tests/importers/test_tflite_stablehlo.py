@@ -345,6 +345,35 @@ def test_sort(direction: int, axis: int, kind: str) -> None:
     agree(data, [key, carried], np.take_along_axis(key, order, axis), np.take_along_axis(carried, order, axis))
 
 
+@pytest.mark.parametrize(
+    ("direction", "order", "places", "reason"),
+    [
+        *((direction, 1, (0, 1), "the function must compare both elements") for direction in (0, 1)),
+        *((4, order, (0, 1), "the function must compare both elements") for order in (2, 4)),
+        (4, 1, (0, 2), "the function must compare both elements"),
+        (4, 1, (0, 0), "the function must compare both elements"),
+        (4, 1, (0, 1), ""),
+        (4, 0, (1, 0), ""),
+        (4, 3, (3, 2), ""),
+    ],
+)
+def test_functions_that_order(direction: int, order: int, places: tuple[int, int], reason: str) -> None:
+    """By one of LT, LE, GT and GE, in an order that NNAPI has, of both elements of one input."""
+    numbers = [T("FLOAT32", ()) for _ in range(4)]
+    body = Net(numbers, [T("BOOL", ())])
+    options = {"ComparisonDirection": direction, "CompareType": order}
+    body.op("STABLEHLO_COMPARE", [numbers[at] for at in places], body.outputs, "StablehloCompareOptions", **options)
+    inputs, outputs = [f32(3, 4), f32(3, 4)], [out("FLOAT32", (3, 4)), out("FLOAT32", (3, 4))]
+    data = model(
+        "STABLEHLO_SORT", inputs, outputs, "StablehloSortOptions", body, Dimension=1, ComparatorSubgraphIndex=1
+    )
+    if not reason:
+        assert load(data).outputs
+        return
+    with pytest.raises(TfliteImportError, match=reason):
+        load(data)
+
+
 @pytest.mark.parametrize(("count", "key"), [(1, 0), (3, 0), (3, 1), (3, 2)])
 @pytest.mark.parametrize("swapped", [False, True])
 def test_sort_of_several(count: int, key: int, swapped: bool) -> None:

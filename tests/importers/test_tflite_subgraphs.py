@@ -124,6 +124,48 @@ def test_an_input_is_a_tensor_of_its_own(is_constant: bool) -> None:
     assert f"input {position}: tensor 0 'x' is {what}" in str(caught.value)
 
 
+def branching(declared: tuple[int, ...], count: int = 1) -> bytes:
+    """A condition, an input of two rows, and branches that take so many inputs, declared with a shape of their own."""
+    flag, x, result = T("BOOL", (), name="flag"), T("FLOAT32", (2, 3), name="x"), T("FLOAT32")
+    main = Net([flag, x], [result])
+    main.op("IF", [flag, x], result, "IfOptions", ThenSubgraphIndex=1, ElseSubgraphIndex=1)
+    branch = Net([f32(*declared) for _ in range(count)], [T("FLOAT32")])
+    branch.op("NEG", branch.inputs[:1], branch.outputs)
+    return write(main, branch)
+
+
+def test_branches_have_the_shapes_that_they_are_given() -> None:
+    """Those of the file, unless the caller wants others."""
+    assert load(branching((2, 3))).outputs[0].shape == (2, 3)
+    assert load(branching((2, 3)), shapes={"x": (4, 3)}).outputs[0].shape == (4, 3)
+    assert load(branching((5, 3)), shapes={"x": (4, 3)}).outputs[0].shape == (4, 3)
+    with pytest.raises(TfliteImportError, match=r"operator 0 \(IF\): "):
+        load(branching((5, 3)))
+
+
+@pytest.mark.parametrize(
+    ("flag", "shown"),
+    [
+        (T("BOOL", (2,)), r"TENSOR_BOOL8\[2\]"),
+        (T("INT32", ()), r"TENSOR_INT32\[1\]"),
+        (T("INT32", (2,)), r"TENSOR_INT32\[2\]"),
+    ],
+    ids=["two", "a number", "two numbers"],
+)
+def test_conditions_that_are_none(flag: T, shown: str) -> None:
+    x, result = f32(2), f32(2)
+    main = Net([flag, x], [result])
+    main.op("IF", [flag, x], result, "IfOptions", ThenSubgraphIndex=1, ElseSubgraphIndex=1)
+    with pytest.raises(TfliteImportError, match=rf"operator 0 \(IF\): the condition must be one boolean, got {shown}"):
+        load(write(main, one("NEG", [f32(2)], [f32(2)])))
+
+
+@pytest.mark.parametrize("shapes", [{}, {"x": (4, 3)}])
+def test_branches_of_other_inputs(shapes: dict[str, tuple[int, ...]]) -> None:
+    with pytest.raises(TfliteImportError, match=r"operator 0 \(IF\): IF: .*2"):
+        load(branching((2, 3), 2), shapes=shapes)
+
+
 # --- outputs -------------------------------------------------------------------------------------------------
 
 

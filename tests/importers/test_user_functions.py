@@ -247,6 +247,20 @@ def test_a_tflite_function_of_what_it_can_not_take(given: Any, data: bytes, reas
     assert f"operator 1 (Own): {reason}" in str(caught.value)
 
 
+def test_shapes_that_a_tflite_function_gets(given: Any) -> None:
+    """Those of the file, and those that follow from others where the file has none."""
+    shapes = []
+
+    def seen(x: np.ndarray, scalar: np.ndarray, behind: np.ndarray) -> np.ndarray:
+        shapes.append((x.shape, scalar.shape, behind.shape))
+        return x
+
+    given("Own", seen)
+    matrix, negated = T("FLOAT32", (3, 2)), T("FLOAT32")
+    nnvk.load(custom("Own", [T("FLOAT32", ()), negated], ("NEG", [matrix], negated)))
+    assert set(shapes) == {((2,), (), (3, 2))}
+
+
 def test_a_tflite_function_of_an_input_that_is_left_out(given: Any) -> None:
     given("Own", lambda x, nothing: x + (nothing is None))
     np.testing.assert_array_equal(nnvk.load(custom("Own", [None]))(np.float32([1, 2])), [2, 3])

@@ -59,7 +59,7 @@ def four_bit_rows(c: Context, position: int) -> Blocks | None:
     if tensor.type != "INT4" or tensor.data is None or len(tensor.shape) != 2 or np.any(tensor.zero_points):
         return None
     rows, columns = tensor.shape
-    if not columns or tensor.scales.size not in (1, rows) or (tensor.scales.size > 1 and tensor.channel_dim):
+    if not tensor.scales.size or (tensor.scales.size > 1 and tensor.channel_dim):
         return None
     count = columns + -columns % WORD_LEVELS
     words = packed_later(rows, count, lambda: (constant(tensor) + DEFAULT_ZERO_POINT).astype(np.uint8))

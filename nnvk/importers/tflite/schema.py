@@ -381,11 +381,8 @@ class File:
     def _level(self, raw: Any) -> Level:
         if raw.Format() == tflite.DimensionType.DENSE:
             return Level(raw.DenseSize())
-        return Level(
-            0,
-            self._index_vector(raw.ArraySegments(), raw.ArraySegmentsType()),
-            self._index_vector(raw.ArrayIndices(), raw.ArrayIndicesType()),
-        )
+        segments = self._index_vector(raw.ArraySegments(), raw.ArraySegmentsType())
+        return Level(0, (segments, self._index_vector(raw.ArrayIndices(), raw.ArrayIndicesType())))
 
     def _index_vector(self, table: Any, kind: int) -> np.ndarray:
         if table is None or kind not in _INDEX_VECTORS:

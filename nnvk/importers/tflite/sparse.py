@@ -17,9 +17,10 @@ class Level:
     """One dimension, in the order of storage: all of ``size`` indices, or those that it names."""
 
     size: int
-    segments: np.ndarray | None = None
-    """Where the indices under each element of the level above begin, and where the last end; None of a dense level."""
-    indices: np.ndarray | None = None
+    compressed: tuple[np.ndarray, np.ndarray] | None = None
+    """The segments, which are where the indices under each element of the level above begin and where the last end, and
+    the indices; None of a dense level.
+    """
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -37,11 +38,12 @@ def densified(values: np.ndarray, shape: Shape, sparsity: Sparsity) -> np.ndarra
     """All elements of a sparse constant, which stores ``values``. `Unmapped` where they don't fit."""
     strides = _strides(shape, sparsity)
     # Each element of a level has one of the next level's segments, or a value: all of them are in the file.
-    most = max(values.size, *(0 if level.segments is None else level.segments.size for level in sparsity.levels))
+    segments_of = [level.compressed[0] for level in sparsity.levels if level.compressed is not None]
+    most = max(one.size for one in (values, *segments_of))
     nodes: np.ndarray = np.zeros(1, np.int64)
     offsets: np.ndarray = nodes
     for level, (stride, size) in zip(sparsity.levels, strides, strict=True):
-        if level.segments is None or level.indices is None:
+        if level.compressed is None:
             if level.size != size:
                 raise Unmapped(f"a dense level of a sparse constant has {level.size} indices, its shape {size}")
             if nodes.size * size > most:
@@ -50,7 +52,7 @@ def densified(values: np.ndarray, shape: Shape, sparsity: Sparsity) -> np.ndarra
             nodes = (nodes[:, None] * size + index).reshape(-1)
             offsets = (offsets[:, None] + index * stride).reshape(-1)
             continue
-        segments, indices = level.segments.astype(np.int64), level.indices.astype(np.int64)
+        segments, indices = (one.astype(np.int64) for one in level.compressed)
         if segments.size <= np.max(nodes, initial=0) + 1 or np.any(np.diff(segments) < 0):
             raise Unmapped("the segments of a sparse constant do not fit the level above")
         if np.min(segments) < 0 or segments[-1] > indices.size or np.any((indices < 0) | (indices >= size)):

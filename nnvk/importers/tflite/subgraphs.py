@@ -242,7 +242,7 @@ class Builder(Recovery[Operator, int]):
             if not is_alike(kept.before, after):
                 what = f"variable '{printable(name, NAME_SHOWN)}' of {kept.before.type} is assigned {after.type}"
                 self.problem("ASSIGN_VARIABLE", self._variables.assigned[name], Unmapped(what))
-        if len(self.problems) > before or self.lost:
+        if len(self.problems) > before:
             return None
         results = [(subgraph.tensors[index], *self._result(subgraph.tensors[index])) for index in subgraph.outputs]
         states = self._all_states()
@@ -297,7 +297,7 @@ class Builder(Recovery[Operator, int]):
         # Subgraphs that refer to each other many times over are counted out, whatever their operators add.
         self._owner.budget.charge(PART_COST * (1 + len(subgraph.operators)))
         self.map_operators()
-        if len(self.problems) > before or self.lost:
+        if len(self.problems) > before:
             raise Unmapped(f"subgraph {subgraph.index} has operators that can't be mapped")
         if self.states or self._variables.values:
             raise Unmapped(f"subgraph {subgraph.index} has variables")
