@@ -13,7 +13,7 @@ class RecordedBudget(Budget):
         self.size = size
         """The bytes of the file."""
         self.charged: list[int] = []
-        """What was charged, in order."""
+        """The amounts, in order."""
         self.worked = 0
         """Elements that were computed."""
 

@@ -440,7 +440,7 @@ def test_custom_options() -> None:
 # --- what is charged -----------------------------------------------------------------------------------------
 
 
-class Counted(File):
+class Charging(File):
     """A file that keeps what its tables are charged."""
 
     def __init__(self, data: bytes) -> None:
@@ -453,7 +453,7 @@ class Counted(File):
 
 
 def charged(data: bytes) -> int:
-    file = Counted(data)
+    file = Charging(data)
     file.subgraph(0)
     return file.charged
 

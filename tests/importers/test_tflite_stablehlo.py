@@ -358,7 +358,7 @@ def test_sort(direction: int, axis: int, kind: str) -> None:
     ],
 )
 def test_functions_that_order(direction: int, order: int, places: tuple[int, int], reason: str) -> None:
-    """By one of LT, LE, GT and GE, in an order that NNAPI has, of both elements of one input."""
+    """They compare both elements of one input by LT, LE, GT or GE, in an order that NNAPI has."""
     numbers = [T("FLOAT32", ()) for _ in range(4)]
     body = Net(numbers, [T("BOOL", ())])
     options = {"ComparisonDirection": direction, "CompareType": order}
