@@ -57,9 +57,7 @@ def unary(code: int, source: Tensor, result: Tensor, options: bytes = b"") -> Gr
 
 
 def test_a_tensor_has_all_that_is_handed_over() -> None:
-    given = Tensor(
-        7, (2, 3), "INT8", bytes(6), STATIC | DECLARED, (-1, 3), (0.5, 0.25), (-1, 3), 1, name="wörter"
-    )  # fmt: skip
+    given = Tensor(7, (2, 3), "INT8", bytes(6), STATIC | DECLARED, (-1, 3), (0.5, 0.25), (-1, 3), 1, name="wörter")
     loaded = read(of(Tensor(4, (5,)), given))
     (_, tensor), graph = loaded.graph.tensors, loaded.graph
     assert (tensor.index, tensor.name, tensor.type, tensor.shape) == (1, "wörter", "INT8", (2, 3))
@@ -324,14 +322,12 @@ def test_the_model_has_the_edges_of_the_graph() -> None:
         assert built.states == ()
 
 
-def rnn(flags: int = STATIC | VARIABLE) -> Graph:
+def rnn() -> Graph:
     """A cell whose state is tensor 30."""
     weights = [Tensor(number, (2, 2), data=bytes(16)) for number in (11, 12)]
-    bias, state = Tensor(13, (2,), data=bytes(8)), Tensor(30, (1, 2), flags=flags, name="state")
+    bias, state = Tensor(13, (2,), data=bytes(8)), Tensor(30, (1, 2), flags=STATIC | VARIABLE, name="state")
     tensors = [Tensor(10, (1, 2)), *weights, bias, state, Tensor(20, (1, 2))]
-    return of(
-        *tensors, nodes=(Node(RNN, (10, 11, 12, 13, 30), (20,), struct.pack("i?", 0, False).ljust(8, b"\0")[:5]),)
-    )
+    return of(*tensors, nodes=(Node(RNN, (10, 11, 12, 13, 30), (20,), struct.pack("i?", 0, False)),))
 
 
 def test_states_are_the_last_edges() -> None:
