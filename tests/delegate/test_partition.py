@@ -375,6 +375,16 @@ def test_a_sum_of_nothing(keeps: bool) -> None:
     assert partition.model(read(replace(graph, tensors=[Tensor(0, (2, 3)), *graph.tensors[1:]])), False)
 
 
+def test_a_sum_of_nothing_beside_nothing() -> None:
+    axes = Tensor(5, (1,), "INT32", struct.pack("i", 0))
+    tensors = [Tensor(0, (0, 3)), axes, Tensor(1, (), flags=0), Tensor(2, (), flags=0)]
+    nodes = [Node(NEG, (0,), (1,)), Node(SUM, (0, 5), (2,), b"\0")]
+    assert partition.model(read(Graph(tensors, nodes, [0], [1])), False).outputs[0].shape == (0, 3)
+    for outputs in ([1, 2], [2, 1]):
+        with pytest.raises(TfliteImportError, match="NNAPI can't compute anything out of inputs that have no elements"):
+            partition.model(read(Graph(tensors, nodes, [0], outputs)), False)
+
+
 # --- requests ------------------------------------------------------------------------------------------------
 
 

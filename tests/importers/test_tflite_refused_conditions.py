@@ -106,6 +106,17 @@ CASES = [
         [f32(4, 5), i32c(1, 0), i32c(2, -1)],
         ("and the file does not say its output's shape", [f32(4, 5), i32c(1, 0), i32(2)]),
     ),
+    *(
+        Case(
+            "STRIDED_SLICE",
+            [f32(4, 5), i32(2), i32c(2, 3), i32c(*strides)],
+            "the begin (input 1) must be a constant where there is an ellipsis, a new axis or a stride",
+            "StridedSliceOptions",
+            good_inputs=[f32(4, 5), i32(2), i32c(2, 3), i32c(1, 1)],
+            outputs=[T("FLOAT32", (1, 2))],
+        )
+        for strides in ([1, 2], [2, 1], [-1, 1])
+    ),
     *family(
         "REVERSE_V2",
         [f32(2, 3), i32c(*[0] * 64)],

@@ -107,6 +107,19 @@ def test_other_signatures_take_the_shapes_of_inputs_that_they_have() -> None:
     assert imported.signatures["minus"](a=ones, b=ones)["whole"].shape == (5, 3)
 
 
+def test_signatures_share_the_shapes_of_inputs_of_one_name() -> None:
+    """The shape of an input that only the first subgraph has is nothing to the second one."""
+    nets = []
+    for names in (("x", "own"), ("x",)):
+        inputs = [T("FLOAT32", (2, 3), name=name) for name in names]
+        nets.append(Net(inputs, [T("FLOAT32")]))
+        nets[-1].op("NEG", inputs[:1], nets[-1].outputs)
+    keys = [Signature(str(at), at, dict(zip("ab", net.inputs, strict=False)), {}) for at, net in enumerate(nets)]
+    imported = load(write(*nets, signatures=keys), shapes={"x": (5, 3), "own": (4, 2)})
+    assert [port.shape for port in imported.inputs] == [(5, 3), (4, 2)]
+    assert imported.signatures["1"].inputs["a"].shape == (5, 3)
+
+
 # --- metadata ------------------------------------------------------------------------------------------------
 
 
