@@ -348,9 +348,7 @@ def transposed(graph: Graph, value: Value, order: Sequence[int]) -> Value:
     axes = sorted(runs)
     sizes = {run: math.prod(value.shape[axis] for axis in run) for run in runs}
     value = graph.reshape(value, tuple(sizes[run] for run in axes) or (1,))
-    if 1 < len(runs) <= MAX_RANK:
-        value = graph.emit(Op.TRANSPOSE, [value, np.array([axes.index(run) for run in runs])], [value.type])[0]
-    elif len(runs) > MAX_RANK:
+    if len(runs) > MAX_RANK:
         for place, run in enumerate(runs):
             now = axes.index(run)
             if now == place:
@@ -359,6 +357,8 @@ def transposed(graph: Graph, value: Value, order: Sequence[int]) -> Value:
             value = graph.reshape(value, tuple(math.prod(sizes[one] for one in part) for part in parts))
             value = graph.emit(Op.TRANSPOSE, [value, np.array([0, 2, 1, 3])], [value.type])[0]
             axes.insert(place, axes.pop(now))
+    elif len(runs) > 1:
+        value = graph.emit(Op.TRANSPOSE, [value, np.array([axes.index(run) for run in runs])], [value.type])[0]
     return graph.reshape(value, shape)
 
 

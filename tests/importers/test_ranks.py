@@ -323,6 +323,7 @@ def test_embedding_lookup() -> None:
             [np.array([4, 3, 2, 1, 0])],
             "RESHAPE" + " TRANSPOSE RESHAPE" * 3 + " TRANSPOSE",
         ),
+        (Op.TRANSPOSE, (2, 3, 5, 2, 4), [np.array([3, 4, 2, 1, 0])], "RESHAPE TRANSPOSE"),
         (Op.TILE, (2, 3, 5, 2, 4), [np.array([1, 2, 1, 1, 1])], "RESHAPE TILE"),
         (Op.TILE, (2, 3, 5, 2, 4), [np.array([2, 1, 2, 1, 2])], "RESHAPE TILE RESHAPE TILE"),
         (Op.TILE, (2, 3, 5, 2, 4), [np.array([1, 1, 1, 1, 1])], ""),

@@ -63,12 +63,14 @@ def picking(finish: str) -> tuple[Net, list[np.ndarray]]:
         net.op("MUL", [picked, picked], y, "MulOptions")
     elif finish == "RESHAPE":
         net.op("RESHAPE", [picked, i32c(-1, 1)], y)
+    elif finish == "RESHAPE by options":
+        net.op("RESHAPE", [picked], y, "ReshapeOptions", NewShape=[-1, 1])
     else:
         net.op("SUM", [picked, scalar(0)], y, "ReducerOptions")
     return net, [DRAWN.random((4, 5)).astype(np.float32)]
 
 
-@pytest.mark.parametrize("finish", ["MUL", "RESHAPE"])
+@pytest.mark.parametrize("finish", ["MUL", "RESHAPE", "RESHAPE by options"])
 def test_elements_that_were_found(finish: str) -> None:
     net, feeds = picking(finish)
     compare(write(net), feeds)
