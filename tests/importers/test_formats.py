@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import tflite_net
@@ -12,6 +14,7 @@ from tflite_net import Net, T
 from nnvk import Compilation, NnapiError, get_device, run
 from nnvk.importers import formats
 from nnvk.importers import tflite as tflite_importer
+from nnvk.importers.errors import ModelImportError, Problem
 from nnvk.importers.foreign import describe_foreign, is_onnx, is_tflite
 from nnvk.importers.tflite import TfliteImportError
 
@@ -138,6 +141,42 @@ def test_a_file_is_imported_as_often_as_one_likes(tmp_path: Path, rows: str | in
         compilation.finish()
         ((y,), _) = imported.decode(run(compilation, imported.encode([x])))
         np.testing.assert_allclose(y, x @ weights, rtol=1e-5)
+
+
+class Refusing:
+    """A reader that refuses each load."""
+
+    def __init__(self, problems: list[Problem], signature: tuple[int, ...]) -> None:
+        self.problems = problems
+        self.signature = signature
+        self.loaded: list[Any] = []
+
+    def load(self, **options: Any) -> None:
+        self.loaded.append(options["shapes"])
+        raise ModelImportError("no model", f"load {len(self.loaded)}", self.problems)
+
+    def inputs(self) -> list[Any]:
+        shape = tuple(1 if size == -1 else size for size in self.signature)
+        return [SimpleNamespace(name="x", shape=shape, signature=self.signature, symbols=())]
+
+
+@pytest.mark.parametrize(
+    ("problems", "signature", "tried"),
+    [
+        ([Problem("Conv", 0, "why")], (1, 3), [None]),
+        ([Problem("Conv", 0, "why")], (-1, 3), [None]),
+        ([Problem("Conv", 0, "why")], (1, -1), [None, {"x": [None, 224]}]),
+        ([], (1, -1), [None]),
+    ],
+)
+def test_how_often_a_model_is_tried(
+    problems: list[Problem], signature: tuple[int, ...], tried: list[dict[str, list[int | None]] | None]
+) -> None:
+    """Once more with the usual size, if a size is open and it is not the file that is damaged; the first error counts."""
+    reader = Refusing(problems, signature)
+    with pytest.raises(ModelImportError, match="load 1"):
+        formats.ModelFile(formats.FORMATS[0], "x", reader).load()
+    assert reader.loaded == tried
 
 
 @pytest.mark.parametrize("data", [tflite(), own()], ids=["tflite", "onnx"])
