@@ -172,7 +172,7 @@ class Refusing:
 def test_how_often_a_model_is_tried(
     problems: list[Problem], signature: tuple[int, ...], tried: list[dict[str, list[int | None]] | None]
 ) -> None:
-    """Once more with the usual size, if a size is open and it is not the file that is damaged; the first error counts."""
+    """It is tried again with the usual size if a size is open and the file is not damaged. The first error counts."""
     reader = Refusing(problems, signature)
     with pytest.raises(ModelImportError, match="load 1"):
         formats.ModelFile(formats.FORMATS[0], "x", reader).load()

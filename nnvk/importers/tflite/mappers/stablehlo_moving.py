@@ -93,7 +93,8 @@ def iota(c: Context) -> Value:
     if shape is None or out.code not in (F32.code, I32.code):
         raise Unmapped(f"the output must be FLOAT32 or INT32 and its shape declared, got {out}")
     axis = axis_of(c.options("StablehloIotaOptions").IotaDimension(), len(shape))
-    return c.computed(shape, out, lambda: np.indices(shape, sparse=True)[axis] + np.zeros(shape, out.dtype))
+    behind = [1] * (len(shape) - axis - 1)
+    return c.computed(shape, out, lambda: np.broadcast_to(np.arange(shape[axis]).reshape(-1, *behind), shape))
 
 
 # --- parts ---------------------------------------------------------------------------------------------------
