@@ -270,7 +270,7 @@ def test_leaky_relu(alpha: float) -> None:
     check("LEAKY_RELU", [f32(4, 5)], (), "LeakyReluOptions", Alpha=alpha)
 
 
-@pytest.mark.parametrize("alpha", [0.2, 0.0])
+@pytest.mark.parametrize("alpha", [0.2, 0.0, -0.3])
 @pytest.mark.parametrize("type_, zero_point", [("INT8", -5), ("UINT8", 130)])
 def test_leaky_relu_quantised(alpha: float, type_: str, zero_point: int) -> None:
     source, result = q8(4, 5, type=type_), q8(type=type_, scale=0.04, zero_point=zero_point)
