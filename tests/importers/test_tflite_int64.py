@@ -256,3 +256,17 @@ def test_sums_and_squares_that_leave_32_bits(name: str) -> None:
         "ADD_N": lambda: sum(feeds),
     }[name]()
     np.testing.assert_array_equal(got, wanted)
+
+
+@pytest.mark.parametrize("is_known", [True, False], ids=["constant exponents", "computed exponents"])
+def test_powers(is_known: bool) -> None:
+    """They may leave 32 bits. TFLite has no kernel for them."""
+    base = np.array([0, 1, -1, 2, -2, 7, 2**31 - 1, 1000, -3])
+    exponents = np.array([0, 5, 7, 40, 41, 3, 2, 6, 1])
+    x, y, z = wide(9), T("INT64", data=exponents) if is_known else wide(9), wide(9)
+    net = Net([x] if is_known else [x, y], [z])
+    net.op("POW", [x, y], z, "PowOptions")
+    imported = load(write(net))
+    feeds = [base] if is_known else [base, exponents]
+    (got,), _ = imported.decode(run(imported.model.frozen, imported.encode(feeds), Clock(None, 2 * 10**9)))
+    np.testing.assert_array_equal(got, base**exponents)
