@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import pytest
@@ -270,3 +270,103 @@ def test_powers(is_known: bool) -> None:
     feeds = [base] if is_known else [base, exponents]
     (got,), _ = imported.decode(run(imported.model.frozen, imported.encode(feeds), Clock(None, 2 * 10**9)))
     np.testing.assert_array_equal(got, base**exponents)
+
+
+def turned(x: np.ndarray, lengths: list[int]) -> np.ndarray:
+    return np.stack([np.concatenate([row[:count][::-1], row[count:]]) for row, count in zip(x, lengths, strict=True)])
+
+
+def with_diagonal(x: np.ndarray) -> np.ndarray:
+    result = np.arange(9).reshape(3, 3)
+    np.fill_diagonal(result, x[:, 0])
+    return result
+
+
+Wanted = Callable[[np.ndarray], "np.ndarray | Sequence[np.ndarray]"]
+ON_WORDS: dict[str, tuple[list[T], str | None, dict[str, int], Wanted]] = {
+    "SIGN": ([], None, {}, np.sign),
+    "MIRROR_PAD": ([i32c([[0, 0], [1, 2]])], "MirrorPadOptions", {}, lambda x: np.pad(x, [(0, 0), (1, 2)], "reflect")),
+    "PAD": ([i32c([[1, 0], [0, 2]])], None, {}, lambda x: np.pad(x, [(1, 0), (0, 2)])),
+    "REVERSE_V2": ([i32c(1)], None, {}, lambda x: x[:, ::-1]),
+    "REVERSE_SEQUENCE": (
+        [i32c(2, 5, 0)],
+        "ReverseSequenceOptions",
+        {"SeqDim": 1, "BatchDim": 0},
+        lambda x: turned(x, [2, 5, 0]),
+    ),
+    "UNPACK": ([], "UnpackOptions", {"Num": 3, "Axis": 0}, list),
+    "SPLIT_V": ([i32c(2, 3), i32c(1)], None, {}, lambda x: [x[:, :2], x[:, 2:]]),
+    "BROADCAST_TO": ([i32c(2, 3, 5)], None, {}, lambda x: np.broadcast_to(x, (2, 3, 5))),
+    "GATHER_ND": ([i32c([[2, 0], [1, 4]])], None, {}, lambda x: x[[2, 1], [0, 4]]),
+    "MATRIX_DIAG": ([], None, {}, lambda x: np.stack([np.diag(row) for row in x])),
+    "DYNAMIC_UPDATE_SLICE": (
+        [T("INT64", data=[[5, -6]]), i32c(1, 2)],
+        None,
+        {},
+        lambda x: np.concatenate([x[:1], [[*x[1, :2], 5, -6, x[1, 4]]], x[2:]]),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", ON_WORDS)
+def test_other_operators_on_words(name: str) -> None:
+    """TFLite has no kernel of INT64 for some of them."""
+    others, table, options, wanted = ON_WORDS[name]
+    x, y = wide(*SHAPE), wide(*SHAPE)
+    feeds = [numbers(1), numbers(2)]
+    result = wanted(feeds[0] * feeds[1])
+    wants = result if isinstance(result, list) else [result]
+    net = Net([x, y], [wide(*want.shape) for want in wants])
+    product = net.op("MUL", [x, y], wide(*SHAPE), "MulOptions")
+    net.op(name, [product, *others], net.outputs, table, **options)
+    imported = load(write(net))
+    got, _ = imported.decode(run(imported.model.frozen, imported.encode(feeds), Clock(None, 2 * 10**9)))
+    for array, want in zip(got, wants, strict=True):
+        np.testing.assert_array_equal(array, want)
+
+
+@pytest.mark.parametrize("name", ["FILL", "SPLIT", "MATRIX_SET_DIAG", "SELECT"])
+def test_words_that_are_not_the_first_input(name: str) -> None:
+    x, y = wide(3, 1), wide(3, 1)
+    feeds = [numbers(1, (3, 1)), numbers(2, (3, 1))]
+    product = feeds[0] * feeds[1]
+    inputs: dict[str, Callable[[T], list[T]]] = {
+        "FILL": lambda made: [i32c(2, 3, 4), made],
+        "SPLIT": lambda made: [T("INT32", data=0), made],
+        "MATRIX_SET_DIAG": lambda made: [T("INT64", data=np.arange(9).reshape(3, 3)), made],
+        "SELECT": lambda made: [T("BOOL", data=[[True], [False], [True]]), made, T("INT64", data=[[7], [8], [9]])],
+    }
+    wants = {
+        "FILL": [np.broadcast_to(product, (2, 3, 4))],
+        "SPLIT": [product[at : at + 1] for at in range(3)],
+        "MATRIX_SET_DIAG": [with_diagonal(product)],
+        "SELECT": [np.where([[1], [0], [1]], product, [[7], [8], [9]])],
+    }[name]
+    net = Net([x, y], [wide(*want.shape) for want in wants])
+    made = net.op("MUL", [x, y], wide(3, 1), "MulOptions")
+    if name == "MATRIX_SET_DIAG":
+        made = net.op("SQUEEZE", [made], wide(3), "SqueezeOptions")
+    net.op(name, inputs[name](made), net.outputs, "SplitOptions" if name == "SPLIT" else None)
+    imported = load(write(net))
+    got, _ = imported.decode(run(imported.model.frozen, imported.encode(feeds), Clock(None, 2 * 10**9)))
+    for array, want in zip(got, wants, strict=True):
+        np.testing.assert_array_equal(array, want)
+
+
+@pytest.mark.parametrize("name", ["SEGMENT_SUM", "UNSORTED_SEGMENT_SUM"])
+def test_sums_of_segments_that_leave_32_bits(name: str) -> None:
+    x = wide(4, 2)
+    more = [T("INT32", data=2)] if name != "SEGMENT_SUM" else []
+    net = Net([x], [wide(2, 2)])
+    net.op(name, [x, i32c(0, 0, 1, 1), *more], net.outputs)
+    given = np.array([[2**31 - 1, -(2**31)], [2**31 - 1, -(2**31)], [5, -7], [-5, -7]])
+    imported = load(write(net))
+    (got,), _ = imported.decode(run(imported.model.frozen, imported.encode([given]), Clock(None, 2 * 10**9)))
+    np.testing.assert_array_equal(got, [given[:2].sum(0), given[2:].sum(0)])
+
+
+def test_products_of_segments_are_refused() -> None:
+    net = Net([wide(4)], [wide(2)])
+    net.op("UNSORTED_SEGMENT_PROD", [net.inputs[0], i32c(0, 0, 1, 1), T("INT32", data=2)], net.outputs)
+    with pytest.raises(TfliteImportError, match="its products of INT64 may leave 32 bits, which NNAPI does not have"):
+        load(write(net))
