@@ -346,6 +346,44 @@ def test_operations(code: Op, shape: tuple[int, ...], arguments: list[Any], code
     assert " ".join(operation.code.name for operation in graph._operations) == codes
 
 
+SHAPE = (2, 3, 5, 2, 4)
+PLACES = np.array([1, 0, 1], np.int32)
+GIVEN: dict[str, tuple[Op | ExtendedOperationCode, Callable[[Value], list[Argument]], list[tuple[int, ...]]]] = {
+    "PACK": (Op.PACK, lambda x: [1, x, x], [(2, 2, 3, 5, 2, 4)]),
+    "PACK behind": (Op.PACK, lambda x: [5, x, x, x], [(2, 3, 5, 2, 4, 3)]),
+    "ARGMAX": (Op.ARGMAX, lambda x: [x, 2], [(2, 3, 2, 4)]),
+    "ARGMIN": (Op.ARGMIN, lambda x: [x, -1], [(2, 3, 5, 2)]),
+    "SPLIT": (Op.SPLIT, lambda x: [x, 2, 5], [(2, 3, 1, 2, 4)] * 5),
+    "CONCATENATION": (Op.CONCATENATION, lambda x: [x, x, 2], [(2, 3, 10, 2, 4)]),
+    "GATHER": (Op.GATHER, lambda x: [x, 2, PLACES], [(2, 3, 3, 2, 4)]),
+    "SOFTMAX": (Op.SOFTMAX, lambda x: [x, 1.0, 2], [SHAPE]),
+    "SOFTMAX of rows": (Op.SOFTMAX, lambda x: [x, 1.0], [SHAPE]),
+    "LOG_SOFTMAX": (Op.LOG_SOFTMAX, lambda x: [x, 1.0, 2], [SHAPE]),
+    "L2_NORMALIZATION": (Op.L2_NORMALIZATION, lambda x: [x, 2], [SHAPE]),
+    "LOCAL_RESPONSE_NORMALIZATION": (Op.LOCAL_RESPONSE_NORMALIZATION, lambda x: [x, 1, 1.0, 1.0, 0.5, 2], [SHAPE]),
+    "TOPK_V2": (Op.TOPK_V2, lambda x: [x, 3], [(2, 3, 5, 2, 3)] * 2),
+    "PAD": (Op.PAD, lambda x: [x, np.array([[0, 0], [1, 2], [0, 0], [0, 0], [0, 1]])], [(2, 6, 5, 2, 5)]),
+    "REVERSE": (Op.REVERSE, lambda x: [x, np.array([2])], [SHAPE]),
+    "SLICE": (Op.SLICE, lambda x: [x, np.array([0, 1, 2, 0, 0]), np.array([2, 2, -1, 2, 1])], [(2, 2, 3, 2, 1)]),
+    "MEAN": (Op.MEAN, lambda x: [x, np.array([1, 2]), 1], [(2, 1, 1, 2, 4)]),
+    "REDUCE_SUM": (Op.REDUCE_SUM, lambda x: [x, np.array([0, 4]), False], [(3, 5, 2)]),
+    "EMBEDDING_LOOKUP": (Op.EMBEDDING_LOOKUP, lambda x: [PLACES, x], [(3, 3, 5, 2, 4)]),
+}
+
+
+@pytest.mark.parametrize("what", GIVEN)
+def test_shapes_of_results(what: str) -> None:
+    code, arguments, shapes = GIVEN[what]
+    graph = Graph(Budget(1 << 20), relaxed=False)
+    x = graph.input(OperandType(OperandCode.TENSOR_FLOAT32, SHAPE))
+    real, whole = OperandType(OperandCode.TENSOR_FLOAT32), OperandType(OperandCode.TENSOR_INT32)
+    types = [whole if what.startswith("ARG") else real] * len(shapes)
+    if what == "TOPK_V2":
+        types[1] = whole
+    given = [graph.input(whole.with_dimensions(one.shape)) if one is PLACES else one for one in arguments(x)]
+    assert [value.shape for value in add(graph, code, given, types)] == shapes
+
+
 # --- refused -------------------------------------------------------------------------------------------------
 
 

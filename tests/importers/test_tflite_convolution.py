@@ -245,6 +245,25 @@ def test_mediapipes_transposed_convolution(padding: int, strides: tuple[int, int
     check("Convolution2DTransposeBias", inputs, result, custom=custom)
 
 
+@pytest.mark.parametrize(
+    ("source", "weights", "reason"),
+    [
+        (f32(5, 4, 3), f32c(2, 2, 2, 3), "the input must have rank 4, got shape [5, 4, 3]"),
+        (f32(1, 5, 4, 3, 1), f32c(2, 2, 2, 3), "the input must have rank 4, got shape [1, 5, 4, 3, 1]"),
+        (f32(1, 5, 4, 3), f32c(2, 2, 3), "the filter must have rank 4, got shape [2, 2, 3]"),
+        (f32(1, 5, 4, 3), f32c(2, 2, 2, 3, 1), "the filter must have rank 4, got shape [2, 2, 2, 3, 1]"),
+    ],
+    ids=["input 3", "input 5", "filter 3", "filter 5"],
+)
+def test_mediapipes_transposed_convolution_of_other_ranks(source: T, weights: T, reason: str) -> None:
+    net = Net([source], [f32(1, 5, 4, 2)])
+    custom = struct.pack("<iii", 1, 1, 1)
+    net.op("Convolution2DTransposeBias", [source, weights, f32c(2)], net.outputs, custom=custom)
+    with pytest.raises(TfliteImportError) as caught:
+        load(write(net))
+    assert f"operator 0 (Convolution2DTransposeBias): {reason}" in str(caught.value)
+
+
 def test_mediapipes_transposed_convolution_with_weights_of_8_bits() -> None:
     """They are the real numbers that the levels stand for."""
     weights, bias = q8c(2, 2, 2, 3), f32c(2)

@@ -118,6 +118,13 @@ CASES = [
         for strides in ([1, 2], [2, 1], [-1, 1])
     ),
     *family(
+        "CONCATENATION",
+        [f32(2, 3), f32(2, 3)],
+        ("CONCATENATION: ", [f32(2, 3), i32(2, 3)]),
+        ("CONCATENATION: ", [i32(2, 3), f32(2, 3)]),
+        table="ConcatenationOptions",
+    ),
+    *family(
         "REVERSE_V2",
         [f32(2, 3), i32c(*[0] * 64)],
         ("the axes (input 1) must be a constant", [f32(2, 3), i32(1)]),
