@@ -2,15 +2,20 @@
 // Verifies a GEMM of floats: computes each result once more, in another order and from other copies of the filters. A
 // result is wrong if it is further from the second one than a bound on what roundings can have made of both
 // (lowering/gemm_bound.py). The bound takes the sum of the magnitudes of all terms. The magnitudes of sums of some terms
-// give a smaller bound at once, which nearly all results are within; only for others the magnitudes of terms are added
-// up in a second loop. Results are copied meanwhile. The first wrong element of an execution is reported to the
-// host: the number of the comparison, the place, both values.
+// give a smaller bound at once, which nearly all results are within; for others check_row computes the bound. Results
+// are copied meanwhile. The first wrong element of an execution is reported to the host: the number of the comparison,
+// the place, both values.
 //
 // It shares no code of products with gemm.comp: each invocation goes through all of K for ROWS pixels and four output
-// channels. Filters are [k][part][output channels padded to vec4s], or have the parts outermost.
+// channels. Filters are [k][part][output channels padded to vec4s], or have the parts outermost. With LOADS_SHARED a
+// workgroup is a subgroup of eight, which is a vector of a CPU: its invocations load the inputs of different pixels for
+// each other.
 
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require
+#ifdef LOADS_SHARED
+#extension GL_KHR_shader_subgroup_shuffle : require
+#endif
 
 #include "include/flag.glsl"
 #include "include/indexing.glsl"
@@ -25,6 +30,12 @@ layout(constant_id = 5) const uint STRIDE_Y = 1;
 layout(constant_id = 6) const uint STRIDE_X = 1;
 layout(constant_id = 7) const uint DILATION_Y = 1;
 layout(constant_id = 8) const uint DILATION_X = 1;
+layout(constant_id = 9) const uint ROWS = 4;    // pixels of an invocation
+#ifdef LOADS_SHARED
+layout(constant_id = 10) const uint TOGETHER = 1;    // vec4s of K of a round, a divisor of all
+#else
+const uint TOGETHER = 1;
+#endif
 
 READ_VIEW(0, Src, src, float)
 READ_VIEW(0, Src_Wide, src_wide, vec4)
@@ -69,146 +80,204 @@ layout(push_constant) uniform Push {
     uint number;          // of the comparison
 };
 
-const uint ROWS = 4;    // pixels of an invocation (gemm_bound.py)
 const float UNIT_ROUNDOFF = 5.9604645e-8;
 const float SLACK = 1.02;           // for the terms of second order, and for the roundings of the bound itself
 const uint LARGEST = 0x7e967699u;    // 1e38: from there on, another order of a sum may overflow
 const uint BLOCK = 8;                // vec4s of K that are added up by themselves
+#ifdef LOADS_SHARED
+const uint SHARE = 8;    // invocations that load inputs for each other
+#else
+const uint SHARE = 1;
+#endif
+const uint LOADED = (ROWS + SHARE - 1u) / SHARE;    // pixels whose inputs an invocation loads
+
+// The column of results of an invocation.
+struct Column {
+    uint part;
+    uint first;    // output channel of the part
+};
+
+// The index in filters of those of the first element of K.
+uint first_filters(Column column) { return filters_offset / 4u + column.part * filter_part + column.first / 4u; }
+
+vec4 biases_of(Column column) {
+    uvec4 at = min(column.first + uvec4(0u, 1u, 2u, 3u), uvec4(out_channels - 1u));
+    at += bias_offset + column.part * bias_part;
+    return vec4(bias_at(at.x), bias_at(at.y), bias_at(at.z), bias_at(at.w));
+}
+
+// The image of a pixel, and the line and column where its window begins.
+ivec3 window_of(uint row) {
+    row = min(row, rows - 1u);
+    uint line = row / out_width, image = line / out_height;
+    ivec2 at = ivec2((line - image * out_height) * STRIDE_Y, (row - line * out_width) * STRIDE_X);
+    return ivec3(image, at - ivec2(pad_top, pad_left));
+}
+
+const uint OUTSIDE = 0xffffffffu;    // the address of inputs in the padding
+
+// The index in src of the first input that a tap of a window takes.
+uint address_of(ivec3 window, uint part, uint ky, uint kx) {
+    ivec2 at = window.yz + ivec2(ky * DILATION_Y, kx * DILATION_X);
+    bool inside = all(lessThan(uvec2(at), uvec2(height, width)));
+    uint address = ((uint(window.x) * height + uint(at.x)) * width + uint(at.y)) * channels + part * src_part;
+    return mix(OUTSIDE, address, inside);
+}
 
 // Four inputs of a pixel, from a channel of its part on; 0 in the padding, and past the last channel.
-vec4 inputs_at(uint address, uint channel, bool inside) {
+vec4 inputs_at(uint address, uint channel) {
+    bool inside = address != OUTSIDE;
+    uint from = mix(0u, address, inside);
     vec4 loaded;
     if (WIDE) {
-        loaded = src_wide_at(src_offset + address + channel >> 2);
+        loaded = src_wide_at(src_offset + from + channel >> 2);
     } else {
-        uvec4 at = src_offset + address + min(channel + uvec4(0u, 1u, 2u, 3u), uvec4(depth - 1u));
+        uvec4 at = src_offset + from + min(channel + uvec4(0u, 1u, 2u, 3u), uvec4(depth - 1u));
         loaded = vec4(src_at(at.x), src_at(at.y), src_at(at.z), src_at(at.w));
         loaded = mix(vec4(0.0), loaded, lessThan(channel + uvec4(0u, 1u, 2u, 3u), uvec4(depth)));
     }
     return mix(vec4(0.0), loaded, bvec4(inside));
 }
 
-// The inputs that a tap of the windows of some pixels takes.
-struct Taps {
-    uint addresses[ROWS];
-    bool inside[ROWS];
-};
-
-Taps taps_of(ivec3 windows[ROWS], uint part, uint tap) {
-    uint ky = tap / kernel_width, kx = tap - ky * kernel_width;
-    Taps taps;
-    [[unroll]] for (uint r = 0; r < ROWS; r++) {
-        ivec2 at = windows[r].yz + ivec2(ky * DILATION_Y, kx * DILATION_X);
-        taps.inside[r] = all(lessThan(uvec2(at), uvec2(height, width)));
-        at = mix(ivec2(0), at, bvec2(taps.inside[r]));
-        taps.addresses[r] = ((uint(windows[r].x) * height + uint(at.x)) * width + uint(at.y)) * channels + part * src_part;
-    }
-    return taps;
+// The filters of an element of K, which begin at an index with those of a channel. Inputs past the last channel are 0.
+vec4 filters_of(uint at, uint channel, uint i) {
+    return filters_at(at + (WIDE ? i : min(i, depth - 1u - channel)) * filter_step);
 }
 
-// The filters of four elements of K. Inputs past the last channel are 0.
-vec4[4] filters_of(uint from, uint tap, uint channel) {
-    vec4 filter4[4];
-    [[unroll]] for (uint i = 0; i < 4u; i++) {
-        filter4[i] = filters_at(from + (tap * depth + min(channel + i, depth - 1u)) * filter_step);
+// The four results of a pixel.
+vec4 results_at(Column column, uint row) {
+    uint at = computed_offset + row * dst_pitch + column.part * dst_part + column.first;
+    if (WIDE_RESULTS) return computed_wide_at(at >> 2);
+    uvec4 each = at + min(uvec4(0u, 1u, 2u, 3u), uvec4(out_channels - column.first - 1u));
+    return vec4(computed_at(each.x), computed_at(each.y), computed_at(each.z), computed_at(each.w));
+}
+
+void copy(Column column, uint row, vec4 results) {
+    uint at = dst_offset + row * dst_pitch + column.part * dst_part + column.first;
+    if (WIDE_RESULTS) {
+        dst_wide[at >> 2] = results;
+    } else {
+        uint count = min(4u, out_channels - column.first);
+        [[unroll]] for (uint i = 0; i < 4u; i++) {
+            if (i < count) dst[at + i] = results[i];
+        }
     }
-    return filter4;
+}
+
+bvec4 are_finite(vec4 x) { return lessThan(floatBitsToUint(x) & MAGNITUDE, uvec4(INFINITE)); }
+
+// Compares the results of a pixel within a bound that takes the magnitude of each term.
+void check_row(Column column, uint row) {
+    vec4 sum = biases_of(column), magnitude = abs(sum), bound = vec4(0.0);
+    ivec3 window = window_of(row);
+    uint at = first_filters(column);
+    for (uint tap = 0u; tap < kernel_height * kernel_width; tap++) {
+        uint ky = tap / kernel_width, address = address_of(window, column.part, ky, tap - ky * kernel_width);
+        vec4 block = vec4(0.0);
+        for (uint channel = 0u; channel < depth; channel += 4u) {
+            vec4 x = inputs_at(address, channel);
+            [[unroll]] for (uint i = 0; i < 4u; i++) {
+                vec4 filter4 = filters_of(at, channel, i);
+                block = fma(vec4(x[i]), filter4, block);
+                magnitude += abs(x[i]) * abs(filter4);
+            }
+            at += min(4u, depth - channel) * filter_step;
+            // Each partial sum is rounded by at most its magnitude times the unit roundoff.
+            bound += 4.0 * UNIT_ROUNDOFF * magnitude;
+            if ((channel + 4u) % (4u * BLOCK) == 0u || channel + 4u >= depth) {
+                sum += block;
+                block = vec4(0.0);
+            }
+        }
+    }
+    sum = clamp(sum, vec4(low), vec4(high));
+    bound = SLACK * (bound + pad_steps * UNIT_ROUNDOFF * magnitude) + underflow;
+    vec4 results = results_at(column, row);
+    bvec4 finite = are_finite(results), known = lessThan(floatBitsToUint(magnitude) & MAGNITUDE, uvec4(LARGEST));
+    [[unroll]] for (uint i = 0; i < 4u; i++) {
+        bool is_near = finite[i] && abs(results[i] - sum[i]) <= bound[i];
+        if (column.first + i < out_channels && known[i] && !is_near && IS_FIRST_COMPLAINT(flag)) {
+            flag[flag_offset + 1u] = number;
+            flag[flag_offset + 2u] = row * dst_pitch + column.part * dst_part + column.first + i;
+            flag[flag_offset + 3u] = floatBitsToUint(results[i]);
+            flag[flag_offset + 4u] = floatBitsToUint(sum[i]);
+        }
+    }
 }
 
 void main() {
-    uint index = flat_invocation(), vec4s = divide_up(out_channels, 4u), tiles = divide_up(rows, ROWS);
-    uint tile = index / vec4s, vec = index - tile * vec4s, part = tile / tiles;
-    tile -= part * tiles;
+    uint vec4s = divide_up(out_channels, 4u), across = divide_up(vec4s, SHARE) * SHARE, tiles = divide_up(rows, ROWS);
+    uint index = flat_invocation(), tile = index / across, vec = index - tile * across, part = tile / tiles;
+    uint first_row = (tile - part * tiles) * ROWS;
     if (part >= parts) return;
-    uint column = 4u * vec, last = out_channels - 1u;
-    uvec4 columns = min(column + uvec4(0u, 1u, 2u, 3u), uvec4(last)), biases = bias_offset + part * bias_part + columns;
-    vec4 start = vec4(bias_at(biases.x), bias_at(biases.y), bias_at(biases.z), bias_at(biases.w));
+    // Invocations past the last vec4 load inputs for others.
+    bool is_column = vec < vec4s;
+    Column column = Column(part, 4u * min(vec, vec4s - 1u));
 
-    ivec3 windows[ROWS];
-    vec4 sums[ROWS], magnitudes[ROWS], bounds[ROWS];
+    uint lane = gl_LocalInvocationID.x % SHARE, taps = kernel_height * kernel_width;
+    ivec3 windows[LOADED];
+    [[unroll]] for (uint g = 0; g < LOADED; g++) windows[g] = window_of(first_row + g * SHARE + lane);
+    // The magnitude of a sum counts once for each term behind it, and pad_steps times besides.
+    uint left = taps * depth, at = first_filters(column);
+    float steps = (float(left) + pad_steps) * UNIT_ROUNDOFF;
+    vec4 start = biases_of(column), sums[ROWS], bounds[ROWS];
     [[unroll]] for (uint r = 0; r < ROWS; r++) {
-        uint row = min(tile * ROWS + r, rows - 1u), line = row / out_width, image = line / out_height;
-        windows[r] = ivec3(image, (line - image * out_height) * STRIDE_Y, (row - line * out_width) * STRIDE_X);
-        windows[r] -= ivec3(0, pad_top, pad_left);
         sums[r] = start;
-        magnitudes[r] = abs(start);
-        bounds[r] = vec4(0.0);
+        bounds[r] = steps * abs(start);
     }
-    uint from = filters_offset / 4u + part * filter_part + vec, taps = kernel_height * kernel_width;
     for (uint tap = 0u; tap < taps; tap++) {
-        Taps inputs = taps_of(windows, part, tap);
+        uint ky = tap / kernel_width, kx = tap - ky * kernel_width;
+        uint addresses[LOADED];
+        [[unroll]] for (uint g = 0; g < LOADED; g++) addresses[g] = address_of(windows[g], part, ky, kx);
         for (uint first = 0u; first < depth; first += 4u * BLOCK) {
             vec4 blocks[ROWS];
             [[unroll]] for (uint r = 0; r < ROWS; r++) blocks[r] = vec4(0.0);
             uint end = min(first + 4u * BLOCK, depth);
-            for (uint channel = first; channel < end; channel += 4u) {
-                vec4 filter4[4] = filters_of(from, tap, channel);
-                [[unroll]] for (uint r = 0; r < ROWS; r++) {
-                    vec4 x = inputs_at(inputs.addresses[r], channel, inputs.inside[r]);
-                    [[unroll]] for (uint i = 0; i < 4u; i++) blocks[r] += x[i] * filter4[i];
+            for (uint channel = first; channel < end; channel += 4u * TOGETHER) {
+                vec4 inputs[LOADED][TOGETHER];
+                [[unroll]] for (uint g = 0; g < LOADED; g++) {
+                    [[unroll]] for (uint four = 0; four < TOGETHER; four++) inputs[g][four] = inputs_at(addresses[g], channel + 4u * four);
                 }
+#ifdef LOADS_SHARED
+                vec4 filter4[4u * TOGETHER];
+                [[unroll]] for (uint i = 0; i < 4u * TOGETHER; i++) filter4[i] = filters_of(at, channel, i);
+                [[unroll]] for (uint r = 0; r < ROWS; r++) {
+                    [[unroll]] for (uint four = 0; four < TOGETHER; four++) {
+                        vec4 x = subgroupShuffle(inputs[r / SHARE][four], r % SHARE);
+                        [[unroll]] for (uint i = 0; i < 4u; i++) blocks[r] = fma(vec4(x[i]), filter4[4u * four + i], blocks[r]);
+                    }
+                }
+#else
+                [[unroll]] for (uint i = 0; i < 4u; i++) {
+                    vec4 filter4 = filters_of(at, channel, i);
+                    [[unroll]] for (uint r = 0; r < ROWS; r++) blocks[r] = fma(vec4(inputs[r][0][i]), filter4, blocks[r]);
+                }
+#endif
+                at += (WIDE ? 4u * TOGETHER : min(4u, depth - channel)) * filter_step;
             }
-            float steps = float(end - first) * UNIT_ROUNDOFF;
+            left -= end - first;
+            steps = (float(left) + pad_steps) * UNIT_ROUNDOFF;
             [[unroll]] for (uint r = 0; r < ROWS; r++) {
                 sums[r] += blocks[r];
-                bounds[r] += steps * magnitudes[r];
-                magnitudes[r] += abs(blocks[r]);
+                bounds[r] += steps * abs(blocks[r]);
             }
         }
     }
 
-    vec4 results[ROWS];
-    bool are_near = true;
+    uint far = 0u;    // a bit for each pixel
     [[unroll]] for (uint r = 0; r < ROWS; r++) {
-        uint row = tile * ROWS + r, at = min(row, rows - 1u) * dst_pitch + part * dst_part + column;
-        uint from_result = computed_offset + at;
-        if (WIDE_RESULTS) {
-            results[r] = computed_wide_at(from_result >> 2);
-            if (row < rows) dst_wide[dst_offset + at >> 2] = results[r];
-        } else {
-            uint count = min(4u, out_channels - column);
-            [[unroll]] for (uint i = 0; i < 4u; i++) {
-                results[r][i] = computed_at(from_result + min(i, count - 1u));
-                if (row < rows && i < count) dst[dst_offset + at + i] = results[r][i];
-            }
-        }
-        sums[r] = clamp(sums[r], vec4(low), vec4(high));
-        vec4 bound = bounds[r] + pad_steps * UNIT_ROUNDOFF * magnitudes[r];
-        bvec4 is_finite = lessThan(floatBitsToUint(results[r]) & MAGNITUDE, uvec4(INFINITE));
-        bvec4 is_known = lessThan(floatBitsToUint(bound) & MAGNITUDE, uvec4(INFINITE));
-        are_near = are_near && all(is_finite) && all(is_known) && all(lessThanEqual(abs(results[r] - sums[r]), bound));
-    }
-    if (are_near) return;
-
-    [[unroll]] for (uint r = 0; r < ROWS; r++) {
-        magnitudes[r] = abs(start);
-        bounds[r] = vec4(0.0);
-    }
-    for (uint tap = 0u; tap < taps; tap++) {
-        Taps inputs = taps_of(windows, part, tap);
-        for (uint channel = 0u; channel < depth; channel += 4u) {
-            vec4 filter4[4] = filters_of(from, tap, channel);
-            [[unroll]] for (uint r = 0; r < ROWS; r++) {
-                vec4 x = inputs_at(inputs.addresses[r], channel, inputs.inside[r]);
-                [[unroll]] for (uint i = 0; i < 4u; i++) magnitudes[r] += abs(x[i]) * abs(filter4[i]);
-                // Each partial sum is rounded by at most its magnitude times the unit roundoff.
-                bounds[r] += 4.0 * UNIT_ROUNDOFF * magnitudes[r];
-            }
+        uint row = first_row + r;
+        if (is_column && row < rows) {
+            vec4 results = results_at(column, row);
+            copy(column, row, results);
+            vec4 distances = abs(results - clamp(sums[r], vec4(low), vec4(high)));
+            bvec4 near = lessThanEqual(distances, bounds[r]);
+            if (!all(near) || !all(are_finite(results)) || !all(are_finite(bounds[r]))) far |= 1u << r;
         }
     }
-    [[unroll]] for (uint r = 0; r < ROWS; r++) {
-        uint row = tile * ROWS + r;
-        vec4 bound = SLACK * (bounds[r] + pad_steps * UNIT_ROUNDOFF * magnitudes[r]) + underflow;
-        [[unroll]] for (uint i = 0; i < 4u; i++) {
-            bool is_finite = (floatBitsToUint(results[r][i]) & MAGNITUDE) < INFINITE;
-            bool is_near = is_finite && abs(results[r][i] - sums[r][i]) <= bound[i];
-            bool is_known = (floatBitsToUint(magnitudes[r][i]) & MAGNITUDE) < LARGEST;
-            if (row < rows && column + i < out_channels && is_known && !is_near && IS_FIRST_COMPLAINT(flag)) {
-                flag[flag_offset + 1u] = number;
-                flag[flag_offset + 2u] = row * dst_pitch + part * dst_part + column + i;
-                flag[flag_offset + 3u] = floatBitsToUint(results[r][i]);
-                flag[flag_offset + 4u] = floatBitsToUint(sums[r][i]);
-            }
-        }
+    while (far != 0u) {
+        uint r = findLSB(far);
+        far &= far - 1u;
+        check_row(column, first_row + r);
     }
 }

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,7 +17,7 @@ import nnvk
 from nnvk.base.errors import VerificationError
 from nnvk.check.model_rows import Row, empty_like, parse, reference, request
 from nnvk.driver.vulkan import VulkanDevice
-from nnvk.driver.vulkan.lowering import gemm
+from nnvk.driver.vulkan.lowering import gemm, gemm_bound
 from nnvk.driver.vulkan.lowering.gemm_bound import BOUND
 from nnvk.driver.vulkan.lowering.strategies import Work, candidates
 from nnvk.driver.vulkan.planning.plan import Plan
@@ -218,8 +219,45 @@ def test_results_that_are_scaled_by_a_thousandth_are_found(own: VulkanDevice) ->
         run(own, row, row.inputs, with_wrong_block)
 
 
+@pytest.mark.parametrize("place", range(0, len(ROWS), 3))
+@pytest.mark.parametrize(
+    ("change", "variant", "pixels"),
+    [
+        ({"is_cpu": False, "subgroup_size": 16}, "gemm_bound.own", 2),
+        ({"is_cpu": False, "subgroup_size": 32}, "gemm_bound.own", 4),
+        ({"is_cpu": True, "subgroup_size": 4}, "gemm_bound.own", 4),
+    ],
+    ids=["small subgroups", "gpu", "another cpu"],
+)
+def test_devices_share_loads_and_have_pixels_as_they_can(
+    fresh: VulkanDevice, place: int, change: dict[str, Any], variant: str, pixels: int
+) -> None:
+    """On each of them clean products raise no alarm, also such as the smaller bound does not prove."""
+    row = parse(ROWS[place])
+    fresh.planner.profile = replace(fresh.planner.profile, **change)
+    options = PrepareOptions(redundancy=Redundancy.CHECKSUMS)
+    plan = fresh.planner.plan(row.model, [array.shape for array in row.inputs], options)
+    (bound,) = (each for each in plan.commands if isinstance(each, Dispatch) and each.shader.family == BOUND.name)
+    assert bound.shader.name == variant
+    assert bound.shader.constant(bound.specialization, "ROWS") == min(
+        pixels, 1 << int(bound.push["rows"] - 1).bit_length()
+    )
+    for kind in ("positive", "of all magnitudes", "special"):
+        run(fresh, row, _inputs(row, kind))
+
+
+@pytest.mark.parametrize(("taps", "depth", "pixels"), [(9, 512, 32), (9, 1024, 16), (1, 9216, 16), (1, 100_000, 1)])
+def test_long_sums_take_few_pixels(own: VulkanDevice, taps: int, depth: int, pixels: int) -> None:
+    assert gemm_bound.is_possible(own.profile, taps, depth)
+    assert gemm_bound.pixels_of(own.profile, 1000, taps, depth) == pixels
+
+
+def test_sums_that_no_loop_reaches_through_are_computed_twice(own: VulkanDevice) -> None:
+    assert not gemm_bound.is_possible(own.profile, 1, 120_000)
+
+
 def test_a_device_that_avoids_the_shader_computes_products_twice(fresh: VulkanDevice) -> None:
     row = parse(ROWS[7])
-    fresh.planner.profile = replace(fresh.planner.profile, avoided=frozenset({BOUND.variant().name}))
+    fresh.planner.profile = replace(fresh.planner.profile, avoided=frozenset({gemm_bound.variant(fresh.profile).name}))
     found = families(fresh, row, PrepareOptions(redundancy=Redundancy.CHECKSUMS))
     assert (found[BOUND.name], found["gemm"]) == (0, 2)

@@ -363,15 +363,9 @@ def verify(g: Lowering, operands: Operands, gemm: Gemm, checked: Checked, source
 def may_be_bounded(g: Lowering, operands: Operands, gemm: Gemm) -> bool:
     """Whether a product of 32-bit floats will be verified by `verify_by_bound` if it is computed by gemm.comp."""
     is_float = of(operands.input) is F32 and operands.epilogue is None and operands.target.view is None
-    if (
-        not is_float
-        or not g.may_store_checks
-        or gemm.split is Split.PHASES
-        or g.device.avoids(gemm_bound.BOUND.variant())
-    ):
+    if not is_float or not g.may_store_checks or gemm.split is Split.PHASES:
         return False
-    taps = gemm.vertical.window * gemm.horizontal.window
-    return 2 * taps * (1 + -(-gemm.depth // 32) + -(-gemm.depth // 4)) <= MOST_ROUNDS
+    return gemm_bound.is_possible(g.device, gemm.vertical.window * gemm.horizontal.window, gemm.depth)
 
 
 def verify_by_bound(

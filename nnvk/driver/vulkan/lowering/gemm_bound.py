@@ -15,12 +15,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from nnvk.driver.vulkan.lowering.lowering import Lowering, Subject
+from nnvk.driver.vulkan.lowering.lowering import MOST_ROUNDS, Lowering, Subject
+from nnvk.driver.vulkan.lowering.relayout import round_up
+from nnvk.driver.vulkan.lowering.strategies import LANES, uses_subgroups
 from nnvk.driver.vulkan.shaders.commands import TensorRef
-from nnvk.driver.vulkan.shaders.declaration import Shader
+from nnvk.driver.vulkan.shaders.declaration import Shader, Variant
+from nnvk.driver.vulkan.shaders.profile import DeviceProfile
 from nnvk.ops.call import Tensor
 
-BOUND = Shader("gemm_bound")
+BOUND = Shader("gemm_bound", LOADS=("own", "shared"))
 _BLOCK = 32
 """Terms that the shader adds up by themselves."""
 _STEPS = 40
@@ -28,7 +31,35 @@ _STEPS = 40
 _SMALLEST = 2.0**-124
 """The most that a term may lose if it, or its share in the bound, is too small for a normal number."""
 _LOCAL = 64
+_FEW_ROWS = 2
+"""The pixels of an invocation that has few registers."""
 _ROWS = 4
+_SHARED_ROWS = 32
+"""The same where a subgroup shares the loads of inputs, so that few loads are left."""
+
+
+def variant(device: DeviceProfile) -> Variant:
+    """The variant of the shader for a device."""
+    return BOUND.variant(LOADS="shared" if uses_subgroups(device) else "own")
+
+
+def is_possible(device: DeviceProfile, taps: int, depth: int) -> bool:
+    """Whether a device can verify a product of windows of so many taps and channels."""
+    return not device.avoids(variant(device)) and _rounds(1, taps, depth) <= MOST_ROUNDS
+
+
+def _rounds(rows: int, taps: int, depth: int) -> int:
+    """The most rounds of the loops of an invocation, if it has to compare each of its pixels once more."""
+    return taps * (1 + -(-depth // _BLOCK) + -(-depth // 4)) + rows * (1 + taps * (1 + -(-depth // 4)))
+
+
+def pixels_of(device: DeviceProfile, rows: int, taps: int, depth: int) -> int:
+    """The pixels of an invocation, of ``rows`` of a part."""
+    many = _SHARED_ROWS if uses_subgroups(device) else _FEW_ROWS if device.has_small_subgroups else _ROWS
+    many = min(many, 1 << (rows - 1).bit_length())
+    while _rounds(many, taps, depth) > MOST_ROUNDS:
+        many //= 2
+    return many
 
 
 def verify(
@@ -46,12 +77,14 @@ def verify(
     have the geometry and the range of the activation.
     """
     flag, number = g.compared(Subject(g.operation, target.name, target.dtype.name, target.shape))
-    invocations = int(push["parts"] * -(-push["rows"] // _ROWS) * -(-push["out_channels"] // 4))
-    local = 8 if g.device.is_cpu else _LOCAL
+    rows, vec4s = pixels_of(g.device, int(push["rows"]), taps, depth), -(-push["out_channels"] // 4)
+    local, across, of_loads = LANES if g.device.is_cpu else _LOCAL, vec4s, dict[str, int]()
+    if uses_subgroups(g.device):
+        across, of_loads = round_up(vec4s, LANES), {"TOGETHER": 2 if depth % 8 == 0 else 1}
     g.dispatch(
-        BOUND.variant(),
-        groups=g.flat(invocations, local),
-        spec={"local_x": local, **spec},
+        variant(g.device),
+        groups=g.flat(int(push["parts"] * -(-push["rows"] // rows) * across), local),
+        spec={"local_x": local, "ROWS": rows, **of_loads, **spec},
         tensors={**tensors, "flag": flag},
         pad_steps=float(_STEPS + _BLOCK + taps * -(-depth // _BLOCK)),
         underflow=(taps * depth + _STEPS) * _SMALLEST,
