@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -94,6 +95,14 @@ def test_exact_numbers_are_multiplied_by_another_strategy(as_gpu: VulkanDevice, 
     assert len({(each.shader.name, each.specialization) for each in products}) == len(products) == 2
     if family == "gemm":
         assert len({each.shader.name for each in products}) == 2
+
+
+def test_devices_with_few_registers_take_another_strategy_that_compiles_quickly(fresh: VulkanDevice) -> None:
+    fresh.planner.profile = replace(fresh.planner.profile, is_cpu=False, subgroup_size=16)
+    plan = verified_plan(fresh, EXACT["gemm"], Redundancy.DUPLICATION)
+    products = [each for each in plan.commands if isinstance(each, Dispatch) and each.shader.family == "gemm"]
+    assert {each.shader.name for each in products} == {"gemm.q8.register.float.whole.plain"}
+    assert len({each.specialization for each in products}) == len(products) == 2
 
 
 def verified_plan(device: VulkanDevice, text: str, redundancy: Redundancy = Redundancy.CHECKSUMS) -> Plan:

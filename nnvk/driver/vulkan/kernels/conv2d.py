@@ -62,7 +62,7 @@ def lower(call: Call, g: Lowering) -> None:
             f"{work} {gemm} by tiles of {downs}", every, is_quick=lambda one: isinstance(one, Strategy) and one.is_quick
         )
     else:
-        candidate = best_strategy(g, gemm, work)
+        candidate = best_strategy(g, operands, gemm, work)
     if isinstance(candidate, Winograd):
         winograd.convolve(g, candidate, operands, gemm)
     else:

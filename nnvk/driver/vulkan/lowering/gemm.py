@@ -40,6 +40,7 @@ from nnvk.driver.vulkan.lowering.strategies import (
     WeightLayout,
     Work,
     by_elements,
+    is_quick,
     span,
     takes_halves,
 )
@@ -48,6 +49,7 @@ from nnvk.driver.vulkan.shaders.commands import Dispatch, TensorRef
 from nnvk.driver.vulkan.shaders.declaration import Variant
 from nnvk.driver.vulkan.shaders.profile import DeviceProfile
 from nnvk.ops.call import Call, Tensor
+from nnvk.types.request import Redundancy
 
 GEMM_SHADERS = (GEMM, VECTOR, ARRANGE, *FILTER_SHADERS, checksum.CHECKSUM, gemm_bound.BOUND)
 """All that `multiply` may dispatch."""
@@ -142,7 +144,7 @@ def _pixel_parts(gemm: Dispatch, matrices: str) -> int:
 def multiply(g: Lowering, operands: Operands, gemm: Gemm) -> None:
     """Compute the output of a GEMM, by the strategy that is thought or was measured to be the fastest."""
     work = work_of(g, operands, gemm)
-    multiply_by(g, best_strategy(g, gemm, work), operands, gemm, work)
+    multiply_by(g, best_strategy(g, operands, gemm, work), operands, gemm, work)
 
 
 def work_of(g: Lowering, operands: Operands, gemm: Gemm) -> Work:
@@ -187,11 +189,16 @@ def work_of(g: Lowering, operands: Operands, gemm: Gemm) -> Work:
     )
 
 
-def best_strategy(g: Lowering, gemm: Gemm, work: Work) -> Strategy:
-    """The strategy for a GEMM that is thought or was measured to be the fastest."""
+def best_strategy(g: Lowering, operands: Operands, gemm: Gemm, work: Work) -> Strategy:
+    """The strategy for a GEMM that is thought or was measured to be the fastest.
+
+    A product with an epilogue can be verified by checksums only if its K is not split, and is computed once then.
+    """
     every = g.once(("ranked", work), lambda: ranked(work, g.device))
-    is_exact = work.kind not in (F32.name, F16.name)
-    return g.choose(f"{work} {gemm}", every, is_quick=lambda strategy: strategy.is_quick, is_exact=is_exact)
+    key, is_exact = f"{work} {gemm}", work.kind not in (F32.name, F16.name)
+    if g.redundancy is Redundancy.CHECKSUMS and operands.epilogue is not None and has_checksums(operands, gemm):
+        every, key = [strategy for strategy in every if strategy.split_k == 1], f"{key} with check words"
+    return g.choose(key, every, is_quick=lambda strategy: is_quick(strategy, work, g.device), is_exact=is_exact)
 
 
 def multiply_by(g: Lowering, strategy: Strategy, operands: Operands, gemm: Gemm, work: Work) -> None:
@@ -309,8 +316,9 @@ def with_check_words(
 
     ``variant_of`` gives the variant without check words for False, and the one with them for True.
     """
-    may_be = g.may_store_checks and _fits_checksums(operands, gemm) and checksum.has_known_sums(operands)
-    if not may_be or any(map(g.device.avoids, (checksum.CHECKSUM.variant(), variant_of(True)))):
+    if not (g.may_store_checks and has_checksums(operands, gemm)) or any(
+        map(g.device.avoids, (checksum.CHECKSUM.variant(), variant_of(True)))
+    ):
         return variant_of(False), {}
     assert output.parameters is not None
     always = checksum.filter_and_constant(operands, gemm.source[3], output.parameters, output.push)
@@ -319,9 +327,14 @@ def with_check_words(
     return variant_of(True), {"checks": words}
 
 
-def _fits_checksums(operands: Operands, gemm: Gemm) -> bool:
-    """Whether a product writes all of its pixels, of which nobody else writes a part of a word, and rows are short."""
-    if operands.target.view is not None or gemm.split not in (Split.NOTHING, Split.CHANNELS):
+def has_checksums(operands: Operands, gemm: Gemm) -> bool:
+    """Whether sums of rows can verify a product.
+
+    It writes all of its pixels, of which nobody else writes a part of a word, and rows are short.
+    """
+    if not checksum.has_known_sums(operands) or operands.target.view is not None:
+        return False
+    if gemm.split not in (Split.NOTHING, Split.CHANNELS):
         return False
     taps = gemm.vertical.window * gemm.horizontal.window
     if _words_of_pixel(gemm) + taps * (2 + -(-gemm.source[3] // 4)) > MOST_ROUNDS:

@@ -77,7 +77,7 @@ def verify(
     have the geometry and the range of the activation.
     """
     flag, number = g.compared(Subject(g.operation, target.name, target.dtype.name, target.shape))
-    rows, vec4s = pixels_of(g.device, int(push["rows"]), taps, depth), -(-push["out_channels"] // 4)
+    rows, vec4s = pixels_of(g.device, int(push["rows"]), taps, depth), -(-int(push["out_channels"]) // 4)
     local, across, of_loads = LANES if g.device.is_cpu else _LOCAL, vec4s, dict[str, int]()
     if uses_subgroups(g.device):
         across, of_loads = round_up(vec4s, LANES), {"TOGETHER": 2 if depth % 8 == 0 else 1}

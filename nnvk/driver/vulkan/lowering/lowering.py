@@ -187,7 +187,12 @@ class Lowering:
         if self._quick and not is_quick(ranked[chosen]):
             chosen = next((place for place, candidate in enumerate(ranked) if is_quick(candidate)), chosen)
         if self._is_second:
-            return ranked[_another(names, chosen) if is_exact else chosen]
+            if not is_exact:
+                return ranked[chosen]
+            # Compilers for few registers take very long for large tiles.
+            places = range(len(ranked))
+            quick = [place for place in places if is_quick(ranked[place])] if self.device.has_small_subgroups else []
+            return ranked[_another(names, chosen, quick or places)]
         self._choices.append(Choice(self.operation, tuning_key, names, names[chosen]))
         if of_all:
             self._of_all.add(len(self._choices) - 1)
@@ -553,10 +558,10 @@ class Lowering:
         return replace(command, tensors=tensors)
 
 
-def _another(names: Sequence[str], chosen: int) -> int:
-    """The first of several candidates that is of another kind than the chosen one, or else the first other one."""
-    kind = names[chosen].split()[0]
-    return next((place for place, name in enumerate(names) if name.split()[0] != kind), int(chosen == 0))
+def _another(names: Sequence[str], chosen: int, places: Sequence[int]) -> int:
+    """The first of the candidates at some places that is of another kind than the chosen one, or else another one."""
+    kind, others = names[chosen].split()[0], [place for place in places if place != chosen]
+    return next((place for place in others if names[place].split()[0] != kind), *others[:1] or [int(chosen == 0)])
 
 
 def _is_computed(form: object) -> bool:

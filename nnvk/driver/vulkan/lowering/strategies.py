@@ -412,6 +412,17 @@ def converts_with_few_registers(strategy: Strategy, work: Work, device: DevicePr
     return work.kind == "q8" and strategy.arithmetic == "float" and device.has_small_subgroups
 
 
+def is_quick(strategy: Strategy, work: Work, device: DeviceProfile) -> bool:
+    """Whether a driver compiles the shader of a strategy quickly.
+
+    VideoCore's compiler takes up to a minute for bytes that are converted with few registers by another tile than
+    `register`, even by a small one.
+    """
+    return strategy.is_quick and (
+        strategy.tile == "register" or not converts_with_few_registers(strategy, work, device)
+    )
+
+
 def by_elements(strategy: Strategy, work: Work, device: DeviceProfile) -> bool:
     """Whether the tile `register` takes weights of one element of K after the other, because registers are few.
 
