@@ -71,7 +71,8 @@ layout(push_constant) uniform Push {
     uint filter_part;    // of the filters, in vec4s,
     uint bias_part;      // of the biases,
     uint dst_part;       // and of the results
-    uint filter_step;    // from an element of K to the next, in vec4s
+    uint filter_block;    // from eight vec4s of output channels to the next, in vec4s,
+    uint filter_step;     // and from an element of K to the next
     uint dst_pitch;      // from a pixel of the results to the next
     float low;
     float high;
@@ -98,7 +99,9 @@ struct Column {
 };
 
 // The index in filters of those of the first element of K.
-uint first_filters(Column column) { return filters_offset / 4u + column.part * filter_part + column.first / 4u; }
+uint first_filters(Column column) {
+    return filters_offset / 4u + column.part * filter_part + column.first / 32u * filter_block + column.first / 4u % 8u;
+}
 
 vec4 biases_of(Column column) {
     uvec4 at = min(column.first + uvec4(0u, 1u, 2u, 3u), uvec4(out_channels - 1u));
@@ -259,22 +262,20 @@ void main() {
             steps = (float(left) + pad_steps) * UNIT_ROUNDOFF;
             [[unroll]] for (uint r = 0; r < ROWS; r++) {
                 sums[r] += blocks[r];
-                bounds[r] += steps * abs(blocks[r]);
+                bounds[r] = fma(vec4(steps), abs(blocks[r]), bounds[r]);
             }
         }
     }
 
-    uint far = 0u;    // a bit for each pixel
+    uint far = 0u;    // a bit for each pixel with a result that is not within the smaller bound
     [[unroll]] for (uint r = 0; r < ROWS; r++) {
-        uint row = first_row + r;
-        if (is_column && row < rows) {
-            vec4 results = results_at(column, row);
-            copy(column, row, results);
-            vec4 distances = abs(results - clamp(sums[r], vec4(low), vec4(high)));
-            bvec4 near = lessThanEqual(distances, bounds[r]);
-            if (!all(near) || !all(are_finite(results)) || !all(are_finite(bounds[r]))) far |= 1u << r;
-        }
+        uint row = min(first_row + r, rows - 1u);
+        vec4 results = results_at(column, row);
+        if (is_column && first_row + r < rows) copy(column, row, results);
+        bvec4 near = lessThanEqual(abs(results - clamp(sums[r], vec4(low), vec4(high))), bounds[r]);
+        if (!all(near) || !all(are_finite(results)) || !all(are_finite(bounds[r]))) far |= 1u << r;
     }
+    far &= is_column ? ~0u >> 32u - min(rows - first_row, ROWS) : 0u;
     while (far != 0u) {
         uint r = findLSB(far);
         far &= far - 1u;

@@ -342,6 +342,25 @@ def in_order(g: Lowering, filters: Filters, parts_outside: bool, scale: float = 
     return target
 
 
+def in_order_by_blocks(g: Lowering, filters: Filters) -> TensorRef:
+    """Constant filters as [parts, blocks, taps, channels, output channels of a block], the last block padded.
+
+    `BLOCK` output channels that are computed together then lie together, whatever their number.
+    """
+    parts, outputs, taps, channels = filters.shape
+    device, blocks = g.device, -(-outputs // BLOCK)
+
+    def order_now() -> np.ndarray:
+        weights = weights_as_kept(filters, _ALL, device).transpose(_PARTS_OUTSIDE)
+        padded = np.pad(weights, [(0, 0)] * 3 + [(0, blocks * BLOCK - outputs)])
+        by_block = padded.reshape(parts, taps, channels, blocks, BLOCK).transpose(0, 3, 1, 2, 4)
+        return np.ascontiguousarray(by_block)
+
+    nbytes = parts * blocks * BLOCK * taps * channels * filters.kept_as(device).size
+    form = "in order by blocks", filters.shape, filters.strides
+    return g.constant_form(filters.tensor, form, lambda: deferred_bytes(nbytes, order_now))
+
+
 def _moved_from(
     g: Lowering, filters: Filters, view: TensorView, parts_outside: bool, target: TensorRef, padded: Sequence[int]
 ) -> bool:

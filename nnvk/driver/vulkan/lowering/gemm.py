@@ -389,19 +389,20 @@ def verify_by_bound(
     ``source`` is the left matrix once more.
     """
     filters, (vertical, horizontal) = operands.filters, gemm.axes
-    weights = in_order(g, filters, gemm.parts_outside)
+    weights, layout = gemm_bound.filters_of(g, filters, gemm.parts_outside)
     output = filter_output(g, operands, gemm.columns, gemm.pixel_parts)
-    vec4s, taps = -(-gemm.columns // 4), vertical.window * horizontal.window
-    _, height, width, channels = gemm.source
+    taps, (_, height, width, channels) = vertical.window * horizontal.window, gemm.source
     outside = gemm.parts_outside
-    geometry = _tile_push(gemm, 1) | {
-        "src_part": height * width * channels if outside else gemm.depth,
-        "filter_part": taps * gemm.depth * vec4s if outside else vec4s,
-        "bias_part": 0 if outside else gemm.columns,
-        "dst_part": gemm.rows * gemm.columns if outside else gemm.columns,
-        "filter_step": vec4s if outside else gemm.parts * vec4s,
-        "dst_pitch": gemm.target[3],
-    }
+    geometry = (
+        _tile_push(gemm, 1)
+        | layout
+        | {
+            "src_part": height * width * channels if outside else gemm.depth,
+            "bias_part": 0 if outside else gemm.columns,
+            "dst_part": gemm.rows * gemm.columns if outside else gemm.columns,
+            "dst_pitch": gemm.target[3],
+        }
+    )
     gemm_bound.verify(
         g,
         operands.target,

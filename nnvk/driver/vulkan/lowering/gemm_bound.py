@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from nnvk.driver.vulkan.lowering.filters import BLOCK, Filters, in_order, in_order_by_blocks
 from nnvk.driver.vulkan.lowering.lowering import MOST_ROUNDS, Lowering, Subject
 from nnvk.driver.vulkan.lowering.relayout import round_up
 from nnvk.driver.vulkan.lowering.strategies import LANES, uses_subgroups
@@ -60,6 +61,23 @@ def pixels_of(device: DeviceProfile, rows: int, taps: int, depth: int) -> int:
     while _rounds(many, taps, depth) > MOST_ROUNDS:
         many //= 2
     return many
+
+
+def filters_of(g: Lowering, filters: Filters, parts_outside: bool) -> tuple[TensorRef, dict[str, int]]:
+    """Filters as the shader reads them, and the push constants that say how they lie, in vec4s.
+
+    Constant ones that subgroups of a CPU read lie in blocks, because its caches keep few lines that are far apart.
+    """
+    parts, outputs, taps, channels = filters.shape
+    vec4s, of_block = -(-outputs // 4), BLOCK // 4
+    if filters.tensor.is_constant and uses_subgroups(g.device):
+        size = taps * channels * of_block
+        layout = {"filter_part": -(-vec4s // of_block) * size, "filter_block": size, "filter_step": of_block}
+        return in_order_by_blocks(g, filters), layout
+    layout = {"filter_part": vec4s, "filter_block": of_block, "filter_step": parts * vec4s}
+    if parts_outside:
+        layout |= {"filter_part": taps * channels * vec4s, "filter_step": vec4s}
+    return in_order(g, filters, parts_outside), layout
 
 
 def verify(
