@@ -174,6 +174,37 @@ def test_a_thousandth_of_one_element_of_1024_is_found(own: VulkanDevice, seed: i
         run(own, row, row.inputs, with_wrong_element)
 
 
+SPECIAL = {
+    "a number where a term is infinite": (0, 0.5),
+    "NaN where a term is infinite": (0, np.nan),
+    "a number where a term is NaN": (1, 0.0),
+    "infinity where a term is NaN": (1, np.inf),
+    "a number where infinities meet": (2, 1.0),
+    "a number where infinity meets 0": (3, -1.0),
+    "NaN where all is finite": (4, np.nan),
+    "infinity where all is finite": (4, np.inf),
+}
+
+
+@pytest.mark.parametrize("activation", ["NONE", "RELU6"])
+@pytest.mark.parametrize("fault", SPECIAL)
+def test_infinities_and_nan_are_compared(own: VulkanDevice, fault: str, activation: str) -> None:
+    row, (line, wrong) = parse(f"FULLY_CONNECTED f32[5,33] f32[8,33] f32[8] {activation}"), SPECIAL[fault]
+    left, right, *_ = inputs = [np.ones(array.shape, np.float32) for array in row.inputs]
+    left[0, 7] = left[2, 7] = left[3, 9] = np.inf
+    left[2, 32], left[1, 31], right[:, 9] = -np.inf, np.nan, 0
+    (due,) = run(own, row, inputs)
+    most = 6 if activation == "RELU6" else np.inf
+    np.testing.assert_array_equal(due[:, 0], [most, np.nan, np.nan, np.nan, min(33, most)])
+
+    def with_wrong_element(plan: Plan) -> Plan:
+        at, value = product_of(plan), np.array([wrong], np.float32)
+        return replaced(plan, at + 1, plan.commands[at].writes[0], 8 * line + 5, value, own.profile.barriers_by_buffer)
+
+    with pytest.raises(VerificationError, match=rf"element \[{line}, 5\] of .* is {wrong} .* and {due[line, 5]}"):
+        run(own, row, inputs, with_wrong_element)
+
+
 def with_short_sums(plan: Plan) -> Plan:
     """The plan with a product that leaves out a line of the window, or a channel."""
     at, commands = product_of(plan), list(plan.commands)

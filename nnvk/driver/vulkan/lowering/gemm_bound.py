@@ -31,6 +31,7 @@ _STEPS = 40
 """Roundings that are allowed for besides: of products, of the sums of slices of K, and of terms in another order."""
 _SMALLEST = 2.0**-124
 """The most that a term may lose if it, or its share in the bound, is too small for a normal number."""
+_PRESERVES_SPECIAL = "shaderSignedZeroInfNanPreserveFloat32"
 _LOCAL = 64
 _FEW_ROWS = 2
 """The pixels of an invocation that has few registers."""
@@ -102,7 +103,13 @@ def verify(
     g.dispatch(
         variant(g.device),
         groups=g.flat(int(push["parts"] * -(-push["rows"] // rows) * across), local),
-        spec={"local_x": local, "ROWS": rows, **of_loads, **spec},
+        spec={
+            "local_x": local,
+            "ROWS": rows,
+            "PRESERVES_SPECIAL": _PRESERVES_SPECIAL in g.device.features,
+            **of_loads,
+            **spec,
+        },
         tensors={**tensors, "flag": flag},
         pad_steps=float(_STEPS + _BLOCK + taps * -(-depth // _BLOCK)),
         underflow=(taps * depth + _STEPS) * _SMALLEST,
