@@ -26,13 +26,7 @@ layout(local_size_x_id = 0) in;
 // Input channels of a part, and output channels of one, are whole vec4s.
 layout(constant_id = 3) const bool WIDE = false;
 layout(constant_id = 4) const bool WIDE_RESULTS = false;
-layout(constant_id = 5) const uint STRIDE_Y = 1;
-layout(constant_id = 6) const uint STRIDE_X = 1;
-layout(constant_id = 7) const uint DILATION_Y = 1;
-layout(constant_id = 8) const uint DILATION_X = 1;
 layout(constant_id = 9) const uint ROWS = 4;    // pixels of an invocation
-// The device computes with infinities and NaNs as IEEE 754 says.
-layout(constant_id = 11) const bool PRESERVES_SPECIAL = false;
 #ifdef LOADS_SHARED
 layout(constant_id = 10) const uint TOGETHER = 1;    // vec4s of K of a round, a divisor of all
 #else
@@ -83,11 +77,8 @@ layout(push_constant) uniform Push {
     uint number;          // of the comparison
 };
 
-const float UNIT_ROUNDOFF = 5.9604645e-8;
-const float SLACK = 1.02;           // for the terms of second order, and for the roundings of the bound itself
-const uint LARGEST = 0x7e967699u;    // 1e38: from there on, another order of a sum may overflow
-const uint SMALLEST_NORMAL = 0x00800000u;
-const uint QUIET_NAN = 0x7fc00000u;
+#include "include/bound.glsl"
+
 const uint BLOCK = 8;                // vec4s of K that are added up by themselves
 #ifdef LOADS_SHARED
 const uint SHARE = 8;    // invocations that load inputs for each other
@@ -111,24 +102,6 @@ vec4 biases_of(Column column) {
     uvec4 at = min(column.first + uvec4(0u, 1u, 2u, 3u), uvec4(out_channels - 1u));
     at += bias_offset + column.part * bias_part;
     return vec4(bias_at(at.x), bias_at(at.y), bias_at(at.z), bias_at(at.w));
-}
-
-// The image of a pixel, and the line and column where its window begins.
-ivec3 window_of(uint row) {
-    row = min(row, rows - 1u);
-    uint line = row / out_width, image = line / out_height;
-    ivec2 at = ivec2((line - image * out_height) * STRIDE_Y, (row - line * out_width) * STRIDE_X);
-    return ivec3(image, at - ivec2(pad_top, pad_left));
-}
-
-const uint OUTSIDE = 0xffffffffu;    // the address of inputs in the padding
-
-// The index in src of the first input that a tap of a window takes.
-uint address_of(ivec3 window, uint part, uint ky, uint kx) {
-    ivec2 at = window.yz + ivec2(ky * DILATION_Y, kx * DILATION_X);
-    bool inside = all(lessThan(uvec2(at), uvec2(height, width)));
-    uint address = ((uint(window.x) * height + uint(at.x)) * width + uint(at.y)) * channels + part * src_part;
-    return mix(OUTSIDE, address, inside);
 }
 
 // Four inputs of a pixel, from a channel of its part on; 0 in the padding, and past the last channel.
@@ -171,50 +144,6 @@ void copy(Column column, uint row, vec4 results) {
     }
 }
 
-bvec4 are_finite(vec4 x) { return lessThan(floatBitsToUint(x) & MAGNITUDE, uvec4(INFINITE)); }
-
-// The infinities and NaNs among the terms of a sum, which decide on the sum whatever their order is.
-const uint ANY_NAN = 1u;
-const uint POSITIVE = 2u;
-const uint NEGATIVE = 4u;
-const uint UNKNOWN = 8u;    // an infinity times a subnormal number, which may count as 0; inputs of the padding likewise
-
-uvec4 classes_of(vec4 values) {
-    uvec4 signed_ = mix(uvec4(POSITIVE), uvec4(NEGATIVE), greaterThan(floatBitsToUint(values), uvec4(MAGNITUDE)));
-    return mix(mix(signed_, uvec4(ANY_NAN), is_nan(values)), uvec4(0u), are_finite(values));
-}
-
-// The same of products, one of whose factors is not finite.
-uvec4 classes_of(float x, vec4 filter4, bool inside) {
-    uvec4 a = uvec4(floatBitsToUint(x)), b = floatBitsToUint(filter4), signs = a ^ b;
-    a &= MAGNITUDE;
-    b &= MAGNITUDE;
-    uvec4 larger = max(a, b), smaller = min(a, b);
-    uvec4 classes = mix(uvec4(POSITIVE), uvec4(NEGATIVE), greaterThan(signs, uvec4(MAGNITUDE)));
-    classes = mix(classes, uvec4(UNKNOWN), lessThan(smaller, uvec4(SMALLEST_NORMAL)));
-    classes = mix(classes, uvec4(ANY_NAN), equal(smaller, uvec4(0u)));
-    classes = mix(classes, uvec4(ANY_NAN), greaterThan(larger, uvec4(INFINITE)));
-    classes = mix(uvec4(UNKNOWN), classes, bvec4(inside));
-    return mix(classes, uvec4(0u), lessThan(larger, uvec4(INFINITE)));
-}
-
-// Whether a result is as far from the sum as the bound allows, or as the class of the sum says; `sum` becomes that.
-bool is_right(float result, uint class_, float magnitude, float bound, inout float sum) {
-    bool is_known = (floatBitsToUint(magnitude) & MAGNITUDE) < LARGEST;
-    if (class_ == 0u) {
-        bool is_finite = (floatBitsToUint(result) & MAGNITUDE) < INFINITE;
-        sum = clamp(sum, low, high);
-        return !is_known || (is_finite && abs(result - sum) <= bound);
-    }
-    if (!PRESERVES_SPECIAL || (class_ & UNKNOWN) != 0u) return true;
-    if ((class_ & ANY_NAN) != 0u || class_ == (POSITIVE | NEGATIVE)) {
-        sum = uintBitsToFloat(QUIET_NAN);
-        return is_nan(result);
-    }
-    sum = class_ == POSITIVE ? high : low;    // an activation ends there
-    return !is_known || floatBitsToUint(result) == floatBitsToUint(sum);
-}
-
 // Compares the results of a pixel within a bound that takes the magnitude of each finite term.
 void check_row(Column column, uint row) {
     vec4 start = biases_of(column), sum = mix(vec4(0.0), start, are_finite(start)), magnitude = abs(sum), bound = vec4(0.0);
@@ -222,7 +151,7 @@ void check_row(Column column, uint row) {
     ivec3 window = window_of(row);
     uint at = first_filters(column);
     for (uint tap = 0u; tap < kernel_height * kernel_width; tap++) {
-        uint ky = tap / kernel_width, address = address_of(window, column.part, ky, tap - ky * kernel_width);
+        uint ky = tap / kernel_width, address = address_of(window, ky, tap - ky * kernel_width, channels, column.part * src_part);
         vec4 block = vec4(0.0);
         for (uint channel = 0u; channel < depth; channel += 4u) {
             vec4 inputs = inputs_at(address, channel);
@@ -230,7 +159,7 @@ void check_row(Column column, uint row) {
                 if (channel + i < depth) {
                     float x = inputs[i];
                     vec4 filter4 = filters_of(at, channel, i);
-                    uvec4 found = classes_of(x, filter4, address != OUTSIDE);
+                    uvec4 found = classes_of(vec4(x), filter4, address != OUTSIDE);
                     classes |= found;
                     bvec4 is_term = equal(found, uvec4(0u));
                     vec4 factors = mix(vec4(0.0), vec4(x), is_term);
@@ -253,12 +182,8 @@ void check_row(Column column, uint row) {
     [[unroll]] for (uint i = 0; i < 4u; i++) {
         float due = sum[i];
         bool is_wrong = !is_right(results[i], classes[i], magnitude[i], bound[i], due);
-        if (column.first + i < out_channels && is_wrong && IS_FIRST_COMPLAINT(flag)) {
-            flag[flag_offset + 1u] = number;
-            flag[flag_offset + 2u] = row * dst_pitch + column.part * dst_part + column.first + i;
-            flag[flag_offset + 3u] = floatBitsToUint(results[i]);
-            flag[flag_offset + 4u] = floatBitsToUint(due);
-        }
+        if (column.first + i < out_channels && is_wrong)
+            report(row * dst_pitch + column.part * dst_part + column.first + i, results[i], due);
     }
 }
 
@@ -285,7 +210,7 @@ void main() {
     for (uint tap = 0u; tap < taps; tap++) {
         uint ky = tap / kernel_width, kx = tap - ky * kernel_width;
         uint addresses[LOADED];
-        [[unroll]] for (uint g = 0; g < LOADED; g++) addresses[g] = address_of(windows[g], part, ky, kx);
+        [[unroll]] for (uint g = 0; g < LOADED; g++) addresses[g] = address_of(windows[g], ky, kx, channels, part * src_part);
         for (uint first = 0u; first < depth; first += 4u * BLOCK) {
             vec4 blocks[ROWS];
             [[unroll]] for (uint r = 0; r < ROWS; r++) blocks[r] = vec4(0.0);

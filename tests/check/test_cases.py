@@ -13,7 +13,7 @@ from nnvk.check.device import plan_of, shaders_of
 from nnvk.check.model_rows import Row, code_of, parse
 from nnvk.check.templates import derived
 from nnvk.driver.vulkan.lowering.checksum import CHECKSUM
-from nnvk.driver.vulkan.lowering.gemm_bound import BOUND
+from nnvk.driver.vulkan.lowering.gemm_bound import BOUND, BY_CHANNEL
 from nnvk.driver.vulkan.lowering.verification import VERIFICATION
 from nnvk.driver.vulkan.planning.planner import Planner
 from nnvk.driver.vulkan.planning.validation import check
@@ -32,7 +32,7 @@ PROFILES = {
     "cpu, packed": replace(EIGHT_LANES, features=PACKED - {"shaderIntegerDotProduct"}, max_groups=65535),
     "smallest": SMALLEST,
 }
-_OF_NO_OPERATION = {ASSUMPTIONS.name, VERIFICATION.name, CHECKSUM.name, BOUND.name}
+_OF_NO_OPERATION = {ASSUMPTIONS.name, VERIFICATION.name, CHECKSUM.name, BOUND.name, BY_CHANNEL.name}
 """Shaders that no operation dispatches in a plain plan."""
 NOT_MET = {
     "attention.f16.f32": "caches of 32-bit floats beside 16-bit floats are relaxed models'",

@@ -18,7 +18,7 @@ from nnvk.base.errors import VerificationError
 from nnvk.check.model_rows import Row, empty_like, parse, reference, request
 from nnvk.driver.vulkan import VulkanDevice
 from nnvk.driver.vulkan.lowering import gemm, gemm_bound
-from nnvk.driver.vulkan.lowering.gemm_bound import BOUND
+from nnvk.driver.vulkan.lowering.gemm_bound import BOUND, BY_CHANNEL
 from nnvk.driver.vulkan.lowering.strategies import Work, candidates
 from nnvk.driver.vulkan.planning.plan import Plan
 from nnvk.driver.vulkan.shaders.commands import Dispatch
@@ -41,6 +41,16 @@ GROUPED_CONV_2D f32[1,7,6,8] #f32[8,3,3,4] #f32[8] SAME 1 1 2 NONE nhwc
 GROUPED_CONV_2D f32[2,7,5,9] #f32[15,3,2,3] #f32[15] SAME 1 1 3 RELU nhwc
 """.strip().splitlines()
 
+BY_CHANNEL_ROWS = """
+DEPTHWISE_CONV_2D f32[2,11,13,8] #f32[1,3,3,8] #f32[8] SAME 1 1 1 RELU6
+DEPTHWISE_CONV_2D f32[1,14,19,12] #f32[1,3,3,12] #f32[12] SAME 2 2 1 NONE
+DEPTHWISE_CONV_2D f32[2,9,7,3] #f32[1,2,5,9] #f32[9] VALID 1 2 3 RELU
+DEPTHWISE_CONV_2D f32[1,23,37,5] f32[1,5,3,5] f32[5] SAME 2 1 1 RELU1
+GROUPED_CONV_2D f32[1,9,37,8] #f32[8,3,3,1] #f32[8] SAME 1 1 8 NONE nhwc
+""".strip().splitlines()
+EVERY = ROWS + BY_CHANNEL_ROWS
+PRODUCTS = "gemm", "fully_connected", "depthwise_conv2d"
+
 
 def families(device: VulkanDevice, row: Row, options: PrepareOptions) -> Counter[str]:
     plan = device.planner.plan(row.model, [array.shape for array in row.inputs], options)
@@ -59,13 +69,13 @@ def run(
     return outputs
 
 
-@pytest.mark.parametrize("place", range(len(ROWS)))
+@pytest.mark.parametrize("place", range(len(EVERY)))
 def test_products_of_floats_are_verified_by_a_bound(own: VulkanDevice, as_gpu: VulkanDevice, place: int) -> None:
-    row = parse(ROWS[place])
+    row, name = parse(EVERY[place]), (BOUND if place < len(ROWS) else BY_CHANNEL).name
     for device in (own, as_gpu):
         plain, verified, twice = (families(device, row, PrepareOptions(redundancy=each)) for each in Redundancy)
-        assert (verified[BOUND.name], twice[BOUND.name], plain[BOUND.name]) == (1, 0, 0)
-        assert verified["gemm"] + verified["fully_connected"] == 1
+        assert (verified[name], twice[name], plain[name]) == (1, 0, 0)
+        assert sum(verified[each] for each in PRODUCTS) == 1
         for ours, theirs in zip(run(device, row, row.inputs), reference(row), strict=True):
             np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=1e-4 * np.abs(theirs).max())
 
@@ -109,16 +119,16 @@ KINDS = (
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("place", range(len(ROWS)))
+@pytest.mark.parametrize("place", range(len(EVERY)))
 def test_clean_products_raise_no_alarm(own: VulkanDevice, place: int, kind: str) -> None:
-    row = parse(ROWS[place])
+    row = parse(EVERY[place])
     run(own, row, _inputs(row, kind))
 
 
-@pytest.mark.parametrize("place", range(0, len(ROWS), 2))
+@pytest.mark.parametrize("place", range(0, len(EVERY), 2))
 @pytest.mark.parametrize("kind", KINDS)
 def test_clean_products_raise_no_alarm_on_gpus(as_gpu: VulkanDevice, place: int, kind: str) -> None:
-    row = parse(ROWS[place])
+    row = parse(EVERY[place])
     run(as_gpu, row, _inputs(row, kind))
 
 
@@ -150,7 +160,7 @@ def product_of(plan: Plan) -> int:
     return next(
         place
         for place, each in enumerate(plan.commands)
-        if isinstance(each, Dispatch) and each.shader.family in ("gemm", "fully_connected")
+        if isinstance(each, Dispatch) and each.shader.family in PRODUCTS
     )
 
 
@@ -210,15 +220,16 @@ def with_short_sums(plan: Plan) -> Plan:
     at, commands = product_of(plan), list(plan.commands)
     product = commands[at]
     assert isinstance(product, Dispatch)
-    of_line = int(product.push.get("kernel_height", 1)) > 1
-    name = "kernel_height" if of_line else "depth" if "depth" in product.push else "inputs"
+    push = product.push
+    of_line = int(push.get("kernel_height", 1)) > 1
+    name = "kernel_height" if of_line else next(each for each in ("depth", "inputs", "height") if each in push)
     commands[at] = replace(product, push={**product.push, name: product.push[name] - 1})
     return replace(plan, commands=tuple(commands))
 
 
-@pytest.mark.parametrize("place", [1, 3, 4, 5, 6, 8, 9, 10, 12, 13])
+@pytest.mark.parametrize("place", [1, 3, 4, 5, 6, 8, 9, 10, 12, 13, 14, 15, 16, 17, 18])
 def test_a_shader_that_is_wrong_each_time_is_found(own: VulkanDevice, place: int) -> None:
-    row = parse(ROWS[place])
+    row = parse(EVERY[place])
     for _ in range(2):
         with pytest.raises(VerificationError, match="by another one"):
             run(own, row, row.inputs, with_short_sums)

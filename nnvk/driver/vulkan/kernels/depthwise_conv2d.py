@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from nnvk.driver.vulkan.lowering import epilogue, half_weights
+from nnvk.driver.vulkan.lowering import epilogue, gemm_bound, half_weights
 from nnvk.driver.vulkan.lowering.arrange import ARRANGE
 from nnvk.driver.vulkan.lowering.checksum import CHECKSUM
 from nnvk.driver.vulkan.lowering.costs import NEAR, Run, costs_of, cycles
@@ -16,6 +16,7 @@ from nnvk.driver.vulkan.lowering.filter_output import Operands, filter_output, h
 from nnvk.driver.vulkan.lowering.filters import FILTER_SHADERS, Filters, in_order, may_be_float16, scale_of
 from nnvk.driver.vulkan.lowering.gemm import (
     epilogue_channels,
+    has_bound,
     refuse_long_sums,
     verify,
     with_check_words,
@@ -47,7 +48,7 @@ SHADER = Shader(
     SUMS=("whole", "whole_checked"),
     EPILOGUE=epilogue.EPILOGUES,
 )
-CHANNEL_SHADERS = (SHADER, ARRANGE, *FILTER_SHADERS, CHECKSUM)
+CHANNEL_SHADERS = (SHADER, ARRANGE, *FILTER_SHADERS, CHECKSUM, gemm_bound.BY_CHANNEL)
 """The shaders that `multiply_by_channel` may dispatch."""
 
 # The sizes of the shader's arrays.
@@ -158,6 +159,10 @@ def multiply_by_channel(g: Lowering, operands: Operands, gemm: Gemm) -> None:
     if (checked := g.to_verify(operands.target)) is not None:
         verify(g, operands, gemm, checked, source, target)
         return
+    if (results := g.to_bound(operands.target)) is not None:
+        gemm_bound.verify_by_channel(g, operands, gemm, results, target)
+        finish_pixels(g, target, operands.target, gemm.target)
+        return
     batches, out_height, out_width, out_channels = gemm.target
     _, height, width, channels = gemm.source
     float16 = kind == F16.name and g.device.has_native_16 and may_be_float16(g, filters, filters.taps)
@@ -185,6 +190,8 @@ def multiply_by_channel(g: Lowering, operands: Operands, gemm: Gemm) -> None:
         return SHADER.variant(DTYPE=kind, ARITHMETIC=tile.arithmetic, SUMS=sums, EPILOGUE=output.variant)
 
     variant, checks = with_check_words(g, operands, gemm, target, output, variant_of)
+    if has_bound(g, operands) and gemm_bound.is_possible_by_channel(g.device, vertical, horizontal):
+        g.bounded[operands.target.index] = target
     g.dispatch(
         variant,
         groups=groups,

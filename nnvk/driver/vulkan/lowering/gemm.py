@@ -373,10 +373,15 @@ def verify(g: Lowering, operands: Operands, gemm: Gemm, checked: Checked, source
     finish_pixels(g, target, operands.target, gemm.target, gemm.pixel_parts)
 
 
+def has_bound(g: Lowering, operands: Operands) -> bool:
+    """Whether a second lowering may verify sums of 32-bit floats by a bound on their rounding errors."""
+    is_stored = operands.epilogue is None and operands.target.view is None
+    return g.may_store_checks and is_stored and of(operands.input) is F32
+
+
 def may_be_bounded(g: Lowering, operands: Operands, gemm: Gemm) -> bool:
-    """Whether a product of 32-bit floats will be verified by `verify_by_bound` if it is computed by gemm.comp."""
-    is_float = of(operands.input) is F32 and operands.epilogue is None and operands.target.view is None
-    if not is_float or not g.may_store_checks or gemm.split is Split.PHASES:
+    """Whether a product will be verified by `verify_by_bound` if it is computed by gemm.comp."""
+    if not has_bound(g, operands) or gemm.split is Split.PHASES:
         return False
     return gemm_bound.is_possible(g.device, gemm.vertical.window * gemm.horizontal.window, gemm.depth)
 

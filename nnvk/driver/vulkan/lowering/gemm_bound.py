@@ -15,7 +15,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from nnvk.driver.vulkan.lowering.filter_output import Operands, filter_output
 from nnvk.driver.vulkan.lowering.filters import BLOCK, Filters, in_order, in_order_by_blocks
+from nnvk.driver.vulkan.lowering.gemm_problem import Gemm
 from nnvk.driver.vulkan.lowering.lowering import MOST_ROUNDS, Lowering, Subject
 from nnvk.driver.vulkan.lowering.relayout import round_up
 from nnvk.driver.vulkan.lowering.strategies import LANES, uses_subgroups
@@ -23,14 +25,25 @@ from nnvk.driver.vulkan.shaders.commands import TensorRef
 from nnvk.driver.vulkan.shaders.declaration import Shader, Variant
 from nnvk.driver.vulkan.shaders.profile import DeviceProfile
 from nnvk.ops.call import Tensor
+from nnvk.ops.window import Axis
 
 BOUND = Shader("gemm_bound", LOADS=("own", "shared"))
+BY_CHANNEL = Shader("depthwise_bound")
+"""The same for convolutions whose filters see a channel each. Their sums are short, so one bound is enough."""
 _BLOCK = 32
 """Terms that the shader adds up by themselves."""
 _STEPS = 40
 """Roundings that are allowed for besides: of products, of the sums of slices of K, and of terms in another order."""
 _SMALLEST = 2.0**-124
 """The most that a term may lose if it, or its share in the bound, is too small for a normal number."""
+_LINE = 4
+"""The neighbouring pixels of an invocation whose filters see a channel each: their windows share inputs."""
+_LONG_LINE = 16
+"""The same on a CPU, where invocations are few and loads count."""
+_LONGEST = 40
+"""The most inputs of a line that these pixels take."""
+_SLACK = 1.02
+"""For the terms of second order, and for the roundings of the bound itself."""
 _PRESERVES_SPECIAL = "shaderSignedZeroInfNanPreserveFloat32"
 _LOCAL = 64
 _FEW_ROWS = 2
@@ -48,6 +61,22 @@ def variant(device: DeviceProfile) -> Variant:
 def is_possible(device: DeviceProfile, taps: int, depth: int) -> bool:
     """Whether a device can verify a product of windows of so many taps and channels."""
     return not device.avoids(variant(device)) and _rounds(1, taps, depth) <= MOST_ROUNDS
+
+
+def is_possible_by_channel(device: DeviceProfile, vertical: Axis, horizontal: Axis) -> bool:
+    """The same for a convolution whose filters see a channel each. The loop along a line of a window is unrolled."""
+    rounds = vertical.window * (1 + _LONG_LINE * (1 + horizontal.window))
+    return horizontal.reach <= _LONGEST and rounds <= MOST_ROUNDS and not device.avoids(BY_CHANNEL.variant())
+
+
+def pixels_of_line(device: DeviceProfile, horizontal: Axis) -> int:
+    """The neighbouring pixels of an invocation of the shader `BY_CHANNEL`."""
+    pixels = _FEW_ROWS if device.has_small_subgroups else _LONG_LINE if device.is_cpu else _LINE
+    while pixels > 1 and (
+        pixels >= 2 * horizontal.out or (pixels - 1) * horizontal.stride + horizontal.reach > _LONGEST
+    ):
+        pixels //= 2
+    return pixels
 
 
 def _rounds(rows: int, taps: int, depth: int) -> int:
@@ -79,6 +108,56 @@ def filters_of(g: Lowering, filters: Filters, parts_outside: bool) -> tuple[Tens
     if parts_outside:
         layout |= {"filter_part": taps * channels * vec4s, "filter_step": vec4s}
     return in_order(g, filters, parts_outside), layout
+
+
+def verify_by_channel(g: Lowering, operands: Operands, gemm: Gemm, results: TensorRef, target: TensorRef) -> None:
+    """Verify a convolution of floats whose filters see a channel each, and copy it to ``target``."""
+    tensor, (vertical, horizontal), taps = operands.target, gemm.axes, operands.filters.taps
+    flag, number = g.compared(Subject(g.operation, tensor.name, tensor.dtype.name, tensor.shape))
+    (_, height, width, channels), (_, out_height, out_width, outputs) = gemm.source, gemm.target
+    output = filter_output(g, operands, outputs)
+    pixels, local = pixels_of_line(g.device, horizontal), LANES if g.device.is_cpu else _LOCAL
+    tiles = gemm.rows // out_width * -(-out_width // pixels)
+    g.dispatch(
+        BY_CHANNEL.variant(),
+        groups=g.flat(tiles * -(-outputs // 4), local),
+        spec={
+            "local_x": local,
+            "WIDE": channels == outputs and channels % 4 == 0,
+            "WIDE_RESULTS": outputs % 4 == 0,
+            "ROWS": pixels,
+            "KERNEL_WIDTH": horizontal.window,
+            "PRESERVES_SPECIAL": _PRESERVES_SPECIAL in g.device.features,
+            "STRIDE_Y": vertical.stride,
+            "STRIDE_X": horizontal.stride,
+            "DILATION_Y": vertical.dilation,
+            "DILATION_X": horizontal.dilation,
+        },
+        tensors={
+            "src": g.tensor(operands.input),
+            "filters": in_order(g, operands.filters, parts_outside=False),
+            "bias": output.tensors["bias"],
+            "computed": results,
+            "dst": target,
+            "flag": flag,
+        },
+        rows=gemm.rows,
+        out_channels=outputs,
+        out_height=out_height,
+        out_width=out_width,
+        height=height,
+        width=width,
+        channels=channels,
+        depth_multiplier=outputs // channels,
+        kernel_height=vertical.window,
+        pad_top=vertical.before,
+        pad_left=horizontal.before,
+        low=output.push["low"],
+        high=output.push["high"],
+        steps=_SLACK * (taps + _STEPS),
+        underflow=(taps + _STEPS) * _SMALLEST,
+        number=number,
+    )
 
 
 def verify(

@@ -1,0 +1,95 @@
+// The comparison of products of floats with second ones within a bound on rounding errors (lowering/gemm_bound.py). Include
+// this after the tensor `flag` and the push constants; these have the geometry of the windows, the range of the activation
+// and the number of the comparison.
+
+#ifndef NNVK_BOUND_GLSL
+#define NNVK_BOUND_GLSL
+
+#include "special_values.glsl"
+
+layout(constant_id = 5) const uint STRIDE_Y = 1;
+layout(constant_id = 6) const uint STRIDE_X = 1;
+layout(constant_id = 7) const uint DILATION_Y = 1;
+layout(constant_id = 8) const uint DILATION_X = 1;
+// The device computes with infinities and NaNs as IEEE 754 says.
+layout(constant_id = 11) const bool PRESERVES_SPECIAL = false;
+
+const float UNIT_ROUNDOFF = 5.9604645e-8;
+const float SLACK = 1.02;           // for the terms of second order, and for the roundings of the bound itself
+const uint LARGEST = 0x7e967699u;    // 1e38: from there on, another order of a sum may overflow
+const uint SMALLEST_NORMAL = 0x00800000u;
+const uint QUIET_NAN = 0x7fc00000u;
+
+// The image of a pixel, and the line and column where its window begins.
+ivec3 window_of(uint row) {
+    row = min(row, rows - 1u);
+    uint line = row / out_width, image = line / out_height;
+    ivec2 at = ivec2((line - image * out_height) * STRIDE_Y, (row - line * out_width) * STRIDE_X);
+    return ivec3(image, at - ivec2(pad_top, pad_left));
+}
+
+const uint OUTSIDE = 0xffffffffu;    // the address of inputs in the padding
+
+// The index of an element of the input, in the pixel that a tap of a window takes.
+uint address_of(ivec3 window, uint ky, uint kx, uint channels, uint element) {
+    ivec2 at = window.yz + ivec2(ky * DILATION_Y, kx * DILATION_X);
+    bool inside = all(lessThan(uvec2(at), uvec2(height, width)));
+    uint address = ((uint(window.x) * height + uint(at.x)) * width + uint(at.y)) * channels + element;
+    return mix(OUTSIDE, address, inside);
+}
+
+bvec4 are_finite(vec4 x) { return lessThan(floatBitsToUint(x) & MAGNITUDE, uvec4(INFINITE)); }
+
+// The infinities and NaNs among the terms of a sum, which decide on the sum whatever their order is.
+const uint ANY_NAN = 1u;
+const uint POSITIVE = 2u;
+const uint NEGATIVE = 4u;
+const uint UNKNOWN = 8u;    // an infinity times a subnormal number, which may count as 0; inputs of the padding likewise
+
+uvec4 classes_of(vec4 values) {
+    uvec4 signed_ = mix(uvec4(POSITIVE), uvec4(NEGATIVE), greaterThan(floatBitsToUint(values), uvec4(MAGNITUDE)));
+    return mix(mix(signed_, uvec4(ANY_NAN), is_nan(values)), uvec4(0u), are_finite(values));
+}
+
+// The same of products, one of whose factors is not finite.
+uvec4 classes_of(vec4 left, vec4 right, bool inside) {
+    uvec4 a = floatBitsToUint(left), b = floatBitsToUint(right), signs = a ^ b;
+    a &= MAGNITUDE;
+    b &= MAGNITUDE;
+    uvec4 larger = max(a, b), smaller = min(a, b);
+    uvec4 classes = mix(uvec4(POSITIVE), uvec4(NEGATIVE), greaterThan(signs, uvec4(MAGNITUDE)));
+    classes = mix(classes, uvec4(UNKNOWN), lessThan(smaller, uvec4(SMALLEST_NORMAL)));
+    classes = mix(classes, uvec4(ANY_NAN), equal(smaller, uvec4(0u)));
+    classes = mix(classes, uvec4(ANY_NAN), greaterThan(larger, uvec4(INFINITE)));
+    classes = mix(uvec4(UNKNOWN), classes, bvec4(inside));
+    return mix(classes, uvec4(0u), lessThan(larger, uvec4(INFINITE)));
+}
+
+// Whether a result is as far from the sum as the bound allows, or as the class of the sum says; `sum` becomes that.
+bool is_right(float result, uint class_, float magnitude, float bound, inout float sum) {
+    bool is_known = (floatBitsToUint(magnitude) & MAGNITUDE) < LARGEST;
+    if (class_ == 0u) {
+        bool is_finite = (floatBitsToUint(result) & MAGNITUDE) < INFINITE;
+        sum = clamp(sum, low, high);
+        return !is_known || (is_finite && abs(result - sum) <= bound);
+    }
+    if (!PRESERVES_SPECIAL || (class_ & UNKNOWN) != 0u) return true;
+    if ((class_ & ANY_NAN) != 0u || class_ == (POSITIVE | NEGATIVE)) {
+        sum = uintBitsToFloat(QUIET_NAN);
+        return is_nan(result);
+    }
+    sum = class_ == POSITIVE ? high : low;    // an activation ends there
+    return !is_known || floatBitsToUint(result) == floatBitsToUint(sum);
+}
+
+// Reports the first wrong element of an execution to the host.
+void report(uint place, float result, float due) {
+    if (IS_FIRST_COMPLAINT(flag)) {
+        flag[flag_offset + 1u] = number;
+        flag[flag_offset + 2u] = place;
+        flag[flag_offset + 3u] = floatBitsToUint(result);
+        flag[flag_offset + 4u] = floatBitsToUint(due);
+    }
+}
+
+#endif
