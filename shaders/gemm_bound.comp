@@ -27,6 +27,7 @@ layout(local_size_x_id = 0) in;
 layout(constant_id = 3) const bool WIDE = false;
 layout(constant_id = 4) const bool WIDE_RESULTS = false;
 layout(constant_id = 9) const uint ROWS = 4;    // pixels of an invocation
+layout(constant_id = 12) const bool HAS_EXTRA = false;    // the product's epilogue adds a tensor, one for one
 #ifdef LOADS_SHARED
 layout(constant_id = 10) const uint TOGETHER = 1;    // vec4s of K of a round, a divisor of all
 #else
@@ -42,6 +43,8 @@ READ_VIEW(3, Computed_Wide, computed_wide, vec4)
 layout(set = 0, binding = 4) writeonly buffer Dst { float dst[]; };
 layout(set = 0, binding = 4) writeonly buffer Dst_Wide { vec4 dst_wide[]; };
 FLAG_AS(5, Flag, flag)
+READ_VIEW(6, Extra, extra, float)
+READ_VIEW(6, Extra_Wide, extra_wide, vec4)
 
 layout(push_constant) uniform Push {
     uint src_offset;
@@ -50,6 +53,7 @@ layout(push_constant) uniform Push {
     uint computed_offset;
     uint dst_offset;
     uint flag_offset;
+    uint extra_offset;
     uint rows;       // pixels of a part
     uint parts;
     uint out_channels;    // of a part
@@ -80,6 +84,7 @@ layout(push_constant) uniform Push {
 #include "include/bound.glsl"
 
 const uint BLOCK = 8;                // vec4s of K that are added up by themselves
+const float EXTRA_STEPS = 4.0;       // roundings of both sums with the extra tensor
 #ifdef LOADS_SHARED
 const uint SHARE = 8;    // invocations that load inputs for each other
 #else
@@ -124,16 +129,29 @@ vec4 filters_of(uint at, uint channel, uint i) {
     return filters_at(at + (WIDE ? i : min(i, depth - 1u - channel)) * filter_step);
 }
 
-// The four results of a pixel.
+// The place of the first of the four results of a pixel.
+uint place_of(Column column, uint row) { return row * dst_pitch + column.part * dst_part + column.first; }
+
+uvec4 places_of(Column column, uint row) {
+    return place_of(column, row) + min(uvec4(0u, 1u, 2u, 3u), uvec4(out_channels - column.first - 1u));
+}
+
 vec4 results_at(Column column, uint row) {
-    uint at = computed_offset + row * dst_pitch + column.part * dst_part + column.first;
-    if (WIDE_RESULTS) return computed_wide_at(at >> 2);
-    uvec4 each = at + min(uvec4(0u, 1u, 2u, 3u), uvec4(out_channels - column.first - 1u));
-    return vec4(computed_at(each.x), computed_at(each.y), computed_at(each.z), computed_at(each.w));
+    if (WIDE_RESULTS) return computed_wide_at(computed_offset + place_of(column, row) >> 2);
+    uvec4 at = computed_offset + places_of(column, row);
+    return vec4(computed_at(at.x), computed_at(at.y), computed_at(at.z), computed_at(at.w));
+}
+
+// Added to the sums of a pixel behind the product.
+vec4 extra_of(Column column, uint row) {
+    if (!HAS_EXTRA) return vec4(0.0);
+    if (WIDE_RESULTS) return extra_wide_at(extra_offset + place_of(column, row) >> 2);
+    uvec4 at = extra_offset + places_of(column, row);
+    return vec4(extra_at(at.x), extra_at(at.y), extra_at(at.z), extra_at(at.w));
 }
 
 void copy(Column column, uint row, vec4 results) {
-    uint at = dst_offset + row * dst_pitch + column.part * dst_part + column.first;
+    uint at = dst_offset + place_of(column, row);
     if (WIDE_RESULTS) {
         dst_wide[at >> 2] = results;
     } else {
@@ -178,12 +196,20 @@ void check_row(Column column, uint row) {
         }
     }
     bound = SLACK * (bound + pad_steps * UNIT_ROUNDOFF * magnitude) + underflow;
+    if (HAS_EXTRA) {
+        vec4 extra = extra_of(column, row);
+        classes |= classes_of(extra);
+        extra = mix(vec4(0.0), extra, are_finite(extra));
+        sum += extra;
+        magnitude += abs(extra);
+        bound += EXTRA_STEPS * UNIT_ROUNDOFF * abs(extra);
+    }
     vec4 results = results_at(column, row);
     [[unroll]] for (uint i = 0; i < 4u; i++) {
         float due = sum[i];
         bool is_wrong = !is_right(results[i], classes[i], magnitude[i], bound[i], due);
         if (column.first + i < out_channels && is_wrong)
-            report(row * dst_pitch + column.part * dst_part + column.first + i, results[i], due);
+            report(place_of(column, row) + i, results[i], due);
     }
 }
 
@@ -251,8 +277,10 @@ void main() {
         uint row = min(first_row + r, rows - 1u);
         vec4 results = results_at(column, row);
         if (is_column && first_row + r < rows) copy(column, row, results);
-        bvec4 near = lessThanEqual(abs(results - clamp(sums[r], vec4(low), vec4(high))), bounds[r]);
-        if (!all(near) || !all(are_finite(results)) || !all(are_finite(bounds[r]))) far |= 1u << r;
+        vec4 extra = extra_of(column, row), bound = bounds[r];
+        if (HAS_EXTRA) bound += EXTRA_STEPS * UNIT_ROUNDOFF * abs(extra);
+        bvec4 near = lessThanEqual(abs(results - clamp(sums[r] + extra, vec4(low), vec4(high))), bound);
+        if (!all(near) || !all(are_finite(results)) || !all(are_finite(bound))) far |= 1u << r;
     }
     far &= is_column ? ~0u >> 32u - min(rows - first_row, ROWS) : 0u;
     while (far != 0u) {

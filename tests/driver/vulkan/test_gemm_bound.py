@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from builder import rebuilt
 from faults import replaced
+from fused import Net, Op
 from samples import execution
 
 import nnvk
@@ -22,6 +23,8 @@ from nnvk.driver.vulkan.lowering.gemm_bound import BOUND, BY_CHANNEL
 from nnvk.driver.vulkan.lowering.strategies import Work, candidates
 from nnvk.driver.vulkan.planning.plan import Plan
 from nnvk.driver.vulkan.shaders.commands import Dispatch
+from nnvk.types.codes import FuseCode
+from nnvk.types.model import Model
 from nnvk.types.request import ExecuteOptions, PrepareOptions, Redundancy
 
 ROWS = """
@@ -61,10 +64,21 @@ def run(
     device: VulkanDevice, row: Row, inputs: list[np.ndarray], change: Callable[[Plan], Plan] = lambda plan: plan
 ) -> list[np.ndarray]:
     """Execute a model verified, by a plan that is changed once it is made. Returns the outputs."""
-    outputs, plan = empty_like(reference(row)), device.planner.plan
+    return run_model(device, row.model, inputs, empty_like(reference(row)), change)
+
+
+def run_model(
+    device: VulkanDevice,
+    model: Model,
+    inputs: list[np.ndarray],
+    outputs: list[np.ndarray],
+    change: Callable[[Plan], Plan] = lambda plan: plan,
+) -> list[np.ndarray]:
+    """The same of any model, into arrays."""
+    plan = device.planner.plan
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(device.planner, "plan", lambda *arguments: change(plan(*arguments)))
-        prepared = device.prepare_model(row.model, PrepareOptions(redundancy=Redundancy.CHECKSUMS))
+        prepared = device.prepare_model(model, PrepareOptions(redundancy=Redundancy.CHECKSUMS))
         prepared.execute(request(inputs, outputs), ExecuteOptions())
     return outputs
 
@@ -81,10 +95,14 @@ def test_products_of_floats_are_verified_by_a_bound(own: VulkanDevice, as_gpu: V
 
 
 def _inputs(row: Row, kind: str) -> list[np.ndarray]:
+    return _of_kind(row.inputs, kind)
+
+
+def _of_kind(arrays: Sequence[np.ndarray], kind: str) -> list[np.ndarray]:
     """Inputs on which sums round in unusual ways."""
     rng = np.random.default_rng(7)
     made = []
-    for array in row.inputs:
+    for array in arrays:
         values = {
             "equal": np.full(array.shape, 0.1),
             "positive": rng.random(array.shape),
@@ -213,6 +231,40 @@ def test_infinities_and_nan_are_compared(own: VulkanDevice, fault: str, activati
 
     with pytest.raises(VerificationError, match=rf"element \[{line}, 5\] of .* is {wrong} .* and {due[line, 5]}"):
         run(own, row, inputs, with_wrong_element)
+
+
+def residual(channels: int, activation: FuseCode) -> tuple[Model, list[np.ndarray]]:
+    """Two convolutions, and the sum of their results, which is an epilogue of the second one."""
+    net = Net()
+    x = net.input(2, 5, 7, channels)
+    first = net.conv(x, channels, channels, 1)
+    total = net.build.operation(Op.ADD, [first, net.conv(first, channels, channels), net.code(activation)], net.real)
+    return net.finish(total), list(net.arrays)
+
+
+@pytest.mark.parametrize("activation", [FuseCode.NONE, FuseCode.RELU6], ids=lambda code: code.name)
+@pytest.mark.parametrize("channels", [5, 8])
+def test_sums_with_another_tensor_are_verified_by_a_bound(
+    own: VulkanDevice, as_gpu: VulkanDevice, channels: int, activation: FuseCode
+) -> None:
+    model, inputs = residual(channels, activation)
+    output = np.zeros((2, 5, 7, channels), np.float32)
+    for device in (own, as_gpu):
+        plan = device.planner.plan(model, [(2, 5, 7, channels)], PrepareOptions(redundancy=Redundancy.CHECKSUMS))
+        dispatches = [(place, each.shader) for place, each in enumerate(plan.commands) if isinstance(each, Dispatch)]
+        products = [place for place, shader in dispatches if shader.family == "gemm"]
+        assert ["fused" in plan.commands[place].shader.name for place in products] == [False, True]
+        assert sum(shader.family == BOUND.name for _, shader in dispatches) == 2
+        for kind in ("equal", "over the range", "growing", "shrinking", "special"):
+            run_model(device, model, _of_kind(inputs, kind), [output])
+        (right,) = run_model(device, model, inputs, [output.copy()])
+        wrong = right.reshape(-1)[-1:] - np.float32(1e-3)
+
+        def with_wrong_sum(plan: Plan, at: int = products[1], wrong: np.ndarray = wrong) -> Plan:
+            return replaced(plan, at + 1, plan.commands[at].writes[0], output.size - 1, wrong, by_buffer=True)
+
+        with pytest.raises(VerificationError, match=rf"element \[1, 4, 6, {channels - 1}\]"):
+            run_model(device, model, inputs, [output], with_wrong_sum)
 
 
 def with_short_sums(plan: Plan) -> Plan:

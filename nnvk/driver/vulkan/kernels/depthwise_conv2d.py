@@ -11,12 +11,11 @@ from nnvk.driver.vulkan.lowering.arrange import ARRANGE
 from nnvk.driver.vulkan.lowering.checksum import CHECKSUM
 from nnvk.driver.vulkan.lowering.costs import NEAR, Run, costs_of, cycles
 from nnvk.driver.vulkan.lowering.divide import divisors_below
-from nnvk.driver.vulkan.lowering.dtypes import F16, SIZES, dtype
+from nnvk.driver.vulkan.lowering.dtypes import F16, F32, SIZES, dtype
 from nnvk.driver.vulkan.lowering.filter_output import Operands, filter_output, has_narrow_sums, narrowed
 from nnvk.driver.vulkan.lowering.filters import FILTER_SHADERS, Filters, in_order, may_be_float16, scale_of
 from nnvk.driver.vulkan.lowering.gemm import (
     epilogue_channels,
-    has_bound,
     refuse_long_sums,
     verify,
     with_check_words,
@@ -190,7 +189,8 @@ def multiply_by_channel(g: Lowering, operands: Operands, gemm: Gemm) -> None:
         return SHADER.variant(DTYPE=kind, ARITHMETIC=tile.arithmetic, SUMS=sums, EPILOGUE=output.variant)
 
     variant, checks = with_check_words(g, operands, gemm, target, output, variant_of)
-    if has_bound(g, operands) and gemm_bound.is_possible_by_channel(g.device, vertical, horizontal):
+    is_plain = kind == F32.name and operands.epilogue is None and operands.target.view is None
+    if is_plain and g.may_store_checks and gemm_bound.is_possible_by_channel(g.device, vertical, horizontal):
         g.bounded[operands.target.index] = target
     g.dispatch(
         variant,

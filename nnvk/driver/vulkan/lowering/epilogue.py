@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from nnvk.driver.vulkan.lowering.dtypes import Q8, of
+from nnvk.driver.vulkan.lowering.dtypes import F32, Q8, of
 from nnvk.driver.vulkan.lowering.elementwise_program import (
     Number,
     Program,
@@ -131,6 +131,17 @@ def combined_one_for_one(epilogue: Epilogue) -> Tensor | None:
     extra = _second(epilogue.calls[0], epilogue.result)
     source = source_of(extra, epilogue.calls[0].output)
     return extra if source is not None and source.spread is Spread.EACH_ONE else None
+
+
+def added_one_for_one(epilogue: Epilogue) -> Tensor | None:
+    """The float32 tensor whose elements an epilogue adds to the results, if only an activation follows."""
+    call, *others = epilogue.calls
+    if others or call.code is not OperationCode.ADD or of(call.output) is not F32 or call.known("activation") is None:
+        return None
+    extra = _second(call, epilogue.result)
+    source = source_of(extra, call.output)
+    is_added = source is not None and source.spread is Spread.EACH_ONE and extra.index != epilogue.result
+    return extra if is_added else None
 
 
 def _second(call: Call, own: int) -> Tensor:

@@ -9,6 +9,7 @@ from nnvk.driver.vulkan.lowering import checksum, cooperative_matrix, gemm_bound
 from nnvk.driver.vulkan.lowering.arrange import ARRANGE, dense
 from nnvk.driver.vulkan.lowering.divide import divisors_below
 from nnvk.driver.vulkan.lowering.dtypes import F16, F32, I32, Q8, dtype, of
+from nnvk.driver.vulkan.lowering.epilogue import added_one_for_one
 from nnvk.driver.vulkan.lowering.filter_output import (
     FilterOutput,
     Operands,
@@ -30,7 +31,7 @@ from nnvk.driver.vulkan.lowering.filters import (
 )
 from nnvk.driver.vulkan.lowering.gemm_problem import POINT, Gemm, Split
 from nnvk.driver.vulkan.lowering.lowering import MOST_ROUNDS, Checked, Lowering
-from nnvk.driver.vulkan.lowering.quantised import offset, sign_push
+from nnvk.driver.vulkan.lowering.quantised import activation_push, offset, sign_push
 from nnvk.driver.vulkan.lowering.relayout import are_pixels_dense, finish_pixels, pixels_of
 from nnvk.driver.vulkan.lowering.side_by_side import Matrices, read
 from nnvk.driver.vulkan.lowering.strategies import (
@@ -49,6 +50,7 @@ from nnvk.driver.vulkan.shaders.commands import Dispatch, TensorRef
 from nnvk.driver.vulkan.shaders.declaration import Variant
 from nnvk.driver.vulkan.shaders.profile import DeviceProfile
 from nnvk.ops.call import Call, Tensor
+from nnvk.types.codes import FuseCode
 from nnvk.types.request import Redundancy
 
 GEMM_SHADERS = (GEMM, VECTOR, ARRANGE, *FILTER_SHADERS, checksum.CHECKSUM, gemm_bound.BOUND)
@@ -373,15 +375,16 @@ def verify(g: Lowering, operands: Operands, gemm: Gemm, checked: Checked, source
     finish_pixels(g, target, operands.target, gemm.target, gemm.pixel_parts)
 
 
-def has_bound(g: Lowering, operands: Operands) -> bool:
-    """Whether a second lowering may verify sums of 32-bit floats by a bound on their rounding errors."""
-    is_stored = operands.epilogue is None and operands.target.view is None
-    return g.may_store_checks and is_stored and of(operands.input) is F32
-
-
 def may_be_bounded(g: Lowering, operands: Operands, gemm: Gemm) -> bool:
-    """Whether a product will be verified by `verify_by_bound` if it is computed by gemm.comp."""
-    if not has_bound(g, operands) or gemm.split is Split.PHASES:
+    """Whether a product of 32-bit floats will be verified by `verify_by_bound` if it is computed by gemm.comp.
+
+    An epilogue may add a tensor, but not behind an activation.
+    """
+    epilogue = operands.epilogue
+    has_sums = of(operands.input) is F32 and operands.target.view is None and gemm.split is not Split.PHASES
+    if not (g.may_store_checks and has_sums):
+        return False
+    if epilogue is not None and (operands.activation != FuseCode.NONE or added_one_for_one(epilogue) is None):
         return False
     return gemm_bound.is_possible(g.device, gemm.vertical.window * gemm.horizontal.window, gemm.depth)
 
@@ -393,7 +396,10 @@ def verify_by_bound(
 
     ``source`` is the left matrix once more.
     """
-    filters, (vertical, horizontal) = operands.filters, gemm.axes
+    filters, epilogue, (vertical, horizontal) = operands.filters, operands.epilogue, gemm.axes
+    limits, extra = activation_push(operands.activation, operands.output), None
+    if epilogue is not None:
+        limits, extra = activation_push(epilogue.calls[0].activation, epilogue.output), added_one_for_one(epilogue)
     weights, layout = gemm_bound.filters_of(g, filters, gemm.parts_outside)
     output = filter_output(g, operands, gemm.columns, gemm.pixel_parts)
     taps, (_, height, width, channels) = vertical.window * horizontal.window, gemm.source
@@ -413,8 +419,16 @@ def verify_by_bound(
         operands.target,
         taps,
         gemm.depth,
-        {"src": source, "filters": weights, "bias": output.tensors["bias"], "computed": results, "dst": target},
         {
+            "src": source,
+            "filters": weights,
+            "bias": output.tensors["bias"],
+            "computed": results,
+            "dst": target,
+            "extra": results if extra is None else g.tensor(extra),
+        },
+        {
+            "HAS_EXTRA": extra is not None,
             "WIDE": gemm.depth % 4 == 0,
             "WIDE_RESULTS": gemm.columns % 4 == 0,
             "STRIDE_Y": vertical.stride,
@@ -422,7 +436,7 @@ def verify_by_bound(
             "DILATION_Y": vertical.dilation,
             "DILATION_X": horizontal.dilation,
         },
-        {**geometry, "low": output.push["low"], "high": output.push["high"]},
+        geometry | limits,
     )
     finish_pixels(g, target, operands.target, gemm.target, gemm.pixel_parts)
 

@@ -190,7 +190,7 @@ def verify(
             **spec,
         },
         tensors={**tensors, "flag": flag},
-        pad_steps=float(_STEPS + _BLOCK + taps * -(-depth // _BLOCK)),
+        pad_steps=float(_STEPS + 2 * spec["HAS_EXTRA"] + _BLOCK + taps * -(-depth // _BLOCK)),
         underflow=(taps * depth + _STEPS) * _SMALLEST,
         number=number,
         **push,
