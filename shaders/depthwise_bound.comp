@@ -143,8 +143,9 @@ void main() {
             bool inside = y < height && x < width;
             vec4 inputs = mix(vec4(0.0), inputs_at(first + mix(0u, x, inside), column), bvec4(inside));
             [[unroll]] for (uint r = 0; r < ROWS; r++) {
-                [[unroll]] for (uint kx = 0; kx < KERNEL_WIDTH; kx++) {
-                    if (r * STRIDE_X + kx * DILATION_X == at) {
+                uint behind = at - r * STRIDE_X, kx = behind / DILATION_X;    // not in the window if that is below 0
+                if (kx < KERNEL_WIDTH) {
+                    if (kx * DILATION_X == behind) {
                         sums[r] = fma(inputs, filter4[kx], sums[r]);
                         magnitudes[r] = fma(abs(inputs), abs(filter4[kx]), magnitudes[r]);
                     }

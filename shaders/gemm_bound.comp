@@ -19,14 +19,13 @@
 
 #include "include/flag.glsl"
 #include "include/indexing.glsl"
-#include "include/special_values.glsl"
 #include "include/texels.glsl"
 
 layout(local_size_x_id = 0) in;
 // Input channels of a part, and output channels of one, are whole vec4s.
 layout(constant_id = 3) const bool WIDE = false;
 layout(constant_id = 4) const bool WIDE_RESULTS = false;
-layout(constant_id = 9) const uint ROWS = 4;    // pixels of an invocation
+layout(constant_id = 9) const uint ROWS = 4;              // pixels of an invocation
 layout(constant_id = 12) const bool HAS_EXTRA = false;    // the product's epilogue adds a tensor, one for one
 #ifdef LOADS_SHARED
 layout(constant_id = 10) const uint TOGETHER = 1;    // vec4s of K of a round, a divisor of all
@@ -54,7 +53,7 @@ layout(push_constant) uniform Push {
     uint dst_offset;
     uint flag_offset;
     uint extra_offset;
-    uint rows;       // pixels of a part
+    uint rows;    // pixels of a part
     uint parts;
     uint out_channels;    // of a part
     uint out_height;
@@ -67,24 +66,24 @@ layout(push_constant) uniform Push {
     uint kernel_width;
     int pad_top;
     int pad_left;
-    uint src_part;       // from a part to the next: of the input,
-    uint filter_part;    // of the filters, in vec4s,
-    uint bias_part;      // of the biases,
-    uint dst_part;       // and of the results
+    uint src_part;        // from a part to the next: of the input,
+    uint filter_part;     // of the filters, in vec4s,
+    uint bias_part;       // of the biases,
+    uint dst_part;        // and of the results
     uint filter_block;    // from eight vec4s of output channels to the next, in vec4s,
     uint filter_step;     // and from an element of K to the next
-    uint dst_pitch;      // from a pixel of the results to the next
+    uint dst_pitch;       // from a pixel of the results to the next
     float low;
     float high;
-    float pad_steps;      // roundings of a sum besides those that its length tells (gemm_bound.py)
-    float underflow;      // what may be lost below the smallest normal number
-    uint number;          // of the comparison
+    float pad_steps;    // roundings of a sum besides those that its length tells (gemm_bound.py)
+    float underflow;    // what may be lost below the smallest normal number
+    uint number;        // of the comparison
 };
 
 #include "include/bound.glsl"
 
-const uint BLOCK = 8;                // vec4s of K that are added up by themselves
-const float EXTRA_STEPS = 4.0;       // roundings of both sums with the extra tensor
+const uint BLOCK = 8;             // vec4s of K that are added up by themselves
+const float EXTRA_STEPS = 4.0;    // roundings of both sums with the extra tensor
 #ifdef LOADS_SHARED
 const uint SHARE = 8;    // invocations that load inputs for each other
 #else
@@ -164,12 +163,14 @@ void copy(Column column, uint row, vec4 results) {
 
 // Compares the results of a pixel within a bound that takes the magnitude of each finite term.
 void check_row(Column column, uint row) {
-    vec4 start = biases_of(column), sum = mix(vec4(0.0), start, are_finite(start)), magnitude = abs(sum), bound = vec4(0.0);
+    vec4 start = biases_of(column), sum = mix(vec4(0.0), start, are_finite(start));
+    vec4 magnitude = abs(sum), bound = vec4(0.0);
     uvec4 classes = classes_of(start);
     ivec3 window = window_of(row);
     uint at = first_filters(column);
     for (uint tap = 0u; tap < kernel_height * kernel_width; tap++) {
-        uint ky = tap / kernel_width, address = address_of(window, ky, tap - ky * kernel_width, channels, column.part * src_part);
+        uint ky = tap / kernel_width, kx = tap - ky * kernel_width;
+        uint address = address_of(window, ky, kx, channels, column.part * src_part);
         vec4 block = vec4(0.0);
         for (uint channel = 0u; channel < depth; channel += 4u) {
             vec4 inputs = inputs_at(address, channel);
@@ -208,8 +209,7 @@ void check_row(Column column, uint row) {
     [[unroll]] for (uint i = 0; i < 4u; i++) {
         float due = sum[i];
         bool is_wrong = !is_right(results[i], classes[i], magnitude[i], bound[i], due);
-        if (column.first + i < out_channels && is_wrong)
-            report(place_of(column, row) + i, results[i], due);
+        if (column.first + i < out_channels && is_wrong) report(place_of(column, row) + i, results[i], due);
     }
 }
 
@@ -244,7 +244,8 @@ void main() {
             for (uint channel = first; channel < end; channel += 4u * TOGETHER) {
                 vec4 inputs[LOADED][TOGETHER];
                 [[unroll]] for (uint g = 0; g < LOADED; g++) {
-                    [[unroll]] for (uint four = 0; four < TOGETHER; four++) inputs[g][four] = inputs_at(addresses[g], channel + 4u * four);
+                    [[unroll]] for (uint four = 0; four < TOGETHER; four++)
+                        inputs[g][four] = inputs_at(addresses[g], channel + 4u * four);
                 }
 #ifdef LOADS_SHARED
                 vec4 filter4[4u * TOGETHER];

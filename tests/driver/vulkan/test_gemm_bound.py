@@ -23,6 +23,7 @@ from nnvk.driver.vulkan.lowering.gemm_bound import BOUND, BY_CHANNEL
 from nnvk.driver.vulkan.lowering.strategies import Work, candidates
 from nnvk.driver.vulkan.planning.plan import Plan
 from nnvk.driver.vulkan.shaders.commands import Dispatch
+from nnvk.ops.window import Axis
 from nnvk.types.codes import FuseCode
 from nnvk.types.model import Model
 from nnvk.types.request import ExecuteOptions, PrepareOptions, Redundancy
@@ -50,6 +51,7 @@ DEPTHWISE_CONV_2D f32[1,14,19,12] #f32[1,3,3,12] #f32[12] SAME 2 2 1 NONE
 DEPTHWISE_CONV_2D f32[2,9,7,3] #f32[1,2,5,9] #f32[9] VALID 1 2 3 RELU
 DEPTHWISE_CONV_2D f32[1,23,37,5] f32[1,5,3,5] f32[5] SAME 2 1 1 RELU1
 GROUPED_CONV_2D f32[1,9,37,8] #f32[8,3,3,1] #f32[8] SAME 1 1 8 NONE nhwc
+DEPTHWISE_CONV_2D f32[1,5,43,4] #f32[1,2,25,4] #f32[4] VALID 1 1 1 NONE
 """.strip().splitlines()
 EVERY = ROWS + BY_CHANNEL_ROWS
 PRODUCTS = "gemm", "fully_connected", "depthwise_conv2d"
@@ -346,12 +348,23 @@ def test_long_sums_take_few_pixels(own: VulkanDevice, taps: int, depth: int, pix
     assert gemm_bound.pixels_of(own.profile, 1000, taps, depth) == pixels
 
 
+@pytest.mark.parametrize(
+    ("window", "stride", "pixels"), [(3, 1, 16), (3, 2, 16), (3, 4, 8), (5, 1, 8), (25, 1, 2), (40, 1, 1)]
+)
+def test_long_lines_of_windows_take_few_pixels(own: VulkanDevice, window: int, stride: int, pixels: int) -> None:
+    axis = Axis(size=999, window=window, stride=stride, dilation=1, before=0, after=0, out=99)
+    assert gemm_bound.is_possible_by_channel(own.profile, axis, axis)
+    assert gemm_bound.pixels_of_line(own.profile, axis) == pixels
+
+
 def test_sums_that_no_loop_reaches_through_are_computed_twice(own: VulkanDevice) -> None:
     assert not gemm_bound.is_possible(own.profile, 1, 120_000)
 
 
-def test_a_device_that_avoids_the_shader_computes_products_twice(fresh: VulkanDevice) -> None:
-    row = parse(ROWS[7])
-    fresh.planner.profile = replace(fresh.planner.profile, avoided=frozenset({gemm_bound.variant(fresh.profile).name}))
+@pytest.mark.parametrize(("place", "name"), [(7, "gemm"), (14, "depthwise_conv2d")])
+def test_a_device_that_avoids_the_shader_computes_products_twice(fresh: VulkanDevice, place: int, name: str) -> None:
+    row = parse(EVERY[place])
+    avoided = frozenset({gemm_bound.variant(fresh.profile).name, BY_CHANNEL.variant().name})
+    fresh.planner.profile = replace(fresh.planner.profile, avoided=avoided)
     found = families(fresh, row, PrepareOptions(redundancy=Redundancy.CHECKSUMS))
-    assert (found[BOUND.name], found["gemm"]) == (0, 2)
+    assert (found[BOUND.name], found[BY_CHANNEL.name], found[name]) == (0, 0, 2)

@@ -40,6 +40,7 @@ BATCH_MATMUL i8[3,9,22]*0.5+3 i8[3,22,5]*0.25-7 -> i8*9.5-20
 TRANSPOSE f32[3,5,7] (2,0,1)
 MEAN u8[40,5]*0.5+3 (0) 0
 GATHER f32[3,5] @1 @(4,0,4)
+DEPTHWISE_CONV_2D f32[1,7,6,8] #f32[1,3,3,8] #f32[8] SAME 1 1 1 RELU6
 """.strip().splitlines()
 FAULTS = 300
 
@@ -77,7 +78,7 @@ def test_a_plain_plan_has_no_comparison(vulkan: VulkanDevice) -> None:
     families = Counter(command.shader.family for command in plan.commands if isinstance(command, Dispatch))
     again = Counter(command.shader.family for command in verified.commands if isinstance(command, Dispatch))
     assert plan.verification is None
-    assert families.keys().isdisjoint({"verification", "gemm_bound", "gemm_checksum"})
+    assert families.keys().isdisjoint({"verification", "gemm_bound", "depthwise_bound", "gemm_checksum"})
     assert again.pop("verification") == len(verified.verification.subjects)
     assert again == families + families
 

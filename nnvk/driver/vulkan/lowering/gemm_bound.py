@@ -7,8 +7,9 @@ Algorithms*, 2002, section 4.2). These are no larger than the sums of the magnit
 up. This bound holds for every input, and for sums of slices of K as well. It is about half of the number of terms times
 the sum of all magnitudes. `_STEPS` allows for another order of some terms.
 
-An activation brings two values no further apart. The left matrix is a second result of another operation, and a copy of
-the results becomes the second result, as with checksums.
+An activation brings two values no further apart. An epilogue may add another tensor, which adds two roundings to each
+side. The left matrix and that tensor are second results of other operations, and a copy of the results becomes the
+second result, as with checksums.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from nnvk.ops.window import Axis
 
 BOUND = Shader("gemm_bound", LOADS=("own", "shared"))
 BY_CHANNEL = Shader("depthwise_bound")
-"""The same for convolutions whose filters see a channel each. Their sums are short, so one bound is enough."""
+"""The shader for convolutions whose filters see a channel each. Their sums are short, so one bound is enough."""
 _BLOCK = 32
 """Terms that the shader adds up by themselves."""
 _STEPS = 40
@@ -37,11 +38,13 @@ _STEPS = 40
 _SMALLEST = 2.0**-124
 """The most that a term may lose if it, or its share in the bound, is too small for a normal number."""
 _LINE = 4
-"""The neighbouring pixels of an invocation whose filters see a channel each: their windows share inputs."""
+"""The neighbouring pixels of an invocation of `BY_CHANNEL`, whose windows share inputs."""
 _LONG_LINE = 16
-"""The same on a CPU, where invocations are few and loads count."""
+"""The same on a CPU, where loads count and not the number of invocations."""
 _LONGEST = 40
 """The most inputs of a line that these pixels take."""
+_UNROLLED = 64
+"""The most products of a line that are unrolled."""
 _SLACK = 1.02
 """For the terms of second order, and for the roundings of the bound itself."""
 _PRESERVES_SPECIAL = "shaderSignedZeroInfNanPreserveFloat32"
@@ -72,9 +75,9 @@ def is_possible_by_channel(device: DeviceProfile, vertical: Axis, horizontal: Ax
 def pixels_of_line(device: DeviceProfile, horizontal: Axis) -> int:
     """The neighbouring pixels of an invocation of the shader `BY_CHANNEL`."""
     pixels = _FEW_ROWS if device.has_small_subgroups else _LONG_LINE if device.is_cpu else _LINE
-    while pixels > 1 and (
-        pixels >= 2 * horizontal.out or (pixels - 1) * horizontal.stride + horizontal.reach > _LONGEST
-    ):
+    fitting = 1 + (_LONGEST - horizontal.reach) // horizontal.stride
+    most = min(2 * horizontal.out - 1, fitting, _UNROLLED // horizontal.window)
+    while pixels > max(1, most):
         pixels //= 2
     return pixels
 
@@ -171,8 +174,8 @@ def verify(
 ) -> None:
     """Verify a product of windows of so many taps and channels, and copy it.
 
-    ``tensors`` are the left matrix, the filters in order, the biases, the results and the copy; ``spec`` and ``push``
-    have the geometry and the range of the activation.
+    ``tensors`` are the left matrix, the filters (`filters_of`), the biases, the results, what an epilogue adds to them,
+    and the copy; ``spec`` and ``push`` have the geometry and the range of the activation.
     """
     flag, number = g.compared(Subject(g.operation, target.name, target.dtype.name, target.shape))
     rows, vec4s = pixels_of(g.device, int(push["rows"]), taps, depth), -(-int(push["out_channels"]) // 4)
