@@ -6,7 +6,7 @@
 #ifndef NNVK_PACKED_WEIGHTS_GLSL
 #define NNVK_PACKED_WEIGHTS_GLSL
 
-layout(constant_id = 51) const bool FOUR_BITS = false;
+layout(constant_id = 56) const bool FOUR_BITS = false;
 
 READ_VIEW(1, Weights_Halves, weights_halves, uvec2)
 
