@@ -35,7 +35,7 @@ def constants(device: DeviceProfile) -> dict[str, int | bool]:
 
 
 def has_high(device: DeviceProfile) -> bool:
-    """Whether weights are the high halves of 32-bit floats.
+    """Whether weights are the high words of 32-bit floats.
 
     They are on GPUs that compute with integers of 16 bits, as Mali: their compilers take 1.75 instructions to convert a
     16-bit float to 32 bits. Those without, as VideoCore, multiply them as they are.
@@ -48,9 +48,9 @@ def packed(g: Lowering, filters: Filters) -> TensorRef:
     parts, outputs, taps, channels = filters.shape
     nbytes = 2 * parts * round_up(outputs, BLOCK) * taps * round_up(channels, 4)
     is_high = has_high(g.device)
-    form = "packed halves", filters.shape, filters.strides, is_high
+    form = "packed float16", filters.shape, filters.strides, is_high
     return g.constant_form(
-        filters.tensor, form, lambda: deferred_bytes(nbytes, lambda: pack(_halves(filters, is_high)))
+        filters.tensor, form, lambda: deferred_bytes(nbytes, lambda: pack(_float16(filters, is_high)))
     )
 
 
@@ -61,14 +61,14 @@ def in_order(g: Lowering, filters: Filters) -> TensorRef:
     padding = round_up(sizes[3], 4) - sizes[3]
 
     def order_now() -> np.ndarray:
-        return np.pad(_halves(filters, is_high).transpose(PARTS_INSIDE), [(0, 0)] * 3 + [(0, padding)])
+        return np.pad(_float16(filters, is_high).transpose(PARTS_INSIDE), [(0, 0)] * 3 + [(0, padding)])
 
     nbytes = 2 * int(np.prod(sizes[:3])) * (sizes[3] + padding)
-    form = "halves in order", filters.shape, filters.strides, is_high
+    form = "float16 in order", filters.shape, filters.strides, is_high
     return g.constant_form(filters.tensor, form, lambda: deferred_bytes(nbytes, order_now))
 
 
-def _halves(filters: Filters, is_high: bool) -> np.ndarray:
+def _float16(filters: Filters, is_high: bool) -> np.ndarray:
     """Words of 16 bits, in the shape of the filters."""
     levels = _levels(filters)
     if is_high:
