@@ -84,7 +84,7 @@ def _levels(filters: Filters) -> np.ndarray:
 
 @dataclass(frozen=True, slots=True)
 class _Sums:
-    """Of the weights of each output channel, less their zero point."""
+    """The sums of the weights of each output channel, less their zero point."""
 
     whole: np.ndarray
     """int64 [all output channels]."""

@@ -41,7 +41,7 @@ T = TypeVar("T")
 TEXELS = "TEXELS"
 """The specialisation constant of shaders that can read through texel buffers (shaders/include/texels.glsl)."""
 HALF_PRODUCTS = "HALF_PRODUCTS"
-"""That of shaders that can do without high words of products (shaders/include/requantise.glsl)."""
+"""The specialisation constant of shaders that can do without high words of products (include/requantise.glsl)."""
 MOST_COUNTERS = 1 << 15
 """Words that shaders may count in."""
 _TURNS = 4
