@@ -12,7 +12,7 @@ pytest.importorskip("onnx")
 from onnx import ModelProto
 from onnx_net import model, op
 
-from nnvk import get_device
+from nnvk import get_device, get_devices
 from nnvk.importers.onnx import OnnxImportError, backend
 from nnvk.importers.onnx.backend import NnvkBackend, PreparedModel
 from nnvk.importers.onnx.importer import OnnxFile
@@ -109,10 +109,20 @@ def test_models_that_are_compiled_before_they_run(compiled: list[tuple[int, ...]
         prepared(refused).run([np.zeros((4, 4), F)])
 
 
-def test_devices() -> None:
+def test_devices(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Models run on the preferred device alone."""
     assert NnvkBackend.supports_device("CPU")
     assert not NnvkBackend.supports_device("CUDA")
     made = model([op("Add", "x w", "y")], {"x": (F, [2]), "w": (F, [2])}, ["y"], {"w": np.ones(2, F)})
+    used: list[Any] = []
+    real = backend.Compilation
+
+    def compilation(compiled: Any, devices: Any) -> Any:
+        used.append(list(devices))
+        return real(compiled, devices)
+
+    monkeypatch.setattr(backend, "Compilation", compilation)
     found = NnvkBackend.prepare(made)
     assert found.names == ["x"]  # a constant is no input, though it may be declared as one
     np.testing.assert_array_equal(found.run([np.zeros(2, F)])[0], np.ones(2, F))
+    assert used == [[get_devices()[0]]]

@@ -169,7 +169,9 @@ PRICE = 4001
 """The price of a node in these tests, which no other charge has."""
 
 
-def test_the_price_of_a_node() -> None:
+def test_the_price_of_a_node(spent: Spent) -> None:
+    load(model([op("Neg", "x", "y")], {"x": (F, [1])}, ["y"]).SerializeToString())
+    assert spent["charge", 4096] >= 1
     assert builder.NODE_COST == 4096
 
 

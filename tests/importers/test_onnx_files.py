@@ -124,6 +124,12 @@ def test_the_largest_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     assert text in raised.value.reason
 
 
+def test_names_that_are_no_text() -> None:
+    """One of several is enough."""
+    data = model([op("Add", "x zz", "y")], {"x": (F, [2]), "zz": (F, [2])}, ["y"]).SerializeToString()
+    assert "field 'onnx.NodeProto.input' is no text in UTF-8" in reason_of(data.replace(b"zz", b"\xff\xfe", 1))
+
+
 def test_too_little_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*_: Any) -> None:
         raise MemoryError

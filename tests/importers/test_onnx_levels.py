@@ -334,6 +334,19 @@ def test_operators_on_levels(name: str) -> None:
     assert frozen.operands[product.inputs[0]].type.code.name.startswith("TENSOR_QUANT8") == in_levels
 
 
+@pytest.mark.parametrize("shape", [(2, 6), (3, 2, 6)], ids=str)
+def test_products_of_rows_with_a_scale_each(shape: tuple[int, ...]) -> None:
+    """onnxruntime has none."""
+    a, w = levels(*shape), levels(6, 4, dtype=I8, seed=1)
+    constants = {"AS": np.array([0.05, 0.02], F), "AZ": np.array([3, 7], U8), "W": w, "WS": np.array(0.01, F)}
+    constants |= {"WZ": np.array(0, I8), "YS": np.array(0.4, F), "YZ": np.array(110, U8)}
+    net = model([op("QLinearMatMul", "a AS AZ W WS WZ YS YZ", "y")], {"a": (U8, shape)}, ["y"], constants)
+    (got,) = actual(load(net.SerializeToString()), {"a": a}, DEVICES[0])
+    rows = (a.astype(np.float64) - constants["AZ"].reshape(2, 1)) * constants["AS"].reshape(2, 1)
+    wanted = np.clip(np.rint(rows @ (w * 0.01) / 0.4) + 110, 0, 255)
+    assert np.abs(got.astype(np.int64) - wanted).max() <= 1
+
+
 @pytest.mark.parametrize("kind", ["QLinearAdd", "QLinearMul"])
 @pytest.mark.parametrize(
     ("free", "types", "in_levels"),

@@ -51,8 +51,7 @@ def resized(shape: tuple[int, ...], scales: list[float]) -> dict[str, Any]:
     return {"a": reals(*shape), "-": None, "S": np.array(scales, F)}
 
 
-PATHS = [
-    # --- pools
+POOLS = [
     Path("MaxPool", "MAX_POOL_2D", IMAGE, **KERNEL),
     Path("MaxPool", "MAX_POOL_2D", IMAGE, **KERNEL, pads=[2, 1, 2, 1]),
     Path("MaxPool", "SLICE SLICE MAXIMUM SLICE MAXIMUM SLICE SLICE MAXIMUM", IMAGE, **KERNEL, dilations=[2, 1]),
@@ -104,7 +103,8 @@ PATHS = [
     Path("LpPool", "ABS AVERAGE_POOL_2D MUL", IMAGE, **KERNEL, p=1),
     Path("LpPool", "MUL PAD_V2 AVERAGE_POOL_2D MUL SQRT", IMAGE, **KERNEL, p=2, pads=[1, 0, 0, 1]),
     Path("LpPool", "ABS POW AVERAGE_POOL_2D MUL POW", IMAGE, **KERNEL, p=3),
-    # --- convolutions
+]
+CONVOLUTIONS = [
     Path("Conv", "CONV_2D", conv((1, 4, 7, 6), 5, 4, 3, 2)),
     Path("Conv", "CONV_2D", conv((1, 4, 7, 6), 5, 4, 3, 2, bias="B")),
     Path("Conv", "CONV_2D", conv((1, 4, 7, 6), 5, 4, 3, 2, bias="b")),
@@ -196,7 +196,8 @@ PATHS = [
         pads=[1, 0, 0, 0, 1, 0],
         dilations=[2, 1, 1],
     ),
-    # --- products
+]
+PRODUCTS = [
     Path("Gemm", "FULLY_CONNECTED", {"a": reals(3, 4), "B": reals(4, 5)}),
     Path("Gemm", "FULLY_CONNECTED", {"a": reals(3, 4), "B": reals(5, 4)}, transB=1),
     Path("Gemm", "TRANSPOSE FULLY_CONNECTED", {"a": reals(4, 3), "B": reals(4, 5)}, transA=1),
@@ -229,7 +230,8 @@ PATHS = [
     Path("MatMul", "RESHAPE RESHAPE BATCH_MATMUL RESHAPE", {"a": reals(4), "b": reals(4)}),
     Path("MatMul", "RESHAPE BATCH_MATMUL RESHAPE", {"a": reals(3, 4), "B": reals(4)}),
     Path("MatMul", "RESHAPE BATCH_MATMUL RESHAPE", {"A": reals(3, 4), "b": reals(4, 5)}),
-    # --- along axes
+]
+ALONG_AXES = [
     Path("Softmax", "RESHAPE SOFTMAX RESHAPE", {"a": reals(2, 3, 4)}),
     Path("Softmax", "SOFTMAX", {"a": reals(2, 3, 4)}, axis=1),
     Path("LogSoftmax", "RESHAPE LOG_SOFTMAX RESHAPE", {"a": reals(2, 3, 4)}),
@@ -238,7 +240,8 @@ PATHS = [
     Path("Hardmax", "TRANSPOSE ARGMAX RESHAPE EQUAL SELECT TRANSPOSE", {"a": reals(2, 3, 4)}, axis=1),
     Path("Hardmax", "RESHAPE ARGMAX RESHAPE EQUAL SELECT RESHAPE", {"a": reals(2, 3, 4)}, axis=1, opset=11),
     Path("LRN", "LOCAL_RESPONSE_NORMALIZATION", {"a": reals(1, 5, 3, 2)}, size=3),
-    # --- elements in other places
+]
+MOVED = [
     Path("Transpose", "TRANSPOSE", {"a": reals(2, 3, 4)}, perm=[1, 0, 2]),
     Path("Transpose", "RESHAPE", {"a": reals(2, 1, 4)}, perm=[1, 0, 2]),
     Path("Transpose", "TRANSPOSE", {"a": reals(1, 3, 4)}, perm=[0, 2, 1]),
@@ -308,7 +311,8 @@ PATHS = [
         mode="CRD",
     ),
     Path("SpaceToDepth", "SPACE_TO_DEPTH", {"a": reals(1, 3, 4, 6)}, blocksize=2),
-    # --- resizing
+]
+RESIZED = [
     Path("Resize", "RESIZE_NEAREST_NEIGHBOR", resized((1, 2, 5, 4), [1, 1, 2, 3])),
     Path(
         "Resize",
@@ -366,7 +370,8 @@ PATHS = [
         mode="linear",
         coordinate_transformation_mode="pytorch_half_pixel",
     ),
-    # --- choices of numbers
+]
+CHOSEN = [
     Path("Clip", "RELU6", {"a": reals(9), "L": np.array(0, F), "H": np.array(6, F)}),
     Path("Clip", "RELU1", {"a": reals(9), "L": np.array(-1, F), "H": np.array(1, F)}),
     Path("Clip", "RELU", {"a": reals(9), "L": np.array(0, F)}),
@@ -380,14 +385,54 @@ PATHS = [
 ]
 
 
-@pytest.mark.parametrize("path", [pytest.param(one, id=f"{number}-{one.kind}") for number, one in enumerate(PATHS)])
-def test_path(path: Path) -> None:
+def numbered(paths: list[Path]) -> Any:
+    """Draws the paths, each with its number and operator as its name."""
+    names = [f"{number}-{one.kind}" for number, one in enumerate(paths)]
+    return pytest.mark.parametrize("path", paths, ids=names)
+
+
+def check_path(path: Path) -> None:
     constants = {name: array for name, array in path.arrays.items() if array is not None and name.isupper()}
     feeds = {name: array for name, array in path.arrays.items() if array is not None and not name.isupper()}
     inputs = {name: (array.dtype, array.shape) for name, array in feeds.items()}
     node = op(path.kind, " ".join(path.arrays), path.outputs, **path.attributes)
     net = model([node], inputs, path.outputs.split(), constants, opset=path.opset)
     assert operations(check(net, feeds, devices=("nnapi-reference",))) == path.wanted.split()
+
+
+@numbered(POOLS)
+def test_pools(path: Path) -> None:
+    check_path(path)
+
+
+@numbered(CONVOLUTIONS)
+def test_convolutions(path: Path) -> None:
+    check_path(path)
+
+
+@numbered(PRODUCTS)
+def test_products(path: Path) -> None:
+    check_path(path)
+
+
+@numbered(ALONG_AXES)
+def test_along_axes(path: Path) -> None:
+    check_path(path)
+
+
+@numbered(MOVED)
+def test_moved(path: Path) -> None:
+    check_path(path)
+
+
+@numbered(RESIZED)
+def test_resized(path: Path) -> None:
+    check_path(path)
+
+
+@numbered(CHOSEN)
+def test_chosen(path: Path) -> None:
+    check_path(path)
 
 
 @pytest.mark.parametrize("pads", [[2, 0, 0, 0], [0, 0, 0, 2], [0, 2, 0, 0]])
