@@ -108,7 +108,7 @@ def free(c: Emitter, known: bounds.Bounds) -> Number:
     return int64.bounded(words[0], known) if bounds.within(known, bounds.INT32) else Words(*words, known)
 
 
-@pytest.mark.parametrize(("first", "second"), itertools.product(BOUNDS, BOUNDS))
+@pytest.mark.parametrize(("first", "second"), list(itertools.product(BOUNDS, BOUNDS)))
 def test_bounds_of_pairs(c: Emitter, first: str, second: str) -> None:
     one, other = free(c, BOUNDS[first]), free(c, BOUNDS[second])
     for code in (*ARITHMETIC, Op.MAXIMUM, Op.MINIMUM):
