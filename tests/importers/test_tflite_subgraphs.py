@@ -78,6 +78,23 @@ def test_subgraphs_that_can_not_be_called(what: str) -> None:
     assert any(re.search(message, line) for line in str(caught.value).splitlines())
 
 
+@pytest.mark.parametrize("count", [16, 17])
+def test_how_deep_calls_may_be(count: int) -> None:
+    nets = []
+    for place in range(count):
+        nets.append(Net([f32(2)], [f32(2)]))
+        edges = nets[-1].inputs, nets[-1].outputs
+        if place == count - 1:
+            nets[-1].op("NEG", *edges)
+        else:
+            nets[-1].op("CALL", *edges, "CallOptions", Subgraph=place + 1)
+    if count == 16:
+        assert load(write(*nets)).outputs
+        return
+    with pytest.raises(TfliteImportError, match="subgraphs are nested more than 16 deep"):
+        load(write(*nets))
+
+
 def once(body: Net) -> bytes:
     """A model that initialises variables with subgraph 1."""
     main = Net([f32(2)], [f32(2)])
