@@ -21,9 +21,9 @@ from nnvk.importers.tflite.delegate import HANDLERS
 from nnvk.importers.tflite.partition import Loaded
 from nnvk.serve.protocol import Request
 
-ADD, CAST, CUSTOM, EXP, NEG, RESHAPE, RNN, SUM, VAR_HANDLE, WHERE = (
+ADD, CUSTOM, FULLY_CONNECTED, NEG, RESHAPE, RNN, SUM, VAR_HANDLE, WHERE = (
     getattr(tflite.BuiltinOperator, name)
-    for name in ("ADD", "CAST", "CUSTOM", "EXP", "NEG", "RESHAPE", "RNN", "SUM", "VAR_HANDLE", "WHERE")
+    for name in ("ADD", "CUSTOM", "FULLY_CONNECTED", "NEG", "RESHAPE", "RNN", "SUM", "VAR_HANDLE", "WHERE")
 )
 C_TYPES = (
     *("NOTYPE", "FLOAT32", "INT32", "UINT8", "INT64", "STRING", "BOOL", "INT16", "COMPLEX64", "INT8", "FLOAT16"),
@@ -188,7 +188,7 @@ EXAMINED: dict[str, tuple[Graph, list[str]]] = {
     "four bits of a constant": (
         of(
             *(Tensor(0, (2, 6)), Tensor(1, (5, 6), "INT4", bytes(15), scales=[0.5]), Tensor(2, (2, 5))),
-            nodes=(Node(tflite.BuiltinOperator.FULLY_CONNECTED, (0, 1, -1), (2,), bytes(10)),),
+            nodes=(Node(FULLY_CONNECTED, (0, 1, -1), (2,), bytes(10)),),
         ),
         [""],
     ),
@@ -320,6 +320,16 @@ def test_the_model_has_the_edges_of_the_graph() -> None:
         assert [(port.name, port.shape) for port in built.inputs] == [("x", (2, 3))]
         assert [(port.name, port.shape) for port in built.outputs] == [("y", (2, 3))]
         assert built.states == ()
+
+
+def test_activations_of_hybrid_operators_are_rounded() -> None:
+    """TensorFlow Lite does so, which takes more operations than the product."""
+    weights = Tensor(1, (5, 6), "INT8", bytes(range(30)), scales=[0.5])
+    graph = of(
+        Tensor(0, (2, 6)), weights, Tensor(2, (2, 5)), nodes=(Node(FULLY_CONNECTED, (0, 1, -1), (2,), bytes(10)),)
+    )
+    codes = [operation.code.name for operation in partition.model(read(graph), False).model.frozen.operations]
+    assert codes[-1] == "FULLY_CONNECTED" and "QUANTIZE" in codes
 
 
 def rnn() -> Graph:

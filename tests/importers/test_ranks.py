@@ -346,6 +346,18 @@ def test_operations(code: Op, shape: tuple[int, ...], arguments: list[Any], code
     assert " ".join(operation.code.name for operation in graph._operations) == codes
 
 
+@pytest.mark.parametrize("declared", [None, [(2, 2)]])
+def test_the_largest_rank_counts(declared: list[tuple[int, ...]] | None) -> None:
+    """Whether it is an operand's or the declared one of a result."""
+    graph = Graph(Budget(1 << 20), relaxed=False)
+    x = graph.input(OperandType(OperandCode.TENSOR_FLOAT32, (2, 3, 2, 2, 2)))
+    add(graph, Op.TANH, [x], [x.type.with_dimensions(())], declared)
+    assert [operation.code for operation in graph._operations] == [Op.TANH]
+    y = graph.input(OperandType(OperandCode.TENSOR_FLOAT32, (1, 2, 2, 4)))
+    with pytest.raises(Unmapped, match="DEPTH_TO_SPACE takes at most 4 dimensions"):
+        add(graph, Op.DEPTH_TO_SPACE, [y, 2], [y.type], [(1, 4, 4, 1, 1)])
+
+
 SHAPE = (2, 3, 5, 2, 4)
 PLACES = np.array([1, 0, 1], np.int32)
 GIVEN: dict[str, tuple[Op | ExtendedOperationCode, Callable[[Value], list[Argument]], list[tuple[int, ...]]]] = {
