@@ -17,9 +17,9 @@ pytest=("$bin/pytest" -n 2 --dist worksteal)
 if [ $# -eq 0 ]; then
     echo "The Vulkan driver again under the validation layer, then as the smallest device, then as a GPU:"
     vectors=(tests/conformance/test_suite.py -k "not nnapi-reference")
-    # A third of the driver's tests, which all ran before, and of the vectors, which all run next: `make validate` takes
+    # A quarter of the driver's tests, which all ran before, and of the vectors, which all run next: `make validate` takes
     # all of both.
-    NNVK_VALIDATION=1 "${pytest[@]}" -q -m "not numbers" --one-in 3 tests/driver/vulkan "${vectors[@]}"
+    NNVK_VALIDATION=1 "${pytest[@]}" -q -m "not numbers" --one-in 4 tests/driver/vulkan "${vectors[@]}"
     NNVK_VALIDATION=1 NNVK_DEVICE_PROFILE=mobile-min "${pytest[@]}" -q "${vectors[@]}"
     NNVK_DEVICE_PROFILE=gpu "${pytest[@]}" -q --sample 600 tests/conformance/test_suite.py::test_vectors \
         -k "not nnapi-reference"
