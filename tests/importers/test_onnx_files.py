@@ -47,6 +47,15 @@ def test_versions_of_files(version: int) -> None:
     load(made.SerializeToString())
 
 
+def test_models_are_relaxed_where_that_is_asked_for() -> None:
+    data = negation().SerializeToString()
+    assert [load(data, **given).model.frozen.relaxed for given in ({}, {"relaxed": False}, {"relaxed": True})] == [
+        False,
+        False,
+        True,
+    ]
+
+
 def test_versions_of_files_that_are_not_known() -> None:
     made = negation()
     made.ir_version = IR_VERSION + 1

@@ -113,7 +113,9 @@ def test_blocks_that_become_one_operation_stay_one() -> None:
 
 
 @pytest.mark.parametrize("given", ["x", "x s z", "", "s z"])
-@pytest.mark.parametrize(("shape", "axis", "size"), [((3, 4), 1, 2), ((3, 5), -1, 2), ((7, 2, 3), 0, 3), ((6,), 0, 2)])
+@pytest.mark.parametrize(
+    ("shape", "axis", "size"), [((3, 4), 1, 2), ((3, 5), -1, 2), ((7, 2, 3), 0, 3), ((6,), 0, 2), ((2, 3), 1, 1)]
+)
 @pytest.mark.parametrize("dtype", [np.int8, np.uint8, np.int16])
 @pytest.mark.parametrize("kind", ["DequantizeLinear", "QuantizeLinear"])
 def test_blocks(kind: str, dtype: Any, shape: tuple[int, ...], axis: int, size: int, given: str) -> None:

@@ -208,6 +208,15 @@ def test_beginnings() -> None:
         assert raised.value.reason == said
 
 
+@pytest.mark.parametrize("height", [7, "h"])
+def test_bytes_behind_the_last_field(height: int | str) -> None:
+    content = saved(convolution(height))
+    magic, format_, size = saved_part._START.unpack_from(content)
+    longer = saved_part._START.pack(magic, format_, size + 3) + content[saved_part._START.size : -32] + b"\1\2\3"
+    with pytest.raises(NnapiError, match="the saved part is damaged: 3 bytes too many"):
+        run(longer + hashlib.sha256(longer).digest())
+
+
 def test_models_for_other_shapes() -> None:
     """A saved model is for one set of shapes, and needs its execution."""
     imported = nnvk.importers.onnx.load(convolution())

@@ -221,7 +221,7 @@ def _emitted(
     channels = image.shape[1]
     if groups == 1:
         return c.emit(Op.CONV_2D, image, laid, bias, *pads, *strides, NONE, True, *dilated, out=out)
-    if groups == channels and groups > 1 and laid.shape[0] == 1 and laid.shape[3] == units:
+    if groups == channels and laid.shape[0] == 1 and laid.shape[3] == units:
         numbers = (*pads, *strides, units // groups, NONE, True, *dilated)
         return c.emit(Op.DEPTHWISE_CONV_2D, image, laid, bias, *numbers, out=out)
     if dilated:
