@@ -123,20 +123,24 @@ def test_bounds_of_pairs(c: Emitter, first: str, second: str) -> None:
     assert int64.magnitude(c, one).bounds == (exact if bounds.within(exact, bounds.INT64) else bounds.INT64)
 
 
+DIVIDED: dict[str, Callable[[int, int], int]] = {
+    "quotient": lambda left, right: left // right,
+    "remainder": lambda left, right: left - towards_0(left, right) * right,
+    "floored remainder": lambda left, right: left % right,
+}
+
+
 @pytest.mark.parametrize(("first", "second"), PAIRS)
-@pytest.mark.parametrize("name", ["quotient", "remainder", "floored remainder"])
+@pytest.mark.parametrize("name", DIVIDED)
 def test_division(c: Emitter, name: str, first: str, second: str) -> None:
     one, other, rows, columns = pair_of(c, first, second, zeros=False)
     if name == "quotient":
         found = int64.floor_quotient(c, one, other)
-        rule: Callable[[int, int], int] = lambda left, right: left // right  # noqa: E731
-    elif name == "remainder":
-        found = int64.remainder(c, one, other, is_floored=False)
-        rule = lambda left, right: left - towards_0(left, right) * right  # noqa: E731
     else:
-        found = int64.remainder(c, one, other, is_floored=True)
-        rule = lambda left, right: left % right  # noqa: E731
+        found = int64.remainder(c, one, other, is_floored=name != "remainder")
+    if name == "floored remainder":
         assert isinstance(found, Value) or second == "wide"  # it is nearer to 0 than the divisor
+    rule = DIVIDED[name]
     check(c, found, [[rule(left, right) for left, right in zip(row, columns, strict=True)] for row in rows])
 
 

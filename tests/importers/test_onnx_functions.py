@@ -110,8 +110,7 @@ def test_values_that_inputs_make_have_to_be_known() -> None:
 def test_attributes(default: float | None, given: float | None) -> None:
     """The node's own one counts, or else the function's, or else that of the operator in it."""
     nodes = [referring("LeakyRelu", "a", "b", alpha=("slope", AttributeProto.FLOAT))]
-    attributes = {"attributes": ["slope"]} if default is None else {"defaults": {"slope": default}}
-    body = function(nodes, **attributes)  # type: ignore[arg-type]
+    body = function(nodes, attributes=["slope"]) if default is None else function(nodes, defaults={"slope": default})
     made = net([op("F", "x", "y", domain="f", **({} if given is None else {"slope": given}))], body)
     (got,) = actual(load(made.SerializeToString()), {"x": X}, "nnapi-reference")
     alpha = given or default or 0.01
