@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -47,17 +49,26 @@ def in_a_process_of_its_own(device: Device) -> Device:
 
 
 class Checked:
-    """A device with its checks. Its assumptions are checked in this process."""
+    """A device with its checks. Its assumptions are checked in this process.
 
-    def __init__(self, device: Device) -> None:
+    A case or model that takes longer than ``limit`` seconds ends the driver's own process, and fails. There is no limit
+    for a driver in this process, nor where it is 0.
+    """
+
+    def __init__(self, device: Device, limit: float = 0.0) -> None:
         self.device = device
+        self._limit = limit
         self._is_remote = isinstance(device.driver, RemoteDevice)
         self.vulkan = _vulkan_of(device)
         """The Vulkan device in this process that makes the same plans; None for a device that is no Vulkan device."""
 
     def checks(self) -> list[Check]:
         """All checks, in the order in which they are run."""
-        return [*self._assumptions(), *self._cases(), *self._models()]
+        limited = [
+            replace(check, run=partial(self._run_within_limit, check.run))
+            for check in (*self._cases(), *self._models())
+        ]
+        return [*self._assumptions(), *limited]
 
     def revive(self) -> bool:
         """Whether checks can go on after DEAD_OBJECT: the driver's own process has died, and another can be started."""
@@ -73,6 +84,19 @@ class Checked:
     def avoided(self) -> tuple[str, ...]:
         """The shader variants that plans do without."""
         return () if self.vulkan is None else tuple(sorted(self.vulkan.profile.avoided))
+
+    def _run_within_limit(self, run: Callable[[], Outcome]) -> Outcome:
+        driver = self.device.driver
+        if not isinstance(driver, RemoteDevice) or not self._limit:
+            return run()
+        reason = f"a check took longer than {self._limit:g} seconds of --case-seconds, and the process was ended"
+        timer = threading.Timer(self._limit, driver.end, [reason])
+        timer.daemon = True
+        timer.start()
+        try:
+            return run()
+        finally:
+            timer.cancel()
 
     # --- assumptions -----------------------------------------------------------------------------------------
 

@@ -19,6 +19,8 @@ from nnvk.loading.devices import find_device
 
 MINUTES = 2.0
 """How long cases are run unless something else is asked for."""
+CASE_SECONDS = 60.0
+"""How long one case may take unless something else is asked for."""
 
 
 def command(
@@ -30,6 +32,10 @@ def command(
         float,
         typer.Option("--minutes", metavar="M", min=0.0, help="For how long to begin cases, the most used first."),
     ] = MINUTES,
+    case_seconds: Annotated[
+        float,
+        typer.Option("--case-seconds", metavar="S", min=0.0, help="How long one case may take; 0: without limit."),
+    ] = CASE_SECONDS,
     in_process: Annotated[
         bool,
         typer.Option("--in-process", help="Run the driver in this process, for a debugger. A crash ends the command."),
@@ -39,13 +45,14 @@ def command(
     """Check a device against the reference, shader by shader.
 
     Runs what the Vulkan driver takes for granted of devices, then operations of all types, each at a small and at a
-    usual size, then the demo's models. Names the shaders of what fails. A case that crashes the driver fails, too.
+    usual size, then the demo's models. Names the shaders of what fails. A case that crashes the driver fails, too,
+    and so does one that takes too long.
     Exits with 1 where anything fails. The JSON has driver, device, limits and versions, but no path and no name of a
     user: attach it to a report.
     """
     check_writable(json_file)
     found = get_devices()[0] if device is None else find_device(device)
-    checked = Checked(found if in_process else in_a_process_of_its_own(found))
+    checked = Checked(found if in_process else in_a_process_of_its_own(found), case_seconds)
     checks = checked.checks()
     started = time.monotonic()
     results: list[Result] = []

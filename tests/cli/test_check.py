@@ -6,6 +6,7 @@ import getpass
 import json
 import os
 import re
+import signal
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -178,6 +179,29 @@ def test_a_case_that_crashes_the_driver_fails(
     assert list(failed) == ["MUL"] and failed["MUL"].startswith("DEAD_OBJECT: ")
     assert report["counts"]["not run"] == 0 and report["device_lost"] is False
     assert report["suspected_shaders"] == [_variant(vulkan, FEW[1])]
+
+
+def test_a_case_that_hangs_in_the_driver_fails(
+    nnvk_command: Any, vulkan: VulkanDevice, few: list[Case], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    prepare = RemoteDevice.prepare_model
+
+    def hang(driver: RemoteDevice, model: Model, options: PrepareOptions) -> IPreparedModel:
+        if model.operations[0].code is OperationCode.ADD:
+            os.kill(Remote(Device(driver)).pid, signal.SIGSTOP)
+        return prepare(driver, model, options)
+
+    monkeypatch.setattr(RemoteDevice, "prepare_model", hang)
+    monkeypatch.setattr(check_device, "MODELS", ())  # they may take longer on a busy machine
+    result = nnvk_command("check", "--case-seconds", 5, "--json")
+    assert result.exit_code == 1, result.output
+    report = json.loads(result.stdout)
+    failed = {check["name"]: check["reason"] for check in report["checks"] if check["status"] == "failed"}
+    assert failed == {
+        "ADD": "DEAD_OBJECT: the driver's process has died: a check took longer than 5 seconds of --case-seconds, "
+        "and the process was ended"
+    }
+    assert report["counts"]["not run"] == 0 and report["device_lost"] is False
 
 
 def test_no_time_is_no_failure(nnvk_command: Any, vulkan: VulkanDevice, few: list[Case]) -> None:

@@ -71,6 +71,12 @@ class DriverProcess:
                 self._current = Connection(self._command)
             return self._current
 
+    def end(self, reason: str) -> None:
+        """End the process if it lives, as if it had died for this reason."""
+        current = self._current
+        if current is not None and current.lives:
+            current.died(reason)
+
 
 class Segment:
     """Memory that both processes map."""
@@ -221,7 +227,8 @@ class Connection:
         """It is dead from now on; the error to raise. ``reason``: where it has not just ended by itself."""
         with self._lock:
             if not self._dead:
-                self._dead = "the driver's process has died"  # for all that ask while its end is waited for
+                # Others may ask while its end is waited for.
+                self._dead = f"the driver's process has died: {reason}" if reason else "the driver's process has died"
                 end = _end_of(self._process)
                 self._dead = f"the driver's process has died: {reason or end}"
                 _log.info("%s", self._dead)

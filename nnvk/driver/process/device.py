@@ -164,6 +164,10 @@ class RemoteDevice(IDevice):
         """Start the driver's process anew if it has died; and what the driver does."""
         self._ask(Writer(Request.WAIT).string(self.name))
 
+    def end(self, reason: str) -> None:
+        """End the driver's process if it lives. What waits for it raises DEAD_OBJECT with this reason."""
+        self._process.end(reason)
+
 
 class RemoteBuffer(IBuffer):
     """Memory of a driver in another process."""
