@@ -14,6 +14,7 @@ from onnx_case import I64, F, ints
 from onnx_net import element, model, op
 from onnx_spent import Spent, watched
 
+import nnvk
 from nnvk.importers.budget import Budget
 from nnvk.importers.errors import Unmapped
 from nnvk.importers.onnx import load
@@ -153,6 +154,19 @@ def test_nodes_that_are_left_to_the_model() -> None:
     assert folded(Node(op("RandomNormal", "", "y", shape=[2]), 21, 0), [], Budget(0)) is None
     assert folded(Node(op("Conv", "a b", "y"), 21, 0), [known, known], Budget(0)) is None
     assert folded(Node(op("Cast", "a", "y", to=8), 21, 0), [known], Budget(0)) is None
+
+
+@pytest.mark.parametrize("name", ["OneHot", "Pad"])
+def test_nodes_that_the_reference_does_not_compute(name: str) -> None:
+    """ONNX's reference takes no depth of shape [1], and no negative pads, both of which the operators allow."""
+    node, arrays, expected = {
+        "OneHot": (op("OneHot", "a b c", "y"), [ints(1, -1), ints(3), np.float32([2, 7])], [[2, 7, 2], [2, 2, 7]]),
+        "Pad": (op("Pad", "a b c", "y"), [np.float32([1, 2, 3]), ints(-1, 2), np.float32(9)], [2, 3, 9, 9]),
+    }[name]
+    assert folded(Node(node, 18, 0), [constant(array) for array in arrays], Budget(0)) is None
+    net = model([node, op("Mul", "x y", "z")], {"x": (F, (1,))}, "z", dict(zip("abc", arrays, strict=True)), opset=18)
+    with nnvk.load(net.SerializeToString(), device="cpu") as loaded:
+        np.testing.assert_array_equal(loaded(np.float32([2])), 2 * np.float32(expected))
 
 
 REFUSED = {

@@ -6,10 +6,18 @@ import pytest
 
 pytest.importorskip("onnx")
 
+import warnings
+
+import numpy as np
 import onnx
 import onnx_nodes as nodes
+from onnx.backend.test.runner import Runner
+
+from nnvk import NnapiError
+from nnvk.importers.onnx.backend import NnvkBackend
 
 PARTS = 160
+CONSTANT_PARTS = 40
 LEAST = 1300
 """How many pass, at least."""
 
@@ -24,6 +32,25 @@ def test_nodes(part: int) -> None:
         expected = {test.name for test in tests} & refused.keys()
         assert {name: why for name, how, why in found if how == "refused" and name not in expected} == {}
         assert sorted(expected - {name for name, how, _ in found if how == "refused"}) == [], "write the list anew"
+
+
+@pytest.mark.parametrize("part", range(CONSTANT_PARTS))
+def test_nodes_of_constants(part: int) -> None:
+    _, refused = nodes.listed()
+    amiss = {}
+    for test in nodes.node_tests()[part::CONSTANT_PARTS]:
+        made = None if test.name in refused else nodes.with_constants(test)
+        if made is None:
+            continue
+        model, expected = made
+        try:
+            with warnings.catch_warnings(), np.errstate(all="ignore"):
+                warnings.simplefilter("ignore")
+                *found, _ = NnvkBackend.prepare(model, "CPU").run([np.ones(1, np.float32)])
+            Runner.assert_similar_outputs(expected, found, test.rtol, test.atol)
+        except (NnapiError, AssertionError) as error:
+            amiss[test.name] = str(error)
+    assert not amiss
 
 
 def test_enough_pass() -> None:

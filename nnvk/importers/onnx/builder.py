@@ -23,7 +23,7 @@ from nnvk.importers.onnx import mappers as mappers  # registers them
 from nnvk.importers.onnx.by_function import by_function
 from nnvk.importers.onnx.context import Context, NotConstant
 from nnvk.importers.onnx.folding import folded, is_foldable
-from nnvk.importers.onnx.functions import Functions
+from nnvk.importers.onnx.functions import Functions, versions_in
 from nnvk.importers.onnx.node import Node, domain_of
 from nnvk.importers.onnx.reader import Arrays
 from nnvk.importers.onnx.registry import find
@@ -143,7 +143,7 @@ class Builder:
             key = domain_of(outer.proto.domain), outer.op_type
             if body is not None and key not in seen:
                 seen.add(key)
-                own = {domain_of(one.domain): int(one.version) for one in body.opset_import} or known
+                own = versions_in(body, known)
                 inner += [(proto, own) for proto in body.node]
             for proto, given in inner:
                 one = Node(proto, given.get(domain_of(proto.domain), 1), node.index)
@@ -179,7 +179,7 @@ class Builder:
         body: FunctionProto,
         arguments: Mapping[str, AttributeProto],
     ) -> list[Tensor | None]:
-        versions = {domain_of(one.domain): int(one.version) for one in body.opset_import} or self.shared.versions
+        versions = versions_in(body, self.shared.versions)
         scope = Scope(body.node, list(body.output))
         for name, tensor in zip(body.input, inputs, strict=False):
             if tensor is not None:

@@ -212,6 +212,13 @@ def _check(node: Node, arrays: Sequence[np.ndarray]) -> None:
         raise Unmapped(f"it has {len(node.outputs)} outputs, num_outputs says {node.integer('num_outputs', 0)}")
 
 
+def _is_refused(node: Node, arrays: Sequence[np.ndarray]) -> bool:
+    """Whether the reference does not compute a node, although the operator allows its inputs."""
+    if node.op_type == "OneHot":
+        return arrays[1].ndim > 0
+    return node.op_type == "Pad" and bool((arrays[1] < 0).any())
+
+
 def is_foldable(node: Node) -> bool:
     """Whether a node could be folded if its inputs were constants."""
     return not domain_of(node.proto.domain) and any(
@@ -270,7 +277,7 @@ def folded(node: Node, inputs: Sequence[Tensor | None], budget: Budget) -> list[
         most = _most(node.op_type, arrays)
     except _DAMAGED as error:
         raise Unmapped(f"its inputs do not fit together ({error})") from error
-    if most is None or most > _LARGEST or _gives_texts(node):
+    if most is None or most > _LARGEST or _gives_texts(node) or _is_refused(node, arrays):
         return None
     budget.check(max(most, 0) * _LARGEST_ELEMENT)
     passes = _PASSES.get(node.op_type, 1)

@@ -61,7 +61,16 @@ class Functions:
         return (body, {**defaults, **arguments}) if body.node else None
 
 
+def versions_in(body: FunctionProto, around: Mapping[str, int]) -> Mapping[str, int]:
+    """The versions of operators in a body: its own, and those around it for domains that it leaves out.
+
+    The bodies that onnx makes for FlexAttention name their own domain alone.
+    """
+    return {**around, **{domain_of(one.domain): int(one.version) for one in body.opset_import}}
+
+
 def _type(tensor: Tensor | None) -> TypeProto:
     if tensor is None:
         return TypeProto()
-    return helper.make_tensor_type_proto(helper.np_dtype_to_tensor_dtype(tensor.dtype), tensor.shape)
+    dtype = tensor.dtype if tensor.narrow is None else tensor.narrow.dtype
+    return helper.make_tensor_type_proto(helper.np_dtype_to_tensor_dtype(dtype), tensor.shape)
