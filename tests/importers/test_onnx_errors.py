@@ -292,9 +292,9 @@ def test_problems_behind_others_are_listed_and_alike_ones_share_a_line() -> None
     nodes = [
         op("Dropout", "x r t", "a"),
         op("Conv", "a w", "b"),
-        op("DeformConv", "b w b", "c"),
+        op("ImageDecoder", "b w b", "c"),
         op("Unheard", "c", "d"),
-        op("DeformConv", "b w b", "e"),
+        op("ImageDecoder", "b w b", "e"),
         op("Conv", "x v", "f"),
     ]
     inputs = {"x": (F, [1, 3, 4, 4])}
@@ -304,8 +304,8 @@ def test_problems_behind_others_are_listed_and_alike_ones_share_a_line() -> None
     made.graph.node[3].domain = "own"
     error = refused(made)
     kinds = [(problem.operation, problem.index) for problem in error.problems]
-    assert kinds == [("Dropout", 0), ("DeformConv", 2), ("own.Unheard", 3), ("DeformConv", 4), ("Conv", 5)]
-    assert "operators 2, 4 (DeformConv, 2 in all): NNAPI has no counterpart of this operator" in error.reason
+    assert kinds == [("Dropout", 0), ("ImageDecoder", 2), ("own.Unheard", 3), ("ImageDecoder", 4), ("Conv", 5)]
+    assert "operators 2, 4 (ImageDecoder, 2 in all): NNAPI has no counterpart of this operator" in error.reason
 
 
 def test_all_operators_that_are_missing_in_the_graphs_of_a_node_are_listed() -> None:

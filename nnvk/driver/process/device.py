@@ -165,7 +165,7 @@ class RemoteDevice(IDevice):
         self._ask(Writer(Request.WAIT).string(self.name))
 
     def end(self, reason: str) -> None:
-        """End the driver's process if it lives. What waits for it raises DEAD_OBJECT with this reason."""
+        """End the driver's process if it lives. Requests that wait for it raise DEAD_OBJECT with this reason."""
         self._process.end(reason)
 
 
