@@ -23,7 +23,7 @@ OPTIONAL = {
     "STABLEHLO_REDUCE": "only one tensor is reduced at a time, got",
     "STABLEHLO_RESHAPE": "the output's shape must be declared",
     "STABLEHLO_WHILE": "contains itself",
-    "TFLite_Detection_PostProcess": "buffer is too small",
+    "TFLite_Detection_PostProcess": "must be a FlexBuffers map (buffer is too small)",
     "VAR_HANDLE": "is read before an operator writes it",
     "WHILE": "contains itself",
 }

@@ -135,7 +135,7 @@ def transpose_conv(c: Context) -> Value:
 
 _TRANSPOSE_CONV_PARAMS = "<iii"
 """MediaPipe's options, TfLiteTransposeConvParams: padding, stride of the width, stride of the height."""
-_PADDING_PARAMS = {1: PaddingCode.SAME, 2: PaddingCode.VALID}
+PADDING_PARAMS = {1: PaddingCode.SAME, 2: PaddingCode.VALID}
 
 
 @builtin("Convolution2DTransposeBias")
@@ -145,7 +145,7 @@ def transpose_conv_bias(c: Context) -> Value:
     if len(options) < struct.calcsize(_TRANSPOSE_CONV_PARAMS):
         raise Unmapped(f"the options must have {struct.calcsize(_TRANSPOSE_CONV_PARAMS)} bytes, got {len(options)}")
     kind, stride_w, stride_h = struct.unpack_from(_TRANSPOSE_CONV_PARAMS, options)
-    if kind not in _PADDING_PARAMS:
+    if kind not in PADDING_PARAMS:
         raise Unmapped(f"unknown padding {kind}")
     source, weights = c.input(0), c.input(1)
     check_rank("the input", source, 4)
@@ -153,7 +153,7 @@ def transpose_conv_bias(c: Context) -> Value:
     if is_hybrid(source, weights):
         weights = real_weights(c, weights)
     spans = ((source.shape[1], weights.shape[1], stride_h), (source.shape[2], weights.shape[2], stride_w))
-    is_same = _PADDING_PARAMS[kind] is PaddingCode.SAME
+    is_same = PADDING_PARAMS[kind] is PaddingCode.SAME
     size = [count * stride if is_same else (count - 1) * stride + window for count, window, stride in spans]
     return c.emit(
         OperationCode.TRANSPOSE_CONV_2D,
@@ -161,7 +161,7 @@ def transpose_conv_bias(c: Context) -> Value:
         weights,
         bias(c, source, weights, 2, weights.shape[0]),
         np.array([source.shape[0], *size, weights.shape[0]]),
-        _PADDING_PARAMS[kind],
+        PADDING_PARAMS[kind],
         stride_w,
         stride_h,
         FuseCode.NONE,

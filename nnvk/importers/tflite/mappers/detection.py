@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from flatbuffers import flexbuffers
 
 from nnvk.api import OperationCode
 from nnvk.importers.emitter import F32, I32, is_quantised
 from nnvk.importers.errors import Unmapped
 from nnvk.importers.graph_builder import Value
 from nnvk.importers.tflite.context import Context
+from nnvk.importers.tflite.flex_options import FlexOptions
 from nnvk.importers.tflite.registry import builtin
 from nnvk.ops.extension.non_max_suppression import Rule
 from nnvk.types.extension import ExtendedOperationCode
@@ -19,25 +19,6 @@ from nnvk.types.extension import ExtendedOperationCode
 _LEAST_SCORE = 1e-30
 """The score that stands for 0 where 0 counts as a score."""
 _DEFAULTS = {"detections_per_class": 100, "use_regular_nms": False}
-
-
-class _Options:
-    """Numbers in a FlexBuffers map. Only those asked for are read, so that nothing in it can be endless."""
-
-    def __init__(self, data: bytes) -> None:
-        self._map = flexbuffers.GetRoot(data).AsMap
-
-    def __getitem__(self, name: str) -> float:
-        try:
-            reference = self._map[name]
-        except KeyError:
-            if name in _DEFAULTS:
-                return _DEFAULTS[name]
-            raise Unmapped(f"the option {name} is missing") from None
-        if not (reference.IsInt or reference.IsFloat or reference.IsBool):
-            raise Unmapped(f"the option {name} must be a number")
-        number: float = reference.Value
-        return number
 
 
 def _positive(c: Context, scores: Value) -> Value:
@@ -55,7 +36,7 @@ def _positive(c: Context, scores: Value) -> Value:
 @builtin("TFLite_Detection_PostProcess")
 def detection_postprocess(c: Context) -> Sequence[Value]:
     """Map the custom operator of SSD. NNAPI gives its outputs in another order, and classes and number as INT32."""
-    options = _Options(c.operator.custom_options())
+    options = FlexOptions(c.operator.custom_options(), _DEFAULTS)
     deltas, scores, anchors = (c.real(c.input(position)) for position in range(3))
     if len(scores.shape) != 3:
         raise Unmapped(f"the scores (input 1) must have rank 3, got shape {list(scores.shape)}")
