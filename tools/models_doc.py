@@ -112,6 +112,7 @@ _SAID = {
     **dict.fromkeys(("Loop", "Scan"), "the operations of its body, repeated"),
     **dict.fromkeys(("CALL", "STABLEHLO_COMPOSITE"), "the operations of its subgraph"),
     "If": "IF, or the operations of the branch if it is known",
+    "PosenetDecoderOp": "a function on the CPU",
 }
 """Descriptions of operators whose mappers do not name the operations."""
 TFLITE = Table("TFLite", tflite_registry, tflite_mappers)

@@ -142,8 +142,8 @@ def max_unpool(c: Context) -> Value:
             out=BOOL8,
         )
         is_there = inside if is_there is None else c.emit(Op.LOGICAL_AND, is_there, inside, out=BOOL8)
-        step = channels * math.prod(sizes[number + 1 :])
-        total = c.emit(Op.ADD, with_number(c, Op.MUL, at, step, NONE), total, NONE, out=I32)
+        elements = channels * math.prod(sizes[number + 1 :])
+        total = c.emit(Op.ADD, with_number(c, Op.MUL, at, elements, NONE), total, NONE, out=I32)
     assert is_there is not None
     nowhere = count * math.prod(sizes) * channels
     where = c.reshape(chosen(c, is_there, total, c.constant(nowhere, I32)), (value.size, 1))
