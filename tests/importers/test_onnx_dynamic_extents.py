@@ -77,6 +77,9 @@ THROUGH: dict[str, list[Any]] = {
     "the largest": [op("Gather", "x i", "g"), op("TopK", "g two_", "y z")],
     "an affine product": [op("Gather", "x i", "g"), op("Gemm", "g w", "y")],
     "a transposed product": [op("Gather", "x i", "g"), op("Transpose", "g", "t"), op("Gemm", "t w", "y", transA=1)],
+    "sums up to each": [op("Gather", "x i", "g"), op("CumSum", "g zeroth", "y")],
+    "sums before each": [op("CumSum", "i zeroth", "y", exclusive=1)],
+    "sums along columns": [op("Gather", "x i", "g"), op("CumSum", "g last", "y", reverse=1)],
     "a squeezed axis": [op("Unsqueeze", "i one", "u"), op("Squeeze", "u one", "y")],
 }
 
@@ -93,6 +96,7 @@ def test_passes_through(case: str) -> None:
         "zero": np.array(0.5, F),
         "zeroth": np.array(0),
         "one": np.array([1]),
+        "last": np.array(-1),
         "flat": np.array([-1]),
         "w": drawn(5, 3, seed=1),
         "nothing": np.array([0]),
@@ -110,7 +114,8 @@ REFUSED = {
     "sum": ([op("ReduceSum", "i", "y", keepdims=0)], "works along axis 0, whose size data decide"),
     "meets a constant": ([op("Add", "i numbers", "y")], "meets one of a size that data decide"),
     "sorted": ([op("TopK", "i two", "y p")], "works along axis 0, whose size data decide"),
-    "no rule": ([op("CumSum", "i axis", "y")], "data decide the size of its input"),
+    "no rule": ([op("Tile", "i one", "y")], "data decide the size of its input"),
+    "sums from the back": ([op("CumSum", "i axis", "y", reverse=1)], "works along axis 0, whose size data decide"),
     "a size": ([op("Shape", "i", "s"), op("Expand", "x s", "y")], "must be a constant"),
     "a slice from 1 on": ([op("Slice", "i one six", "y")], "it takes a part of axis 0, whose size data decide"),
     "a slice up to 2": ([op("Slice", "i zeroth two", "y")], "it takes a part of axis 0, whose size data decide"),
@@ -331,7 +336,8 @@ RULES: dict[str, tuple[int, list[Any], Passed]] = {
     "Reshape": (13, [op("Reshape", "r rows", "y")], before(1)),
     "MaxPool": (13, [op("MaxPool", "r", "y", kernel_shape=[2])], before(1)),
     "BatchNormalization": (13, [op("BatchNormalization", "r c c c c", "y")], before(1)),
-    "CumSum": (14, [op("CumSum", "r zero", "y")], lambda own: None),
+    "CumSum": (14, [op("CumSum", "r zero", "y")], lambda own: own),
+    "CumSum from the back": (14, [op("CumSum", "r zero", "y", reverse=1)], other_than(0)),
 }
 RULE_CONSTANTS = {
     **{f"g{at}": np.ones(SHAPE[at:], F) for at in AXES},

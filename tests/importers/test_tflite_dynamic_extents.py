@@ -108,6 +108,11 @@ def picked_rows(name: str) -> Net:
     elif name.startswith("CONCATENATION"):
         axis = 0 if name == "CONCATENATION of rows" else 1
         net.op("CONCATENATION", [rows, rows], y, "ConcatenationOptions", Axis=axis)
+    elif name.startswith("CUMSUM"):
+        options = {"Exclusive": name == "CUMSUM before each", "Reverse": name.endswith("from the back")}
+        net.op(
+            "CUMSUM", [rows, scalar(1 if name == "CUMSUM of rows from the back" else 0)], y, "CumsumOptions", **options
+        )
     elif name == "EXPAND_DIMS":
         net.op("EXPAND_DIMS", [rows, scalar(1)], y)
     elif name == "GATHER of columns":
@@ -121,7 +126,10 @@ def picked_rows(name: str) -> Net:
 
 @pytest.mark.parametrize(
     "name",
-    ["NEG", "SOFTMAX", "TRANSPOSE", "MEAN", "MEAN that stays", "CONCATENATION", "EXPAND_DIMS", "GATHER of columns"],
+    [
+        *("NEG", "SOFTMAX", "TRANSPOSE", "MEAN", "MEAN that stays", "CONCATENATION", "EXPAND_DIMS"),
+        *("GATHER of columns", "CUMSUM", "CUMSUM before each", "CUMSUM of rows from the back"),
+    ],
 )
 def test_rows_that_were_picked(name: str) -> None:
     feeds = [np.array([True, False, True, True]), DRAWN.random((4, 5)).astype(np.float32)]
@@ -132,6 +140,7 @@ def test_rows_that_were_picked(name: str) -> None:
     ("name", "said"),
     [
         ("MEAN of columns", "works along axis 0, whose size data decide"),
+        ("CUMSUM from the back", "works along axis 0, whose size data decide"),
         ("SOFTMAX of columns", "works along axis 1, whose size data decide"),
         ("CONCATENATION of rows", "axis 0, whose size data decide"),
         ("GATHER of rows", "whose size data decide|data decide the size"),

@@ -98,11 +98,17 @@ def _matrix_product(c: Context, extents: Extents) -> DynamicExtent:
     return extent.on(0 if is_transposed else extent.axis + len(extents.output) - extents.rank)
 
 
+def _cumulative(c: Context, extents: Extents) -> DynamicExtent:
+    """Sums from the front see the valid elements, which are the first, alone."""
+    return along(extents, [int(c.scalar(1, "the axis"))] if c.node.integer("reverse", 0) else [])
+
+
 _RULES = Rules[Context](
     {
         **dict.fromkeys(_ELEMENTWISE, lambda c, extents: elementwise(extents)),
         **dict.fromkeys(("Softmax", "LogSoftmax", "Hardmax"), _softmax),
         **dict.fromkeys(("ArgMax", "ArgMin", *(f"Reduce{kind}" for kind in _REDUCTIONS)), _reduction),
+        **dict.fromkeys(("CumProd", "CumSum"), _cumulative),
         **dict.fromkeys(("Gemm", "MatMul"), _matrix_product),
         **dict.fromkeys(_PER_BATCH, lambda c, extents: along(extents, range(1, extents.rank))),
         "Concat": lambda c, extents: concatenation(extents, c.node.integer("axis", 0)),

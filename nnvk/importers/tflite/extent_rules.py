@@ -47,6 +47,11 @@ def _reduction(c: Context, extents: Extents) -> DynamicExtent:
     return reduction(extents, c.ints(1, "the axes"), bool(c.options("ReducerOptions").KeepDims()))
 
 
+def _cumulative(c: Context, extents: Extents) -> DynamicExtent:
+    """Sums from the front see the valid elements, which are the first, alone."""
+    return along(extents, [c.integer(1, "the axis")] if c.options("CumsumOptions").Reverse() else [])
+
+
 _RULES = Rules[Context](
     {
         **dict.fromkeys(_ELEMENTWISE, lambda c, extents: elementwise(extents)),
@@ -56,6 +61,7 @@ _RULES = Rules[Context](
         **dict.fromkeys(_REDUCTIONS, _reduction),
         **dict.fromkeys(("EXPAND_DIMS", "SQUEEZE"), lambda c, extents: reshaped(extents)),
         "CONCATENATION": lambda c, extents: concatenation(extents, c.options("ConcatenationOptions").Axis()),
+        "CUMSUM": _cumulative,
         "GATHER": _gather,
         "GATHER_ND": lambda c, extents: gather_nd(extents),
         "RESHAPE": _reshape,
