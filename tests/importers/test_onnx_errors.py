@@ -104,7 +104,7 @@ def test_operators_of_onnx_need_a_version_beside_others() -> None:
     made = model([op("Gelu", "x", "a", domain="com.microsoft"), op("Neg", "a", "y")], {"x": (F, [2])}, ["y"])
     del made.opset_import[:]
     made.opset_import.add(domain="com.microsoft", version=1)
-    assert "versions 7 to" in (found := refused(made).reason) and "got opset 1" in found
+    assert "operators of opset 1 can't be converted" in refused(made).reason
     made.graph.node[1].op_type, made.graph.node[1].domain = "Gelu", "com.microsoft"
     assert len(load(made.SerializeToString()).outputs) == 1
 

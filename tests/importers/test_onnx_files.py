@@ -76,17 +76,21 @@ def test_versions_of_operators(version: int) -> None:
     load(made.SerializeToString())
 
 
-@pytest.mark.parametrize("version", [0, 5, onnx_opset_version() + 1])
+@pytest.mark.parametrize("version", [0, onnx_opset_version() + 1])
 def test_versions_of_operators_that_are_not_known(version: int) -> None:
-    """Neg has changed with version 6."""
     made = negation()
     made.opset_import[0].version = version
     known = f"versions 7 to {onnx_opset_version()} of ONNX's operators are known here, got opset {version}"
     assert known in reason_of(made)
 
 
-@pytest.mark.parametrize("kind", ["Neg", "NoSuch"])
-@pytest.mark.parametrize("where", ["graph", "branch", "function", "other domain"])
+@pytest.mark.parametrize(
+    ("where", "kind"),
+    [
+        ("graph", "NoSuch"),
+        *((where, kind) for where in ("branch", "function", "other domain") for kind in ("Neg", "NoSuch")),
+    ],
+)
 def test_old_versions_are_read_where_no_operator_has_changed(where: str, kind: str) -> None:
     """Wherever a node is; those of other domains have versions of their own."""
     inputs: dict[str, Any] = {"x": (np.bool_, [2]), "c": (np.bool_, [])}
@@ -105,6 +109,8 @@ def test_old_versions_are_read_where_no_operator_has_changed(where: str, kind: s
     reason = reason_of(made)
     if where == "other domain":
         assert f"d.{kind}" in reason and "opset" not in reason
+    elif where == "graph":
+        assert "operators of opset 5 can't be converted to opset 7" in reason and kind in reason
     else:
         assert "got opset 5" in reason
 
@@ -113,7 +119,7 @@ def test_operators_of_onnx_are_of_version_1_unless_another_is_said() -> None:
     made = negation()
     del made.opset_import[:]
     made.opset_import.add(domain="d", version=3)
-    assert "got opset 1" in reason_of(made)
+    assert "operators of opset 1 can't be converted" in reason_of(made)
 
 
 # --- the bytes of files ----------------------------------------------------------------------------------------------

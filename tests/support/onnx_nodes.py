@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -31,6 +32,28 @@ def node_tests() -> tuple[Any, ...]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return tuple(test for test in load_model_tests(kind="node") if "_expanded" not in test.name)
+
+
+@cache
+def exported_tests() -> tuple[Any, ...]:
+    """The models that PyTorch has exported, of operators of version 6."""
+    tests = (*load_model_tests(kind="pytorch-operator"), *load_model_tests(kind="pytorch-converted"))
+    folders = [Path(test.model_dir) for test in tests]
+    return tuple(
+        replace(test, model=onnx.load(folder / "model.onnx"), data_sets=_sets(folder))
+        for test, folder in zip(tests, folders, strict=True)
+    )
+
+
+def _sets(folder: Path) -> list[tuple[list[TensorProto], list[TensorProto]]]:
+    """The inputs and outputs of a test that are in files, in the order of their numbers."""
+    folders = sorted(folder.glob("test_data_set_*"))
+    return [(_tensors(one, "input"), _tensors(one, "output")) for one in folders]
+
+
+def _tensors(folder: Path, kind: str) -> list[TensorProto]:
+    count = len(list(folder.glob(f"{kind}_*.pb")))
+    return [TensorProto.FromString((folder / f"{kind}_{number}.pb").read_bytes()) for number in range(count)]
 
 
 def outcome(test: Any, device: str) -> tuple[str, str]:

@@ -24,6 +24,7 @@ from nnvk.importers.graph_builder import Graph, Source, Value, at_least_1d, edge
 from nnvk.importers.metadata import Metadata
 from nnvk.importers.onnx.builder import DAMAGE, NO_COUNTERPART, Builder, Shared, made_of
 from nnvk.importers.onnx.context import NotConstant
+from nnvk.importers.onnx.conversion import converted
 from nnvk.importers.onnx.edges import Edge, edges_of, input_types, resized
 from nnvk.importers.onnx.errors import Malformed, OnnxImportError
 from nnvk.importers.onnx.functions import Functions
@@ -141,7 +142,7 @@ class OnnxFile:
     def _parsed(self) -> ModelProto:
         source = self._source
         data = source if isinstance(source, bytes) else read_file(Path(source))
-        model = parse(data)
+        model = converted(parse(data))
         self._nbytes = len(data) + bytes_beside(model, self._folder) + len(self._weights or b"")
         return model
 

@@ -26,8 +26,7 @@ MAX_BYTES = 2**31 - 1
 MAX_RANK = 16
 """The largest rank that makes sense."""
 OLDEST = 7
-"""The oldest version of ONNX's operators that is read: before, broadcasting was something else. Models whose operators
-have not changed since are read, too."""
+"""The oldest version of ONNX's operators that is read: before, broadcasting was something else."""
 _NUMBERS = frozenset("biuf")
 """Kinds of NumPy's types that are numbers, or truth."""
 
@@ -78,17 +77,27 @@ def _check_texts(message: Message) -> None:
 def versions(model: ModelProto) -> dict[str, int]:
     """The version of each domain's operators."""
     found = {domain_of(one.domain): int(one.version) for one in model.opset_import}
-    if "" not in found and not any(domain_of(node.domain) == "" for node in model.graph.node):
-        found[""] = onnx_opset_version()  # other domains' operators need no version of ONNX's own
-    version = found.setdefault("", 1)
-    if 1 <= version < OLDEST and _is_unchanged(model, version):
-        version = found[""] = OLDEST
-    if not OLDEST <= version <= onnx_opset_version():
+    version = stated_version(model)
+    if not is_known(model, version):
         raise Malformed(
             f"versions {OLDEST} to {onnx_opset_version()} of ONNX's operators are known here, "
             f"got opset {version}: convert the model with onnx.version_converter"
         )
-    return found
+    return {**found, "": max(version, OLDEST)}
+
+
+def stated_version(model: ModelProto) -> int:
+    """The version of ONNX's own operators that a model states; 1 if it states none and has some."""
+    stated = [int(one.version) for one in model.opset_import if not domain_of(one.domain)]
+    if stated:
+        return stated[-1]
+    has_some = any(domain_of(node.domain) == "" for node in model.graph.node)
+    return 1 if has_some else onnx_opset_version()
+
+
+def is_known(model: ModelProto, version: int) -> bool:
+    """Whether the operators of a version are read, or all that the model has are what they are in `OLDEST`."""
+    return OLDEST <= version <= onnx_opset_version() or (1 <= version < OLDEST and _is_unchanged(model, version))
 
 
 def _is_unchanged(model: ModelProto, version: int) -> bool:

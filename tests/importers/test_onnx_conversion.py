@@ -1,0 +1,79 @@
+"""Models of operators before version 7, which the onnx package converts: those that PyTorch exported, and others."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("onnx")
+
+import onnx_nodes as nodes
+from onnx_net import model, op
+from onnx_oracle import actual
+
+from nnvk.importers.onnx import OnnxImportError, load
+
+F = np.float32
+PARTS = 13
+BEYOND_FLOATS = {
+    "test_operator_add_broadcast",
+    "test_operator_add_size1_broadcast",
+    "test_operator_add_size1_right_broadcast",
+    "test_operator_add_size1_singleton_broadcast",
+    "test_operator_addconstant",
+}
+"""Their inputs are memory that nobody has written, as DOUBLE."""
+REFUSED = {"test_MaxPool2d_stride_padding_dilation"}
+
+
+@pytest.mark.parametrize("part", range(PARTS))
+def test_exported_models(part: int) -> None:
+    tests = [test for test in nodes.exported_tests()[part::PARTS] if test.name not in BEYOND_FLOATS]
+    assert len(tests) >= 7
+    found = list(nodes.outcomes(tests, "vulkan-0"))
+    assert {name: why for name, how, why in found if how != "passed" and name not in REFUSED} == {}
+    assert {name for name, how, _ in found if how == "refused"} == REFUSED & {test.name for test in tests}
+
+
+def old(nodes: list[Any], inputs: dict[str, Any], constants: dict[str, np.ndarray], version: int) -> bytes:
+    """A model whose constants are inputs as well, as they had to be."""
+    made = model(nodes, inputs, ["y"], constants)
+    made.opset_import[0].version, made.ir_version = version, 3
+    declared = model([], {name: (array.dtype.type, array.shape) for name, array in constants.items()}, [])
+    made.graph.input.extend(declared.graph.input)
+    made.graph.output[0].type.CopyFrom(made.graph.input[0].type)
+    return made.SerializeToString()
+
+
+@pytest.mark.parametrize("shape", [(2, 3, 4), (2, 3, 3), (2, 3, 4, 5), (2, 3), (4, 3, 2, 2, 3)])
+def test_slopes_of_channels(shape: tuple[int, ...]) -> None:
+    """PRelu had one for each channel without dimensions behind, also where the last dimension is as large."""
+    x, slopes = np.random.default_rng(0).standard_normal(shape).astype(F), np.array([0.5, -1, 3], F)
+    data = old([op("PRelu", "x s", "y")], {"x": (F, shape)}, {"s": slopes}, 6)
+    wanted = np.where(x > 0, x, x * slopes.reshape(3, *[1] * (len(shape) - 2)))
+    for device in ("vulkan-0", "nnapi-reference"):
+        np.testing.assert_array_equal(actual(load(data), {"x": x}, device)[0], wanted)
+
+
+@pytest.mark.parametrize("version", [1, 6])
+@pytest.mark.parametrize("attributes", [{}, {"axis": 1}], ids=["the last axes", "named axes"])
+def test_terms_that_broadcast(version: int, attributes: dict[str, int]) -> None:
+    x, b = (np.random.default_rng(1).standard_normal(shape).astype(F) for shape in ((2, 3, 4), (3, 4)))
+    data = old([op("Add", "x b", "y", broadcast=1, **attributes)], {"x": (F, (2, 3, 4))}, {"b": b}, version)
+    np.testing.assert_array_equal(actual(load(data), {"x": x}, "vulkan-0")[0], x + b)
+
+
+def test_terms_that_the_package_does_not_convert_are_refused() -> None:
+    data = old([op("Add", "x b", "y", broadcast=1, axis=1)], {"x": (F, (2, 3, 4))}, {"b": np.ones(3, F)}, 6)
+    with pytest.raises(OnnxImportError, match=r"operators of opset 6 can't be converted to opset 7: .*broadcastable"):
+        load(data)
+
+
+def test_slopes_that_are_not_known_are_refused() -> None:
+    data = old([op("PRelu", "x s", "y")], {"x": (F, (2, 3, 4)), "s": (F, (3,))}, {}, 6)
+    with pytest.raises(
+        OnnxImportError, match="can't be converted to opset 7: the slopes or the shape of PRelu '' are not"
+    ):
+        load(data)
