@@ -119,7 +119,10 @@ class _Graph:
 
 
 def _table(model: Model, operation: Operation, position: int) -> int | None:
-    """The size of the table whose indices an operand is; None where it is none of indices."""
+    """The size of the table whose indices an operand is; None where it is none of indices.
+
+    A comparison with all numbers from 0 on, which makes a one-hot code, is such a table.
+    """
     types = [model.operands[operand].type for operand in operation.inputs]
     if operation.code is OperationCode.GATHER and position == 2:
         axis = model.operands[operation.inputs[1]].value
@@ -129,4 +132,8 @@ def _table(model: Model, operation: Operation, position: int) -> int | None:
     if operation.code is ExtendedOperationCode.GATHER_ND and position == 1:
         depth = types[1].dimensions[-1] if types[1].dimensions else 0
         return min(types[0].dimensions[:depth], default=1)
+    if operation.code is OperationCode.EQUAL:
+        classes = model.operands[operation.inputs[1 - position]].value
+        if classes is not None and classes.size > FLAGS and np.array_equal(np.ravel(classes), np.arange(classes.size)):
+            return classes.size
     return None

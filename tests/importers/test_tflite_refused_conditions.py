@@ -81,14 +81,6 @@ CASES = [
         [T("COMPLEX64", (2, 3))],
         ("the input must be of COMPLEX64, got", [f32(2, 3)]),
     ),
-    Case(
-        "RESHAPE",
-        [T("COMPLEX64", (2, 3)), i32c(3, 2)],
-        "complex numbers have a new shape that the file must say",
-        "ReshapeOptions",
-        outputs=[T("COMPLEX64", None)],
-        good_outputs=[T("COMPLEX64", (3, 2))],
-    ),
     *family(
         "EXPAND_DIMS",
         [f32(2, 3), scalar(0)],

@@ -113,6 +113,18 @@ def test_indices_of_several_dimensions() -> None:
     assert limits(nodes, {"x": (np.int64, [4, 2])}, w=np.zeros((9, 3, 8), np.float32)) == [3]
 
 
+@pytest.mark.parametrize(("classes", "limit"), [([0, 1, 2, 3, 4], 5), ([0, 1], 2), ([1, 2, 3], 2), ([0, 2, 1], 2)])
+@pytest.mark.parametrize("position", [0, 1])
+def test_numbers_that_become_a_one_hot_code(classes: list[int], limit: int, position: int) -> None:
+    """They are compared with all classes; with others they are a mask."""
+    build = Builder()
+    given = build.operand(OperandType(OperandCode.TENSOR_INT32, (7, 1)))
+    known = build.constant(OperandType(OperandCode.TENSOR_INT32, (len(classes),)), classes)
+    inputs = [given, known] if position == 0 else [known, given]
+    result = build.operation(OperationCode.EQUAL, inputs, OperandType(OperandCode.TENSOR_BOOL8, (7, len(classes))))
+    assert limits_of_inputs(build.finish([given], [result]).frozen) == [limit]
+
+
 def test_a_mask_is_flags_and_another_number_is_0() -> None:
     nodes = [op("Cast", "mask", "m", to=1), op("Mul", "m x", "y")]
     assert limits(nodes, {"mask": (np.int64, [1, 4]), "x": (np.float32, [1, 4])}) == [2, 1]

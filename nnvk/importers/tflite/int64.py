@@ -197,6 +197,8 @@ def _sign(c: Context) -> Number | None:
 
 @_rule("CAST")
 def _cast(c: Context) -> Number | None:
+    if c.is_complex(0):
+        return None
     source, words = c.input(), c.wide_number(0)
     if words is None:
         is_real = source.code in (F32.code, OperandCode.TENSOR_FLOAT16)

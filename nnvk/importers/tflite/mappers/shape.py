@@ -13,6 +13,7 @@ from nnvk.importers.errors import Unmapped
 from nnvk.importers.graph_builder import Value, at_least_1d
 from nnvk.importers.tflite.context import Context
 from nnvk.importers.tflite.registry import builtin
+from nnvk.types.operand import Shape
 
 Op = OperationCode
 
@@ -22,7 +23,13 @@ Op = OperationCode
 @builtin("RESHAPE")
 def reshape(c: Context) -> Value:
     """Map RESHAPE. The shape is an input or an option, or the output's declared shape if only the model knows it."""
-    source, given = c.input(0), c.optional(1)
+    source = c.input(0)
+    return c.reshape(source, reshaped(c, source.shape))
+
+
+def reshaped(c: Context, source: Shape) -> Shape:
+    """The output's shape of a RESHAPE."""
+    given = c.optional(1)
     if given is not None and given.is_constant:
         shape = c.ints(1, "the shape")
     elif given is None and isinstance(numbers := c.options("ReshapeOptions").NewShapeAsNumpy(), np.ndarray):
@@ -34,31 +41,41 @@ def reshape(c: Context) -> Value:
         shape = list(declared)
     rest = math.prod(size for size in shape if size != -1)
     if shape.count(-1) == 1 and rest > 0:
-        shape[shape.index(-1)] = source.size // rest
-    return c.reshape(source, shape)
+        shape[shape.index(-1)] = math.prod(source) // rest
+    return tuple(shape)
 
 
 @builtin("SQUEEZE")
 def squeeze(c: Context) -> Value:
     """Map SQUEEZE: remove the dimensions of size 1 that the options name, or all."""
     source = c.input()
+    return c.reshape(source, squeezed(c, source.shape))
+
+
+def squeezed(c: Context, source: Shape) -> Shape:
+    """The output's shape of a SQUEEZE."""
     named = c.options("SqueezeOptions").SqueezeDimsAsNumpy()
-    rank = len(source.shape)
+    rank = len(source)
     axes = {axis_of(int(axis), rank) for axis in named} if isinstance(named, np.ndarray) and named.size else None
     if axes is None:
-        axes = {axis for axis, size in enumerate(source.shape) if size == 1}
-    if any(source.shape[axis] != 1 for axis in axes):
-        raise Unmapped(f"the dimensions {sorted(axes)} of {list(source.shape)} must be of size 1")
-    return c.reshape(source, [size for axis, size in enumerate(source.shape) if axis not in axes])
+        axes = {axis for axis, size in enumerate(source) if size == 1}
+    if any(source[axis] != 1 for axis in axes):
+        raise Unmapped(f"the dimensions {sorted(axes)} of {list(source)} must be of size 1")
+    return tuple(size for axis, size in enumerate(source) if axis not in axes)
 
 
 @builtin("EXPAND_DIMS")
 def expand_dims(c: Context) -> Value:
     """Map EXPAND_DIMS: insert a dimension of size 1."""
     source = c.input(0)
-    shape = [] if c.is_scalar(0) else list(source.shape)
+    return c.reshape(source, expanded(c, source.shape))
+
+
+def expanded(c: Context, source: Shape) -> Shape:
+    """The output's shape of an EXPAND_DIMS."""
+    shape = () if c.is_scalar(0) else source
     axis = axis_of(c.integer(1, "the axis"), len(shape) + 1)
-    return c.reshape(source, [*shape[:axis], 1, *shape[axis:]])
+    return (*shape[:axis], 1, *shape[axis:])
 
 
 @builtin("SHAPE")
