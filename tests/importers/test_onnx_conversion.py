@@ -58,22 +58,46 @@ def test_slopes_of_channels(shape: tuple[int, ...]) -> None:
 
 
 @pytest.mark.parametrize("version", [1, 6])
-@pytest.mark.parametrize("attributes", [{}, {"axis": 1}], ids=["the last axes", "named axes"])
-def test_terms_that_broadcast(version: int, attributes: dict[str, int]) -> None:
-    x, b = (np.random.default_rng(1).standard_normal(shape).astype(F) for shape in ((2, 3, 4), (3, 4)))
-    data = old([op("Add", "x b", "y", broadcast=1, **attributes)], {"x": (F, (2, 3, 4))}, {"b": b}, version)
-    np.testing.assert_array_equal(actual(load(data), {"x": x}, "vulkan-0")[0], x + b)
+@pytest.mark.parametrize(
+    ("shape", "axis", "broad"),
+    [
+        ((3, 4), None, (3, 4)),
+        ((3, 4), 1, (3, 4)),
+        ((3,), 1, (3, 1)),
+        ((2, 3), 0, (2, 3, 1)),
+        ((2,), 0, (2, 1, 1)),
+        ((4,), -1, (4,)),
+        ((3,), -2, (3, 1)),
+        ((1,), None, (1,)),
+    ],
+)
+@pytest.mark.parametrize("known", [True, False])
+def test_terms_that_broadcast(
+    version: int, shape: tuple[int, ...], axis: int | None, broad: tuple[int, ...], known: bool
+) -> None:
+    """With the last axes of the first term, or those from an axis on."""
+    x, b = (np.random.default_rng(1).standard_normal(one).astype(F) for one in ((2, 3, 4), shape))
+    node = op("Sub", "x b", "y", broadcast=1, **({} if axis is None else {"axis": axis}))
+    inputs = {"x": (F, (2, 3, 4))} if known else {"x": (F, (2, 3, 4)), "b": (F, shape)}
+    data = old([node], inputs, {"b": b} if known else {}, version)
+    feeds = {"x": x} if known else {"x": x, "b": b}
+    np.testing.assert_array_equal(actual(load(data), feeds, "vulkan-0")[0], x - b.reshape(broad))
 
 
-def test_terms_that_the_package_does_not_convert_are_refused() -> None:
-    data = old([op("Add", "x b", "y", broadcast=1, axis=1)], {"x": (F, (2, 3, 4))}, {"b": np.ones(3, F)}, 6)
-    with pytest.raises(OnnxImportError, match=r"operators of opset 6 can't be converted to opset 7: .*broadcastable"):
-        load(data)
-
-
-def test_slopes_that_are_not_known_are_refused() -> None:
+def test_slopes_of_an_input() -> None:
+    x, slopes = np.random.default_rng(2).standard_normal((2, 3, 4)).astype(F), np.array([0.5, -1, 3], F)
     data = old([op("PRelu", "x s", "y")], {"x": (F, (2, 3, 4)), "s": (F, (3,))}, {}, 6)
+    wanted = np.where(x > 0, x, x * slopes[:, None])
+    np.testing.assert_array_equal(actual(load(data), {"x": x, "s": slopes}, "vulkan-0")[0], wanted)
+
+
+def test_shapes_that_are_not_known_are_refused() -> None:
+    made = model([op("NoSuch", "x", "z", domain="d"), op("PRelu", "z s", "y")], {"x": (F, (2, 3))}, ["y"])
+    made.opset_import[0].version, made.ir_version = 6, 3
+    made.graph.input.extend(model([], {"s": (F, (3,))}, []).graph.input)
+    made.graph.output[0].type.CopyFrom(made.graph.input[0].type)
+    made.opset_import.add(domain="d", version=1)
     with pytest.raises(
-        OnnxImportError, match="can't be converted to opset 7: the slopes or the shape of PRelu '' are not"
+        OnnxImportError, match="can't be converted to opset 7: the shapes of inputs of PRelu '' are not"
     ):
-        load(data)
+        load(made.SerializeToString())
