@@ -39,7 +39,7 @@ def pool(padding: int, strides: tuple[int, int], window: tuple[int, int], activa
 
 
 def outputs(name: str, custom: bytes, inputs: list[np.ndarray], version: int = 2, count: int = 1) -> list[np.ndarray]:
-    """What an operator gives on both devices, which agree."""
+    """The outputs of an operator on both devices, which agree."""
     sources = [f32(*array.shape) for array in inputs]
     results = [T() for _ in range(count)]
     net = Net(sources, results)

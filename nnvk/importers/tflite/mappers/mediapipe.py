@@ -33,7 +33,7 @@ Op = OperationCode
 _POOL_PARAMS = "<6i"
 """TfLitePoolParams: padding, strides of width and height, sizes of width and height, activation."""
 _ACTIVATIONS = {0: None, 1: Op.RELU, 2: Op.RELU1, 3: Op.RELU6}
-"""By TfLiteFusedActivation."""
+"""The operations of the numbers of TfLiteFusedActivation."""
 _MOST_TAPS = 1024
 _MATRIX = (1, 4, 4)
 
@@ -79,7 +79,7 @@ class _Pool:
 def max_pool_with_places(c: Context) -> Sequence[Value]:
     """Map the pool whose second output has the place of each maximum in its window, counted row by row, plus 0.1.
 
-    Of equal elements the first one counts, so the last axis goes first.
+    The first of equal elements counts, so the last axis goes first.
     """
     value = c.real(c.input(0))
     pool = _Pool.of(c)
