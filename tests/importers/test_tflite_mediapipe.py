@@ -241,6 +241,7 @@ REFUSED = [
     ("MaxUnpooling2D", pool(1, (2, 2), (99, 99)), [IMAGE, IMAGE], 1, "must have 1 to 1024 taps"),
     ("MaxUnpooling2D", pool(1, (2, 2), (2, 2)), [(6, 6, 2), (6, 6, 2)], 1, "the input must have rank 4"),
     ("MaxUnpooling2D", pool(1, (2, 2), (2, 2)), [IMAGE, (1, 6, 6, 1)], 1, "places of shape [1, 6, 6, 1] do not fit"),
+    ("MaxUnpooling2D", pool(1, (1, 1), (32, 32)), [(1, 999, 999, 3)] * 2, 1, "an output of 3065859072 elements is too"),
     ("MaxPoolingWithArgmax2D", pool(1, (2, 2), (2, 2)), [(6, 6, 2)], 1, "the input must have rank 4"),
     ("Landmarks2TransformMatrix", options(**MATRIX, scale_x=1, scale_y=1), [POINTS], 3, "version 3 is unknown"),
     ("Landmarks2TransformMatrix", options(**MATRIX, scale_x=1), [POINTS], 2, "the option scale_y is missing"),

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from nnvk.importers.bounds import INT32
 from nnvk.importers.decompositions.arithmetic import chosen, each, with_number
 from nnvk.importers.decompositions.moving import elements_at, sliced, strided, transposed
 from nnvk.importers.decompositions.reductions import folded
@@ -121,6 +122,9 @@ def max_unpool(c: Context) -> Value:
         raise Unmapped(f"places of shape {list(places.shape)} do not fit an input of shape {list(value.shape)}")
     count, *spatial, channels = value.shape
     sizes = [size * window for size, window in zip(spatial, pool.sizes, strict=True)]
+    nowhere = count * math.prod(sizes) * channels
+    if nowhere >= INT32[1]:
+        raise Unmapped(f"an output of {nowhere} elements is too large for places of 32 bits")
     index = c.emit(Op.CAST, places, out=I32)
     down = with_number(c, Op.DIV, index, pool.sizes[1], NONE)
     right = c.emit(Op.SUB, index, with_number(c, Op.MUL, down, pool.sizes[1], NONE), NONE, out=I32)
@@ -145,7 +149,6 @@ def max_unpool(c: Context) -> Value:
         elements = channels * math.prod(sizes[number + 1 :])
         total = c.emit(Op.ADD, with_number(c, Op.MUL, at, elements, NONE), total, NONE, out=I32)
     assert is_there is not None
-    nowhere = count * math.prod(sizes) * channels
     where = c.reshape(chosen(c, is_there, total, c.constant(nowhere, I32)), (value.size, 1))
     zeros = c.filled(0.0, F32, (nowhere + 1,))
     flat = c.emit(ExtendedOperationCode.SCATTER_ND, zeros, where, c.reshape(value, (value.size,)), 0, out=F32)
