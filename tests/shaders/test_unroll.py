@@ -55,6 +55,8 @@ CASES = {
     "two variables": ("uint k = 5u; [[unroll]] for (uint i = 0u; i < k; i++, k--) { COMPUTE(i) } x += float(k);", 0),
     "nested": (
         "EACH(j, N) { [[unroll]] for (uint i = 0u; i <= j; i++) { COMPUTE(i) } COMPUTE(j) }", 0),
+    "nested twice": (
+        "EACH(a, 5u) EACH(b, N) EACH(c, 4u) if (b + c == a) { COMPUTE(b) sums[c] -= x; }", 0),
     "truth value": ("bool on = true; [[unroll]] for (uint i = 1u; on; i += 3u) { COMPUTE(i) on = false; }", 1),
     "truth value at the end": (
         "bool on = true; [[unroll]] for (uint i = 1u; on; on = i < 4u, i += 3u) { COMPUTE(i) }", 0),
@@ -207,6 +209,19 @@ def test_limits(compiled: Compile) -> None:
     assert len({*sizes}) > 2, "some limits allow a part of the rounds"
     for words, size in zip(range(0, 4000, 50), sizes, strict=True):
         assert size <= max(4 * words, len(module)) + 4 * 2000, "what is no part of a function, and decorations"
+
+
+@pytest.mark.parametrize("words", range(500, 4000, 500))
+@pytest.mark.parametrize("name", ["nested", "nested twice"])
+def test_loops_that_only_some_rounds_unroll(compiled: Compile, name: str, words: int) -> None:
+    """An inner loop stays in those rounds of an outer one in which it would grow the module too much."""
+    module = compiled(CASES[name][0])
+    unrolled = unroll(module, most_words=words)
+    check_valid(unrolled)
+    np.testing.assert_array_equal(results(unrolled), results(module))
+    again = unroll(unrolled)
+    check_valid(again)
+    np.testing.assert_array_equal(results(again), results(module))
 
 
 def test_unknown_instructions_leave_everything(compiled: Compile) -> None:

@@ -334,6 +334,7 @@ class _Writer:
             if number < count:
                 self._branch(rounds.start)
                 self._emit(rounds.body)
+        self._lasts.discard(rounds.last)  # another round of a loop around may be too large for this one
 
     def _branch(self, label: int) -> None:
         self._emitted.append(array("I", (2 << 16 | BRANCH, self._names.get(label, label))))
