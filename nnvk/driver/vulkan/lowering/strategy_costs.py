@@ -34,7 +34,9 @@ _COUNTING = 2500
 _LEFT = 5.6
 """How often longer than by its store a K slice is waited for to leave a vector of sums."""
 _ADDED_TOGETHER = 16
-"""Vectors of sums that the last workgroup of a tile loads at once (shaders/include/gemm/split_k.glsl)."""
+_ADDED_WITH_FEW_REGISTERS = 8
+"""Vectors of sums that the last workgroup of a tile loads at once, and with BY_ELEMENTS (SUMS_TOGETHER in
+shaders/include/gemm)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +75,7 @@ _FEWER_THREADS = 1.25
 
 
 _SPILLED_SUMS = 1.6
-"""The time of a round of tiles whose sums VideoCore spills."""
+"""The time of a round of tiles whose sums VideoCore spills, and of what comes before and after the rounds."""
 _SPILLED = 4
 """The time of a round where registers are few and bytes are converted to floats, but by the tile `register` of one vec4
 of output channels. The compilers of Mali and VideoCore spill the floats, or words; for the largest tiles VideoCore's
@@ -105,6 +107,9 @@ def cost(strategy: Strategy, work: Work, device: DeviceProfile) -> float:
             run.step *= _FEWER_THREADS
     if takes_halves(strategy, work, device):
         run.step = _step_of_halves(strategy, costs, vectors, has_high(device))
+        if _spills_halves(strategy, has_high(device)):
+            run.step *= _SPILLED_SUMS
+            run.end *= _SPILLED_SUMS
     elif converts_with_few_registers(strategy, work, device) and (strategy.tile != "register" or strategy.vec4s > 1):
         run.step *= _SPILLED
     run.size = math.prod(strategy.local)
@@ -118,7 +123,8 @@ def cost(strategy: Strategy, work: Work, device: DeviceProfile) -> float:
         run.moved = run.moved / strategy.split_k + left * 2
         run.memory += run.groups * run.size * 16 * left
         run.idle = _COUNTING + strategy.sums * vectors.stored * _LEFT
-        run.idle += costs.latency * -(-strategy.split_k // max(1, _ADDED_TOGETHER // strategy.sums))
+        together = _ADDED_WITH_FEW_REGISTERS if by_elements(strategy, work, device) else _ADDED_TOGETHER
+        run.idle += costs.latency * -(-strategy.split_k // max(1, together // strategy.sums))
     run.memory += _bytes(work)
     return cycles(run, costs, device) + _preparation(strategy, work, costs, lanes * device.units)
 
@@ -131,8 +137,11 @@ def _step_of_halves(strategy: Strategy, costs: Costs, vectors: _Vectors, high: b
     """
     weights = 2 * costs.load + (16 if high else 0)
     pixel = vectors.load + (4 if high else 9)
-    step = strategy.vec4s * weights + strategy.rows * pixel + strategy.sums * vectors.products
-    return step * (_SPILLED_SUMS if strategy.sums > 2 and not high else 1)
+    return strategy.vec4s * weights + strategy.rows * pixel + strategy.sums * vectors.products
+
+
+def _spills_halves(strategy: Strategy, high: bool) -> bool:
+    return strategy.sums > 2 and not high
 
 
 def _by_vectors(strategy: Strategy, work: Work, costs: Costs, vectors: _Vectors, lanes: int) -> Run:
