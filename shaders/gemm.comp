@@ -89,10 +89,9 @@ layout(constant_id = 12) const bool SIGNED = false;
 layout(constant_id = 13) const bool WEIGHTS_SIGNED = false;
 const uint sign_mask = SIGNED ? 0x80808080u : 0u;
 const uint weight_sign_mask = WEIGHTS_SIGNED ? 0x80808080u : 0u;
-#else
-// The channels of a filter if it has fewer than four, so that no more are loaded; otherwise 4.
-layout(constant_id = 13) const uint FEW = 4;
 #endif
+// The channels of a filter if it has fewer than four, so that no more are loaded; otherwise 4.
+layout(constant_id = 58) const uint FEW = 4;
 #ifdef DTYPE_F16
 // The input has 32-bit floats, which are clamped and converted to 16-bit floats when loaded; only for SPAN below 4.
 layout(constant_id = 37) const bool FROM_FLOATS = false;
@@ -208,6 +207,10 @@ uint weight_row(uint vec4s) {
 #endif
 }
 
+// No invocation of TILE_REGISTER has output channels past the last one.
+layout(constant_id = 59) const bool WHOLE_COLUMNS = false;
+#define ALL_STORED WHOLE_COLUMNS
+
 #define PIXEL_PARTS (SPLIT == CHANNELS ? parts : TARGET_PARTS)
 #define PARTS_ALIKE (SPLIT != CHANNELS)
 
@@ -296,8 +299,7 @@ uint place_in_pixel(Part part) {
     return SPLIT == CHANNELS ? part.number : SPLIT == BATCHES ? part.number % TARGET_PARTS : 0u;
 }
 
-Window window_of(Part part, uint row) {
-    bool exists = row < rows;
+Window window_of(Part part, uint row, bool exists) {
     if (SIDE_BY_SIDE) {
         uint source = part.source + min(row, rows - 1u) * channels;
         return Window(source, 0, 0, mix(NO_PIXEL, first_pixel(part) + row, exists));
@@ -318,6 +320,8 @@ Window window_of(Part part, uint row) {
     uint first = part.source + ((image * height + uint(start.x)) * width + uint(start.y)) * channels;
     return Window(first, PADDED && !exists ? UNREACHED : start.x, start.y, mix(NO_PIXEL, pixel, exists));
 }
+
+Window window_of(Part part, uint row) { return window_of(part, row, row < rows); }
 
 // The index in src of the first channel of a part's tap, or OUTSIDE.
 uint tap_address(Part part, Window window, uint down, uint right) {
@@ -357,7 +361,7 @@ LOADED4 where(bool condition, LOADED4 loaded, LOADED4 otherwise) {
 // Four elements of K of one pixel: channels c + next to c + next + 3 of the tap at an address; arbitrary values if the
 // address is OUTSIDE. `next` is a constant below SPAN, or 0; it costs nothing.
 LOADED4 load_anything(uint address, uint c, uint next) {
-    uint at = PADDED ? mix(address + c, 0u, address == OUTSIDE) : address + c;
+    uint at = PADDED ? mix(0u, address + c, address != OUTSIDE) : address + c;
 #ifdef DTYPE_Q8
     uint loaded = src_at((at >> 2) + next / 4u);
     return SPAN < 4u ? join_words(loaded, src_at(min((at + 3u) >> 2, src_offset + last_word)), at) : loaded;

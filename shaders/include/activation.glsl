@@ -9,6 +9,13 @@
 
 float activate(float x, float low, float high) { return is_nan(x) ? x : min(max(x, low), high); }
 vec4 activate(vec4 x, float low, float high) { return mix(min(max(x, vec4(low)), vec4(high)), x, is_nan(x)); }
+
+// The same with fewer instructions, for compilers that keep comparisons with NaN false.
+vec4 activate_by_comparisons(vec4 x, float low, float high) {
+    x = mix(x, vec4(low), lessThan(x, vec4(low)));
+    return mix(x, vec4(high), greaterThan(x, vec4(high)));
+}
+
 int activate(int x, int low, int high) { return min(max(x, low), high); }
 ivec4 activate(ivec4 x, int low, int high) { return min(max(x, ivec4(low)), ivec4(high)); }
 

@@ -3,6 +3,8 @@
 // and output_zero of bytes; the tensors' offsets) and the specialisation constant VECTOR_STORES. It declares bindings 2
 // to 4. Sums of products of 16-bit quantised values have 64 bits (wide_sums.glsl).
 //
+// With ALL_STORED all output channels that it is asked for exist.
+//
 // A pixel may consist of PIXEL_PARTS equal parts of out_channels each; with PARTS_ALIKE all parts have the same biases
 // and scales. The pixel may itself be a column range of a larger one. The low 16 bits of `pitches` have the larger
 // one's channels, or 0, and the high bits have the same for the other tensor of an epilogue.
@@ -17,6 +19,9 @@
 #ifndef PIXEL_PARTS
 #define PIXEL_PARTS 1u
 #define PARTS_ALIKE true
+#endif
+#ifndef ALL_STORED
+#define ALL_STORED false
 #endif
 
 READ_VIEW(2, Bias, bias, ACC)
@@ -38,6 +43,11 @@ const uint END_WORDS = 0;
 layout(constant_id = 16) const bool SMALL = false;
 layout(constant_id = 51) const bool TO_BYTES = false;
 layout(constant_id = 17) const bool NONNEGATIVE = false;
+#endif
+#if defined(DTYPE_F32) || defined(DTYPE_F16)
+// There is an activation; and the device preserves NaN (`activate_by_comparisons`).
+layout(constant_id = 17) const bool ACTIVATED = true;
+layout(constant_id = 16) const bool PRESERVES_NAN = false;
 #endif
 #if defined(DTYPE_F16) && defined(STORED_ALONE)
 #define MAY_WIDEN
@@ -127,7 +137,9 @@ ACC4 load_biases(uvec4 from) {
 // The parameters of the channels of a part, from one channel on.
 Output output_of(uint part, uint channel) {
     uint last = out_channels - 1u, vec4s = divide_up(out_channels, 4u), own = PARTS_ALIKE ? 0u : part;
-    uvec4 from = own * out_channels + min(channel + uvec4(0u, 1u, 2u, 3u), uvec4(last));
+    uvec4 from = channel + uvec4(0u, 1u, 2u, 3u);
+    if (!ALL_STORED) from = min(from, uvec4(last));
+    from += own * out_channels;
 #ifdef DTYPE_Q16
     if (WIDE_BIAS) from *= 2u;
 #endif
@@ -142,7 +154,7 @@ Output output_of(uint part, uint channel) {
     from += out_channels * (PARTS_ALIKE ? 1u : PIXEL_PARTS);    // scales follow all biases
     vec4 scale = load_biases(from);
 #endif
-    uint stored = channel < out_channels ? min(out_channels - channel, 4u) : 0u;
+    uint stored = ALL_STORED ? 4u : channel < out_channels ? min(out_channels - channel, 4u) : 0u;
     uint larger = pitches & 0xffffu, larger_extra = pitches >> 16;
 #ifdef STORED_ALONE
     uint first = part * out_channels + channel, base = dst_offset * (TO_FLOATS ? 1u : WORD_VALUES) + first;
@@ -154,7 +166,7 @@ Output output_of(uint part, uint channel) {
     uint extra_stride = larger_extra == 0u ? dense : larger_extra >> 2;
 #endif
 #ifdef IS_QUANTISED
-    uint at = (multipliers_offset + END_WORDS >> 2) + (own * vec4s + (min(channel, last) >> 2) << 1);
+    uint at = (multipliers_offset + END_WORDS >> 2) + (own * vec4s + ((ALL_STORED ? channel : min(channel, last)) >> 2) << 1);
     ivec4 mantissa = multipliers_at(at), shift = multipliers_at(at + 1u);
 #endif
 #ifdef DTYPE_Q8
@@ -204,10 +216,10 @@ bool exists_in(uint pixel, Output to) { return all(bvec2(to.stored > 0u, pixel !
 // The elements for four results of the tensor that an epilogue reads one for one; arbitrary values if there is none.
 // Callers with several results load the elements for all of them before they store the first one, because loads take
 // long.
-ACC4 other_of(uint pixel, Output to) {
+ACC4 other_of(bool exists, uint pixel, Output to) {
 #ifdef EPILOGUE_FUSED
     if (EXTRA == OF_EACH) {
-        uint at = mix(0u, to.first + pixel * to.extra_stride, exists_in(pixel, to));
+        uint at = mix(0u, to.first + pixel * to.extra_stride, exists);
 #ifdef STORED_ALONE
         if (!VECTOR_STORES) return GATHER4(extra, at + min(uvec4(0u, 1u, 2u, 3u), uvec4(max(to.stored, 1u) - 1u)));
         at >>= 2;
@@ -221,6 +233,8 @@ ACC4 other_of(uint pixel, Output to) {
 #endif
     return ACC4(0);
 }
+
+ACC4 other_of(uint pixel, Output to) { return other_of(exists_in(pixel, to), pixel, to); }
 
 #ifdef CHECKED
 // The check word of four results: the sums, the parameters, and the stored word, which is computed by another formula.
@@ -238,10 +252,10 @@ uint check_word(Output to, ivec4 sum, ivec4 other) {
 }
 #endif
 
-// Store four results. Parts of pixels whose elements are packed in words are padded to vec4s. There is only one branch,
-// which also handles NO_PIXEL: callers unroll this, and SwiftShader's compiler tries every path through branches,
+// Store four results if they exist. Parts of pixels whose elements are packed in words are padded to vec4s. There is only
+// one branch: callers unroll this, and SwiftShader's compiler tries every path through branches,
 // including ?:, but not mix.
-void store_output(uint pixel, Output to, TOTAL sum, ACC4 other) {
+void store_output(bool exists, uint pixel, Output to, TOTAL sum, ACC4 other) {
     uint at = to.base + pixel * to.stride;
 #ifdef CHECKED
     ivec4 sum_before = sum;
@@ -262,11 +276,14 @@ void store_output(uint pixel, Output to, TOTAL sum, ACC4 other) {
         sum = activate(sum, to.low, to.high);
     }
     ivec4 result = sum;
+#elif defined(DTYPE_F32) || defined(DTYPE_F16)
+    vec4 result = sum;
+    if (ACTIVATED) result = PRESERVES_NAN ? activate_by_comparisons(sum, to.low, to.high) : activate(sum, to.low, to.high);
 #else
     ACC4 result = activate(sum, to.low, to.high);
 #endif
 #endif
-    if (exists_in(pixel, to)) {
+    if (exists) {
 #if defined(EPILOGUE_FUSED) && defined(IS_QUANTISED)
         result = with_epilogue(to.end, result, other, to.sign_mask);
 #elif defined(EPILOGUE_FUSED)
@@ -300,6 +317,10 @@ void store_output(uint pixel, Output to, TOTAL sum, ACC4 other) {
         dst_vec4s[at] = ENCODE4_WITH(result, 0u);
 #endif
     }
+}
+
+void store_output(uint pixel, Output to, TOTAL sum, ACC4 other) {
+    store_output(exists_in(pixel, to), pixel, to, sum, other);
 }
 
 void store_output(uint pixel, Output to, TOTAL sum) { store_output(pixel, to, sum, other_of(pixel, to)); }

@@ -25,6 +25,13 @@ layout(constant_id = 44) const bool BY_ELEMENTS = false;
 #else
 const bool BY_ELEMENTS = false;
 #endif
+// The taps of a line of a window, if each has one round and the loop over them is unrolled; otherwise 0. The weights are
+// packed, and all sums are exact.
+#ifdef HAS_ELEMENTS
+layout(constant_id = 60) const uint LINE_TAPS = 0;
+#else
+const uint LINE_TAPS = 0;
+#endif
 // Halves are in packed blocks as numbers of 32 bits are. The bias has what is due to the input's zero point.
 #if defined(HAS_ELEMENTS) && defined(BYTES_AS_FLOATS)
 #include "../half_weights.glsl"
@@ -52,6 +59,8 @@ const uint SHARE = 4;
 const uint SHARE = 1;
 #define SWAPPED(value, j) (value)
 #endif
+// Invocations without a first pixel end at once. A phase has pixels that are not in the output.
+const bool FIRST_EXISTS = SHARE == 1u && SPLIT != PHASES;
 const uint MAX_ROWS = 16;
 const uint MAX_VEC4S = 2;
 const uint SUMS = ROWS * VEC4S, MAX_SUMS = MAX_ROWS * MAX_VEC4S;
@@ -84,6 +93,15 @@ Columns columns_of(Part part, uint four, uint vec4s) {
     if (SPLIT == BATCHES)
         first += part.number / WEIGHT_PARTS * depth * weight_row(vec4s) + part.number % WEIGHT_PARTS * vec4s;
     return Columns(first, weight_row(vec4s) * 4u);
+}
+
+// The place of the weights of the vec4 of output channels that lies so many behind an even one, one or none.
+Columns columns_after(Columns columns, uint vec4s) {
+#ifdef WEIGHTS_ARE_BYTES
+    return Columns(columns.first + vec4s, columns.stride);
+#else
+    return Columns(columns.first + (PACKED ? 2u : 1u) * vec4s, columns.stride);
+#endif
 }
 
 // The place where a tap's weights begin.
@@ -144,7 +162,9 @@ void multiply_by_elements(inout Sum sums[MAX_SUMS], inout float counts[MAX_ROWS]
 #ifdef BYTES_AS_FLOATS
             inputs[i] = vec4(unpack_bytes(loaded[i][w], zeros.sign_mask));
             if (!HALF_WEIGHTS) inputs[i] -= float(input_zero);
-            if (PACKED && !HALF_WEIGHTS) counts[i] += (inputs[i].x + inputs[i].y) + (inputs[i].z + inputs[i].w);
+            if (PACKED && !HALF_WEIGHTS) {
+                [[unroll]] for (uint k = 0; k < FEW; k++) counts[i] += inputs[i][k];
+            }
 #else
             inputs[i] = input_of(ADDRESSES_MOVE ? src_vec4s_at(addresses[i]++)
                                                 : load_input(addresses[i], channel, w * 4u, zeros.outside), zeros);
@@ -154,7 +174,7 @@ void multiply_by_elements(inout Sum sums[MAX_SUMS], inout float counts[MAX_ROWS]
         uvec4 words[MAX_VEC4S];
         [[unroll]] for (uint f = 0; f < VEC4S; f++) words[f] = PACKED && !HALF_WEIGHTS ? packed_weights_at(at[f]) : uvec4(0u);
 #endif
-        [[unroll]] for (uint k = 0; k < 4u; k++) {
+        [[unroll]] for (uint k = 0; k < FEW; k++) {
             [[unroll]] for (uint f = 0; f < VEC4S; f++) {
 #ifdef BYTES_AS_FLOATS
                 INPUT4 row;
@@ -207,7 +227,8 @@ void main() {
     uint input_counts[MAX_ROWS];
     float counts[MAX_ROWS];
     [[unroll]] for (uint i = 0; i < LOADS; i++) {
-        windows[i] = window_of(part, row + i * DOWN * SHARE + lane);
+        uint own = row + i * DOWN * SHARE + lane;
+        windows[i] = window_of(part, own, any(bvec2(FIRST_EXISTS && i == 0u, own < rows)));
         input_counts[i] = 0u;
         counts[i] = 0.0;
     }
@@ -219,7 +240,8 @@ void main() {
 #ifndef SUMS_SPLIT
         if (!ENDS_LATE) targets[f] = output_of(place_in_pixel(part), (four + f) * 4u);
 #endif
-        columns[f] = columns_of(part, min(four + f, vec4s - 1u), vec4s);
+        columns[f] = WHOLE_COLUMNS && f > 0u ? columns_after(columns[0], f)
+                                             : columns_of(part, WHOLE_COLUMNS ? four : min(four + f, vec4s - 1u), vec4s);
         weight_counts[f] = uvec4(0u);
         [[unroll]] for (uint r = 0; r < ROWS; r++) sums[r * VEC4S + f] = sum_from(ENDS_LATE ? ACC4(0) : start_of(targets[f]));
     }
@@ -235,7 +257,17 @@ void main() {
     uint at[MAX_VEC4S];
     [[unroll]] for (uint f = 0; f < VEC4S; f++)
         at[f] = tap_weights(columns[f], tap_number(part, ky, kx)) + c * ROUND_VEC4S * columns[f].stride;
-    uint own_rounds = own.end - own.first, turns = CARRIES ? divide_up(own_rounds, EXACT_ROUNDS) : 1u;
+    if (LINE_TAPS > 0u) {
+        for (uint line = 0; line < part.taps.x; line++) {
+            [[unroll]] for (uint tap = 0; tap < LINE_TAPS; tap++) {
+                [[unroll]] for (uint i = 0; i < LOADS; i++) addresses[i] = first_address(part, windows[i], line, tap, 0u);
+                multiply_by_elements(sums, counts, addresses, at, columns, 0u, zeros);
+            }
+        }
+        carry_all(sums, counts);
+    }
+    uint own_rounds = own.end - own.first;
+    uint turns = LINE_TAPS > 0u ? 0u : CARRIES ? divide_up(own_rounds, EXACT_ROUNDS) : 1u;
     for (uint turn = 0; turn < turns; turn++) {
         uint end = CARRIES ? min(own_rounds - turn * EXACT_ROUNDS, EXACT_ROUNDS) : own_rounds;
         for (uint k = 0; k < end; k++) {
@@ -310,7 +342,10 @@ void main() {
     }
 #endif
     [[unroll]] for (uint r = 0; r < ROWS; r++) {
-        [[unroll]] for (uint f = 0; f < VEC4S; f++) store_output(pixels[r], targets[f], whole[r * VEC4S + f]);
+        [[unroll]] for (uint f = 0; f < VEC4S; f++) {
+            bool exists = FIRST_EXISTS && r == 0u ? targets[f].stored > 0u : exists_in(pixels[r], targets[f]);
+            store_output(exists, pixels[r], targets[f], whole[r * VEC4S + f], other_of(exists, pixels[r], targets[f]));
+        }
     }
 }
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from nnvk.driver.vulkan.lowering import half_weights
 from nnvk.driver.vulkan.lowering.convert import as_float32, convert
-from nnvk.driver.vulkan.lowering.dtypes import F16, Q8, Q16, of
+from nnvk.driver.vulkan.lowering.dtypes import F16, F32, Q8, Q16, of
 from nnvk.driver.vulkan.lowering.epilogue import Arguments, Epilogue, arguments_of
 from nnvk.driver.vulkan.lowering.filters import Filters
 from nnvk.driver.vulkan.lowering.lowering import Lowering
@@ -128,7 +128,11 @@ def filter_output(
     if not operands.is_quantised:
         push_floats = {"pitches": 0, **activation_push(operands.activation, operands.output)}
         after = Arguments() if following is None else arguments_of(g, following, None)
-        return FilterOutput(after.spec, {**tensors, **after.tensors}, push_floats, after.variant)
+        floats: dict[str, int | bool] = {}
+        if of(operands.input) in (F32, F16):
+            is_activated = operands.activation != FuseCode.NONE
+            floats = {"ACTIVATED": is_activated, "PRESERVES_NAN": is_activated and g.device.preserves_special}
+        return FilterOutput({**floats, **after.spec}, {**tensors, **after.tensors}, push_floats, after.variant)
 
     mantissas, shifts = output_multipliers(operands.code, operands.input, operands.filters.tensor, operands.output)
     pairs = np.zeros((2, parts, round_up(outputs, 4)), np.int32)

@@ -61,6 +61,8 @@ FROM_FLOATS = "FROM_FLOATS"
 
 _MANY_WEIGHTS = 1 << 20
 """The number of weights from which they do not stay in a cache."""
+_MOST_LINE_TAPS = 8
+"""The most taps of a line of a window that are unrolled. Sums of bytes of 8 x 8 taps of 4 channels are exact."""
 _MAX_ITERATIONS = 65_000
 """The most rounds of all loops of an invocation together: llvmpipe ends them after 65,535."""
 
@@ -514,9 +516,8 @@ def _tile_spec(strategy: Strategy, gemm: Gemm, work: Work, device: DeviceProfile
         "STRIDE_X": horizontal.stride,
         "DILATION_Y": vertical.dilation,
         "DILATION_X": horizontal.dilation,
+        "FEW": min(gemm.depth, 4),
     }
-    if work.kind != "q8":
-        spec["FEW"] = min(gemm.depth, 4)
     if strategy.split_k > 1:
         spec["SPLIT_K"] = strategy.split_k
     if strategy.matrices is not None:
@@ -525,7 +526,11 @@ def _tile_spec(strategy: Strategy, gemm: Gemm, work: Work, device: DeviceProfile
         return spec | cooperative_matrix.constants(strategy.matrices, work.kind, taps, gemm.depth)
     if strategy.tile in ("register", "quads"):
         spec |= {"local_x": local_x * local_y, "ACROSS": local_x, "VEC4S": strategy.vec4s, "PACKED": strategy.packed}
-        return spec | ({"BY_ELEMENTS": True} if by_elements(strategy, work, device) else {})
+        if strategy.tile == "register":
+            spec["WHOLE_COLUMNS"] = gemm.columns % (4 * strategy.vec4s) == 0
+        if by_elements(strategy, work, device):
+            spec |= {"BY_ELEMENTS": True, "LINE_TAPS": _line_taps(strategy, gemm)}
+        return spec
     spec |= {"local_x": local_x, "local_y": local_y}
     if strategy.tile == "shared":
         whole = gemm.depth % (4 * strategy.stage) == 0
@@ -533,6 +538,23 @@ def _tile_spec(strategy: Strategy, gemm: Gemm, work: Work, device: DeviceProfile
         if not strategy.packed:
             spec["WEIGHT_LAYOUT"] = int(work.order)
     return spec
+
+
+def _line_taps(strategy: Strategy, gemm: Gemm) -> int:
+    """LINE_TAPS of register.glsl: the taps of a line of a window whose loop is unrolled, or 0.
+
+    Taps of few channels take more instructions for their addresses than for their products, unless these are known.
+    """
+    taps = gemm.vertical.window * gemm.horizontal.window
+    is_unrolled = (
+        gemm.depth <= 4
+        and 1 < taps <= _MOST_LINE_TAPS**2
+        and gemm.horizontal.window <= _MOST_LINE_TAPS
+        and gemm.split is not Split.PHASES
+        and strategy.packed
+        and strategy.split_k == 1
+    )
+    return gemm.horizontal.window if is_unrolled else 0
 
 
 def _tile_push(gemm: Gemm, source_parts: int) -> dict[str, int]:

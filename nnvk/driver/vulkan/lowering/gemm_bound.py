@@ -47,7 +47,6 @@ _UNROLLED = 64
 """The most products of a line that are unrolled."""
 _SLACK = 1.02
 """For the terms of second order, and for the roundings of the bound itself."""
-_PRESERVES_SPECIAL = "shaderSignedZeroInfNanPreserveFloat32"
 _LOCAL = 64
 _FEW_ROWS = 2
 """The pixels of an invocation that has few registers."""
@@ -130,7 +129,7 @@ def verify_by_channel(g: Lowering, operands: Operands, gemm: Gemm, results: Tens
             "WIDE_RESULTS": outputs % 4 == 0,
             "ROWS": pixels,
             "KERNEL_WIDTH": horizontal.window,
-            "PRESERVES_SPECIAL": _PRESERVES_SPECIAL in g.device.features,
+            "PRESERVES_SPECIAL": g.device.preserves_special,
             "STRIDE_Y": vertical.stride,
             "STRIDE_X": horizontal.stride,
             "DILATION_Y": vertical.dilation,
@@ -188,7 +187,7 @@ def verify(
         spec={
             "local_x": local,
             "ROWS": rows,
-            "PRESERVES_SPECIAL": _PRESERVES_SPECIAL in g.device.features,
+            "PRESERVES_SPECIAL": g.device.preserves_special,
             **of_loads,
             **spec,
         },

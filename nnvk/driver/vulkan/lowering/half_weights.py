@@ -37,10 +37,10 @@ def constants(device: DeviceProfile) -> dict[str, int | bool]:
 def has_high(device: DeviceProfile) -> bool:
     """Whether weights are the high words of 32-bit floats.
 
-    They are on GPUs that compute with integers of 16 bits, as Mali: their compilers take 1.75 instructions to convert a
-    16-bit float to 32 bits. Those without, as VideoCore, multiply them as they are.
+    They are on Mali, whose compiler takes 1.75 instructions to convert a 16-bit float to 32 bits. VideoCore multiplies
+    16-bit floats as they are.
     """
-    return "shaderInt16" in device.features
+    return device.has_small_integers
 
 
 def packed(g: Lowering, filters: Filters) -> TensorRef:

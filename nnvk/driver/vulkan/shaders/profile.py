@@ -98,6 +98,11 @@ class DeviceProfile:
         """
         return "shaderIntegerDotProduct" in self.features and (self.is_cpu or ACCELERATED_DOTS in self.features)
 
+    @property
+    def preserves_special(self) -> bool:
+        """Whether shaders keep infinities and NaN of 32-bit floats, so that comparisons with NaN are false."""
+        return "shaderSignedZeroInfNanPreserveFloat32" in self.features
+
     def native_variant(self, variant: Variant) -> Variant:
         """The form of a variant that runs on the device: the native form if 16-bit elements are native."""
         return variant.native if self.has_native_16 else variant
@@ -135,6 +140,11 @@ class DeviceProfile:
         Their invocations have 64 registers of 32 bits, and half as many run at once with more than 32.
         """
         return not self.is_cpu and self.subgroup_size <= _SMALL_SUBGROUP
+
+    @property
+    def has_small_integers(self) -> bool:
+        """Whether shaders compute with integers of 16 bits, which distinguishes Mali from VideoCore."""
+        return "shaderInt16" in self.features
 
     @property
     def team(self) -> int:
