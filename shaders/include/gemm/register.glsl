@@ -249,7 +249,7 @@ void main() {
     // There is one loop over taps and channels, so that sums are carried from round to round once, and not once per
     // loop.
     uint quads = divide_up(depth, 4u), rounds = quads / ROUND_VEC4S;
-    Stretch own = stretch_of(place.k_slice, part.taps.x * part.taps.y * rounds, 1u);
+    Stretch own = stretch_of(place.k_slice, part.taps.x * part.taps.y * rounds, max(LINE_TAPS, 1u));
     uint tap = ONE_TAP || SPLIT_K == 1u ? 0u : own.first / rounds, c = own.first - tap * rounds;
     uint ky = tap / max(part.taps.y, 1u), kx = tap - ky * part.taps.y;    // a phase may have no taps
     uint addresses[MAX_ROWS];
@@ -258,7 +258,8 @@ void main() {
     [[unroll]] for (uint f = 0; f < VEC4S; f++)
         at[f] = tap_weights(columns[f], tap_number(part, ky, kx)) + c * ROUND_VEC4S * columns[f].stride;
     if (LINE_TAPS > 0u) {
-        for (uint line = 0; line < part.taps.x; line++) {
+        uint end = SPLIT_K == 1u ? part.taps.x : own.end / LINE_TAPS;
+        for (uint line = ky; line < end; line++) {
             [[unroll]] for (uint tap = 0; tap < LINE_TAPS; tap++) {
                 [[unroll]] for (uint i = 0; i < LOADS; i++) addresses[i] = first_address(part, windows[i], line, tap, 0u);
                 multiply_by_elements(sums, counts, addresses, at, columns, 0u, zeros);

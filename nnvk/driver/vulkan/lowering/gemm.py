@@ -552,7 +552,7 @@ def _line_taps(strategy: Strategy, gemm: Gemm) -> int:
         and gemm.horizontal.window <= _MOST_LINE_TAPS
         and gemm.split is not Split.PHASES
         and strategy.packed
-        and strategy.split_k == 1
+        and strategy.split_k <= gemm.vertical.window
     )
     return gemm.horizontal.window if is_unrolled else 0
 
