@@ -187,6 +187,15 @@ def test_how_often_the_loops_of_cooperative_matrices_go_round(split_k: int, stag
     assert found[3].trips == slices
 
 
+@pytest.mark.parametrize(("span", "rounds"), [(1, 54), (4, 54), (8, 27), (16, 14)])
+def test_rounds_of_products_in_registers_take_a_span_of_channels(span: int, rounds: int) -> None:
+    found = [assembly.Loop(0, 1, None, Counter(products=1))]
+    push = {"kernel_height": 3, "kernel_width": 3, "depth": 24}
+    given = {"shader": "gemm.f32.register.none.whole.plain", "constants": {"SPAN": span}, "push_constants": push}
+    assert trips.guess(given, found)
+    assert found[0].trips == rounds
+
+
 def test_instructions_that_are_not_in_the_table_are_named() -> None:
     text = "# Assembly\nBB0:\n    v_fancy_f32_e32 v0, v1 ; 11111111\n    s_waitcnt 0x3f70 ; 22222222\n"
     code, _ = assembly.parse(text + "(invalid instruction) ; 33333333\n    buffer_load_b128 v[0:3], v4 ; 44444444\n")

@@ -104,8 +104,7 @@ def _guess_product(dispatch: Mapping[str, Any], found: Sequence[Loop]) -> None:
         push = dispatch["push_constants"]
         _nest(found, [push["kernel_height"], push["kernel_width"], _up(push["depth"], 4)])
     else:
-        if dispatch["constants"]["SPAN"] == 8:  # a round takes eight channels
-            vec4s = _up(vec4s, 2)
+        vec4s = _up(vec4s, max(1, dispatch["constants"]["SPAN"] // 4))  # a round takes so many at once
         rounds = _up(vec4s, _CARRIED) if way == "float" else 1
         _set(main, rounds if within else rounds * _up(vec4s, rounds))
         _set(within, _up(vec4s, rounds))
