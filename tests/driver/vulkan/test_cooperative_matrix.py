@@ -22,17 +22,26 @@ from nnvk.driver.vulkan.lowering.filters import Filters, filters_of
 from nnvk.driver.vulkan.lowering.strategies import GEMM, Strategy, Work
 from nnvk.driver.vulkan.lowering.strategy_costs import ranked
 from nnvk.driver.vulkan.shaders.library import ShaderLibrary
-from nnvk.driver.vulkan.shaders.profile import NATIVE_16, DeviceProfile, constrain, described, parse_profile, profile_of
+from nnvk.driver.vulkan.shaders.profile import (
+    ACCELERATED_DOTS,
+    NATIVE_16,
+    DeviceProfile,
+    constrain,
+    described,
+    parse_profile,
+    profile_of,
+)
 from nnvk.ops.call import Tensor
 from nnvk.types.codes import OperandCode
 from nnvk.types.operand import OperandType
 
 LIBRARY = ShaderLibrary()
 VARIANTS = [variant.native for variant in GEMM.variants if TILE in variant.name]
+MATRICES = ("q8 16x16x16", "f16 16x16x16")
 WITH_MATRICES = replace(
     GPU,
     features=GPU.features | FEATURES | NATIVE_16 | {"shaderInt8"},
-    cooperative_matrices=frozenset({"q8 16x16x16", "f16 16x16x16"}),
+    cooperative_matrices=frozenset(MATRICES),
     max_shared_memory=65536,
 )
 LARGE = Work("q8", 3136, 256, 1, 1, 576, constant=True, in_order=False, matrix=False)
@@ -157,11 +166,16 @@ def test_every_tile_shares_its_work_evenly(kind: str, size: str, subgroup: int, 
         assert constants["local_x"] == constants["SUBGROUP_SIZE"] * tile.subgroups[0] * tile.subgroups[1]
 
 
-@pytest.mark.parametrize("subgroup", [8, 16, 32])
-def test_common_sizes_have_a_tile(subgroup: int) -> None:
-    for kind in ARITHMETICS:
-        device = replace(WITH_MATRICES, matrix_subgroup=subgroup)
-        assert len(list(tiles(kind, 1, device))) > 1
+@pytest.mark.parametrize(
+    ("subgroup", "sizes"), [(8, ("q8 8x8x32", "f16 8x8x16")), (16, ("q8 8x16x32", "f16 8x16x16")), (32, MATRICES)]
+)
+def test_common_sizes_have_a_tile(subgroup: int, sizes: tuple[str, ...]) -> None:
+    """Those of Intel's GPUs have narrow subgroups, whose tiles hold less in registers."""
+    for kind, taps in itertools.product(ARITHMETICS, (1, 9)):
+        device = replace(WITH_MATRICES, matrix_subgroup=subgroup, cooperative_matrices=frozenset(sizes))
+        found = list(tiles(kind, taps, device))
+        assert len(found) > 1
+        assert all(tile.held(kind) <= (56 if subgroup == 32 else 16) for tile in found)
 
 
 # --- what the device lists ----------------------------------------------------------------------------------------
@@ -189,7 +203,7 @@ LISTED = [
 
 
 def test_the_profile_has_what_shaders_can_use() -> None:
-    profile = profile_of("", "discrete_gpu", LIMITS, frozenset(), LISTED)
+    profile = profile_of("", "discrete_gpu", LIMITS, frozenset({ACCELERATED_DOTS}), LISTED)
     assert profile.cooperative_matrices == {"q8 16x16x16", "q8 8x16x32", "f16 16x16x16"}
     assert profile.matrix_sizes("q8") == [(16, 16, 16), (8, 16, 32)]
     assert profile.matrix_sizes("f32") == []
@@ -197,11 +211,17 @@ def test_the_profile_has_what_shaders_can_use() -> None:
 
 
 @pytest.mark.parametrize(
-    ("least", "most", "own", "expected"), [(32, 64, 64, 32), (8, 8, 8, 8), (8, 32, 16, 32), (64, 64, 64, 64)]
+    ("least", "most", "own", "expected"), [(32, 64, 64, 32), (8, 8, 8, 8), (8, 32, 16, 8), (64, 64, 64, 64)]
 )
-def test_subgroups_of_32_where_there_are_any(least: int, most: int, own: int, expected: int) -> None:
+def test_the_smallest_subgroups_have_them(least: int, most: int, own: int, expected: int) -> None:
     limits = LIMITS | {"minSubgroupSize": least, "maxSubgroupSize": most, "subgroupSize": own}
     assert profile_of("", "discrete_gpu", limits, frozenset(), LISTED).matrix_subgroup == expected
+
+
+def test_gpus_without_dot_products_have_none() -> None:
+    """Intel's driver lists them for GPUs that have no unit for them."""
+    assert not profile_of("", "discrete_gpu", LIMITS, frozenset(), LISTED).cooperative_matrices
+    assert profile_of("", "cpu", LIMITS, frozenset(), LISTED).cooperative_matrices
 
 
 @pytest.mark.parametrize("text", ["16x16x16", "q8 16x16", "q8 16x16x16 ", "q8  16x16x16", "q8 0x16x16"])

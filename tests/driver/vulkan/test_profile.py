@@ -53,6 +53,28 @@ def test_kinds_of_devices() -> None:
     assert kind("discrete_gpu") == kind("virtual_gpu") == kind("other") == (False, False)
 
 
+@pytest.mark.parametrize(
+    ("least", "own", "most", "few", "no_high_products"),
+    [
+        (32, 64, 64, False, False),  # AMD
+        (32, 32, 32, False, False),  # NVIDIA
+        (8, 32, 32, True, False),  # Intel
+        (64, 64, 128, True, True),  # Adreno
+        (16, 16, 16, False, True),  # Mali, VideoCore
+    ],
+)
+def test_registers_and_products_by_the_sizes_of_subgroups(
+    least: int, own: int, most: int, few: bool, no_high_products: bool
+) -> None:
+    limits = LIMITS | {"minSubgroupSize": least, "subgroupSize": own, "maxSubgroupSize": most}
+    profile = profile_of("", "integrated_gpu", limits, frozenset())
+    assert (profile.has_few_registers, profile.lacks_high_products) == (few, no_high_products)
+    assert profile.has_small_subgroups == (own == 16)
+    software = profile_of("", "cpu", limits, frozenset())
+    for other in (software, constrain(software, "gpu")):
+        assert not (other.has_few_registers or other.lacks_high_products)
+
+
 def test_whether_the_host_writes_to_all_device_memory() -> None:
     """Without a resizable BAR the host sees 256 MiB of a discrete GPU's memory, or nothing."""
 
@@ -103,6 +125,8 @@ def test_mobile_min(large: DeviceProfile) -> None:
         is_cpu=False,
         unified_memory=False,
         subgroup_size=1,
+        smallest_subgroup=1,
+        largest_subgroup=1,
         max_buffer=128 << 20,
         max_groups=65535,
         max_invocations=128,
@@ -137,6 +161,7 @@ def test_gpu() -> None:
         features=frozenset({"shaderFloat16", "subgroupQuad", ACCELERATED_DOTS}),
         units=32,
         host_writes_device_memory=True,
+        matrix_subgroup=8,
     )
     assert gpu.team == 64
 

@@ -53,10 +53,14 @@ MOST_SUMS = 16
 """Vectors of sums of an invocation, if K is split."""
 _MOST_LOADS = 8
 """Chunks of each operand that an invocation loads of a stage."""
-_MOST_HELD = 56
-"""Vectors of an invocation, with which no compiler spills registers in a loop over taps."""
+_NARROW = 32
+"""Subgroups with fewer invocations are those of Intel's GPUs, where an invocation has half as many registers."""
+_MOST_HELD, _MOST_HELD_NARROW = 56, 16
+"""Vectors of an invocation, with which no compiler spills registers in a loop over taps; and of narrow subgroups."""
 _SHAPES = (((4, 4), (2, 2)), ((4, 2), (2, 2)), ((2, 4), (2, 2)), ((2, 2), (2, 2)), ((1, 1), (2, 2)))
 """Matrices of sums of a subgroup, and subgroups of a workgroup, both along pixels and along output channels."""
+_SHAPES_NARROW = (((2, 1), (4, 4)), ((1, 2), (4, 4)), ((1, 1), (4, 4)), ((1, 1), (2, 4)), ((1, 1), (2, 2)))
+"""Those of narrow subgroups, of which a workgroup has more."""
 _SHAPES_CPU = (((2, 2), (1, 1)), ((1, 1), (1, 1)))
 """Those of software devices, which take seconds to compile larger ones."""
 _WAIT = 1.25
@@ -162,12 +166,14 @@ def tiles(kind: str, taps: int, device: DeviceProfile) -> Iterator[MatrixTile]:
     """The tiles for GEMMs of a data type and with so many taps, with every size of matrices that a device lists."""
     if not device.may_use_matrices or not device.features >= FEATURES | _FEATURES.get(kind, set()):
         return
+    is_narrow = device.matrix_subgroup < _NARROW and not device.is_cpu
+    shapes = _SHAPES_CPU if device.is_cpu else _SHAPES_NARROW if is_narrow else _SHAPES
+    most_held = _MOST_HELD_NARROW if is_narrow else _MOST_HELD
     for matrix in device.matrix_sizes(kind):
-        shapes, stages = (_SHAPES_CPU, _STAGES_CPU) if device.is_cpu else (_SHAPES, _STAGES)
-        for (matrices, subgroups), stage in itertools.product(shapes, stages):
+        for (matrices, subgroups), stage in itertools.product(shapes, _STAGES_CPU if device.is_cpu else _STAGES):
             tile = MatrixTile(matrix, matrices, subgroups, device.matrix_subgroup, stage)
             places = tile.loads if taps > 1 else 0
-            if tile.fits(kind, device) and tile.held(kind) + places <= _MOST_HELD:
+            if tile.fits(kind, device) and tile.held(kind) + places <= most_held:
                 yield tile
 
 

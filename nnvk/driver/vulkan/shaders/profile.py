@@ -59,6 +59,10 @@ class DeviceProfile:
     """The device can measure the time of its work."""
     host_writes_device_memory: bool = False
     """The host can write to all of the device's memory (resizable BAR), so inputs are put where shaders read them."""
+    smallest_subgroup: int = 32
+    """The smallest size of subgroups that the driver may choose for a shader."""
+    largest_subgroup: int = 64
+    """And the largest."""
     barriers_by_buffer: bool = False
     """Barriers are placed by buffer, not by tensor, because the validation layer sees only bound buffers."""
 
@@ -66,7 +70,8 @@ class DeviceProfile:
     """The cooperative matrices that shaders may use, such as ``q8 16x16x16``: the data type of the factors as the axis
     DTYPE has it, and M, N and K."""
     matrix_subgroup: int = 32
-    """The size of subgroups that shaders with cooperative matrices require."""
+    """The size of subgroups that shaders with cooperative matrices require: the smallest, whose invocations have most
+    registers."""
     prefers_matrices: bool = False
     """GEMMs take cooperative matrices wherever they can (`NNVK_COOPERATIVE_MATRICES=1`)."""
 
@@ -147,6 +152,25 @@ class DeviceProfile:
         return "shaderInt16" in self.features
 
     @property
+    def has_few_registers(self) -> bool:
+        """Whether the device is a GPU as Intel's or Adreno, whose subgroups are not small but vary in size.
+
+        Subgroups of 8 to 32 invocations share 4 KiB of registers on Intel's GPUs, whose compiler spills the rest. Half
+        as many invocations run at once on Adreno with more than 96 registers. AMD's and NVIDIA's have about 256.
+        """
+        is_usual = _USUAL_SUBGROUPS[0] <= self.smallest_subgroup <= self.largest_subgroup <= _USUAL_SUBGROUPS[1]
+        return not self.is_cpu and not self.has_small_subgroups and not is_usual
+
+    @property
+    def lacks_high_products(self) -> bool:
+        """Whether the device is a GPU without an instruction for the high word of a product of 32 bits.
+
+        Vulkan does not tell. Mali, VideoCore and Adreno have none, and no other GPU has subgroups as small or as large.
+        """
+        is_large = not self.is_cpu and self.largest_subgroup > _USUAL_SUBGROUPS[1]
+        return self.has_small_subgroups or is_large
+
+    @property
     def team(self) -> int:
         """Invocations of a workgroup that should compute one thing together.
 
@@ -183,9 +207,8 @@ _MATRIX_TYPES: dict[tuple[str, ...], str] = {
     ("float16", "float16", "float32", "float32"): "f16",
 }
 """The data type, as the axis DTYPE has it, by the components of A, B, C and the result of cooperative matrices."""
-_MATRIX_SUBGROUP = 32
-"""The size of subgroups with cooperative matrices, where a device has several. AMD's compiler chooses 64 by itself, and
-then each invocation has half as many registers."""
+_USUAL_SUBGROUPS = 32, 64
+"""The sizes of subgroups of AMD's and NVIDIA's GPUs, and of what else has no others."""
 _TEXEL = 16
 """Bytes of a texel, which has four words (shaders/include/texels.glsl)."""
 
@@ -205,8 +228,9 @@ def profile_of(
     usable = frozenset(
         f"{_MATRIX_TYPES[tuple(types)]} {m}x{n}x{k}" for m, n, k, *types in matrices if tuple(types) in _MATRIX_TYPES
     )
-    least, most = (limits.get(f"{end}SubgroupSize", limits["subgroupSize"]) for end in ("min", "max"))
-    has_that_size = least <= _MATRIX_SUBGROUP <= most
+    if kind != "cpu" and ACCELERATED_DOTS not in features:
+        usable = frozenset()  # without this instruction, a GPU has none for matrices: Intel's driver lists them anyway
+    least, most = (int(limits.get(f"{end}SubgroupSize", limits["subgroupSize"])) for end in ("min", "max"))
     is_unified = kind in ("cpu", "integrated_gpu")
     gathers = kind == "cpu" and limits["subgroupSize"] >= _GATHERING
     return DeviceProfile(
@@ -223,8 +247,10 @@ def profile_of(
         texel_loads=gathers and limits["maxTexelBufferElements"] * _TEXEL >= max_buffer,
         timestamps=bool(limits["timestampValidBits"]),
         host_writes_device_memory=not is_unified and limits.get("hostVisibleDeviceMemory", 0) > _SMALL_WINDOW,
+        smallest_subgroup=least,
+        largest_subgroup=most,
         cooperative_matrices=usable,
-        matrix_subgroup=_MATRIX_SUBGROUP if has_that_size or not usable else int(limits["subgroupSize"]),
+        matrix_subgroup=least,
     )
 
 
@@ -294,6 +320,8 @@ def _as_mobile_min(profile: DeviceProfile) -> DeviceProfile:
         is_cpu=False,
         unified_memory=False,
         subgroup_size=1,
+        smallest_subgroup=1,
+        largest_subgroup=1,
         max_buffer=min(profile.max_buffer, 128 << 20),
         max_groups=min(profile.max_groups, 65535),
         max_invocations=min(profile.max_invocations, 128),
@@ -329,6 +357,8 @@ def _as_gpu(profile: DeviceProfile) -> DeviceProfile:
         features=profile.features | ({ACCELERATED_DOTS} if profile.is_cpu else set()),
         unified_memory=False,
         subgroup_size=max(profile.subgroup_size, 32) if profile.subgroup_size >= 4 else profile.subgroup_size,
+        smallest_subgroup=_USUAL_SUBGROUPS[0] if profile.is_cpu else profile.smallest_subgroup,
+        largest_subgroup=_USUAL_SUBGROUPS[1] if profile.is_cpu else profile.largest_subgroup,
         units=_UNITS["discrete_gpu"],
         texel_loads=False,
         host_writes_device_memory=True,
