@@ -60,6 +60,15 @@ def test_small_subgroups_compute_small_tiles_line_by_line() -> None:
     assert not any(tile.by_lines for tile in tiles(product_of(14, 384), "f32", GPU))
 
 
+def test_few_registers_hold_small_tiles_and_one_column_at_once() -> None:
+    few = replace(GPU, largest_subgroup=128)
+    for stride in (1, 2):
+        for tile in tiles(product_of(28, 96, stride=stride), "f32", few):
+            assert tile.at_once == 1
+            assert tile.height <= 2
+            assert not tile.by_lines
+
+
 def test_no_tile_is_larger_than_the_image() -> None:
     for tile in tiles(product_of(3, 8, stride=2), "f32", GPU):
         assert max(tile.height, tile.width) <= 2

@@ -103,7 +103,7 @@ def test_small_multipliers(
     for multipliers in (POWERS[:-1], OTHERS, (*POWERS[:-1], *OTHERS), TO_BYTES):
         row = row_of(code, multipliers, activation=activation, zero=zero, result=result)
         assert small(vulkan, row.model)
-        to_bytes = multipliers is TO_BYTES and vulkan.profile.has_small_subgroups
+        to_bytes = multipliers is TO_BYTES and vulkan.profile.lacks_high_products
         assert constant(vulkan, row.model, "TO_BYTES") == to_bytes
         check_like_the_reference(vulkan, row, str(multipliers))
 

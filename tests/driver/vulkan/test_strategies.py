@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 from profiles import DEVICES, EIGHT_LANES, FOUR_LANES, GPU
 
-from nnvk.driver.vulkan.lowering.strategies import Strategy, Work, by_elements, candidates, span
+from nnvk.driver.vulkan.lowering.strategies import Strategy, Work, by_elements, candidates, span, takes_halves
 from nnvk.driver.vulkan.lowering.strategy_costs import cost, ranked
 from nnvk.driver.vulkan.shaders.profile import ACCELERATED_DOTS, DeviceProfile
 
@@ -168,6 +168,28 @@ def test_gpus_with_small_subgroups_convert_bytes_one_after_the_other() -> None:
     few = [way for way in every if way.tile == "register" and way.vec4s == 1]
     assert every[: len(few)] == few
     assert all(by_elements(way, BYTES, small) == (way.tile == "register") for way in every)
+
+
+FEW_REGISTERS = replace(GPU, smallest_subgroup=8, unified_memory=True, units=8)
+
+
+@pytest.mark.parametrize("rows", [196, 784, 3136])
+def test_gpus_with_few_registers_hold_fewer_sums(rows: int) -> None:
+    work = Work("f32", rows, 512, 1, 1, 512, constant=True, in_order=False, matrix=False)
+    few, many = (ranked(work, device)[0] for device in (FEW_REGISTERS, replace(FEW_REGISTERS, smallest_subgroup=32)))
+    assert few.tile == many.tile == "shared"
+    assert few.sums <= 5 <= many.sums
+    assert rows < 784 or few.sums < many.sums
+
+
+def test_gpus_with_few_registers_convert_bytes_one_after_the_other_without_dot_products() -> None:
+    constant = replace(BYTES, settled=True)
+    slow = replace(FEW_REGISTERS, features=GPU.features - {ACCELERATED_DOTS})
+    chosen = ranked(constant, slow)[0]
+    assert (chosen.tile, chosen.arithmetic) == ("register", "float")
+    assert takes_halves(chosen, constant, slow)
+    assert max(way.held for way in candidates(constant, slow) if way.tile != "vector") <= 40
+    assert not any(takes_halves(way, constant, FEW_REGISTERS) for way in candidates(constant, FEW_REGISTERS))
 
 
 def test_gpus_without_an_instruction_for_dot_products_multiply_bytes_as_floats() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from nnvk.driver.vulkan.lowering import epilogue, gemm_bound, half_weights
@@ -57,6 +57,8 @@ _MAX_COLUMN_HEIGHT = 12
 _TILES_CPU = ((4, 28),)
 """The heights and widths of tiles."""
 _TILES_GPU = ((4, 4), (2, 4), (2, 2), (4, 1), (2, 1), (1, 1))
+_TILES_FEW_REGISTERS = ((2, 4), (2, 2), (2, 1), (1, 1))
+"""Those of GPUs with few registers, which compute one column at once."""
 _TILES_SMALL = ((2, 2), (1, 4), (1, 2), (1, 1))
 """Those of GPUs with small subgroups."""
 
@@ -109,12 +111,21 @@ def tiles(gemm: Gemm, kind: str, device: DeviceProfile, float16: bool = False) -
         if device.is_cpu:
             return Tile(height, width, 1)
         width = min(width, horizontal.out)
-        return Tile(height, width, width, arithmetic, by_lines=device.has_small_subgroups)
+        at_once = 1 if device.has_few_registers else width
+        return Tile(height, width, at_once, arithmetic, by_lines=device.has_small_subgroups)
 
-    sizes = _TILES_CPU if device.is_cpu else _TILES_SMALL if device.has_small_subgroups else _TILES_GPU
     arithmetics = ("none", "half") if float16 and not device.is_cpu else ("none",)
-    found = {tile(*size, arithmetic) for size in sizes for arithmetic in arithmetics}
+    found = {tile(*size, arithmetic) for size in _sizes(device) for arithmetic in arithmetics}
     return sorted(found, key=lambda tile: (_cost(tile, gemm, kind, device), tile.height, tile.width, tile.arithmetic))
+
+
+def _sizes(device: DeviceProfile) -> Iterable[tuple[int, int]]:
+    """The heights and widths of tiles."""
+    if device.is_cpu:
+        return _TILES_CPU
+    if device.has_small_subgroups:
+        return _TILES_SMALL
+    return _TILES_FEW_REGISTERS if device.has_few_registers else _TILES_GPU
 
 
 def _local(device: DeviceProfile) -> int:
@@ -175,7 +186,7 @@ def multiply_by_channel(g: Lowering, operands: Operands, gemm: Gemm) -> None:
     multiplier = out_channels // channels
     signs = {"SIGNED": bool(offset(operands.input)), "WEIGHTS_SIGNED": bool(offset(filters.tensor))}
     scale = scale_of(g, filters, filters.taps) if tile.arithmetic == "half" else 1.0
-    halves = g.device.has_small_subgroups and half_weights.are_known(operands.input, filters, operands.bias)
+    halves = not g.device.is_cpu and half_weights.are_known(operands.input, filters, operands.bias)
     weights = half_weights.in_order(g, filters) if halves else in_order(g, filters, parts_outside=False, scale=scale)
     narrow = operands.is_wide and has_narrow_sums(g, operands)
     output = filter_output(g, operands, out_channels, narrow=narrow, settled=halves)

@@ -154,7 +154,7 @@ def filter_output(
             "output_zero": zero_point(operands.output),
         }
         is_small = are_small_shifts(shifts) and _largest_sum(bias, operands.filters) < SMALL
-        to_bytes = is_small and g.device.has_small_subgroups and are_byte_shifts(shifts)
+        to_bytes = is_small and g.device.lacks_high_products and are_byte_shifts(shifts)
         if to_bytes:
             pairs[1] = BYTE_SHIFTS[0]  # channels that are not there need a shift in the range, too
         spec = {

@@ -433,7 +433,7 @@ class Lowering:
             raise NnapiError(ResultCode.OP_FAILED, f"{variant.name}: {size} workgroups exceed {self.device.max_groups}")
         if 0 in size:
             return None
-        of_device = {TEXELS: self.device.texel_loads, HALF_PRODUCTS: self.device.has_small_subgroups}
+        of_device = {TEXELS: self.device.texel_loads, HALF_PRODUCTS: self.device.lacks_high_products}
         needed = {name: True for name, value in of_device.items() if value and shader.has_constant(name)}
         specialization = shader.specialization({**(spec or {}), **needed})
         return Dispatch(shader, size, dict(tensors), specialization, push, operation)

@@ -80,7 +80,8 @@ _SHARED = (
 _UNROLLED = 32
 """Vectors of sums by vec4s of K of a stage, of the tile `shared` on CPUs: drivers take gigabytes to compile more."""
 _SMALL_HELD = 40
-"""The most `Strategy.held` on GPUs with small subgroups: with more, the compilers of Mali and VideoCore spill."""
+"""The most `Strategy.held` on GPUs with small subgroups: with more, the compilers of Mali and VideoCore spill. So does
+Intel's where bytes are converted."""
 _VECTOR_LOCAL = 8, 16
 _VECTOR_ROWS = 16
 """Rows up to which the tile `vector` is thought of: it reads the weights once a row."""
@@ -302,7 +303,8 @@ def all_strategies(work: Work, device: DeviceProfile) -> Iterator[Strategy]:
         if _sums_are_short(work, arithmetic):
             whole += _in_registers(work, device, arithmetic)
         for strategy in whole:
-            if device.has_small_subgroups and strategy.held > _SMALL_HELD:
+            is_tight = device.has_small_subgroups or converts_bytes(strategy, work, device)
+            if is_tight and strategy.held > _SMALL_HELD:
                 continue
             yield strategy
             yield from _split_k(strategy, work, device)
@@ -407,6 +409,12 @@ def _sums_are_short(work: Work, arithmetic: str) -> bool:
     return not carried or work.steps + work.steps // _CARRIED < _MAX_ROUNDS
 
 
+def converts_bytes(strategy: Strategy, work: Work, device: DeviceProfile) -> bool:
+    """Whether bytes are multiplied as floats on a device whose compiler takes several instructions to convert one."""
+    takes_several = device.has_small_subgroups or (device.has_few_registers and not device.has_dots)
+    return work.kind == "q8" and strategy.arithmetic == "float" and takes_several
+
+
 def converts_with_few_registers(strategy: Strategy, work: Work, device: DeviceProfile) -> bool:
     """Whether bytes are multiplied as floats on a device whose invocations have few registers."""
     return work.kind == "q8" and strategy.arithmetic == "float" and device.has_small_subgroups
@@ -428,10 +436,11 @@ def by_elements(strategy: Strategy, work: Work, device: DeviceProfile) -> bool:
 
     Floats are loaded so, and bytes converted to floats.
     """
-    if strategy.tile != "register" or not device.has_small_subgroups:
+    if strategy.tile != "register":
         return False
-    floats = work.kind in ("f32", "f16", "i32") and strategy.arithmetic == "none"
-    return floats or converts_with_few_registers(strategy, work, device)
+    if converts_bytes(strategy, work, device):
+        return True
+    return device.has_small_subgroups and work.kind in ("f32", "f16", "i32") and strategy.arithmetic == "none"
 
 
 def takes_halves(strategy: Strategy, work: Work, device: DeviceProfile) -> bool:

@@ -22,6 +22,7 @@ from nnvk.driver.vulkan.lowering.strategies import (
     all_strategies,
     by_elements,
     candidates,
+    converts_bytes,
     converts_with_few_registers,
     prefers_matrices,
     span,
@@ -72,8 +73,12 @@ _FEW_REGISTERS = 32
 """With more registers for sums, inputs and weights, Mali and VideoCore run half as many invocations at once."""
 _FEWER_THREADS = 1.25
 """The time of a round in that case."""
-
-
+_MOST_HELD = 18
+"""With more vectors held by the tile `shared`, Intel's compiler spills, and Adreno runs half as many invocations."""
+_PAST_MOST_HELD = 0.08
+"""The fraction of a round that each further vector costs, by the instructions of Intel's compiler."""
+_CONVERTED = 2
+"""The time of a round on GPUs without dot products whose registers are few, where bytes of weights are converted."""
 _SPILLED_SUMS = 1.6
 """The time of a round of tiles whose sums VideoCore spills, and of what comes before and after the rounds."""
 _SPILLED = 4
@@ -103,15 +108,24 @@ def cost(strategy: Strategy, work: Work, device: DeviceProfile) -> float:
         run = _by_shared_memory(strategy, work, costs, vectors, lanes)
     else:
         run = _by_registers(strategy, work, costs, vectors, arithmetic, lanes)
-        if by_elements(strategy, work, device) and 4 * (strategy.sums + strategy.rows + 1) > _FEW_REGISTERS:
+        if (
+            device.has_small_subgroups
+            and by_elements(strategy, work, device)
+            and 4 * (strategy.sums + strategy.rows + 1) > _FEW_REGISTERS
+        ):
             run.step *= _FEWER_THREADS
     if takes_halves(strategy, work, device):
-        run.step = _step_of_halves(strategy, costs, vectors, has_high(device))
-        if _spills_halves(strategy, has_high(device)):
+        high = has_high(device)
+        run.step = _step_of_halves(strategy, costs, vectors, high)
+        if strategy.sums > 2 and not high:
             run.step *= _SPILLED_SUMS
             run.end *= _SPILLED_SUMS
     elif converts_with_few_registers(strategy, work, device) and (strategy.tile != "register" or strategy.vec4s > 1):
         run.step *= _SPILLED
+    elif converts_bytes(strategy, work, device):
+        run.step *= _CONVERTED
+    elif device.has_few_registers:
+        run.step *= 1 + _PAST_MOST_HELD * max(0.0, run.held - _MOST_HELD)
     run.size = math.prod(strategy.local)
     if strategy.split_k > 1:
         run.groups *= strategy.split_k
@@ -132,16 +146,12 @@ def cost(strategy: Strategy, work: Work, device: DeviceProfile) -> float:
 def _step_of_halves(strategy: Strategy, costs: Costs, vectors: _Vectors, high: bool) -> float:
     """Cycles of a round of the tile `register` with `half_weights`, by the instructions of their compilers.
 
-    ``high``: those of Mali, and not of VideoCore, which spills more than two vectors of sums. On Mali, the parameters
-    of outputs of 8 bits take more than `_FEW_REGISTERS` whatever the tile.
+    ``high``: not those of VideoCore, which spills more than two vectors of sums. On Mali, the parameters of outputs of 8
+    bits take more than `_FEW_REGISTERS` whatever the tile.
     """
     weights = 2 * costs.load + (16 if high else 0)
     pixel = vectors.load + (4 if high else 9)
     return strategy.vec4s * weights + strategy.rows * pixel + strategy.sums * vectors.products
-
-
-def _spills_halves(strategy: Strategy, high: bool) -> bool:
-    return strategy.sums > 2 and not high
 
 
 def _by_vectors(strategy: Strategy, work: Work, costs: Costs, vectors: _Vectors, lanes: int) -> Run:
