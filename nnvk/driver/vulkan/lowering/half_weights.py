@@ -1,10 +1,10 @@
 """Weights of 8 bits as floats of 16 bits, less their zero point, and what this takes from the shaders.
 
 It is for constant weights: those of depthwise convolutions on all GPUs, and those of GEMMs on GPUs that take several
-instructions to convert a byte (`strategies.converts_bytes`). Its zero point takes a sum of the inputs as well. Floats of
-16 bits have all levels less their zero point. VideoCore multiplies these as they are. The high half of a 32-bit float
-has the same numbers, and other GPUs convert it by one instruction. The product of the input's zero point and the weights
-is the same for all pixels, so the bias has it. Weights take twice the memory.
+instructions to convert a byte (`strategies.converts_bytes`). Its zero point takes a sum of the inputs as well. Floats
+of 16 bits have all levels less their zero point. VideoCore multiplies these as they are. The high half of a 32-bit
+float has the same numbers, and other GPUs convert it by one instruction. The product of the input's zero point and the
+weights is the same for all pixels, so the bias has it. Weights take twice the memory.
 """
 
 from __future__ import annotations
