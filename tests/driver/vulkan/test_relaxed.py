@@ -22,6 +22,7 @@ from nnvk.driver.vulkan import VulkanDevice, find_devices
 from nnvk.driver.vulkan.graph.builder import build
 from nnvk.driver.vulkan.lowering import gemm
 from nnvk.driver.vulkan.lowering.strategy_costs import ranked
+from nnvk.driver.vulkan.planning.passes import fp16
 from nnvk.driver.vulkan.planning.passes.fp16 import FLOAT16, FLOAT32, nodes_in_float16
 from nnvk.driver.vulkan.planning.plan import Plan
 from nnvk.driver.vulkan.running import tuning
@@ -31,6 +32,15 @@ from nnvk.types.model import Model
 from nnvk.types.request import PrepareOptions
 
 F32, NONE, SAME = OperandCode.TENSOR_FLOAT32, FuseCode.NONE, PaddingCode.SAME
+
+
+WORTH_A_CONVERSION = fp16._WORTH_A_CONVERSION
+
+
+@pytest.fixture(autouse=True)
+def every_gemm_pays(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let small models have 16-bit floats, whose GEMMs are not worth the conversions around them."""
+    monkeypatch.setattr(fp16, "_WORTH_A_CONVERSION", 0)
 
 
 @pytest.fixture(scope="module")
@@ -282,8 +292,11 @@ def test_operations_follow_the_larger_part_of_their_operands(narrow: int, expect
 
 
 @pytest.mark.parametrize(("size", "expected"), [(8, False), (2048, True)])
-def test_a_gemm_must_be_worth_the_conversions_around_it(gpu: VulkanDevice, size: int, expected: bool) -> None:
+def test_a_gemm_must_be_worth_the_conversions_around_it(
+    gpu: VulkanDevice, monkeypatch: pytest.MonkeyPatch, size: int, expected: bool
+) -> None:
     """SOFTMAX gives 16-bit floats, which are converted by a command of their own, as the input is."""
+    monkeypatch.setattr(fp16, "_WORTH_A_CONVERSION", WORTH_A_CONVERSION)
     net = Net(2, size)
     probable = net.apply(OperationCode.SOFTMAX, net.gemm(net.source, size, size), parameters=(1.0,))
     model = net.finish(probable)
@@ -291,8 +304,9 @@ def test_a_gemm_must_be_worth_the_conversions_around_it(gpu: VulkanDevice, size:
     assert ("convert" in families(plan_of(gpu, model))) == expected
 
 
-def test_small_parts_stay_beside_large_ones() -> None:
-    """Each part of the graph is judged by itself."""
+def test_small_parts_stay_beside_large_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each part of the graph is judged by itself: two conversions stand around one GEMM, and around two."""
+    monkeypatch.setattr(fp16, "_WORTH_A_CONVERSION", 3 * 8 * 8 * 3 // 4)
     net = Net(3, 8)
 
     def part(source: int, gemms: int) -> int:

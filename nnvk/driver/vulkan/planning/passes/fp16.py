@@ -181,7 +181,7 @@ def _pays(part: Sequence[Node], readers: Mapping[int, Sequence[Node | None]]) ->
     ]
     gemms = [node for node in part if node.traits.fp16 is Fp16.STARTS]
     conversions = len(narrowed) + len(widened)
-    return conversions <= len(gemms) or sum(map(_products, gemms)) >= conversions * _WORTH_A_CONVERSION
+    return sum(map(_products, gemms)) >= conversions * _WORTH_A_CONVERSION
 
 
 def _products(node: Node) -> int:
