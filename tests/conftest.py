@@ -17,6 +17,7 @@ from c_library import write_server
 
 from nnvk.base.settings import override, settings
 from nnvk.driver.vulkan import find_devices, take_validation_messages
+from nnvk.driver.vulkan.planning.passes import fp16
 
 with suppress(ModuleNotFoundError):  # the quick tests do without it
     import hypothesis
@@ -78,6 +79,12 @@ def pytest_sessionstart() -> None:
         found, reason = find_devices()
         if not found:
             raise pytest.UsageError(f"NNVK_VALIDATION=1, but {reason}")
+
+
+@pytest.fixture
+def any_gemm_pays(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let small relaxed models have 16-bit floats, whose GEMMs are not worth the conversions around them."""
+    monkeypatch.setattr(fp16, "_WORTH_A_CONVERSION", 0)
 
 
 @pytest.fixture(autouse=True)

@@ -37,6 +37,7 @@ def test_the_model_is_relaxed_where_that_is_asked_for(
     assert [imported.model.frozen.relaxed for imported in loaded] == [False, True]
 
 
+@pytest.mark.usefixtures("any_gemm_pays")
 def test_info_says_what_comes_of_it(nnvk_command: Any) -> None:
     """On devices with 16-bit floats of their own; on others there is nothing to choose."""
     devices = [device for device in nnvk.get_devices() if device.name == "vulkan-0"]

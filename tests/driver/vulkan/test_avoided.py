@@ -85,6 +85,7 @@ def test_a_variant_of_another_type_changes_nothing() -> None:
     assert not any(_planner(NATIVE, "binary.add.i32").support(row.model))
 
 
+@pytest.mark.usefixtures("any_gemm_pays")
 def test_a_relaxed_model_is_computed_on_32_bits_where_16_are_avoided() -> None:
     row = parse("FULLY_CONNECTED f32[3,64] #f32[32,64]~1/16 #f32[32] NONE")
     row = replace(row, model=row.model.with_relaxed(True))

@@ -11,7 +11,7 @@ from fused import F16, F32, Net, Op
 from rewritten import codes, context_of, graph_of, native, rewritten, through
 
 from nnvk.driver.vulkan.graph.ir import Graph
-from nnvk.driver.vulkan.planning.passes import PIPELINE, fp16
+from nnvk.driver.vulkan.planning.passes import PIPELINE
 from nnvk.driver.vulkan.planning.passes.conversions import fuse_conversions
 from nnvk.driver.vulkan.planning.passes.fp16 import FLOAT16, FLOAT32, LARGEST, nodes_in_float16, ranked, use_float16
 from nnvk.driver.vulkan.shaders.profile import NATIVE_16
@@ -20,14 +20,9 @@ from nnvk.types.codes import OperandCode
 from nnvk.types.model import Model
 from nnvk.types.operand import OperandType
 
+pytestmark = pytest.mark.usefixtures("any_gemm_pays")
 NEAR = 5e-2
 """How much results of 16-bit floats may differ."""
-
-
-@pytest.fixture(autouse=True)
-def every_gemm_pays(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let small models have 16-bit floats, whose GEMMs are not worth the conversions around them."""
-    monkeypatch.setattr(fp16, "_WORTH_A_CONVERSION", 0)
 
 
 def relaxed(net: Net, *outputs: int) -> Model:

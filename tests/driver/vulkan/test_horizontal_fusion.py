@@ -216,6 +216,7 @@ def test_no_rows(as_gpu: VulkanDevice) -> None:
     assert [families(plan) for plan in plans(as_gpu, model, [(0, WIDTH)])] == ["", ""]
 
 
+@pytest.mark.usefixtures("any_gemm_pays")
 def test_relaxed(as_gpu: VulkanDevice) -> None:
     """With 16-bit floats between operations, where there are such."""
     a = Attention("float32")

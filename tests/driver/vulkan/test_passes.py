@@ -152,6 +152,7 @@ def planned(model: Model, profile: DeviceProfile = NATIVE, *disabled: Pass) -> P
     return lower(model, [type_.dimensions for type_ in model.input_types()], profile, library())
 
 
+@pytest.mark.usefixtures("any_gemm_pays")
 @pytest.mark.parametrize("pass_", Pass)
 def test_a_pass_is_applied_unless_it_is_disabled(pass_: Pass) -> None:
     model = model_of(pass_)

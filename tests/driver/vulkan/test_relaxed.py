@@ -31,16 +31,11 @@ from nnvk.types.extension import AnyCode, ExtendedOperationCode
 from nnvk.types.model import Model
 from nnvk.types.request import PrepareOptions
 
+pytestmark = pytest.mark.usefixtures("any_gemm_pays")
 F32, NONE, SAME = OperandCode.TENSOR_FLOAT32, FuseCode.NONE, PaddingCode.SAME
 
 
 WORTH_A_CONVERSION = fp16._WORTH_A_CONVERSION
-
-
-@pytest.fixture(autouse=True)
-def every_gemm_pays(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let small models have 16-bit floats, whose GEMMs are not worth the conversions around them."""
-    monkeypatch.setattr(fp16, "_WORTH_A_CONVERSION", 0)
 
 
 @pytest.fixture(scope="module")
