@@ -146,8 +146,8 @@ def cost(strategy: Strategy, work: Work, device: DeviceProfile) -> float:
 def _step_of_halves(strategy: Strategy, costs: Costs, vectors: _Vectors, high: bool) -> float:
     """Cycles of a round of the tile `register` with `half_weights`, by the instructions of their compilers.
 
-    ``high``: not those of VideoCore, which spills more than two vectors of sums. On Mali, the parameters of outputs of 8
-    bits take more than `_FEW_REGISTERS` whatever the tile.
+    ``high``: not those of VideoCore, which spills more than two vectors of sums. On Mali, the parameters of outputs of
+    8 bits take more than `_FEW_REGISTERS` whatever the tile.
     """
     weights = 2 * costs.load + (16 if high else 0)
     pixel = vectors.load + (4 if high else 9)
