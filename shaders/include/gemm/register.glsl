@@ -95,7 +95,7 @@ Columns columns_of(Part part, uint four, uint vec4s) {
     return Columns(first, weight_row(vec4s) * 4u);
 }
 
-// The place of the weights of the vec4 of output channels that lies so many behind an even one, one or none.
+// The place of the weights of the vec4 of output channels that is so many behind one with an even number: one or none.
 Columns columns_after(Columns columns, uint vec4s) {
 #ifdef WEIGHTS_ARE_BYTES
     return Columns(columns.first + vec4s, columns.stride);

@@ -79,7 +79,7 @@ def test_every_form(small: VulkanDevice, monkeypatch: pytest.MonkeyPatch, text: 
 
 @pytest.mark.parametrize("activation", [code.name for code in FuseCode])
 def test_activations_keep_nan(small: VulkanDevice, activation: str) -> None:
-    """By comparisons where the device preserves NaN, otherwise by bits; not at all without an activation."""
+    """Shaders compare where the device preserves NaN, test bits where not, and do nothing without an activation."""
     text = f"CONV_2D f32[1,3,3,1] #f32[5,1,1,1]~3 #f32[5]~9 VALID 1 1 {activation} nhwc"
     x = np.array([np.nan, -np.nan, np.inf, -np.inf, -2.5, -0.75, 0.5, 1.25, 6.25], np.float32).reshape(1, 3, 3, 1)
     check_like_the_reference(small, replace(parse(text), inputs=[x]))
