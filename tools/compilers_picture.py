@@ -1,6 +1,6 @@
 """Draw a picture of the instructions that compilers of GPUs make, from ``benchmarks/results/compilers.md``.
 
-``python tools/compilers_picture.py docs/images/compilers.svg`` draws, for each device and network of the table whose
+``python tools/compilers_picture.py docs/images/compilers.svg`` draws, for each device and network of the tables whose
 columns are ``now`` and ``ncnn``, the instructions for each multiply-add of nnvk and of ncnn.
 """
 
@@ -17,8 +17,11 @@ AXIS = "instructions for each multiply-add in convolutions; less is better"
 
 
 def rows(text: str) -> list[dict[str, str]]:
-    """The rows of the table with columns ``device``, ``network``, ``now`` and ``ncnn``, by the names of columns."""
-    found: list[dict[str, str]] = []
+    """The rows of tables with columns ``device``, ``network``, ``now`` and ``ncnn``, by the names of columns.
+
+    The last one counts if there are several rows for a network on a device.
+    """
+    found: dict[tuple[str, str], dict[str, str]] = {}
     columns: list[str] = []
     for line in text.splitlines():
         cells = [cell.strip() for cell in line.strip("|").split("|")] if line.startswith("|") else []
@@ -28,8 +31,9 @@ def rows(text: str) -> list[dict[str, str]]:
             columns = cells
         elif columns and not cells[0].startswith("---"):
             # The first column of a name counts: later ones are of all dispatches.
-            found.append(dict(reversed(list(zip(columns, cells, strict=True)))))
-    return found
+            row = dict(reversed(list(zip(columns, cells, strict=True))))
+            found[row["device"], row["network"]] = row
+    return list(found.values())
 
 
 def picture(text: str) -> Chart:
