@@ -17,6 +17,8 @@ from nnvk.driver.vulkan.shaders.profile import DeviceProfile
 from nnvk.ops.window import axis
 from nnvk.types.codes import PaddingCode
 
+FEW_REGISTERS = replace(GPU, largest_subgroup=128)
+
 
 def product_of(size: int, channels: int, *, stride: int = 1, dilation: int = 1) -> Gemm:
     """Windows of 3 x 3 on square images."""
@@ -61,9 +63,8 @@ def test_small_subgroups_compute_small_tiles_line_by_line() -> None:
 
 
 def test_few_registers_hold_small_tiles_and_one_column_at_once() -> None:
-    few = replace(GPU, largest_subgroup=128)
     for stride in (1, 2):
-        for tile in tiles(product_of(28, 96, stride=stride), "f32", few):
+        for tile in tiles(product_of(28, 96, stride=stride), "f32", FEW_REGISTERS):
             assert tile.at_once == 1
             assert tile.height <= 2
             assert not tile.by_lines
@@ -92,7 +93,9 @@ def test_every_tile(vulkan: VulkanDevice, monkeypatch: pytest.MonkeyPatch, text:
     every: list[Tile] = []
 
     def record(gemm: Gemm, kind: str, device: object, float16: bool) -> list[Tile]:
-        every.extend(tile for profile in DEVICES.values() for tile in tiles(gemm, kind, profile, float16))
+        every.extend(
+            tile for profile in (*DEVICES.values(), FEW_REGISTERS) for tile in tiles(gemm, kind, profile, float16)
+        )
         return every
 
     model = parse(text).model
