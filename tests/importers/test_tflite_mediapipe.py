@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from flatbuffers import flexbuffers
 from tflite_net import Net, T, write
-from tflite_oracle import compare, f32
+from tflite_oracle import compare, delegated, f32
 
 import nnvk
 from nnvk.importers.tflite import TfliteImportError, load
@@ -150,6 +150,8 @@ def test_the_matrix_of_a_part(target: float, end: tuple[float, float]) -> None:
     entries = {"output_width": 16, "output_height": 8, "scale_x": 1.5, "scale_y": 1.25, "subset_idxs": SUBSET}
     custom = options(left_rotation_idx=3, right_rotation_idx=6, target_rotation_radians=target, **entries)
     (found,) = outputs("Landmarks2TransformMatrix", custom, [points])
+    (again,) = outputs("Landmarks2TransformMatrix", custom, [points], version=1)  # as the delegate sees it
+    np.testing.assert_array_equal(again, found)
     apart = points[0, 6, :2] - points[0, 3, :2]
     angle = target - math.atan2(apart[1], apart[0])
     size, middle = level(points[0, SUBSET, :2], angle)
@@ -218,6 +220,23 @@ def test_a_part_of_an_image(version: int) -> None:
     assert (wanted == 0).any()
     assert (wanted != 0).sum() > wanted.size // 4
     np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-4)
+
+
+def test_litert_runs_them_with_the_delegate() -> None:
+    """It has no kernels for these operators itself."""
+    pytest.importorskip("ai_edge_litert")
+    points, moved = f32(1, LANDMARKS, 3), f32(1, LANDMARKS, 3)
+    matrix = f32(1, 4, 4)
+    net = Net([points], [moved])
+    entries = {"output_width": 16, "output_height": 8, "scale_x": 1.5, "scale_y": 1.25, "subset_idxs": SUBSET}
+    custom = options(left_rotation_idx=3, right_rotation_idx=6, target_rotation_radians=0.0, **entries)
+    net.op("Landmarks2TransformMatrix", [points], [matrix], custom=custom, version=2)
+    net.op("TransformLandmarks", [points, matrix], [moved], custom=b"", version=2)
+    feeds = [np.random.default_rng(9).standard_normal((1, LANDMARKS, 3)).astype(np.float32)]
+    data = write(net)
+    wanted = nnvk.load(data, device="nnapi-reference").compute(feeds)
+    for one, other in zip(delegated(data, feeds)[0], wanted, strict=True):
+        np.testing.assert_array_equal(one, other)
 
 
 # --- what is refused -----------------------------------------------------------------------------------------

@@ -22,6 +22,13 @@ class FlexOptions:
             raise Unmapped(f"the options must be a FlexBuffers map ({error})") from error
         self._defaults = defaults or {}
 
+    def __contains__(self, name: str) -> bool:
+        """Whether the map has an option."""
+        try:
+            return self._map[name] is not None
+        except KeyError:
+            return False
+
     def __getitem__(self, name: str) -> float:
         """A number."""
         reference = self._reference(name)

@@ -1,6 +1,7 @@
 """MediaPipe's custom operators: pools that keep places, and parts of images around landmarks.
 
-Their kernels are in MediaPipe's ``mediapipe/util/tflite/operations``. Landmarks and matrices are of one image.
+Their kernels are in MediaPipe's ``mediapipe/util/tflite/operations``. Landmarks and matrices are of one image. Options
+tell the versions of an operator apart, because TensorFlow Lite says version 1 of all that it has no kernels for.
 """
 
 from __future__ import annotations
@@ -174,13 +175,15 @@ class _Crop:
     """The pixel of the part at the middle of this box."""
     unit: tuple[float, float]
     """Pixels of the image for each unit of landmarks."""
+    is_ratio: bool = False
+    """Whether the angle is the arctangent of a ratio, so that left and right are whichever is left and right."""
 
     @classmethod
     def of(cls, c: Context) -> _Crop:
         """The options of an operator, in its version."""
         options = FlexOptions(c.operator.custom_options(), {"target_rotation_radians": 0.0})
         left, right = int(options["left_rotation_idx"]), int(options["right_rotation_idx"])
-        if c.operator.version == 1:
+        if "subset" in options:
             (height, width), (out_height, out_width) = (_pair(options, name) for name in ("input_hw", "output_hw"))
             extent = options.positive("landmarks_range")
             share = 2 * options.positive("bbox_size_multiplier")
@@ -196,6 +199,7 @@ class _Crop:
                 (share / 2 / last[0], share / 2 / last[1]),
                 (last[0] / 2, last[1] / 2),
                 unit,
+                is_ratio=True,
             )
         out = options.positive("output_width"), options.positive("output_height")
         return cls(
@@ -261,7 +265,7 @@ def _level(c: Context, crop: _Crop, picked: Value) -> Value:
     """The matrix [[cos, -sin], [sin, cos]] of the turn that brings the first two points to the target angle."""
     first, second = (sliced(c, picked, [range(row, row + 1), range(2)]) for row in range(2))
     along = c.emit(Op.SUB, second, first, NONE, out=F32)
-    if c.operator.version == 1:  # an arctangent of the ratio, so that left and right are whichever is left and right
+    if crop.is_ratio:
         x = sliced(c, along, [range(1), range(1)])
         along = chosen(c, compared(c, Op.LESS, x, 0.0), each(c, Op.NEG, along), along)
     squares = folded(c, Op.REDUCE_SUM, c.emit(Op.MUL, along, along, NONE, out=F32), [1])
@@ -282,8 +286,8 @@ def transform_landmarks(c: Context) -> Value:
     _check_version(c)
     landmarks, matrix = c.real(c.input(0)), c.real(c.input(1))
     shape, dimensions, scale = landmarks.shape, landmarks.shape[-1] if landmarks.shape else 0, 1.0
-    if c.operator.version == 1:
-        options = FlexOptions(c.operator.custom_options(), {"scale": 1.0})
+    if custom := c.operator.custom_options():
+        options = FlexOptions(custom, {"scale": 1.0})
         dimensions, scale = int(options["dimensions"]), float(options["scale"])
     if dimensions not in (2, 3) or shape[-1] % dimensions or shape[0] != 1:
         raise Unmapped(
@@ -323,7 +327,7 @@ def transform_tensor(c: Context) -> Value:
     if image.shape[0] != 1:
         raise Unmapped(f"the input must be one image, got shape {list(image.shape)}")
     options = FlexOptions(c.operator.custom_options())
-    if c.operator.version == 1:
+    if "output_size" in options:
         height, width = _pair(options, "output_size")
         margin = 0.0
     else:
