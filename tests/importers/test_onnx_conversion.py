@@ -84,6 +84,20 @@ def test_terms_that_broadcast(
     np.testing.assert_array_equal(actual(load(data), feeds, "vulkan-0")[0], x - b.reshape(broad))
 
 
+@pytest.mark.parametrize(("shape", "axis"), [((2, 3), 2), ((2, 3), -3), ((), 0)])
+def test_axes_that_are_none_are_refused(shape: tuple[int, ...], axis: int) -> None:
+    data = old([op("Add", "x b", "y", broadcast=1, axis=axis)], {"x": (F, shape)}, {"b": np.ones(1, F)}, 6)
+    with pytest.raises(OnnxImportError, match=f"axis {axis} of Add '' is none of {len(shape)}"):
+        load(data)
+
+
+@pytest.mark.parametrize("shape", [(), (1,), (5,)])
+def test_slopes_of_what_has_no_channels(shape: tuple[int, ...]) -> None:
+    x = np.full(shape, -2, F)
+    data = old([op("PRelu", "x s", "y")], {"x": (F, shape)}, {"s": np.array([0.5], F)}, 6)
+    np.testing.assert_array_equal(actual(load(data), {"x": x}, "vulkan-0")[0].reshape(shape), x * F(0.5))
+
+
 def test_slopes_of_an_input() -> None:
     x, slopes = np.random.default_rng(2).standard_normal((2, 3, 4)).astype(F), np.array([0.5, -1, 3], F)
     data = old([op("PRelu", "x s", "y")], {"x": (F, (2, 3, 4)), "s": (F, (3,))}, {}, 6)

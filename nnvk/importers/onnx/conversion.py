@@ -57,7 +57,9 @@ def _name_axes(model: ModelProto) -> None:
             first, second = (ranks.get(name) for name in node.input[:2])
             if first is None or second is None:
                 raise ValueError(f"the shapes of inputs of {node.op_type} '{node.name}' are not known")
-            begin = min(1, first - 1) if node.op_type == "PRelu" else axis % first
+            if not -first <= axis < first and node.op_type != "PRelu":
+                raise ValueError(f"axis {axis} of {node.op_type} '{node.name}' is none of {first}")
+            begin = axis % first if first > 1 else 0
             missing = first - begin - second
             if missing > 0 and not (node.op_type == "PRelu" and second != 1):
                 name = f"nnvk_axes_{number}"
