@@ -257,6 +257,17 @@ def test_requantize(given: T, wanted: T) -> None:
     )
 
 
+@pytest.mark.parametrize(
+    "wanted",
+    [q16(scale=0.0009), T("INT8", scale=0.3, zero_point=-7)],
+    ids=["INT16", "INT8"],
+)
+def test_requantize_int32(wanted: T) -> None:
+    """Sums that were kept at full width."""
+    levels = np.random.default_rng(0).integers(-80000, 80000, 4096).astype(np.int32)
+    check("QUANTIZE", [T("INT32", (4096,), scale=0.0004)], wanted, "QuantizeOptions", feed=[levels])
+
+
 def test_operations_are_the_extension_s() -> None:
     imported = check("RELU", [q16(7)], q16(), steps=0)
     assert [operation.code for operation in imported.model.frozen.operations] == [ExtendedOperationCode.RELU]
