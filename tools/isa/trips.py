@@ -77,10 +77,50 @@ def guess(dispatch: Mapping[str, Any], found: Sequence[Loop]) -> bool:
     elif name == "mean":
         _set_folding(outer, constants["LANES"], push["reduced"], 64)
         _set(inner, _up(min(64, _up(push["reduced"], constants["LANES"])), 4 if constants["LANES"] > 1 else 1))
+    elif name == "gemm_checksum":
+        return _guess_checksums(dispatch, found)
+    elif name == "depthwise_checksum":
+        return _guess_rectangles(dispatch, found)
     elif name in ("normalize_rows", "softmax_rows"):
         _set_rows(found, constants, push["length"])
     else:
         return not found
+    return True
+
+
+def _guess_checksums(dispatch: Mapping[str, Any], found: Sequence[Loop]) -> bool:
+    """Set the iterations over rows, with those over results and inputs inside, check words, and the sums of lanes."""
+    push, constants, local = dispatch["push_constants"], dispatch["constants"], dispatch["local"][0]
+    across, depth = constants["ACROSS"], _up(push["depth"], 4)
+    loads = depth // (constants["SPAN"] // 4) if constants["SPAN"] >= 4 else depth
+    words = push["words"] // 4 if constants["WIDE"] else push["words"]
+    if constants["SIDE_BY_SIDE"]:
+        of_inputs = [_up(loads, across)]
+    else:
+        lanes = min(loads, across)
+        of_inputs = [_up(push["kernel_height"] * push["kernel_width"], across // lanes), _up(loads, lanes)]
+    passes = _up(constants["REGION"], local // across * constants["ROWS"])
+    folded = [_up(push["region_checks"], local), local.bit_length() - 1]
+    return _set_all(found, [passes, _up(words, across), *of_inputs, *folded])
+
+
+def _guess_rectangles(dispatch: Mapping[str, Any], found: Sequence[Loop]) -> bool:
+    """Set the iterations over factors, results, inputs, check words, and the sums of lanes."""
+    push, constants, local = dispatch["push_constants"], dispatch["constants"], dispatch["local"][0]
+    height, width = constants["TILE_HEIGHT"], min(constants["TILE_WIDTH"] * constants["TILES"], push["out_width"])
+    lines = (height - 1) * constants["STRIDE_Y"] + (push["kernel_height"] - 1) * constants["DILATION_Y"] + 1
+    of_results = [_up(push["words"] * height, local), width]
+    of_inputs = [_up(_up(push["depth"], 4) * lines, local), width, push["kernel_height"]]
+    folded = [_up(_up(width, constants["TILE_WIDTH"]) * push["words"], local), local.bit_length() - 1]
+    return _set_all(found, [height, _up(width, local), *of_results, *of_inputs, *folded])
+
+
+def _set_all(found: Sequence[Loop], trips: Sequence[float]) -> bool:
+    """Set the iterations of all loops in their order; of none if there are others than these."""
+    if len(found) != len(trips):
+        return False
+    for loop, count in zip(found, trips, strict=True):
+        loop.trips = count
     return True
 
 
