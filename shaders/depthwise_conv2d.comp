@@ -16,7 +16,9 @@
 #extension GL_EXT_control_flow_attributes : require
 
 #ifdef SUMS_WHOLE_CHECKED
-#define CHECKED    // a check word is stored with each word of results, for gemm_checksum.comp
+#define CHECKED    // each invocation stores a check word, for depthwise_checksum.comp
+#define CHECK_FACTOR(pixel) check_factor
+uint check_factor;    // of the next results
 #endif
 #define MAY_DIVIDE_AS_FLOATS
 #include "include/tensors.glsl"
@@ -125,6 +127,14 @@ layout(push_constant) uniform Push {
 };
 
 #include "include/filter_output.glsl"
+
+#ifdef CHECKED
+#define STORE_CHECK checks[checks_offset + flat_invocation()] = check_sum;
+#define NEXT_RESULT(line, column) check_factor = position_factor(OF_LINES + (line)) * position_factor(column);
+#else
+#define STORE_CHECK
+#define NEXT_RESULT(line, column)
+#endif
 
 // The types of the operands, and the beginning and end of sums. For 16-bit quantised values, the bias of up to 64 bits
 // is added at the end.
@@ -290,8 +300,10 @@ void main() {
 #endif
                 }
             }
+            NEXT_RESULT(out_line, out_x)
             store_output(out_line * line_pixels + out_x, target, sum);
         }
+        STORE_CHECK
         return;
     }
 #endif
@@ -345,8 +357,10 @@ void main() {
             uvec2 pixel = uvec2(out_y + n / TILE_WIDTH, out_x + n % TILE_WIDTH);
             bool stored = all(lessThan(pixel, uvec2(bottom, right)));
             uint place = (out_line + n / TILE_WIDTH) * line_pixels + pixel.y;
+            NEXT_RESULT(out_line + n / TILE_WIDTH, pixel.y)
             store_output(mix(NO_PIXEL, place, stored), target, TOTAL_OF(sums[n]));
         }
+        STORE_CHECK
         return;
     }
     Offset lines[MAX_COLUMN_HEIGHT];
@@ -371,9 +385,11 @@ void main() {
                         sum = multiply_add(columns[kx * DILATION_X][r * STRIDE_Y + ky * DILATION_Y],
                                            window[ky * KERNEL_WIDTH + kx], sum);
                 bool stored = all(lessThan(uvec2(out_y + r, out_x), uvec2(bottom, right)));
+                NEXT_RESULT(out_line + r, out_x)
                 store_output(mix(NO_PIXEL, (out_line + r) * line_pixels + out_x, stored), target, TOTAL_OF(sum));
             }
         }
         if (AT_ONCE == TILE_WIDTH) break;
     }
+    STORE_CHECK
 }

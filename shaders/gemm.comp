@@ -405,6 +405,9 @@ struct Place {
     uint part;    // as many as there are, or more, past the last
     uint row;
     uint block;
+#ifdef CHECKED
+    uint checks;    // the place of the workgroup among those that store check words, with those of a tile of pixels together
+#endif
 };
 
 // The position of a workgroup that computes this number of output channels and pixels. In a dispatch x is the block of
@@ -418,8 +421,22 @@ Place place_of_group(uint channels, uint pixels, uint split_k) {
         at = uvec3(group - line * (inside * split_k), line - part * outside, part);
     }
     uint x = at.x / split_k, tile = (at.z * outside + at.y) * inside + x;
-    return Place(tile, at.x - x * split_k, at.z, (PIXELS_INSIDE ? x : at.y) * pixels, PIXELS_INSIDE ? at.y : x);
+    uint down = PIXELS_INSIDE ? x : at.y, block = PIXELS_INSIDE ? at.y : x;
+    return Place(tile, at.x - x * split_k, at.z, down * pixels, block
+#ifdef CHECKED
+        , (down * parts + at.z) * blocks + block
+#endif
+    );
 }
+
+// The end of an invocation that stores a check word.
+#ifdef CHECKED
+#define STORE_CHECK(place)                                                                         \
+    if (place.part < parts) checks[checks_offset + place.checks * gl_WorkGroupSize.x * gl_WorkGroupSize.y + \
+                                   gl_LocalInvocationIndex] = check_sum;
+#else
+#define STORE_CHECK(place)
+#endif
 
 // The first block of packed weights of a part.
 uint first_block(Part part) { return part.filters * divide_up(out_channels, BLOCK); }

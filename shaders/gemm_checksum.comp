@@ -1,14 +1,17 @@
 #version 450
-// Verifies a GEMM of bytes whose results were stored with check words (lowering/checksum.py), row by row: the sum of the
-// check words of a row must be the sum that follows from the row of the left matrix, the sums of the filters, and the
-// results that lie in memory. Results are copied meanwhile. The first wrong row of an execution is reported to the host:
-// the number of the comparison, the row, both sums.
+// Verifies a GEMM of bytes that stored check words (lowering/checksum.py): the sum of the check words of some rows must be
+// the sum that follows from the rows of the left matrix, the sums of the filters, and the results that lie in memory, each
+// row times its factor. Results may be copied meanwhile. A workgroup has REGION rows. The first wrong sum of an execution is
+// reported to the host: the number of the comparison, the first row, both sums.
 //
 // The left matrix is read as gemm.comp reads it, but all filters together are one here: each weight is the sum of the
-// weights of all output channels times their factors.
+// weights of all output channels times their factors. With SUMS_SUBGROUP a workgroup is a subgroup, a vector of a CPU.
 
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require
+#ifdef SUMS_SUBGROUP
+#extension GL_KHR_shader_subgroup_shuffle : require
+#endif
 
 #define MAY_DIVIDE_AS_FLOATS
 #include "include/checksum.glsl"
@@ -18,7 +21,7 @@
 #include "include/texels.glsl"
 
 layout(local_size_x_id = 0) in;
-// Rows of an invocation, and the neighbouring invocations that share them, a power of two.
+// Rows that an invocation has at once, and the neighbouring invocations that share them, a power of two.
 layout(constant_id = 3) const uint ROWS = 4;
 layout(constant_id = 4) const uint ACROSS = 1;
 // Input channels that are loaded at once: 16, 4 or 1.
@@ -32,6 +35,8 @@ layout(constant_id = 10) const uint DILATION_Y = 1;
 layout(constant_id = 11) const uint DILATION_X = 1;
 // An epilogue reads another tensor one for one.
 layout(constant_id = 12) const bool HAS_EXTRA = false;
+layout(constant_id = 13) const uint REGION = 32;    // rows of a workgroup
+layout(constant_id = 14) const bool COPIES = true;
 
 READ_VIEW(0, Src, src, uint)
 READ_VIEW(0, Src_Wide, src_wide, uvec4)
@@ -40,7 +45,6 @@ READ_VIEW(1, Filters_Vec4s, filters_vec4s, uvec4)
 READ_VIEW(2, Computed, computed, uint)
 READ_VIEW(2, Computed_Wide, computed_wide, uvec4)
 READ_VIEW(3, Checks, checks, uint)
-READ_VIEW(3, Checks_Wide, checks_wide, uvec4)
 READ_VIEW(4, Extra, extra, uint)
 READ_VIEW(4, Extra_Wide, extra_wide, uvec4)
 layout(set = 0, binding = 5) writeonly buffer Dst { uint dst[]; };
@@ -57,6 +61,8 @@ layout(push_constant) uniform Push {
     uint flag_offset;
     uint rows;
     uint words;    // of the results of a row
+    uint check_words;
+    uint region_checks;    // of these, those of a workgroup's rows; fewer for the last one
     uint out_height;
     uint out_width;
     uint height;
@@ -76,13 +82,7 @@ layout(push_constant) uniform Push {
 
 const uint OUTSIDE = 0xffffffffu;    // the address of values in the padding
 
-shared uvec2 parts_of_sums[ACROSS == 1u ? 1u : gl_WorkGroupSize.x * ROWS];
-
-// The sums of the check words of rows and the sums that are due, as far as an invocation knows them.
-struct Sums {
-    uint stored;
-    uint due;
-};
+#include "include/checksum_verdict.glsl"
 
 // The index in src of the first channel of a tap of the window of a row.
 uint address_of(ivec3 window, uint ky, uint kx) {
@@ -98,31 +98,29 @@ ivec3 window_of(uint row) {
     return ivec3(image, ivec2(at * uvec2(STRIDE_Y, STRIDE_X)) - ivec2(pad_top, pad_left));
 }
 
-// Adds what is due to the results in memory and the check words, and copies the results.
-void add_words(inout Sums sums[ROWS], uint row[ROWS], uint lane) {
+// Adds what is due to the results in memory, and may copy them.
+void add_words(inout uint due[ROWS], uint row[ROWS], bool exists[ROWS], uint lane) {
     if (WIDE) {
         uint vec4s = words / 4u;
         for (uint i = lane; i < vec4s; i += ACROSS) {
             uvec4 places = 4u * i + uvec4(0u, 1u, 2u, 3u), factors = checksum_factor(OF_WORDS + places);
             uvec4 of_extra = HAS_EXTRA ? checksum_factor(OF_EXTRA + places) : uvec4(0u);
             [[unroll]] for (uint r = 0; r < ROWS; r++) {
-                uint at = min(row[r], rows - 1u) * vec4s + i;
-                uvec4 result = computed_wide_at(computed_offset / 4u + at), check = checks_wide_at(checks_offset / 4u + at);
-                sums[r].stored += check.x + check.y + check.z + check.w;
-                sums[r].due += sum_of_products(result, factors);
-                if (HAS_EXTRA) sums[r].due += sum_of_products(extra_wide_at(extra_offset / 4u + at) ^ sign_mask, of_extra);
-                if (row[r] < rows) dst_wide[dst_offset / 4u + at] = result;
+                uint at = row[r] * vec4s + i;
+                uvec4 result = computed_wide_at(computed_offset / 4u + at);
+                due[r] += sum_of_products(result, factors);
+                if (HAS_EXTRA) due[r] += sum_of_products(extra_wide_at(extra_offset / 4u + at) ^ sign_mask, of_extra);
+                if (COPIES && exists[r]) dst_wide[dst_offset / 4u + at] = result;
             }
         }
     } else {
         for (uint i = lane; i < words; i += ACROSS) {
             uint factor = checksum_factor(OF_WORDS + i), of_extra = HAS_EXTRA ? checksum_factor(OF_EXTRA + i) : 0u;
             [[unroll]] for (uint r = 0; r < ROWS; r++) {
-                uint at = min(row[r], rows - 1u) * words + i, result = computed_at(computed_offset + at);
-                sums[r].stored += checks_at(checks_offset + at);
-                sums[r].due += factor * result;
-                if (HAS_EXTRA) sums[r].due += of_extra * (extra_at(extra_offset + at) ^ sign_mask);
-                if (row[r] < rows) dst[dst_offset + at] = result;
+                uint at = row[r] * words + i, result = computed_at(computed_offset + at);
+                due[r] += factor * result;
+                if (HAS_EXTRA) due[r] += of_extra * (extra_at(extra_offset + at) ^ sign_mask);
+                if (COPIES && exists[r]) dst[dst_offset + at] = result;
             }
         }
     }
@@ -135,7 +133,7 @@ const uint TOGETHER = SPAN < 4u ? 1u : SPAN / 4u;
 
 // Adds the products of some channels of a tap of rows, from the vec4 `four` on, with the filter that is the sum of all.
 // That is zero past the last channel.
-void add_products(inout Sums sums[ROWS], uint addresses[ROWS], uint tap, uint four) {
+void add_products(inout uint due[ROWS], uint addresses[ROWS], uint tap, uint four) {
     uint padding = (uint(input_zero) * 0x01010101u) ^ sign_mask;
     uint from = filters_offset / 4u + tap * divide_up(depth, 4u) + four;
     uvec4 filter4[4];
@@ -145,67 +143,61 @@ void add_products(inout Sums sums[ROWS], uint addresses[ROWS], uint tap, uint fo
         uint at = mix(0u, addresses[r] + four * 4u, inside);
         if (SPAN == 16u) {
             uvec4 loaded = mix(uvec4(padding), src_wide_at(src_offset / 4u + (at >> 4)), bvec4(inside));
-            [[unroll]] for (uint w = 0; w < 4u; w++) sums[r].due += products_of(loaded[w], filter4[w]);
+            [[unroll]] for (uint w = 0; w < 4u; w++) due[r] += products_of(loaded[w], filter4[w]);
         } else {
             uint loaded = src_at(src_offset + (at >> 2));
             if (SPAN < 4u) loaded = join_words(loaded, src_at(src_offset + min((at + 3u) >> 2, last_word)), at);
-            sums[r].due += products_of(mix(padding, loaded, inside), filter4[0]);
+            due[r] += products_of(mix(padding, loaded, inside), filter4[0]);
         }
     }
 }
 
-void main() {
-    const uint GROUPS = gl_WorkGroupSize.x / ACROSS;
-    uint lane = gl_LocalInvocationID.x % ACROSS, own = gl_LocalInvocationID.x / ACROSS;
-    uint first = (gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x) * GROUPS * ROWS + own;
-    uint row[ROWS];
-    Sums sums[ROWS];
-    [[unroll]] for (uint r = 0; r < ROWS; r++) {
-        row[r] = first + r * GROUPS;
-        sums[r] = Sums(0u, 0u);
-    }
-    add_words(sums, row, lane);
+// The sum that is due to some rows.
+uint due_to(uint row[ROWS], bool exists[ROWS], uint lane, uint always) {
+    uint due[ROWS];
+    [[unroll]] for (uint r = 0; r < ROWS; r++) due[r] = lane == 0u ? always : 0u;
+    add_words(due, row, exists, lane);
     uint addresses[ROWS], vec4s = divide_up(depth, 4u);
     if (SIDE_BY_SIDE) {
-        [[unroll]] for (uint r = 0; r < ROWS; r++) addresses[r] = min(row[r], rows - 1u) * depth;
-        for (uint four = lane * TOGETHER; four < vec4s; four += ACROSS * TOGETHER) add_products(sums, addresses, 0u, four);
+        [[unroll]] for (uint r = 0; r < ROWS; r++) addresses[r] = row[r] * depth;
+        for (uint four = lane * TOGETHER; four < vec4s; four += ACROSS * TOGETHER) add_products(due, addresses, 0u, four);
     } else {
         ivec3 windows[ROWS];
-        [[unroll]] for (uint r = 0; r < ROWS; r++) windows[r] = window_of(min(row[r], rows - 1u));
+        [[unroll]] for (uint r = 0; r < ROWS; r++) windows[r] = window_of(row[r]);
         // Invocations that share a row also share its taps, so that few loads of one wait for each other.
         uint loads = divide_up(vec4s, TOGETHER), lanes = ACROSS == 1u ? 1u : min(loads, ACROSS), taps = ACROSS / lanes;
         uint end = lane < lanes * taps ? kernel_height * kernel_width : 0u;
         for (uint tap = lane / lanes; tap < end; tap += taps) {
             uint ky = tap / kernel_width;
             [[unroll]] for (uint r = 0; r < ROWS; r++) addresses[r] = address_of(windows[r], ky, tap - ky * kernel_width);
-            for (uint load = lane % lanes; load < loads; load += lanes) add_products(sums, addresses, tap, load * TOGETHER);
+            for (uint load = lane % lanes; load < loads; load += lanes) add_products(due, addresses, tap, load * TOGETHER);
         }
     }
-    if (ACROSS > 1u) {
-        [[unroll]] for (uint r = 0; r < ROWS; r++)
-            parts_of_sums[gl_LocalInvocationID.x * ROWS + r] = uvec2(sums[r].stored, sums[r].due);
-        [[unroll]] for (uint half_of = ACROSS / 2u; half_of > 0u; half_of /= 2u) {
-            barrier();
-            if (lane < half_of) {
-                [[unroll]] for (uint r = 0; r < ROWS; r++) {
-                    uvec2 more = parts_of_sums[(gl_LocalInvocationID.x + half_of) * ROWS + r];
-                    sums[r].stored += more.x;
-                    sums[r].due += more.y;
-                    parts_of_sums[gl_LocalInvocationID.x * ROWS + r] = uvec2(sums[r].stored, sums[r].due);
-                }
-            }
-        }
-        if (lane != 0u) return;
-    }
+    uint sum = 0u;
+    [[unroll]] for (uint r = 0; r < ROWS; r++) sum += mix(0u, position_factor(row[r]), exists[r]) * due[r];
+    return sum;
+}
+
+void main() {
+    const uint DOWN = gl_WorkGroupSize.x / ACROSS;
+    uint lane = gl_LocalInvocationID.x % ACROSS, own = gl_LocalInvocationID.x / ACROSS;
+    uint region = gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x, first = region * REGION;
+    if (first >= rows) return;
+    uint last = min(first + REGION, rows) - 1u;
+    Sums sums = Sums(0u, 0u);
     uint always = filters_at(filters_offset + kernel_height * kernel_width * divide_up(depth, 4u) * 4u);
-    [[unroll]] for (uint r = 0; r < ROWS; r++) {
-        if (row[r] < rows && sums[r].stored != sums[r].due + always) {
-            if (IS_FIRST_COMPLAINT(flag)) {
-                flag[flag_offset + 1u] = number;
-                flag[flag_offset + 2u] = row[r];
-                flag[flag_offset + 3u] = sums[r].stored;
-                flag[flag_offset + 4u] = sums[r].due + always;
-            }
+    for (uint next = first; next <= last; next += DOWN * ROWS) {
+        uint row[ROWS];
+        bool exists[ROWS];
+        [[unroll]] for (uint r = 0; r < ROWS; r++) {
+            uint at = next + own + r * DOWN;
+            row[r] = min(at, last);
+            exists[r] = at <= last;
         }
+        sums.due += due_to(row, exists, lane, always);
     }
+    uint end = min((region + 1u) * region_checks, check_words);
+    for (uint i = region * region_checks + gl_LocalInvocationID.x; i < end; i += gl_WorkGroupSize.x)
+        sums.stored += checks_at(checks_offset + i);
+    compare(sums, first);
 }

@@ -1,4 +1,4 @@
-// The factors of checksums of rows (lowering/checksum.py): odd numbers that look random, so that no change of one number
+// The factors of checksums (lowering/checksum.py): odd numbers that look random, so that no change of one number
 // and hardly one of several leaves a sum modulo 2^32 as it is.
 
 #ifndef NNVK_CHECKSUM_GLSL
@@ -20,6 +20,13 @@ uvec4 checksum_factor(uvec4 numbers) {
     numbers = (numbers ^ numbers >> 13) * 0xc2b2ae3du;
     return (numbers ^ numbers >> 16) | 1u;
 }
+
+// Multiplies all that a pixel, a line of one or a column of one adds to a sum.
+uint position_factor(uint position) {
+    position = (position + 1u) * 0x9e3779b1u;
+    return (position ^ position >> 15) | 1u;
+}
+const uint OF_LINES = 0x20000000u;
 
 uint sum_of_products(uvec4 a, uvec4 b) {
     uvec4 products = a * b;

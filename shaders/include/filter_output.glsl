@@ -59,7 +59,8 @@ layout(set = 0, binding = 3) writeonly buffer Dst_Floats_Fours { vec4 dst_floats
 const bool TO_FLOATS = false;
 #endif
 #ifdef CHECKED
-// A word for each stored word, of which gemm_checksum.comp knows the sum of each row.
+// Each invocation stores a word that is the sum of what it has to say about all of its results. gemm_checksum.comp, or
+// depthwise_checksum.comp, knows the sum of the words of neighbouring pixels.
 #include "checksum.glsl"
 #ifndef CHECKS_BINDING
 #ifdef EPILOGUE_FUSED
@@ -69,6 +70,12 @@ const bool TO_FLOATS = false;
 #endif
 #endif
 layout(set = 0, binding = CHECKS_BINDING) writeonly buffer Checks { uint checks[]; };
+// The check is computed by `multiply_to_bytes`, in whose range multipliers are, where results are not.
+layout(constant_id = 58) const bool CHECKS_TO_BYTES = false;
+uint check_sum = 0u;    // of the invocation
+#ifndef CHECK_FACTOR
+#define CHECK_FACTOR(pixel) position_factor(pixel)
+#endif
 #endif
 #ifdef EPILOGUE_FUSED
 #include "epilogue.glsl"
@@ -119,8 +126,6 @@ struct Output {
     Epilogue end;
 #endif
 #ifdef CHECKED
-    uint check;              // the place of the check word of pixel 0
-    uint check_stride;
     uint parameters;         // a checksum of those that are not checked by sums
     uvec4 sum_factors;
     uint word_factor;
@@ -202,7 +207,7 @@ Output output_of(uint part, uint channel) {
         , first, extra_stride, epilogue_of(part * out_channels + channel, part * out_channels + last)
 #endif
 #ifdef CHECKED
-        , checks_offset + first, PIXEL_PARTS * vec4s, parameters, sum_factors, word_factor, extra_factor
+        , parameters, sum_factors, word_factor, extra_factor
 #endif
     );
 }
@@ -237,12 +242,16 @@ ACC4 other_of(bool exists, uint pixel, Output to) {
 ACC4 other_of(uint pixel, Output to) { return other_of(exists_in(pixel, to), pixel, to); }
 
 #ifdef CHECKED
-// The check word of four results: the sums, the parameters, and the stored word, which is computed by another formula.
+// A checksum of four results: the sums, the parameters, and the stored word, which is computed by another formula.
 uint check_word(Output to, ivec4 sum, ivec4 other) {
     ivec4 result;
-    if (SMALL) result = multiply_small_negated(sum, to.multiplier);
-    else result = multiply_by_quantized_multiplier_negated(sum, to.multiplier.mantissa, to.multiplier.right);
-    result = activate(result + to.zero, to.low, to.high);
+    if (CHECKS_TO_BYTES) {
+        result = multiply_to_bytes(sum, to.to_bytes, to.low, to.high, NONNEGATIVE);
+    } else {
+        if (SMALL) result = multiply_small_negated(sum, to.multiplier);
+        else result = multiply_by_quantized_multiplier_negated(sum, to.multiplier.mantissa, to.multiplier.right);
+        result = activate(result + to.zero, to.low, to.high);
+    }
     uint check = sum_of_products(uvec4(sum), to.sum_factors) + to.parameters;
 #ifdef EPILOGUE_FUSED
     result = with_epilogue(to.end, result, other, to.sign_mask);
@@ -311,7 +320,7 @@ void store_output(bool exists, uint pixel, Output to, TOTAL sum, ACC4 other) {
 #elif defined(DTYPE_Q8)
         dst_vec4s[at] = ENCODE4_WITH(result, to.sign_mask);
 #ifdef CHECKED
-        checks[to.check + pixel * to.check_stride] = check_word(to, sum_before, other);
+        check_sum += CHECK_FACTOR(pixel) * check_word(to, sum_before, other);
 #endif
 #else
         dst_vec4s[at] = ENCODE4_WITH(result, 0u);

@@ -12,6 +12,7 @@ from nnvk.check.cases import Case, cases
 from nnvk.check.device import plan_of, shaders_of
 from nnvk.check.model_rows import Row, code_of, parse
 from nnvk.check.templates import derived
+from nnvk.driver.vulkan.lowering.checksum import BY_CHANNEL as CHECKSUM_BY_CHANNEL
 from nnvk.driver.vulkan.lowering.checksum import CHECKSUM
 from nnvk.driver.vulkan.lowering.gemm_bound import BOUND, BY_CHANNEL
 from nnvk.driver.vulkan.lowering.verification import VERIFICATION
@@ -32,7 +33,8 @@ PROFILES = {
     "cpu, packed": replace(EIGHT_LANES, features=PACKED - {"shaderIntegerDotProduct"}, max_groups=65535),
     "smallest": SMALLEST,
 }
-_OF_NO_OPERATION = {ASSUMPTIONS.name, VERIFICATION.name, CHECKSUM.name, BOUND.name, BY_CHANNEL.name}
+_OF_CHECKS = {CHECKSUM.name, CHECKSUM_BY_CHANNEL.name, BOUND.name, BY_CHANNEL.name}
+_OF_NO_OPERATION = {ASSUMPTIONS.name, VERIFICATION.name, *_OF_CHECKS}
 """Shaders that no operation dispatches in a plain plan."""
 NOT_MET = {
     "attention.f16.f32": "caches of 32-bit floats beside 16-bit floats are relaxed models'",

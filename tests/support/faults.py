@@ -43,7 +43,14 @@ def with_fault(plan: Plan, kind: str, seed: int, *, by_buffer: bool) -> Plan:
     elif kind == "early" and position:
         commands[position - 1 : position + 1] = commands[position], commands[position - 1]
     else:
-        del commands[position]
+        return without_command(plan, position, by_buffer=by_buffer)
+    return _with_commands(plan, commands, by_buffer)
+
+
+def without_command(plan: Plan, position: int, *, by_buffer: bool) -> Plan:
+    """The plan without the command at a position."""
+    commands = list(plan.commands)
+    del commands[position]
     return _with_commands(plan, commands, by_buffer)
 
 

@@ -346,6 +346,7 @@ void main() {
         subgroupBarrier();
     }
 #endif
+    STORE_CHECK(place)
 }
 
 #endif

@@ -219,7 +219,10 @@ void main() {
     uint four = (place.block * ACROSS + column) * VEC4S;
     uint vec4s = divide_up(out_channels, 4u);
     // A quad stays active as long as one of its invocations has work, because each of them loads for the others.
-    if (any(bvec3(place.part >= parts, row >= rows, four - lane * VEC4S >= vec4s))) return;
+    if (any(bvec3(place.part >= parts, row >= rows, four - lane * VEC4S >= vec4s))) {
+        STORE_CHECK(place)
+        return;
+    }
     Part part = part_of(place.part);
     Zeros zeros = zeros_of(PACKED);
 
@@ -348,6 +351,7 @@ void main() {
             store_output(exists, pixels[r], targets[f], whole[r * VEC4S + f], other_of(exists, pixels[r], targets[f]));
         }
     }
+    STORE_CHECK(place)
 }
 
 #endif

@@ -345,6 +345,7 @@ void main() {
             store_output(pixels[r], targets[f], whole[number], others[number]);
         }
     }
+    STORE_CHECK(place)
 }
 
 #endif

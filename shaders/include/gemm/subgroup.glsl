@@ -95,6 +95,7 @@ void main() {
         if (CARRIES) carry(sums[r]);
         store_output(pixel, target, total(sums[r], count, due));
     }
+    STORE_CHECK(place)
 }
 
 #endif

@@ -1,4 +1,4 @@
-"""Checksums of rows: exact products that are verified without a second product, and the faults that they find."""
+"""Checksums: exact products that are verified without a second product, and the faults that they find."""
 
 from __future__ import annotations
 
@@ -8,13 +8,17 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from faults import KINDS, overwritten, with_fault
+from faults import KINDS, overwritten, with_fault, without_command
 from fused import I8, U8, Net, Op, byte_conv
 
 from nnvk.base.errors import VerificationError
 from nnvk.check.model_rows import empty_like, parse, reference, request
 from nnvk.driver.vulkan import VulkanDevice
-from nnvk.driver.vulkan.lowering.checksum import CHECKSUM
+from nnvk.driver.vulkan.kernels import depthwise_conv2d
+from nnvk.driver.vulkan.kernels.depthwise_conv2d import Tile
+from nnvk.driver.vulkan.lowering import gemm
+from nnvk.driver.vulkan.lowering.checksum import BY_CHANNEL, CHECKSUM, variant
+from nnvk.driver.vulkan.lowering.strategies import Work, candidates
 from nnvk.driver.vulkan.planning.plan import Plan
 from nnvk.driver.vulkan.shaders.commands import Dispatch, Storage
 from nnvk.types.codes import FuseCode, OperandCode
@@ -35,6 +39,12 @@ DEPTHWISE_CONV_2D i8[1,7,6,3]*0.05-3 #pc3[1,3,3,6] #i32[6] SAME 1 1 2 NONE -> i8
 FULLY_CONNECTED i8[19,33]*0.05-7 #i8[8,33]*0.02 #i32[8] RELU -> i8*0.08-20
 GROUPED_CONV_2D i8[1,7,6,8]*0.05-3 #pc0[8,3,3,4] #i32[8] SAME 1 1 2 NONE nhwc -> i8*0.08-20
 """.strip().splitlines()
+BY_CHANNEL_ROWS = """
+DEPTHWISE_CONV_2D i8[2,11,29,12]*0.05-3 #pc3[1,3,3,12] #i32[12] SAME 1 1 1 NONE -> i8*0.08-20
+DEPTHWISE_CONV_2D u8[1,13,37,5]*0.05+30 #pc3[1,2,7,10] #i32[10] SAME 3 2 2 RELU -> u8*0.2+20
+DEPTHWISE_CONV_2D i8[1,14,31,8]*0.05-3 #pc3[1,3,3,8] #i32[8] SAME 1 2 1 RELU6 -> i8*0.08-20
+""".strip().splitlines()
+CHECKING = {CHECKSUM.name, BY_CHANNEL.name}
 FAULTS = 18
 
 
@@ -109,7 +119,7 @@ def test_products_are_verified_by_checksums(own: VulkanDevice, as_gpu: VulkanDev
             families(plan_of(device, row.model, row.inputs, PrepareOptions(redundancy=wanted)))
             for wanted in (Redundancy.NONE, Redundancy.CHECKSUMS)
         )
-        assert verified[CHECKSUM.name] == 1
+        assert verified[CHECKSUM.name] + verified[BY_CHANNEL.name] == 1
         for family in ("gemm", "depthwise_conv2d"):
             assert verified[family] == plain[family]
         for ours, theirs in zip(run(device, row.model, row.inputs, reference(row)), reference(row), strict=True):
@@ -210,11 +220,160 @@ def test_an_error_names_the_operation_the_row_and_both_checksums(own: VulkanDevi
         rng, results = np.random.default_rng(3), [product.tensors["dst"]]
         return overwritten(plan, position + 1, results, 4, rng, own.profile.barriers_by_buffer)
 
-    said = (
-        r"^OP_FAILED: CONV_2D.*: the checksum of row \[[01], [0-8], [0-6]\] of .* is 0x[0-9a-f]{8} as computed and 0x"
-    )
+    first = r"\[[01], [0-8], [0-6]\]"
+    said = rf"^OP_FAILED: CONV_2D.*: the checksum of rows from {first} of .* on is 0x[0-9a-f]{{8}} as computed and 0x"
     with pytest.raises(VerificationError, match=said):
         run(own, row.model, row.inputs, reference(row), with_wrong_word)
+
+
+WRONG = {
+    "fewer lines of the window": ("kernel_height", -1),
+    "another zero point of the input": ("input_zero", 1),
+    "another zero point of the weights": ("weight_zero", -1),
+    "another zero point of the output": ("output_zero", 1),
+    "another limit": ("low", 3),
+    "a line of the image left out": ("out_height", -1),
+    "a wrong padding": ("pad_left", 1),
+}
+
+
+@pytest.mark.parametrize(("place", "kind"), [(3, kind) for kind in WRONG] + [(7, kind) for kind in list(WRONG)[1:]])
+def test_a_shader_that_is_wrong_each_time_is_found(own: VulkanDevice, place: int, kind: str) -> None:
+    row, (name, change) = parse(ROWS[place]), WRONG[kind]
+
+    def wrong(plan: Plan) -> Plan:
+        position, product = next(
+            (position, command)
+            for position, command in enumerate(plan.commands)
+            if isinstance(command, Dispatch) and command.shader.family in ("gemm", "depthwise_conv2d")
+        )
+        commands = list(plan.commands)
+        commands[position] = replace(product, push={**product.push, name: product.push[name] + change})
+        return replace(plan, commands=tuple(commands))
+
+    right = run(own, row.model, row.inputs, reference(row))
+    for _ in range(2):
+        assert outcome(own, row.model, row.inputs, right, wrong) == "found"
+
+
+def chain(code: OperandCode) -> tuple[Model, list[np.ndarray]]:
+    """Four convolutions one after the other, each of which only the next one reads."""
+    net, middle = Net(), 0 if code is I8 else 128
+    x = net.input(1, 9, 7, 16, code=code, scale=0.05, zero=middle + 3)
+    for place in range(4):
+        x = byte_conv(net, code, x, 16, 16, OperandType(code, (), 0.05, middle + 7 * place - 20))
+    return net.finish(x), list(net.arrays)
+
+
+def copies(plan: Plan) -> list[bool]:
+    """Whether checksums are compared by dispatches that copy the results."""
+    every = [each for each in plan.commands if isinstance(each, Dispatch) and each.shader.family in CHECKING]
+    return [bool(each.shader.constant(each.specialization, "COPIES")) for each in every]
+
+
+@pytest.mark.parametrize("code", [I8, U8], ids=lambda code: code.name)
+def test_results_with_one_reader_are_verified_in_place(
+    own: VulkanDevice, as_gpu: VulkanDevice, code: OperandCode
+) -> None:
+    model, inputs = chain(code)
+    for device in (own, as_gpu):
+        plan = plan_of(device, model, inputs, PrepareOptions(redundancy=Redundancy.CHECKSUMS))
+        assert copies(plan) == [False, False, False, True]
+        every = [each.shader.family for each in plan.commands if isinstance(each, Dispatch)]
+        dispatched = [family for family in every if family != "verification"]
+        verified = [place for place, family in enumerate(dispatched) if family in CHECKING]
+        assert verified == [2, 4, 6, 7]  # a product is computed before the one in front of it is verified
+        right = run(device, model, inputs, [np.zeros(plan.output_shapes[0], inputs[0].dtype)])
+        found = outcomes(device, model, inputs, right, range(3 * FAULTS))
+        assert found["missed"] == 0
+        assert found["found"] > FAULTS
+
+
+def test_results_with_two_readers_are_copied(own: VulkanDevice) -> None:
+    model, inputs = residual(I8)
+    plan = plan_of(own, model, inputs, PrepareOptions(redundancy=Redundancy.CHECKSUMS))
+    assert copies(plan) == [True, True]
+
+
+def test_a_checksum_that_is_not_compared_is_found(own: VulkanDevice) -> None:
+    """Nobody reads a copy that would be missing."""
+    model, inputs = chain(I8)
+    right = [np.zeros((1, 9, 7, 16), np.int8)]
+
+    def without(place: int) -> Callable[[Plan], Plan]:
+        def changed(plan: Plan) -> Plan:
+            checking = [
+                position
+                for position, each in enumerate(plan.commands)
+                if isinstance(each, Dispatch) and each.shader.family in CHECKING
+            ]
+            return without_command(plan, checking[place], by_buffer=own.profile.barriers_by_buffer)
+
+        return changed
+
+    for place in range(3):
+        with pytest.raises(VerificationError, match=r"\d+ checksums of results were compared, \d+ were expected"):
+            run(own, model, inputs, right, without(place))
+
+
+PRODUCTS = [1, 3, 9]
+"""Places in `ROWS` of products that have several strategies."""
+
+
+@pytest.mark.numbers
+@pytest.mark.parametrize("tile", ["register", "quads", "shared", "subgroup"])
+@pytest.mark.parametrize("place", PRODUCTS)
+def test_each_strategy_stores_check_words(
+    own: VulkanDevice, as_gpu: VulkanDevice, monkeypatch: pytest.MonkeyPatch, place: int, tile: str
+) -> None:
+    """The smallest and the largest of each kind, and one with K split."""
+    row, every = parse(ROWS[place]), gemm.ranked
+    for device in (own, as_gpu):
+        works: list[Work] = []
+        monkeypatch.setattr(
+            gemm, "ranked", lambda work, profile, works=works: works.append(work) or every(work, profile)
+        )
+        plan_of(device, row.model, row.inputs, PrepareOptions())
+        found = [each for each in candidates(works[0], device.profile) if each.tile == tile]
+        whole = sorted((each for each in found if each.split_k == 1), key=lambda each: (each.sums, each.stage))
+        some = {*whole[:1], *whole[-1:], *(each for each in found[-1:] if each.split_k > 1)}
+        for strategy in some:
+            monkeypatch.setattr(gemm, "ranked", lambda work, profile, strategy=strategy: [strategy])
+            for ours, theirs in zip(run(device, row.model, row.inputs, reference(row)), reference(row), strict=True):
+                np.testing.assert_array_equal(ours, theirs)
+            found = outcomes(device, row.model, row.inputs, reference(row), range(place, place + 2))
+            assert found["missed"] == 0
+
+
+@pytest.mark.numbers
+@pytest.mark.parametrize("place", range(3))
+def test_each_tile_of_a_depthwise_convolution_stores_check_words(
+    own: VulkanDevice, as_gpu: VulkanDevice, monkeypatch: pytest.MonkeyPatch, place: int
+) -> None:
+    row, every = parse(BY_CHANNEL_ROWS[place]), depthwise_conv2d.tiles
+    for device in (own, as_gpu):
+        works: list[list[Tile]] = []
+        monkeypatch.setattr(
+            depthwise_conv2d, "tiles", lambda *arguments, works=works: works.append(every(*arguments)) or works[-1]
+        )
+        plan_of(device, row.model, row.inputs, PrepareOptions())
+        for tile in works[0]:
+            monkeypatch.setattr(depthwise_conv2d, "tiles", lambda *_, tile=tile: [tile])
+            plan = plan_of(device, row.model, row.inputs, PrepareOptions(redundancy=Redundancy.CHECKSUMS))
+            assert families(plan)[BY_CHANNEL.name] == 1
+            for ours, theirs in zip(run(device, row.model, row.inputs, reference(row)), reference(row), strict=True):
+                np.testing.assert_array_equal(ours, theirs)
+            found = outcomes(device, row.model, row.inputs, reference(row), range(place, place + 4))
+            assert found["missed"] == 0
+
+
+def test_long_lines_are_verified_in_parts(own: VulkanDevice) -> None:
+    """The window is too large for registers, so that a tile is a pixel."""
+    row = parse("DEPTHWISE_CONV_2D u8[1,3,1201,4]*0.05+120 #pc3[1,3,11,4] #i32[4] SAME 1 1 1 NONE -> u8*0.8+100")
+    plan = plan_of(own, row.model, row.inputs, PrepareOptions(redundancy=Redundancy.CHECKSUMS))
+    assert families(plan)[BY_CHANNEL.name] == 1
+    for ours, theirs in zip(run(own, row.model, row.inputs, reference(row)), reference(row), strict=True):
+        np.testing.assert_array_equal(ours, theirs)
 
 
 @pytest.mark.parametrize("place", range(len(ROWS)))
@@ -228,6 +387,6 @@ def test_everything_may_be_computed_twice(own: VulkanDevice, place: int) -> None
 
 def test_products_without_a_variant_for_it_are_computed_twice(fresh: VulkanDevice) -> None:
     row = parse(ROWS[2])
-    fresh.planner.profile = replace(fresh.planner.profile, avoided=frozenset({CHECKSUM.variant().name}))
+    fresh.planner.profile = replace(fresh.planner.profile, avoided=frozenset({variant(CHECKSUM, fresh.profile).name}))
     found = families(plan_of(fresh, row.model, row.inputs, PrepareOptions(redundancy=Redundancy.CHECKSUMS)))
     assert (found[CHECKSUM.name], found["gemm"]) == (0, 2)

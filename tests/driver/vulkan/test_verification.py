@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -78,7 +79,9 @@ def test_a_plain_plan_has_no_comparison(vulkan: VulkanDevice) -> None:
     families = Counter(command.shader.family for command in plan.commands if isinstance(command, Dispatch))
     again = Counter(command.shader.family for command in verified.commands if isinstance(command, Dispatch))
     assert plan.verification is None
-    assert families.keys().isdisjoint({"verification", "gemm_bound", "depthwise_bound", "gemm_checksum"})
+    assert families.keys().isdisjoint(
+        {"verification", "gemm_bound", "depthwise_bound", "gemm_checksum", "depthwise_checksum"}
+    )
     assert again.pop("verification") == len(verified.verification.subjects)
     assert again == families + families
 
@@ -157,21 +160,77 @@ def test_an_error_names_the_operation_the_element_and_both_values(own: VulkanDev
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ([1, 0, 7, 0x3F800000, 0x40000000], "ADD: element [0, 1, 2] of output is 1.0 by one computation and 2.0 by"),
-        ([1, 0, 30, 1, 2], "element 30 of output is"),
-        ([1, 9, 0, 1, 2], "the report of a difference is wrong itself: [1, 9, 0, 1, 2]"),
-        ([1, 0, 0, 5, 5], "the report of a difference is wrong itself"),
-        ([1, 1, 3, 0x40000000, 0], "an exchange with the host: element [0, 0, 3] of output 0 is 2.0"),
+        ([1, 0, 7, 0x3F800000, 0x40000000, 0], "ADD: element [0, 1, 2] of output is 1.0 by one computation and 2.0 by"),
+        ([1, 0, 30, 1, 2, 3], "element 30 of output is"),
+        ([1, 9, 0, 1, 2, 3], "the report of a difference is wrong itself: [1, 9, 0, 1, 2, 3]"),
+        ([1, 0, 0, 5, 5, 3], "the report of a difference is wrong itself"),
+        ([1, 1, 3, 0x40000000, 0, 3], "an exchange with the host: element [0, 0, 3] of output 0 is 2.0"),
+        ([0, 0, 0, 0, 0, 2], "2 checksums of results were compared, 3 were expected"),
     ],
 )
 def test_reports_are_worded(words: list[int], said: str) -> None:
     subjects = Subject(0, "output", "float32", (2, 3, 5)), Subject(EXCHANGE, "output 0", "float32", (2, 3, 5))
-    verification = Verification(Address(Storage.STAGING, 0, 0, 20), subjects)
-    assert said in verification.worded(parse(ROWS[0]).model, np.array(words, np.uint32))
+    verification, reported = Verification(Address(Storage.STAGING, 0, 0, 24), subjects, 3), np.array(words, np.uint32)
+    assert verification.has_failed(reported)
+    assert said in verification.worded(parse(ROWS[0]).model, reported)
 
 
 def test_bytes_are_found_in_their_words() -> None:
     subject = Subject(0, "output", "int8", (3, 3))
-    verification = Verification(Address(Storage.STAGING, 0, 0, 20), (subject,))
-    said = verification.worded(parse(ROWS[0]).model, np.array([1, 0, 1, 0x00FF0001, 0x00FE0001], np.uint32))
+    verification = Verification(Address(Storage.STAGING, 0, 0, 24), (subject,))
+    said = verification.worded(parse(ROWS[0]).model, np.array([1, 0, 1, 0x00FF0001, 0x00FE0001, 0], np.uint32))
     assert "element [2, 0] of output is -1 by one computation and -2 by another one" in said
+
+
+CASES = """
+CONV_2D | 8 bits, constant filters | i8[2,9,7,16]*0.05+12 #pc0[24,1,1,16] #i32[24] SAME 1 1 NONE -> i8*0.3-10
+GROUPED_CONV_2D | 8 bits, constant filters | i8[1,7,6,8]*0.05-3 #pc0[8,3,3,4] #i32[8] SAME 1 1 2 NONE nhwc -> i8*0.08-20
+FULLY_CONNECTED | 8 bits, constant filters | i8[19,33]*0.05-7 #i8[8,33]*0.02 #i32[8] RELU -> i8*0.08-20
+DEPTHWISE_CONV_2D | 8 bits, constant filters | i8[1,7,6,8]*0.05-3 #pc3[1,3,3,8] #i32[8] SAME 1 1 1 NONE -> i8*0.08-20
+TRANSPOSE_CONV_2D | 8 bits, constant filters | u8[1,5,3,4]*1 #u8[8,3,3,4]*1 #i32[8] (1,9,5,8) SAME 2 2 NONE nhwc -> u8*9
+CONV_2D | 32-bit floats | f32[2,9,7,16] #f32[24,1,1,16] #f32[24] SAME 1 1 NONE
+GROUPED_CONV_2D | 32-bit floats | f32[1,7,6,8] #f32[8,3,3,4] #f32[8] SAME 1 1 2 NONE nhwc
+FULLY_CONNECTED | 32-bit floats | f32[19,33] #f32[7,33] #f32[7] RELU
+BATCH_MATMUL | 32-bit floats | f32[3,9,22] f32[3,22,5]
+DEPTHWISE_CONV_2D | 32-bit floats | f32[2,11,13,8] #f32[1,3,3,8] #f32[8] SAME 1 1 1 RELU6
+TRANSPOSE_CONV_2D | 32-bit floats | f32[1,9,7,16] #f32[8,3,3,16] #f32[8] (1,18,14,8) SAME 2 2 NONE nhwc
+CONV_2D | 8 bits, computed filters | i8[2,9,7,16]*0.05+12 i8[24,1,1,16]*0.02 i32[24] SAME 1 1 NONE -> i8*0.3-10
+FULLY_CONNECTED | 8 bits, computed filters | i8[19,33]*0.05-7 i8[8,33]*0.02+5 i32[8] RELU -> i8*0.08-20
+BATCH_MATMUL | 8 bits, computed filters | i8[3,9,22]*0.5+3 i8[3,22,5]*0.25-7 -> i8*9.5-20
+DEPTHWISE_CONV_2D | 8 bits, computed filters | i8[1,7,6,8]*0.05-3 i8[1,3,3,8]*0.02 i32[8] SAME 1 1 1 NONE -> i8*0.08-20
+CONV_2D | 16-bit floats | f16[2,9,7,16] #f16[24,1,1,16] #f16[24] SAME 1 1 NONE
+FULLY_CONNECTED | 16-bit floats | f16[19,33] #f16[7,33] #f16[7] RELU
+DEPTHWISE_CONV_2D | 16-bit floats | f16[2,11,13,8] #f16[1,3,3,8] #f16[8] SAME 1 1 1 RELU6
+TRANSPOSE_CONV_2D | 16-bit floats | f16[1,9,7,16] #f16[8,3,3,16] #f16[8] (1,18,14,8) SAME 2 2 NONE nhwc
+"""
+
+
+def documented() -> dict[tuple[str, str], str]:
+    """The table of docs/verification.md: what verifies products, by the operation and its numbers."""
+    table = {}
+    for line in (Path(__file__).parents[3] / "docs" / "verification.md").read_text(encoding="utf-8").splitlines():
+        if line.startswith("| `") and line.count("|") == 4:
+            products, numbers, way = (cell.strip() for cell in line.strip("|").split("|"))
+            table |= {(code.strip("`"), numbers): way for code in products.split(", ")}
+    return table
+
+
+def test_the_document_says_what_verifies_products(vulkan: VulkanDevice) -> None:
+    cases = [tuple(part.strip() for part in line.split("|")) for line in CASES.strip().splitlines()]
+    table = documented()
+    assert {(code, numbers) for code, numbers, _ in cases} == table.keys()
+    for code, numbers, text in cases:
+        every = [each for each in verified_plan(vulkan, f"{code} {text}").commands if isinstance(each, Dispatch)]
+        products = [each for each in every if each.shader.family in {"gemm", "fully_connected", "depthwise_conv2d"}]
+        kind, _, shader = table[code, numbers].partition(": ")
+        checking = {each.shader.family for each in every} & {
+            "gemm_checksum",
+            "depthwise_checksum",
+            "gemm_bound",
+            "depthwise_bound",
+        }
+        assert checking == ({shader.strip("`")} if shader else set()), (code, numbers)
+        assert len(products) == (1 if shader else 2), (code, numbers)
+        if kind in ("the same shader", "another strategy"):
+            same = products[0].shader is products[1].shader and products[0].specialization == products[1].specialization
+            assert same == (kind == "the same shader"), (code, numbers)

@@ -6,9 +6,8 @@ import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from nnvk.driver.vulkan.lowering import epilogue, gemm_bound, half_weights
+from nnvk.driver.vulkan.lowering import checksum, epilogue, gemm_bound, half_weights
 from nnvk.driver.vulkan.lowering.arrange import ARRANGE
-from nnvk.driver.vulkan.lowering.checksum import CHECKSUM
 from nnvk.driver.vulkan.lowering.costs import NEAR, Run, costs_of, cycles
 from nnvk.driver.vulkan.lowering.divide import divisors_below
 from nnvk.driver.vulkan.lowering.dtypes import F16, F32, SIZES, dtype
@@ -16,8 +15,8 @@ from nnvk.driver.vulkan.lowering.filter_output import Operands, filter_output, h
 from nnvk.driver.vulkan.lowering.filters import FILTER_SHADERS, Filters, in_order, may_be_float16, scale_of
 from nnvk.driver.vulkan.lowering.gemm import (
     epilogue_channels,
+    has_checksums,
     refuse_long_sums,
-    verify,
     with_check_words,
 )
 from nnvk.driver.vulkan.lowering.gemm_problem import Gemm
@@ -25,6 +24,7 @@ from nnvk.driver.vulkan.lowering.kernel import kernel
 from nnvk.driver.vulkan.lowering.lowering import Lowering
 from nnvk.driver.vulkan.lowering.quantised import offset
 from nnvk.driver.vulkan.lowering.relayout import finish_pixels, pixels_of
+from nnvk.driver.vulkan.shaders.commands import TensorRef
 from nnvk.driver.vulkan.shaders.declaration import Shader, Variant
 from nnvk.driver.vulkan.shaders.profile import DeviceProfile
 from nnvk.ops.call import Call
@@ -47,7 +47,7 @@ SHADER = Shader(
     SUMS=("whole", "whole_checked"),
     EPILOGUE=epilogue.EPILOGUES,
 )
-CHANNEL_SHADERS = (SHADER, ARRANGE, *FILTER_SHADERS, CHECKSUM, gemm_bound.BY_CHANNEL)
+CHANNEL_SHADERS = (SHADER, ARRANGE, *FILTER_SHADERS, checksum.BY_CHANNEL, gemm_bound.BY_CHANNEL)
 """The shaders that `multiply_by_channel` may dispatch."""
 
 # The sizes of the shader's arrays.
@@ -167,7 +167,8 @@ def multiply_by_channel(g: Lowering, operands: Operands, gemm: Gemm) -> None:
     filters, kind, (vertical, horizontal) = operands.filters, dtype(operands.input), gemm.axes
     source, target = g.tensor(narrowed(g, operands)), pixels_of(g, operands.target, gemm.target)
     if (checked := g.to_verify(operands.target)) is not None:
-        verify(g, operands, gemm, checked, source, target)
+        checksum.verify_by_channel(g, operands, gemm, checked, {"src": source, "dst": target})
+        finish_pixels(g, target, operands.target, gemm.target)
         return
     if (results := g.to_bound(operands.target)) is not None:
         gemm_bound.verify_by_channel(g, operands, gemm, results, target)
@@ -199,7 +200,10 @@ def multiply_by_channel(g: Lowering, operands: Operands, gemm: Gemm) -> None:
         sums = "whole_checked" if checked else "whole"
         return SHADER.variant(DTYPE=kind, ARITHMETIC=tile.arithmetic, SUMS=sums, EPILOGUE=output.variant)
 
-    variant, checks = with_check_words(g, operands, gemm, target, output, variant_of)
+    variant, checks, size = variant_of(False), dict[str, TensorRef](), (tile.height, tile.width)
+    if has_checksums(operands, gemm) and checksum.is_possible_by_channel(g.device, gemm, size):
+        words = tile.count(gemm)
+        variant, checks = with_check_words(g, operands, gemm, target, output, variant_of, size, words)
     is_plain = kind == F32.name and operands.epilogue is None and operands.target.view is None
     if is_plain and g.may_store_checks and gemm_bound.is_possible_by_channel(g.device, vertical, horizontal):
         g.bounded[operands.target.index] = target
@@ -208,6 +212,7 @@ def multiply_by_channel(g: Lowering, operands: Operands, gemm: Gemm) -> None:
         groups=groups,
         spec={
             **output.spec,
+            **(output.of_checks if checks else {}),
             **as_floats,
             **(signs if kind == "q8" else {}),
             **(half_weights.constants(g.device) if halves else {}),

@@ -1,40 +1,58 @@
-"""Products of 8-bit levels that sums of their rows verify, in place of a second product.
+"""Products of 8-bit levels that checksums verify, in place of a second product.
 
 Products of levels are exact, so a weighted sum of the accumulators of a row, modulo 2^32, is the row of the left matrix
-times the weighted sum of the filters (K.-H. Huang and J. A. Abraham, 1984, with the random factors of R. Freivalds). A
-variant of the product's shader stores with each word of results a check word: the sum of its four accumulators times
-their factors, plus the word times a factor. `gemm_checksum.comp` adds up the check words of a row, and on the other
-side what the left matrix gives and what the results in memory give (`shaders/include/checksum.glsl`).
+times the weighted sum of the filters (K.-H. Huang and J. A. Abraham, 1984, with the random factors of R. Freivalds). In
+a variant of the product's shader each invocation stores a check word. It sums over all of its words of results: the
+four accumulators times their factors, plus the word times a factor, all times a factor of the row. `gemm_checksum.comp`
+adds up the check words of the workgroups that have the same rows, and on the other side what the left matrix gives and
+what the results in memory give (`shaders/include/checksum.glsl`). `depthwise_checksum.comp` does so for rectangles of
+pixels of convolutions whose filters see a channel each.
 
 The variant computes the word in the check word by another formula than the stored one, so that the scaling of the
-accumulators is verified as well. The parameters of this scaling are a part of the check words, too. The left matrix,
-and the other tensor of an epilogue, are second results of other operations, and a copy of the results becomes the
-second result, so that no change of memory stays unseen.
+accumulators is verified as well. The parameters of this scaling are a part of the check words, too. A result is
+verified when its first reader was lowered (`verification.py`). If several operations read it, it is copied to become
+their second result, as the left matrix and the other tensor of an epilogue are, so that no change of memory stays
+unseen. The host knows how many checksums the device has to compare.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 import numpy as np
 
 from nnvk.driver.vulkan.lowering.epilogue import combined_one_for_one
 from nnvk.driver.vulkan.lowering.filter_output import Operands
-from nnvk.driver.vulkan.lowering.lowering import Checked, Lowering, Subject
+from nnvk.driver.vulkan.lowering.gemm_problem import Gemm
+from nnvk.driver.vulkan.lowering.lowering import MOST_ROUNDS, Checked, Lowering, Subject
 from nnvk.driver.vulkan.lowering.quantised import sign_mask, zero_point
 from nnvk.driver.vulkan.lowering.relayout import round_up
-from nnvk.driver.vulkan.shaders.commands import TensorRef
-from nnvk.driver.vulkan.shaders.declaration import Shader
+from nnvk.driver.vulkan.lowering.strategies import LANES, uses_subgroups
+from nnvk.driver.vulkan.shaders.commands import ALIGNMENT, TensorRef
+from nnvk.driver.vulkan.shaders.declaration import Shader, Variant
 from nnvk.driver.vulkan.shaders.profile import DeviceProfile
 
-CHECKSUM = Shader("gemm_checksum")
+CHECKSUM = Shader("gemm_checksum", SUMS=("workgroup", "subgroup"))
+BY_CHANNEL = Shader("depthwise_checksum", SUMS=("workgroup", "subgroup"))
+"""The shader for convolutions whose filters see a channel each."""
 _OF_WORDS = 0x40000000
 _EPILOGUE_WORDS = 16
 _GOLDEN = np.uint32(0x9E3779B1)
-_FULL = 1024
-"""The invocations that keep a unit of a GPU busy; with fewer, it waits for loads that follow each other."""
 _LOCAL = 64
 """The invocations of a workgroup of a GPU."""
+_MOST_AT_ONCE = 8
+"""The most rows of an invocation of a CPU."""
+_MOST_LOCAL = 1024
+"""The same where there is much to do."""
+_LOADS = 4
+"""The loads that are worth another invocation of a GPU."""
+_MOST_TILES = 1024
+"""The most tiles of a line that a workgroup verifies."""
+_COLUMNS = 8
+"""The columns that an invocation of a GPU goes through, where filters see a channel each."""
+_MOST_AT_ONCE_BY_CHANNEL = 5
+"""The most columns of such a filter that inputs are loaded for together."""
 
 
 def factors(first: int, count: int) -> np.ndarray:
@@ -97,6 +115,69 @@ def _dot(left: np.ndarray, right: np.ndarray) -> np.uint32:
     return (left * right).sum(dtype=np.uint32)
 
 
+def variant(shader: Shader, device: DeviceProfile) -> Variant:
+    """The variant of a shader that verifies, for a device."""
+    return shader.variant(SUMS="subgroup" if uses_subgroups(device) else "workgroup")
+
+
+@dataclass(frozen=True, slots=True)
+class _Region:
+    """The rows that a workgroup verifies."""
+
+    rows: int
+    tiles: int
+    """The number of tiles of the product that they are, whose check words are added up."""
+    at_once: int
+    """Rows of an invocation."""
+    local: int
+    """The invocations of the workgroup."""
+    across: int
+    """The invocations that share a row."""
+
+    @property
+    def passes(self) -> int:
+        """The passes of the workgroup through its rows."""
+        return -(-self.rows // (self.local // self.across * self.at_once))
+
+
+def _region(device: DeviceProfile, tile_rows: int, loads: int) -> _Region:
+    """The rows of a workgroup, of tiles with so many of them, and of ``loads`` each.
+
+    A CPU takes rows side by side in a vector. Invocations of a GPU share a row, with one load for each if there are so
+    many; and workgroups are large, because there are few of them.
+    """
+    if device.is_cpu:
+        tiles = max(1, _MOST_AT_ONCE * LANES // tile_rows)
+        rows = tiles * tile_rows
+        return _Region(rows, tiles, min(-(-rows // LANES), _MOST_AT_ONCE), LANES, 1)
+    local = _local(device, tile_rows * loads)
+    across = min(local, 1 << (loads - 1).bit_length())
+    most = 2 if device.has_small_subgroups else 4
+    return _Region(tile_rows, 1, max(1, min(most, tile_rows * across // local)), local, across)
+
+
+def _local(device: DeviceProfile, loads: int) -> int:
+    """The invocations of a workgroup of a GPU that share so many loads."""
+    local, most = _LOCAL, min(_MOST_LOCAL, device.max_invocations)
+    while 2 * local <= most and loads > local * _LOADS:
+        local *= 2
+    return local
+
+
+def _region_of(device: DeviceProfile, taps: int, depth: int, tile: tuple[int, int], words: int) -> _Region:
+    """The rows of a workgroup that verifies a product with so many words a row."""
+    loads = taps * -(-depth // (16 if depth % 16 == 0 else 4))
+    return _region(device, tile[0], max(loads, words // 4))
+
+
+def is_possible(device: DeviceProfile, gemm: Gemm, tile: tuple[int, int], words: int) -> bool:
+    """Whether a device can verify a product by tiles of so many rows and check words, each row of so many words."""
+    taps, depth = gemm.vertical.window * gemm.horizontal.window, gemm.source[3]
+    region = _region_of(device, taps, depth, tile, words)
+    rounds = region.passes * (1 + words + taps * (2 + -(-depth // 4))) + -(-region.tiles * tile[1] // region.local)
+    return rounds <= MOST_ROUNDS and not device.avoids(variant(CHECKSUM, device))
+
+
 def verify(
     g: Lowering,
     operands: Operands,
@@ -109,47 +190,128 @@ def verify(
 
     ``spec`` and ``push`` have the geometry.
     """
-    tensor, depth, words = operands.target, push["depth"], push["words"]
-    extra = None if operands.epilogue is None else combined_one_for_one(operands.epilogue)
-    span = next(span for span in (16, 4, 1) if depth % span == 0)
-    loads = push["kernel_height"] * push["kernel_width"] * -(-depth // max(span, 4))
-    local, across, rows = _sharing(g.device, push["rows"], max(loads, words // 4))
-    flag, number = g.compared(Subject(g.operation, tensor.name, tensor.dtype.name, tensor.shape, of_rows=True))
+    depth, words, (_, checks) = push["depth"], push["words"], checked.tile
+    region = _region_of(g.device, push["kernel_height"] * push["kernel_width"], depth, checked.tile, words)
+    regions = -(-push["rows"] // region.rows)
+    tensors, of_extra, own_push = _arguments(g, operands, checked, tensors, regions)
     g.dispatch(
-        CHECKSUM.variant(),
-        groups=g.flat(-(-push["rows"] // rows) * across, local),
+        variant(CHECKSUM, g.device),
+        groups=g.flat(regions, 1),
         spec={
-            "local_x": local,
-            "ROWS": rows,
-            "ACROSS": across,
-            "SPAN": span,
+            "local_x": region.local,
+            "ROWS": region.at_once,
+            "ACROSS": region.across,
+            "SPAN": next(span for span in (16, 4, 1) if depth % span == 0),
             "WIDE": words % 4 == 0,
-            "HAS_EXTRA": extra is not None,
+            "REGION": region.rows,
+            **of_extra,
             **spec,
         },
-        tensors={
-            **tensors,
-            "filters": checked.filters,
-            "computed": checked.results,
-            "checks": checked.words,
-            "extra": checked.words if extra is None else g.tensor(extra.whole),
-            "flag": flag,
-        },
-        last_word=max(0, operands.input.size - 1) // 4,
-        input_zero=zero_point(operands.input),
-        sign_mask=sign_mask(operands.input),
-        number=number,
+        tensors=tensors,
+        check_words=-(-push["rows"] // checked.tile[0]) * checks,
+        region_checks=region.tiles * checks,
+        **own_push,
         **push,
     )
 
 
-def _sharing(device: DeviceProfile, rows: int, loads: int) -> tuple[int, int, int]:
-    """Invocations of a workgroup, those of them that share rows, and the rows that they share.
+def _tiles_together(device: DeviceProfile, gemm: Gemm, tile: tuple[int, int]) -> int:
+    """The neighbouring tiles of a line that a workgroup verifies, where filters see a channel each.
 
-    ``loads`` are those of a row. A CPU takes rows side by side in a vector. Invocations of a GPU share a row, with one
-    load for each if there are so many, and have several rows if the GPU is busy all the same.
+    An invocation goes through a line of all of them, which is best for a CPU; a GPU rather has more invocations.
     """
+    batches, height, width, _ = gemm.target
+    across = min(-(-width // tile[1]), _MOST_TILES)
     if device.is_cpu:
-        return 8, 1, 8
-    across = min(_LOCAL, 1 << (loads - 1).bit_length())
-    return _LOCAL, across, 4 if rows * across >= 4 * _FULL * device.units else 1
+        return across
+    tiles = batches * -(-height // tile[0]) * across
+    return min(across, -(-_COLUMNS // tile[1]), max(1, tiles // device.units))
+
+
+def _lines(gemm: Gemm, tile: tuple[int, int]) -> int:
+    """The lines of the input under a tile."""
+    vertical, _ = gemm.axes
+    return (tile[0] - 1) * vertical.stride + vertical.reach
+
+
+def _local_by_channel(device: DeviceProfile, gemm: Gemm, tile: tuple[int, int]) -> int:
+    """The invocations of a workgroup of `BY_CHANNEL`: each has a line of a word of channels, or several."""
+    return LANES if device.is_cpu else _local(device, _LOADS * _lines(gemm, tile) * -(-gemm.source[3] // 4))
+
+
+def is_possible_by_channel(device: DeviceProfile, gemm: Gemm, tile: tuple[int, int]) -> bool:
+    """The same as `is_possible` for a convolution whose filters see a channel each, by tiles of a height and width."""
+    (vertical, horizontal), (height, width) = gemm.axes, tile
+    width *= _tiles_together(device, gemm, tile)
+    local, turns = _local_by_channel(device, gemm, tile), -(-horizontal.window // _MOST_AT_ONCE_BY_CHANNEL)
+    of_inputs = -(-_lines(gemm, tile) * -(-gemm.source[3] // 4) // local) * (1 + turns * (1 + width + vertical.window))
+    of_results = -(-height * -(-gemm.target[3] // 4) // local) * (1 + width) + height + width
+    return of_inputs + of_results <= MOST_ROUNDS and not device.avoids(variant(BY_CHANNEL, device))
+
+
+def verify_by_channel(
+    g: Lowering, operands: Operands, gemm: Gemm, checked: Checked, tensors: Mapping[str, TensorRef]
+) -> None:
+    """Verify a convolution whose filters see a channel each, and copy it: ``tensors`` are the input and the copy."""
+    (vertical, horizontal), tile = gemm.axes, checked.tile
+    (batches, out_height, out_width, outputs), (_, height, width, depth) = gemm.target, gemm.source
+    together = _tiles_together(g.device, gemm, tile)
+    regions = batches * -(-out_height // tile[0]) * -(-out_width // (tile[1] * together))
+    tensors, of_extra, own_push = _arguments(g, operands, checked, tensors, regions)
+    g.dispatch(
+        variant(BY_CHANNEL, g.device),
+        groups=g.flat(regions, 1),
+        spec={
+            "local_x": _local_by_channel(g.device, gemm, tile),
+            "WHOLE_WORDS": depth % 4 == 0,
+            "KERNEL_WIDTH": horizontal.window,
+            "AT_ONCE": min(horizontal.window, _MOST_AT_ONCE_BY_CHANNEL),
+            "STRIDE_Y": vertical.stride,
+            "STRIDE_X": horizontal.stride,
+            "DILATION_Y": vertical.dilation,
+            "DILATION_X": horizontal.dilation,
+            "TILE_HEIGHT": tile[0],
+            "TILE_WIDTH": tile[1],
+            "TILES": together,
+            **of_extra,
+        },
+        tensors=tensors,
+        words=-(-outputs // 4),
+        batch=batches,
+        out_height=out_height,
+        out_width=out_width,
+        height=height,
+        width=width,
+        depth=depth,
+        kernel_height=vertical.window,
+        pad_top=vertical.before,
+        pad_left=horizontal.before,
+        **own_push,
+    )
+
+
+def _arguments(
+    g: Lowering, operands: Operands, checked: Checked, tensors: Mapping[str, TensorRef], regions: int
+) -> tuple[dict[str, TensorRef], dict[str, bool], dict[str, int]]:
+    """The tensors, specialisation constants and push constants that both shaders have, for so many workgroups."""
+    g.checksums += regions
+    tensor = operands.target
+    extra = None if operands.epilogue is None else combined_one_for_one(operands.epilogue)
+    flag, number = g.compared(Subject(g.operation, tensor.name, tensor.dtype.name, tensor.shape, of_rows=True))
+    is_copied = tensors["dst"] is not checked.results
+    every = {
+        **tensors,
+        "dst": tensors["dst"] if is_copied else g.scratch(ALIGNMENT),
+        "filters": checked.filters,
+        "computed": checked.results,
+        "checks": checked.words,
+        "extra": checked.words if extra is None else g.tensor(extra.whole),
+        "flag": flag,
+    }
+    push = {
+        "last_word": max(0, operands.input.size - 1) // 4,
+        "input_zero": zero_point(operands.input),
+        "sign_mask": sign_mask(operands.input),
+        "number": number,
+    }
+    return every, {"HAS_EXTRA": extra is not None, "COPIES": is_copied}, push

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -89,6 +89,8 @@ class FilterOutput:
     """The value of the axis EPILOGUE."""
     parameters: np.ndarray | None = None
     """The words of the tensor ``multipliers``: those of an epilogue first."""
+    of_checks: Mapping[str, int | bool] = field(default_factory=dict)
+    """More constants of variants that store check words (`checksum.py`)."""
 
 
 def narrowed(g: Lowering, operands: Operands) -> Tensor:
@@ -137,6 +139,7 @@ def filter_output(
     mantissas, shifts = output_multipliers(operands.code, operands.input, operands.filters.tensor, operands.output)
     pairs = np.zeros((2, parts, round_up(outputs, 4)), np.int32)
     spec: dict[str, int | bool]
+    of_checks: dict[str, int | bool] = {}
     push: dict[str, int | float]
     if operands.is_wide:
         rounding = rounding_of(operands.code, bias, channels)
@@ -154,21 +157,27 @@ def filter_output(
             "output_zero": zero_point(operands.output),
         }
         is_small = are_small_shifts(shifts) and _largest_sum(bias, operands.filters) < SMALL
-        to_bytes = is_small and g.device.lacks_high_products and are_byte_shifts(shifts)
-        if to_bytes:
+        may_be_bytes = is_small and are_byte_shifts(shifts)
+        to_bytes = may_be_bytes and g.device.lacks_high_products
+        if may_be_bytes:
             pairs[1] = BYTE_SHIFTS[0]  # channels that are not there need a shift in the range, too
         spec = {
             "SMALL": is_small,
             "TO_BYTES": to_bytes,
             "NONNEGATIVE": push["low"] >= push["output_zero"],
         }
+        of_checks = {"CHECKS_TO_BYTES": may_be_bytes and not to_bytes}
     every = np.stack([mantissas, shifts])
     pairs[:, :, :outputs] = np.broadcast_to(every, (2, channels)).reshape(2, parts, outputs)
     multipliers = np.ascontiguousarray(pairs.reshape(2, -1, 4).transpose(1, 0, 2))
     if following is None:
-        return FilterOutput(spec, {**tensors, "multipliers": g.constant(multipliers)}, push, "plain", multipliers)
+        return FilterOutput(
+            spec, {**tensors, "multipliers": g.constant(multipliers)}, push, "plain", multipliers, of_checks
+        )
     after = arguments_of(g, following, multipliers)
-    return FilterOutput({**spec, **after.spec}, {**tensors, **after.tensors}, push, after.variant, after.parameters)
+    return FilterOutput(
+        {**spec, **after.spec}, {**tensors, **after.tensors}, push, after.variant, after.parameters, of_checks
+    )
 
 
 def _largest_sum(bias: Tensor | None, filters: Filters) -> float:

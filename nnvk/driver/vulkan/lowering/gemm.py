@@ -301,9 +301,15 @@ def multiply_by(g: Lowering, strategy: Strategy, operands: Operands, gemm: Gemm,
     variant, checks = variant_of(False), dict[str, TensorRef]()
     may_store = strategy.tile != "vector" and source_parts == 1 and not (split_k and output.variant == "fused")
     if may_store:
-        variant, checks = with_check_words(g, operands, gemm, target, output, variant_of)
+        down, across = strategy.tiles_of_part(work)
+        tile = strategy.size[0], work.parts * across * math.prod(strategy.local)
+        if has_checksums(operands, gemm) and checksum.is_possible(g.device, gemm, tile, words_of_pixel(gemm)):
+            words = down * tile[1]
+            variant, checks = with_check_words(g, operands, gemm, target, output, variant_of, tile, words)
     if source_parts == 1 and levels is None and may_be_bounded(g, operands, gemm):
         g.bounded[operands.target.index] = target
+    if checks:
+        spec |= output.of_checks
     g.dispatch(variant, groups=groups, spec={**output.spec, **spec}, tensors=tensors | checks, **push)
     finish_pixels(g, target, output_tensor, gemm.target, gemm.pixel_parts)
 
@@ -315,20 +321,21 @@ def with_check_words(
     target: TensorRef,
     output: FilterOutput,
     variant_of: Callable[[bool], Variant],
+    tile: tuple[int, int],
+    words: int,
 ) -> tuple[Variant, dict[str, TensorRef]]:
-    """The shader variant of a product, and the tensor of check words that it stores if `verify` is to verify it.
+    """The shader variant of a product, and the tensor of check words that it stores if they are to verify it.
 
-    ``variant_of`` gives the variant without check words for False, and the one with them for True.
+    ``variant_of`` gives the variant without check words for False, and the one with them for True. ``tile`` is that of
+    `Checked`, ``words`` the number of check words.
     """
-    if not (g.may_store_checks and has_checksums(operands, gemm)) or any(
-        map(g.device.avoids, (checksum.CHECKSUM.variant(), variant_of(True)))
-    ):
+    if not g.may_store_checks or g.device.avoids(variant_of(True)):
         return variant_of(False), {}
     assert output.parameters is not None
     always = checksum.filter_and_constant(operands, gemm.source[3], output.parameters, output.push)
-    words = g.scratch(4 * gemm.rows * _words_of_pixel(gemm))
-    g.checked[operands.target.index] = Checked(target, words, g.constant(always))
-    return variant_of(True), {"checks": words}
+    checks = g.scratch(4 * words)
+    g.checked[operands.target.index] = Checked(target, checks, g.constant(always), tile)
+    return variant_of(True), {"checks": checks}
 
 
 def has_checksums(operands: Operands, gemm: Gemm) -> bool:
@@ -341,12 +348,13 @@ def has_checksums(operands: Operands, gemm: Gemm) -> bool:
     if gemm.split not in (Split.NOTHING, Split.CHANNELS):
         return False
     taps = gemm.vertical.window * gemm.horizontal.window
-    if _words_of_pixel(gemm) + taps * (2 + -(-gemm.source[3] // 4)) > MOST_ROUNDS:
+    if words_of_pixel(gemm) + taps * (2 + -(-gemm.source[3] // 4)) > MOST_ROUNDS:
         return False
     return gemm.columns % 4 == 0 or (gemm.rows > 1 and gemm.parts == 1)
 
 
-def _words_of_pixel(gemm: Gemm) -> int:
+def words_of_pixel(gemm: Gemm) -> int:
+    """The words of the bytes of a pixel."""
     return gemm.pixel_parts * -(-gemm.columns // 4)
 
 
@@ -372,7 +380,7 @@ def verify(g: Lowering, operands: Operands, gemm: Gemm, checked: Checked, source
             "DILATION_X": horizontal.dilation,
             **as_floats,
         },
-        push | magics | {"words": _words_of_pixel(gemm), "depth": gemm.source[3]},
+        push | magics | {"words": words_of_pixel(gemm), "depth": gemm.source[3]},
     )
     finish_pixels(g, target, operands.target, gemm.target, gemm.pixel_parts)
 

@@ -81,13 +81,16 @@ class Checked:
 
     results: TensorRef
     words: TensorRef
-    """A check word for each word of results."""
+    """The check words of all invocations, with those of a tile together."""
     filters: TensorRef
     """The sum of the filters that the left matrix is multiplied by for sums of rows, and the rest of these sums."""
+    tile: tuple[int, int]
+    """Its rows and its check words; its height and width where filters see a channel each."""
 
 
-DIFFERENCE_WORDS = 5
-"""The words of a reported difference: whether there is one, the comparison, the place, and the two words there."""
+DIFFERENCE_WORDS = 6
+"""The words of a reported difference: whether there is one, the comparison, the place, the two words there. The number
+of checksums that were compared follows."""
 Pairs = dict[int, tuple[TensorRef, TensorRef]]
 """The results of two computations of tensors, by their indices."""
 
@@ -146,6 +149,8 @@ class Lowering:
         """Whether every node is computed a second time, or verified by checksums."""
         self.comparisons: list[Subject] = []
         """The tensors that were computed twice, in the order of the comparisons."""
+        self.checksums = 0
+        """How many checksums are compared, by as many workgroups."""
         self.difference: TensorRef | None = None
         """Where comparisons report the first difference."""
         self.checked: dict[int, Checked] = {}
@@ -302,6 +307,11 @@ class Lowering:
     def to_bound(self, tensor: Tensor) -> TensorRef | None:
         """The results that a second lowering verifies by a bound in place of computing them, if there are any."""
         return self.bounded.get(tensor.index) if self._is_second else None
+
+    def is_checked(self, tensor: Tensor) -> bool:
+        """Whether checksums will verify a tensor where it is, without anything that is to be made of it."""
+        checked = self.checked.get(tensor.index)
+        return checked is not None and checked.results is self._tensors[tensor.index]
 
     def is_copied(self, index: int, first: TensorRef) -> bool:
         """Whether a tensor is verified where it was computed, so that its second result is a copy of the first."""
@@ -467,17 +477,21 @@ class Lowering:
         self._chosen_for.append(len(self._choices) - 1 if of_choice else None)
         self._written.update(command.writes)
 
-    def add_second(self, written: Mapping[int, bool], lower: Callable[[], None]) -> tuple[Pairs, Pairs]:
+    def add_second(
+        self, written: Mapping[int, bool], lower: Callable[[], None], *, copies: bool = True
+    ) -> tuple[Pairs, Pairs]:
         """Compute tensors a second time, of the second results of earlier operations. Returns both results of each.
 
         ``lower`` is what has added the first computation. ``written`` has the indices of the tensors that it writes,
         and whether it may leave elements as they are. The second value has both numbers of rows of the tensors whose
-        number of rows depends on data.
+        number of rows depends on data. Without ``copies``, what is verified in place of that is its own second result.
         """
         tensors, counts = self._tensors, self.counts
         first = {index: tensors.pop(index) for index in written if index in tensors}
         self._tensors, self.counts = ChainMap(self._second, tensors), {}
         self._is_second = True
+        if not copies:
+            self._second.update(first)
         for index, before in first.items():
             if written[index] and index not in self._second:
                 self._second[index] = self.scratch(before.nbytes)

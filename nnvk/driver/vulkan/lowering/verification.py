@@ -1,7 +1,8 @@
 """Verified plans: every node is computed twice, and the device compares both results bit by bit.
 
 A second lowering of a product that checksums verify (`lowering/checksum.py`), or a bound on its rounding errors
-(`lowering/gemm_bound.py`), verifies it, and copies the first result in place of computing it.
+(`lowering/gemm_bound.py`), verifies it, and copies the first result in place of computing it. `Verifier` says when
+checksums do without the copy.
 
 The second computations read and write memory of their own, so that a tensor that changes after its comparison is found
 in the next one. Candidates for a product of quantised numbers all give the same bits. The second computation takes
@@ -11,7 +12,8 @@ tile. Other computations run the same shader again.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
 
 from nnvk.driver.vulkan.graph.ir import Node
 from nnvk.driver.vulkan.lowering.lowering import Lowering, Subject
@@ -28,11 +30,58 @@ _LOCAL = 64
 _MOST_GROUPS = 256
 
 
-def compute_again(g: Lowering, node: Node) -> None:
-    """Add a second computation of a node that was lowered, and a comparison for each tensor that it writes."""
+class Verifier:
+    """Adds second computations of the nodes of a graph, which are lowered one after the other.
+
+    Results that checksums verify are verified when the next node was lowered, which may read them: so what it has read
+    is known to be right. If it is their only reader, and is verified by checksums too, nobody needs a copy of them.
+    """
+
+    def __init__(self, g: Lowering, nodes: Sequence[Node], outputs: Collection[int]) -> None:
+        """``outputs`` are the tensors that the model returns."""
+        self._g = g
+        self._readers = Counter(tensor.index for node in nodes for tensor in node.inputs)
+        self._readers.update(outputs)
+        self._left: Node | None = None
+
+    def follow(self, node: Node) -> None:
+        """Verify what is known to be read now that a node was lowered."""
+        has_checksums = self._has_checksums(node)
+        self._verify_left(copies=not (has_checksums and self._is_only_reader(node)))
+        if has_checksums:
+            self._left = node
+        else:
+            compute_again(self._g, node)
+
+    def finish(self) -> None:
+        """Verify the rest, when all nodes were lowered."""
+        self._verify_left(copies=True)
+
+    def _verify_left(self, *, copies: bool) -> None:
+        if self._left is not None:
+            compute_again(self._g, self._left, copies=copies)
+        self._left = None
+
+    def _has_checksums(self, node: Node) -> bool:
+        return all(self._g.is_checked(tensor) for tensor in node.outputs)
+
+    def _is_only_reader(self, node: Node) -> bool:
+        if self._left is None:
+            return False
+        read = {tensor.index for tensor in node.inputs}
+        return all(tensor.index in read and self._readers[tensor.index] == 1 for tensor in self._left.outputs)
+
+
+def compute_again(g: Lowering, node: Node, *, copies: bool = True) -> None:
+    """Add a second computation of a node that was lowered, and a comparison for each tensor that it writes.
+
+    ``copies``: results that are verified in place of that are copied.
+    """
+    lowered = g.operation, g.fused
+    g.operation, g.fused = node.operation, tuple(sorted(node.fused))
     tensors = {tensor.index: tensor for call in node.calls for tensor in call.outputs}
     partly_written = {index: tensor.view is not None for index, tensor in tensors.items()}
-    results, counts = g.add_second(partly_written, lambda: lower(node, g))
+    results, counts = g.add_second(partly_written, lambda: lower(node, g), copies=copies)
     for index, (first, second) in results.items():
         if g.is_copied(index, first):
             continue  # that is verified, and the second result is a copy
@@ -41,6 +90,7 @@ def compute_again(g: Lowering, node: Node) -> None:
     for index, (first, second) in counts.items():
         name = f"the number of rows of {tensors[index].name}"
         compare(g, Subject(g.operation, name, "uint32", (1,)), first, second)
+    g.operation, g.fused = lowered
 
 
 def copy_inputs_again(g: Lowering, model: Model, shapes: Sequence[Shape]) -> None:

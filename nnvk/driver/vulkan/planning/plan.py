@@ -64,20 +64,30 @@ class Verification:
     """The comparisons of a verified plan."""
 
     address: Address
-    """The first difference: whether there is one, the comparison, the place of the word, and both words."""
+    """The first difference: whether there is one, the comparison, the place of the word, both words, and the number of
+    checksums that were compared."""
     subjects: tuple[Subject, ...]
     """The tensor of each comparison."""
+    checksums: int = 0
+    """How many are compared in each execution."""
+
+    def has_failed(self, words: np.ndarray) -> bool:
+        """Whether there is a difference, or a checksum was not compared."""
+        return bool(words[0]) or int(words[-1]) != self.checksums
 
     def worded(self, model: Model, words: np.ndarray) -> str:
-        """Say which element of which tensor of a model differs, and how, from the words that a comparison reported."""
-        number, place, *both = words[1:]
+        """Say which element of which tensor of a model differs, and how, from the words that were reported."""
+        if not words[0]:
+            return f"{int(words[-1])} checksums of results were compared, {self.checksums} were expected"
+        number, place, *both = words[1:-1]
         if number >= len(self.subjects) or both[0] == both[1]:
             return f"the report of a difference is wrong itself: {[int(word) for word in words]}"
         subject = self.subjects[number]
         where = "an exchange with the host" if subject.operation < 0 else str(model.operations[subject.operation])
         if subject.of_rows:
+            first = _at(int(place), subject.shape[:-1])
             sums = f"{both[0]:#010x} as computed and {both[1]:#010x} by inputs and memory"
-            return f"{where}: the checksum of row {_at(int(place), subject.shape[:-1])} of {subject.name} is {sums}"
+            return f"{where}: the checksum of rows from {first} of {subject.name} on is {sums}"
         dtype = np.dtype(subject.dtype)
         first, second = (np.array([word], np.uint32).view(dtype) for word in both)
         inside = int(np.flatnonzero(first.view(np.uint8) != second.view(np.uint8))[0]) // dtype.itemsize

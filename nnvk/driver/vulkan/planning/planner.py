@@ -17,7 +17,7 @@ from nnvk.driver.vulkan.graph.builder import NeedsValue, build, needs_value
 from nnvk.driver.vulkan.lowering.kernel import kernels
 from nnvk.driver.vulkan.lowering.lowering import Lowering
 from nnvk.driver.vulkan.lowering.node import lower as lower_node
-from nnvk.driver.vulkan.lowering.verification import compare_outputs, compute_again, copy_inputs_again
+from nnvk.driver.vulkan.lowering.verification import Verifier, compare_outputs, copy_inputs_again
 from nnvk.driver.vulkan.planning import command_passes, passes
 from nnvk.driver.vulkan.planning.autotune_results import AutotuneResults
 from nnvk.driver.vulkan.planning.barriers import barriers
@@ -256,15 +256,18 @@ def _lowered(
         graph, applied = passes.run(graph, context, settings().verify_graph, observe)
         g.applied.update(applied)
         g.users = Counter(tensor.index for node in graph.nodes for tensor in node.inputs)
+        verifier = Verifier(g, graph.nodes, model.outputs) if redundancy else None
         for node in graph.nodes:
             g.operation, g.fused = node.operation, tuple(sorted(node.fused))
             try:
                 if _runs(node.call):
                     lower_node(node, g)
-                    if redundancy:
-                        compute_again(g, node)
+                    if verifier is not None:
+                        verifier.follow(node)
             except UnknownValue as unknown:
                 raise needs_value(model, node.operation, unknown) from unknown
+        if verifier is not None:
+            verifier.finish()
     outputs = [
         g.output(index, math.prod(shapes[index]) * model.operands[index].type.dtype.itemsize) for index in model.outputs
     ]
@@ -342,7 +345,9 @@ def _placed(
         tuple(_moved(g.choices, rewritten)),
         {tensor.number: part.whole.number for tensor, part in parts.items()},
         alive[Storage.ARENA],
-        None if g.difference is None else Verification(addresses[g.difference.number], tuple(g.comparisons)),
+        None
+        if g.difference is None
+        else Verification(addresses[g.difference.number], tuple(g.comparisons), g.checksums),
         {each: g.applied[each] for each in Pass},
     )
 

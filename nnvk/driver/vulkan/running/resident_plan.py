@@ -248,7 +248,7 @@ class ResidentPlan:
 
         OP_FAILED: a device assertion failed. VerificationError: two computations of a tensor differ.
         """
-        if self.plan.verification is not None and reports[-1][0]:
+        if self.plan.verification is not None and self.plan.verification.has_failed(reports[-1]):
             raise VerificationError(self.plan.verification.worded(self.model, reports[-1]))
         for flag, words in zip(self.plan.flags, reports, strict=False):
             if words[0]:
