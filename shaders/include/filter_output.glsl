@@ -71,7 +71,7 @@ const bool TO_FLOATS = false;
 #endif
 layout(set = 0, binding = CHECKS_BINDING) writeonly buffer Checks { uint checks[]; };
 // The check is computed by `multiply_to_bytes`, in whose range multipliers are, where results are not.
-layout(constant_id = 58) const bool CHECKS_TO_BYTES = false;
+layout(constant_id = 61) const bool CHECKS_TO_BYTES = false;
 uint check_sum = 0u;    // of the invocation
 #ifndef CHECK_FACTOR
 #define CHECK_FACTOR(pixel) position_factor(pixel)
