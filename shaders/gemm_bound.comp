@@ -161,6 +161,12 @@ void copy(Column column, uint row, vec4 results) {
     }
 }
 
+// Whether a line of filters of a transposed convolution comes to a line of pixels, as far as strides say.
+bool is_reached(int line, uint ky) {
+    int apart = line - int(ky);
+    return apart >= 0 && uint(apart) % STRIDE_Y == 0u;
+}
+
 // Compares the results of a pixel within a bound that takes the magnitude of each finite term.
 void check_row(Column column, uint row) {
     vec4 start = biases_of(column), sum = mix(vec4(0.0), start, are_finite(start));
@@ -189,7 +195,7 @@ void check_row(Column column, uint row) {
             }
             at += min(4u, depth - channel) * filter_step;
             // Each partial sum is rounded by at most its magnitude times the unit roundoff.
-            bound += 4.0 * UNIT_ROUNDOFF * magnitude;
+            if (!TRANSPOSED || address != OUTSIDE) bound += 4.0 * UNIT_ROUNDOFF * magnitude;
             if ((channel + 4u) % (4u * BLOCK) == 0u || channel + 4u >= depth) {
                 sum += block;
                 block = vec4(0.0);
@@ -222,11 +228,15 @@ void main() {
     bool is_column = vec < vec4s;
     Column column = Column(part, 4u * min(vec, vec4s - 1u));
 
+    int first_line = window_of(first_row).y;
+    bool is_one_line = first_line == window_of(first_row + ROWS - 1u).y;
     uint lane = gl_LocalInvocationID.x % SHARE, taps = kernel_height * kernel_width;
     ivec3 windows[LOADED];
     [[unroll]] for (uint g = 0; g < LOADED; g++) windows[g] = window_of(first_row + g * SHARE + lane);
-    // The magnitude of a sum counts once for each term behind it, and pad_steps times besides.
+    // The magnitude of a sum counts once for each term behind it, and pad_steps times besides. A transposed convolution has
+    // few of all taps in a pixel, and not the same ones in the next: each magnitude counts as often as there are terms.
     uint left = taps * depth, at = first_filters(column);
+    if (TRANSPOSED) left = divide_up(kernel_height, STRIDE_Y) * divide_up(kernel_width, STRIDE_X) * depth;
     float steps = (float(left) + pad_steps) * UNIT_ROUNDOFF;
     vec4 start = biases_of(column), sums[ROWS], bounds[ROWS];
     [[unroll]] for (uint r = 0; r < ROWS; r++) {
@@ -237,7 +247,12 @@ void main() {
         uint ky = tap / kernel_width, kx = tap - ky * kernel_width;
         uint addresses[LOADED];
         [[unroll]] for (uint g = 0; g < LOADED; g++) addresses[g] = address_of(windows[g], ky, kx, channels, part * src_part);
-        for (uint first = 0u; first < depth; first += 4u * BLOCK) {
+        uint reached = depth;
+        if (TRANSPOSED && is_one_line && !is_reached(first_line, ky)) {
+            at += depth * filter_step;
+            reached = 0u;
+        }
+        for (uint first = 0u; first < reached; first += 4u * BLOCK) {
             vec4 blocks[ROWS];
             [[unroll]] for (uint r = 0; r < ROWS; r++) blocks[r] = vec4(0.0);
             uint end = min(first + 4u * BLOCK, depth);
@@ -264,7 +279,7 @@ void main() {
 #endif
                 at += (WIDE ? 4u * TOGETHER : min(4u, depth - channel)) * filter_step;
             }
-            left -= end - first;
+            if (!TRANSPOSED) left -= end - first;
             steps = (float(left) + pad_steps) * UNIT_ROUNDOFF;
             [[unroll]] for (uint r = 0; r < ROWS; r++) {
                 sums[r] += blocks[r];

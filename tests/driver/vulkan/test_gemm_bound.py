@@ -43,6 +43,10 @@ CONV_2D f32[2,9,7,6] #f32[5,2,3,6] #f32[5] VALID 1 2 RELU1
 CONV_2D f32[2,4,5,7] #f32[8,3,3,4] #f32[8] SAME 1 1 NONE nchw
 GROUPED_CONV_2D f32[1,7,6,8] #f32[8,3,3,4] #f32[8] SAME 1 1 2 NONE nhwc
 GROUPED_CONV_2D f32[2,7,5,9] #f32[15,3,2,3] #f32[15] SAME 1 1 3 RELU nhwc
+TRANSPOSE_CONV_2D f32[2,5,7,8] #f32[12,3,3,8] #f32[12] (2,10,14,12) SAME 2 2 RELU nhwc
+TRANSPOSE_CONV_2D f32[1,4,3,5] #f32[7,5,2,5] #f32[7] (1,14,7,7) VALID 3 2 NONE nhwc
+TRANSPOSE_CONV_2D f32[2,6,5,3] f32[4,2,3,6] f32[4] (2,4,5,3) SAME 1 1 RELU6 nchw
+TRANSPOSE_CONV_2D f32[1,3,5,4] #f32[4,1,2,4] #f32[4] (1,9,15,4) SAME 3 3 NONE nhwc
 """.strip().splitlines()
 
 BY_CHANNEL_ROWS = """
@@ -281,7 +285,7 @@ def with_short_sums(plan: Plan) -> Plan:
     return replace(plan, commands=tuple(commands))
 
 
-@pytest.mark.parametrize("place", [1, 3, 4, 5, 6, 8, 9, 10, 12, 13, 14, 15, 16, 17, 18])
+@pytest.mark.parametrize("place", [1, 3, 4, 5, 6, 8, 9, 10, 12, 13, 14, 15, 16, *range(18, 23)])
 def test_a_shader_that_is_wrong_each_time_is_found(own: VulkanDevice, place: int) -> None:
     row = parse(EVERY[place])
     for _ in range(2):
@@ -361,7 +365,7 @@ def test_sums_that_no_loop_reaches_through_are_computed_twice(own: VulkanDevice)
     assert not gemm_bound.is_possible(own.profile, 1, 120_000)
 
 
-@pytest.mark.parametrize(("place", "name"), [(7, "gemm"), (14, "depthwise_conv2d")])
+@pytest.mark.parametrize(("place", "name"), [(7, "gemm"), (14, "gemm"), (18, "depthwise_conv2d")])
 def test_a_device_that_avoids_the_shader_computes_products_twice(fresh: VulkanDevice, place: int, name: str) -> None:
     row = parse(EVERY[place])
     avoided = frozenset({gemm_bound.variant(fresh.profile).name, BY_CHANNEL.variant().name})

@@ -391,7 +391,7 @@ def may_be_bounded(g: Lowering, operands: Operands, gemm: Gemm) -> bool:
     An epilogue may add a tensor, but not behind an activation.
     """
     epilogue = operands.epilogue
-    has_sums = of(operands.input) is F32 and operands.target.view is None and gemm.split is not Split.PHASES
+    has_sums = of(operands.input) is F32 and operands.target.view is None
     if not (g.may_store_checks and has_sums):
         return False
     if epilogue is not None and (operands.activation != FuseCode.NONE or added_one_for_one(epilogue) is None):
@@ -424,6 +424,8 @@ def verify_by_bound(
             "dst_pitch": gemm.target[3],
         }
     )
+    if gemm.split is Split.PHASES:  # the shader goes through all pixels of the output
+        geometry |= {"parts": 1, "rows": math.prod(gemm.target[:3])}
     gemm_bound.verify(
         g,
         operands.target,
@@ -445,6 +447,7 @@ def verify_by_bound(
             "STRIDE_X": horizontal.stride,
             "DILATION_Y": vertical.dilation,
             "DILATION_X": horizontal.dilation,
+            "TRANSPOSED": gemm.split is Split.PHASES,
         },
         geometry | limits,
     )
