@@ -39,12 +39,10 @@ BY_CHANNEL = Shader("depthwise_checksum", SUMS=("workgroup", "subgroup"))
 _OF_WORDS = 0x40000000
 _EPILOGUE_WORDS = 16
 _GOLDEN = np.uint32(0x9E3779B1)
-_LOCAL = 64
-"""The invocations of a workgroup of a GPU."""
+_LOCAL, _MOST_LOCAL = 64, 1024
+"""The invocations of a workgroup of a GPU; and the most of them, where there is much to do."""
 _MOST_AT_ONCE = 8
 """The most rows of an invocation of a CPU."""
-_MOST_LOCAL = 1024
-"""The same where there is much to do."""
 _LOADS = 4
 """The loads that are worth another invocation of a GPU."""
 _MOST_TILES = 1024
