@@ -113,6 +113,15 @@ _SAID = {
     **dict.fromkeys(("CALL", "STABLEHLO_COMPOSITE"), "the operations of its subgraph"),
     "If": "IF, or the operations of the branch if it is known",
     "PosenetDecoderOp": "a function on the CPU",
+    **dict.fromkeys(
+        (
+            *("SignalDelay", "SignalEnergy", "SignalFftAutoScale", "SignalFilterBank", "SignalFilterBankLog"),
+            *("SignalFilterBankSpectralSubtraction", "SignalFilterBankSquareRoot", "SignalFramer", "SignalOverlapAdd"),
+            *("SignalPCAN", "SignalStacker", "SignalWindow"),
+        ),
+        "a function on the CPU",
+    ),
+    **dict.fromkeys(("SignalIrfft", "SignalRfft"), "FULLY_CONNECTED for FLOAT32, a function on the CPU for integers"),
 }
 """Descriptions of operators whose mappers do not name the operations."""
 TFLITE = Table("TFLite", tflite_registry, tflite_mappers)

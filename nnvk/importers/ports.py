@@ -72,6 +72,8 @@ class Port:
     """The statements of the file's metadata about the tensor; empty where it has none."""
     array_type: np.dtype | None = None
     """The NumPy type of the elements, if it is not the one that ``file_type`` has here."""
+    has_bits: bool = False
+    """Whether the operand's elements are the bits of unsigned numbers, and not the numbers."""
 
     def __str__(self) -> str:
         return f"'{printable(self.name, NAME_SHOWN)}'"
@@ -139,6 +141,8 @@ class Port:
             raise bad_data(f"{self} must be an array of {self.dtype}, got {array.dtype}")
         if self.file_type == COMPLEX:
             array = np.ascontiguousarray(array)[..., np.newaxis].view(np.float32)
+        elif self.has_bits:
+            array = np.ascontiguousarray(array[..., np.newaxis] if self.in_words else array).view(np.int32)
         if array.shape not in (self.shape, self.type.dimensions):
             other = "; --shape or load(..., shapes=...) gives others" if -1 in self.signature else ""
             raise bad_data(f"{self} must have shape {list(self.shape)}, got {list(array.shape)}{other}")

@@ -108,8 +108,10 @@ def add(graph: Graph, node: Node, type_of: Callable[[int, np.dtype], OperandType
     """Add the operation of a node to a graph, and return its outputs.
 
     ``type_of`` gives the operand type of an output from its position and NumPy type, without dimensions. `Unmapped`:
-    the function fails on arrays of zeros, or gives outputs that NNAPI has no tensors for.
+    the function fails on arrays of zeros, or gives outputs that NNAPI has no tensors for. `OverBudget`: the inputs are
+    too large to compute anything of at import.
     """
+    graph.budget.work(sum(one.value.size for one in node.inputs if one is not None))
     try:
         samples = _outputs(
             _known[node.name], [None if one is None else one.sample for one in node.inputs], node.attributes

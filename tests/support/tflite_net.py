@@ -16,6 +16,8 @@ DTYPES = {
     "FLOAT64": np.float64,
     "INT32": np.int32,
     "INT64": np.int64,
+    "UINT32": np.uint32,
+    "UINT64": np.uint64,
     "UINT8": np.uint8,
     "INT8": np.int8,
     "INT16": np.int16,

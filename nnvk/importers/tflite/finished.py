@@ -9,6 +9,7 @@ from nnvk.api import Model
 from nnvk.importers.emitter import same_quantisation
 from nnvk.importers.graph_builder import Source, Value, at_least_1d, edge_shape
 from nnvk.importers.ports import COMPLEX, Port, State
+from nnvk.importers.tflite.operands import UNSIGNED
 from nnvk.importers.tflite.schema import Tensor
 from nnvk.types.operand import QUANTISED_CODES
 
@@ -30,11 +31,12 @@ class Finished:
 
 def port(tensor: Tensor, value: Value, in_words: bool = False) -> Port:
     """The edge of a tensor, of the file's shape unless the file leaves that open."""
+    in_words = in_words or tensor.type == "UINT64"
     own = value.shape[:-1] if tensor.type == COMPLEX or in_words else value.shape
     known = at_least_1d(tensor.shape) == own and (tensor.is_static or bool(tensor.shape))
     shape = tensor.shape if known else tuple(size or -1 for size in own)
     type_ = value.type.with_dimensions(edge_shape(value.shape))
-    return Port(tensor.name, type_, tensor.type, shape, tensor.signature, in_words)
+    return Port(tensor.name, type_, tensor.type, shape, tensor.signature, in_words, has_bits=tensor.type in UNSIGNED)
 
 
 def is_alike(before: Value, after: Value) -> bool:

@@ -46,6 +46,13 @@ class FlexOptions:
             raise Unmapped(f"the option {name} must be above 0, got {number}")
         return number
 
+    def whole(self, name: str, least: int, most: int) -> int:
+        """A whole number within bounds."""
+        number = self[name]
+        if not least <= number <= most or number != int(number):
+            raise Unmapped(f"the option {name} must be a whole number from {least} to {most}, got {number}")
+        return int(number)
+
     def integers(self, name: str) -> list[int]:
         """A vector of integers."""
         reference = self._reference(name)

@@ -27,7 +27,13 @@ _CODES = {
     "BOOL": OperandCode.TENSOR_BOOL8,
     # Two numbers each, along a last dimension more.
     COMPLEX: OperandCode.TENSOR_FLOAT32,
+    # The bits of unsigned numbers, for operators that compute nothing or know them; those of 64 bits are two elements,
+    # along a last dimension more, the low word first.
+    "UINT32": OperandCode.TENSOR_INT32,
+    "UINT64": OperandCode.TENSOR_INT32,
 }
+UNSIGNED = frozenset({"UINT32", "UINT64"})
+"""Types whose operands have the bits of numbers, not the numbers."""
 _QUANTISED = frozenset({"UINT8", "INT8", "INT4", "INT16"})
 _INT32 = np.iinfo(np.int32)
 
@@ -46,7 +52,7 @@ def operand_type(tensor: Tensor) -> OperandType:
     if tensor.type == COMPLEX and tensor.data is not None:
         raise Unmapped(f"{tensor} is a constant of type {tensor.type}, which NNAPI does not have")
     code, dimensions = _CODES[tensor.type], at_least_1d(tensor.shape)
-    if tensor.type == COMPLEX:
+    if tensor.type in (COMPLEX, "UINT64"):
         dimensions += (2,)
     if has_offset(tensor):
         if tensor.is_variable or tensor.data is not None or not _scale(tensor):
@@ -104,6 +110,8 @@ def constant(tensor: Tensor) -> np.ndarray:
     if tensor.sparsity is not None:
         elements = densified(elements, tensor.shape, tensor.sparsity)
     elements = elements.reshape(shape)
+    if tensor.type in UNSIGNED:
+        return (elements[..., np.newaxis] if tensor.type == "UINT64" else elements).copy().view(np.int32)
     if dtype.itemsize == 8:
         if elements.size and not _INT32.min <= int(elements.min()) <= int(elements.max()) <= _INT32.max:
             raise Unmapped(f"{tensor} of type {tensor.type} has values beyond 32 bits, which NNAPI does not have")

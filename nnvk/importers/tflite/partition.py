@@ -227,6 +227,8 @@ def _foreign(builder: Builder, operator: Operator) -> str:
     tensors = [builder.subgraph.tensors[index] for index in (*operator.inputs, *operator.outputs) if index >= 0]
     if any(tensor.type == "RESOURCE" for tensor in tensors):
         return "variables stay with TensorFlow Lite"
+    if builder.keeps_state(operator):
+        return "a state that is no tensor can't be handed over"
     if any(tensor.type == "INT4" and tensor.data is None for tensor in tensors):
         return "tensors of 4 bits can't be handed over"
     if any(map(has_offset, tensors)):

@@ -31,7 +31,8 @@ from nnvk.importers.tflite.errors import Malformed, TfliteImportError
 from nnvk.importers.tflite.finished import Finished, is_alike, port
 from nnvk.importers.tflite.mappers.spectral import ON_COMPLEX
 from nnvk.importers.tflite.metadata import read_metadata
-from nnvk.importers.tflite.operands import constant, operand_type
+from nnvk.importers.tflite.micro_signal import is_on_signals, keeps_bits
+from nnvk.importers.tflite.operands import UNSIGNED, constant, operand_type
 from nnvk.importers.tflite.registry import Mapper, find
 from nnvk.importers.tflite.resizing import resized
 from nnvk.importers.tflite.schema import Operator, SignatureDef, Subgraph, Tensor
@@ -268,6 +269,10 @@ class Builder(Recovery[Operator, int]):
             {index: place for index, value in self.values.items() if (place := self._graph.place(value)) is not None},
         )
 
+    def keeps_state(self, operator: Operator) -> bool:
+        """Whether an operator has a state of its own, which is no tensor of the file."""
+        return operator.index in self._variables.keepers
+
     def expose(self, operator: Operator) -> None:
         """Make what an operator gives ready to be outputs of the model; `Unmapped` where it can't be."""
         for index in operator.outputs:
@@ -355,6 +360,10 @@ class Builder(Recovery[Operator, int]):
         if mapper is None:
             kind = "custom operator" if operator.is_custom else "operator"
             raise Unmapped(f"NNAPI has no counterpart of this {kind}")
+        for index in (*self.tensors_of(operator)[0], *operator.outputs):
+            tensor = self.subgraph.tensors[index]
+            if tensor.type in UNSIGNED and (mapper is by_function or not keeps_bits(operator.name, tensor.type)):
+                raise Unmapped(f"{tensor} is of type {tensor.type}, which NNAPI does not have")
         if len(set(operator.outputs)) < len(operator.outputs):
             raise Unmapped("a tensor is its output twice")
         return mapper
@@ -414,6 +423,8 @@ class Builder(Recovery[Operator, int]):
         try:
             result = int64.mapped(context, mapper)
         except Unmapped:
+            if is_on_signals(operator.name):
+                raise
             real = [context.real(value) if value is not None and _is_wide(value) else value for value in inputs]
             if real == list(inputs):
                 raise

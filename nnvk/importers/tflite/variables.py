@@ -46,6 +46,8 @@ class Variables:
         """The operator that assigned each variable last."""
         self.kept: dict[str, Kept] = {}
         """The states, by the names of the variables."""
+        self.keepers: set[int] = set()
+        """Operators that have a state of their own."""
 
     def declare(self, handle: int, name: str) -> None:
         """A tensor that is the handle of a variable from here on."""
@@ -74,6 +76,21 @@ class Variables:
         """The value from here on, and the index of the operator that assigns it."""
         name = self._name(handle)
         self.values[name], self.assigned[name] = value, operator
+
+    def keep(self, operator: int, tensor: Tensor, type: OperandType) -> Value:
+        """The value, zeros at first, of a state that an operator has itself. It becomes what `renew` gives."""
+        if tensor.name in self.values:
+            raise Unmapped(f"{_shown(tensor.name)} is there already")
+        self._budget.charge(type.size)
+        before = self._graph.input(type)
+        self.keepers.add(operator)
+        self.kept[tensor.name] = Kept(tensor, before, np.zeros(type.dimensions, type.dtype))
+        self.renew(operator, tensor, before)
+        return before
+
+    def renew(self, operator: int, tensor: Tensor, value: Value) -> None:
+        """The value after the execution of a state that an operator keeps."""
+        self.values[tensor.name], self.assigned[tensor.name] = value, operator
 
     def _name(self, handle: int) -> str:
         if handle not in self._names:
