@@ -4,6 +4,8 @@
 #ifndef NNVK_CHECKSUM_VERDICT_GLSL
 #define NNVK_CHECKSUM_VERDICT_GLSL
 
+#define LOCAL_SIZE gl_WorkGroupSize.x
+
 // The sum of the check words, and the sum that is due, as far as an invocation knows them.
 struct Sums {
     uint stored;
@@ -11,20 +13,20 @@ struct Sums {
 };
 
 #ifdef SUMS_WORKGROUP
-shared uvec2 parts_of_sums[gl_WorkGroupSize.x];
+shared uvec2 parts_of_sums[LOCAL_SIZE];
 #endif
 
 // Compare both sums of a workgroup, and report the first difference of an execution with the pixel where it begins.
 void compare(Sums sums, uint pixel) {
 #ifdef SUMS_SUBGROUP
     // A workgroup is a subgroup.
-    [[unroll]] for (uint lanes = gl_WorkGroupSize.x / 2u; lanes > 0u; lanes /= 2u) {
+    [[unroll]] for (uint lanes = LOCAL_SIZE / 2u; lanes > 0u; lanes /= 2u) {
         sums.stored += subgroupShuffleXor(sums.stored, lanes);
         sums.due += subgroupShuffleXor(sums.due, lanes);
     }
 #else
     parts_of_sums[gl_LocalInvocationID.x] = uvec2(sums.stored, sums.due);
-    [[unroll]] for (uint lanes = gl_WorkGroupSize.x / 2u; lanes > 0u; lanes /= 2u) {
+    [[unroll]] for (uint lanes = LOCAL_SIZE / 2u; lanes > 0u; lanes /= 2u) {
         barrier();
         if (gl_LocalInvocationID.x < lanes) {
             uvec2 more = parts_of_sums[gl_LocalInvocationID.x + lanes];

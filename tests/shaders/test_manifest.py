@@ -34,7 +34,7 @@ def test_every_tensor_has_its_offset(name: str) -> None:
         assert members[f"{binding['name']}_offset"] == "uint"
 
 
-WAYS = ("TILE", "ARITHMETIC", "LOADS")
+WAYS = ("TILE", "ARITHMETIC", "LOADS", "SUMS")
 """Axes that are ways to the same result."""
 
 

@@ -302,7 +302,8 @@ def shared_on_gpus(work: Work, device: DeviceProfile) -> list[Strategy]:
     CPUs and GPUs with small subgroups are not offered all of the tiles.
     """
     lanes = 32 if device.subgroup_size > 1 else 1
-    found = candidates(work, replace(device, is_cpu=False, subgroup_size=lanes))
+    subgroups = dict.fromkeys(("subgroup_size", "smallest_subgroup", "largest_subgroup"), lanes)
+    found = candidates(work, replace(device, is_cpu=False, **subgroups))
     return [each for each in found if each.tile == "shared" and each.split_k == 1]
 
 
