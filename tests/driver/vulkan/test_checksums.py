@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
 from faults import KINDS, overwritten, with_fault, without_command
+from forced import forced_strategies
 from fused import I8, U8, Net, Op, byte_conv
 
 from nnvk.base.errors import VerificationError
@@ -16,9 +18,7 @@ from nnvk.check.model_rows import empty_like, parse, reference, request
 from nnvk.driver.vulkan import VulkanDevice
 from nnvk.driver.vulkan.kernels import depthwise_conv2d
 from nnvk.driver.vulkan.kernels.depthwise_conv2d import Tile
-from nnvk.driver.vulkan.lowering import gemm
 from nnvk.driver.vulkan.lowering.checksum import BY_CHANNEL, CHECKSUM, variant
-from nnvk.driver.vulkan.lowering.strategies import Work, candidates
 from nnvk.driver.vulkan.planning.plan import Plan
 from nnvk.driver.vulkan.shaders.commands import Dispatch, Storage
 from nnvk.types.codes import FuseCode, OperandCode
@@ -327,18 +327,10 @@ def test_each_strategy_stores_check_words(
     own: VulkanDevice, as_gpu: VulkanDevice, monkeypatch: pytest.MonkeyPatch, place: int, tile: str
 ) -> None:
     """The smallest and the largest of each kind, and one with K split."""
-    row, every = parse(ROWS[place]), gemm.ranked
+    row = parse(ROWS[place])
     for device in (own, as_gpu):
-        works: list[Work] = []
-        monkeypatch.setattr(
-            gemm, "ranked", lambda work, profile, works=works: works.append(work) or every(work, profile)
-        )
-        plan_of(device, row.model, row.inputs, PrepareOptions())
-        found = [each for each in candidates(works[0], device.profile) if each.tile == tile]
-        whole = sorted((each for each in found if each.split_k == 1), key=lambda each: (each.sums, each.stage))
-        some = {*whole[:1], *whole[-1:], *(each for each in found[-1:] if each.split_k > 1)}
-        for strategy in some:
-            monkeypatch.setattr(gemm, "ranked", lambda work, profile, strategy=strategy: [strategy])
+        plan = partial(plan_of, device, row.model, row.inputs, PrepareOptions())
+        for _ in forced_strategies(monkeypatch, device, plan, tile):
             for ours, theirs in zip(run(device, row.model, row.inputs, reference(row)), reference(row), strict=True):
                 np.testing.assert_array_equal(ours, theirs)
             found = outcomes(device, row.model, row.inputs, reference(row), range(place, place + 2))

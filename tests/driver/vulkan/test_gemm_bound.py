@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 import pytest
 from builder import rebuilt
 from faults import replaced
+from forced import forced_strategies
 from fused import Net, Op
 from samples import execution
 
@@ -18,9 +20,8 @@ import nnvk
 from nnvk.base.errors import VerificationError
 from nnvk.check.model_rows import Row, empty_like, parse, reference, request
 from nnvk.driver.vulkan import VulkanDevice
-from nnvk.driver.vulkan.lowering import gemm, gemm_bound
+from nnvk.driver.vulkan.lowering import gemm_bound
 from nnvk.driver.vulkan.lowering.gemm_bound import BOUND, BY_CHANNEL
-from nnvk.driver.vulkan.lowering.strategies import Work, candidates
 from nnvk.driver.vulkan.planning.plan import Plan
 from nnvk.driver.vulkan.shaders.commands import Dispatch
 from nnvk.ops.window import Axis
@@ -163,18 +164,10 @@ def test_no_strategy_raises_an_alarm(
     own: VulkanDevice, as_gpu: VulkanDevice, monkeypatch: pytest.MonkeyPatch, place: int, tile: str
 ) -> None:
     """Each adds up in its own order; the smallest and the largest of each kind, and one with K split."""
-    row, every = parse(ROWS[place]), gemm.ranked
+    row = parse(ROWS[place])
     for device in (own, as_gpu):
-        works: list[Work] = []
-        monkeypatch.setattr(
-            gemm, "ranked", lambda work, profile, works=works: works.append(work) or every(work, profile)
-        )
-        families(device, row, PrepareOptions())
-        found = [each for each in candidates(works[0], device.profile) if each.tile == tile]
-        whole = sorted((each for each in found if each.split_k == 1), key=lambda each: (each.sums, each.stage))
-        some = {*whole[:1], *whole[-1:], *(each for each in found[-1:] if each.split_k > 1)}
-        for strategy in some:
-            monkeypatch.setattr(gemm, "ranked", lambda work, profile, strategy=strategy: [strategy])
+        plan = partial(families, device, row, PrepareOptions())
+        for _ in forced_strategies(monkeypatch, device, plan, tile):
             for kind in ("equal", "of all magnitudes", "growing", "shrinking"):
                 run(device, row, _inputs(row, kind))
 
