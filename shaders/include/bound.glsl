@@ -11,7 +11,7 @@ layout(constant_id = 5) const uint STRIDE_Y = 1;
 layout(constant_id = 6) const uint STRIDE_X = 1;
 layout(constant_id = 7) const uint DILATION_Y = 1;
 layout(constant_id = 8) const uint DILATION_X = 1;
-// Of a transposed convolution: the strides are those of the output, and a window has the inputs that come to a pixel.
+// The convolution is transposed: the strides are those of the output, and a window has the inputs that come to a pixel.
 layout(constant_id = 13) const bool TRANSPOSED = false;
 // The device computes with infinities and NaNs as IEEE 754 says.
 layout(constant_id = 11) const bool PRESERVES_SPECIAL = false;
