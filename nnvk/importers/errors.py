@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from nnvk.base.errors import NnapiError, ResultCode
 from nnvk.base.text import printable
@@ -22,6 +22,17 @@ NAME_SHOWN = 80
 
 class Unmapped(Exception):
     """Raised by the mapper of an operator that NNAPI cannot express. The importer adds the operator to the reason."""
+
+
+class NotConstant(Unmapped):
+    """Raised where a parameter must be known at import.
+
+    ``tensors`` are the file's names of what it is made of. Without them, it is any of the operator's whole numbers.
+    """
+
+    def __init__(self, reason: str, tensors: Collection[Any] = ()) -> None:
+        super().__init__(reason)
+        self.tensors = frozenset(tensors)
 
 
 class OverBudget(Unmapped):
@@ -76,7 +87,15 @@ class ModelImportError(NnapiError, ValueError):
     one kind with one reason share a line, which counts them.
     """
 
-    def __init__(self, what: str, source: str, problems: Sequence[Problem] = (), detail: str = "") -> None:
+    def __init__(
+        self,
+        what: str,
+        source: str,
+        problems: Sequence[Problem] = (),
+        detail: str = "",
+        unknown: Sequence[str] = (),
+        waiting: Collection[int] = (),
+    ) -> None:
         groups: dict[tuple[str, int, str], list[Problem]] = {}
         for problem in problems:
             groups.setdefault((problem.operation, problem.subgraph, problem.reason), []).append(problem)
@@ -89,3 +108,10 @@ class ModelImportError(NnapiError, ValueError):
         reason = f"{what}: {source}{f' ({detail})' if detail else ''}{':' if shown else ''}"
         super().__init__(ResultCode.BAD_DATA, "\n  ".join([reason, *shown]))
         self.problems = tuple(problems)
+        self.unknown = tuple(unknown)
+        """Inputs whose values an importer would have to know."""
+        self.waiting = tuple(sorted(waiting))
+        """Numbers of the operators that wait for sizes or parameters which others compute, or which inputs have.
+
+        It is empty if others have failed as well, so that the file can't be imported in parts either.
+        """

@@ -91,8 +91,11 @@ class ModelFile:
         constants: Mapping[str, Any] | None = None,
         round_hybrid: bool = True,
         relaxed: bool = False,
+        in_parts: bool = False,
     ) -> ImportedModel:
         """Import the file, with the arguments that its importer's ``load`` takes.
+
+        ``in_parts`` allows a model with a `rest`, if the format has such parts.
 
         If the model can't be imported with the file's placeholders for open sizes, they are 224, but for first
         dimensions.
@@ -100,6 +103,7 @@ class ModelFile:
         Raises the importer's errors, and BAD_DATA for ``constants`` where the format's importer takes none.
         """
         options: dict[str, Any] = {"relaxed": relaxed}
+        read = self.reader.load_in_parts if in_parts else self.reader.load
         if self.format.suffix == ".onnx":
             options["constants"] = constants
         elif constants:
@@ -107,14 +111,14 @@ class ModelFile:
         else:
             options["round_hybrid"] = round_hybrid
         try:
-            return self.reader.load(shapes=shapes, **options)
+            return read(shapes=shapes, **options)
         except ModelImportError as error:
             # A window does not fit into an image of one pixel, which is what the file has for open sizes.
             larger = enlarged(self.reader.inputs(), shapes or {}) if error.problems else None
             if larger is None:
                 raise
             try:
-                return self.reader.load(shapes=larger, **options)
+                return read(shapes=larger, **options)
             except NnapiError:
                 raise error from None
 

@@ -13,7 +13,7 @@ from nnvk.base.errors import NnapiError
 from nnvk.importers import bounds
 from nnvk.importers.bounds import Bounds
 from nnvk.importers.budget import PART_COST, SCALE_COST, Budget
-from nnvk.importers.errors import Unmapped
+from nnvk.importers.errors import NotConstant, Unmapped
 from nnvk.ops import registry
 from nnvk.ops.call import Call
 from nnvk.types.codes import ExtensionCode, OperandCode, OperationCode
@@ -461,7 +461,7 @@ def _inferred(
         raise Unmapped(error.reason) from error
     if shapes is None:
         if declared is None or not all(declared):
-            raise Unmapped(f"{code.name}: {call.unknown}, and the file does not say its output's shape")
+            raise NotConstant(f"{code.name}: {call.unknown}, and the file does not say its output's shape")
         shapes = list(declared)
     types = [output.type.with_dimensions(dims) for output, dims in zip(outputs, shapes, strict=True)]
     for type_ in types:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,6 +18,10 @@ class PlanFolder:
     path: Path
     token: bytes
     """Stands for the model and everything that was chosen at import, except for shapes."""
+
+    def for_part(self, key: Hashable) -> PlanFolder:
+        """The same folder for a part of the model, which ``key`` stands for."""
+        return PlanFolder(self.path, hashlib.sha256(self.token + repr(key).encode()).digest())
 
     def apply(self, compilation: Compilation, shapes: Sequence[Shape]) -> None:
         """Have a compilation take its plan from the folder, or keep it there."""

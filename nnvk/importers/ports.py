@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from threading import Lock
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -197,12 +197,37 @@ class State:
     """The input before the first execution: zeros, for a variable tensor; what the file initialises a variable with."""
 
 
+class Rest(Protocol):
+    """The part of a file that is imported when the model of the part before it has computed its sizes and parameters.
+
+    Each set of these is another import.
+    """
+
+    inputs: tuple[Port, ...]
+    """The tensors that it takes, and outputs of the file: the results of the model before it."""
+
+    def key(self, arrays: Sequence[np.ndarray]) -> Hashable:
+        """Stands for all that an import depends on, of the arrays of ``inputs``."""
+
+    def load(self, arrays: Sequence[np.ndarray]) -> ImportedModel | list[np.ndarray]:
+        """The part for these arrays of ``inputs``, or its outputs, if no execution is needed for them.
+
+        Raises the importer's error.
+        """
+
+    def taken(self, arrays: Sequence[np.ndarray], imported: ImportedModel) -> list[np.ndarray]:
+        """Those of the arrays of ``inputs`` that an import takes."""
+
+    def outputs_of(self, arrays: Sequence[np.ndarray], results: Sequence[np.ndarray]) -> list[np.ndarray]:
+        """The file's outputs, of the arrays of ``inputs`` and of what the import has computed of them."""
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class ImportedModel:
     """A finished NNAPI model and what its inputs and outputs are in the file it came from.
 
     The model's inputs are ``inputs`` and then the states' inputs, its outputs ``outputs`` and then the states'
-    outputs.
+    outputs. If there is a ``rest``, the model is the first part of the file, and its outputs are the rest's inputs.
     """
 
     model: Model
@@ -219,6 +244,18 @@ class ImportedModel:
     """Operands of the model by the tensor of the file whose elements they have: its index, or its name."""
     signatures: Mapping[str, Signature] = field(default_factory=dict)
     """Functions by name: ``imported.signatures["serving_default"](x=array)``."""
+    rest: Rest | None = field(default=None, repr=False)
+    """The part of the file that waits for results of ``model``; only importers that are asked for parts give one."""
+
+    @property
+    def results(self) -> tuple[Port, ...]:
+        """The outputs of ``model``, without the states'."""
+        return self.outputs if self.rest is None else self.rest.inputs
+
+    def require_whole(self, what: str) -> None:
+        """BAD_DATA, where ``what`` says who can't take it: the model is the first part of a file."""
+        if self.rest is not None:
+            raise bad_data(f"{what} takes one model; data decide sizes of this one, so that it is computed in parts")
 
     def initial_state(self) -> list[np.ndarray]:
         """The states before the first execution: zeros, or what the file initialises variables with."""
@@ -239,11 +276,11 @@ class ImportedModel:
         return [*encoded, *states]
 
     def decode(self, arrays: Sequence[np.ndarray]) -> tuple[list[np.ndarray], list[np.ndarray]]:
-        """The file's outputs, and the states for the next execution, from all outputs of ``model``."""
-        if len(arrays) != len(self.outputs) + len(self.states):
-            raise bad_data(f"expected {len(self.outputs) + len(self.states)} outputs, got {len(arrays)}")
-        own = len(self.outputs)
-        decoded = [port.decode(array) for port, array in zip(self.outputs, arrays, strict=False)]
+        """``results`` as the file has them, and the states for the next execution, from all outputs of ``model``."""
+        own = len(self.results)
+        if len(arrays) != own + len(self.states):
+            raise bad_data(f"expected {own + len(self.states)} outputs, got {len(arrays)}")
+        decoded = [port.decode(array) for port, array in zip(self.results, arrays, strict=False)]
         return decoded, list(arrays[own:])
 
 
@@ -285,6 +322,7 @@ class Signature:
 
     def __call__(self, **arrays: Any) -> dict[str, np.ndarray]:
         """Compute once. Arrays are as the file has them; BAD_DATA names what is unknown, missing or does not fit."""
+        self.imported.require_whole(f"signature '{printable(self.key, NAME_SHOWN)}' of one import")
         if arrays.keys() != self.inputs.keys():
             wanted, given = (
                 ", ".join(repr(printable(name, NAME_SHOWN)) for name in names) for names in (self.inputs, arrays)

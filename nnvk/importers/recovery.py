@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Generic, TypeVar
@@ -48,6 +48,10 @@ class Recovery(ABC, Generic[Operator, Key]):
         """The problems of the whole import, which subgraphs share."""
         self.lost: set[Key] = set()
         """Tensors that operators could not give, and those that depend on them."""
+        self.waiting: set[int] = set()
+        """Operators that have failed because others compute their sizes or parameters, by their positions."""
+        self._behind: set[int] = set()
+        """Operators that read of others that have failed, and might be mapped otherwise."""
         self._damage = damage
         self._subgraph = subgraph
 
@@ -90,6 +94,7 @@ class Recovery(ABC, Generic[Operator, Key]):
             except Unmapped as error:
                 self._failed(operator, error)
                 return
+            self._behind.add(self.describe(operator)[1])
             if not all(self.has_stand_in(tensor) for tensor in lost):
                 self._failed(operator, None)
                 return
@@ -105,6 +110,24 @@ class Recovery(ABC, Generic[Operator, Key]):
             kind, position, name = self.describe(operator)
             self.problem(kind, position, error, name)
         self.give_up(operator)
+
+    def waits(self, operator: Operator, needed: Collection[Key]) -> None:
+        """An operator has failed because it must know tensors, or their sizes, before they are computed."""
+        if needed and self.lost.isdisjoint(needed):
+            self.waiting.add(self.describe(operator)[1])
+
+    def failed_itself(self, operator: Operator) -> None:
+        """An operator has failed for another reason than what it reads."""
+        self._behind.discard(self.describe(operator)[1])
+
+    def waiting_operators(self, problems: Iterable[Problem]) -> frozenset[int]:
+        """The operators that wait for others; none if problems have other causes as well."""
+        excused = self.waiting | self._behind
+        is_all = all(
+            one.subgraph == self._subgraph and one.operation not in ("input", "output") and one.index in excused
+            for one in problems
+        )
+        return frozenset(self.waiting) if is_all else frozenset()
 
     def give_up(self, operator: Operator) -> None:
         """An operator could not be mapped."""

@@ -15,7 +15,7 @@ from onnx_net import model, op
 from nnvk import get_device, get_devices
 from nnvk.importers.onnx import OnnxImportError, backend
 from nnvk.importers.onnx.backend import NnvkBackend, PreparedModel
-from nnvk.importers.onnx.importer import OnnxFile
+from nnvk.importers.onnx.file import OnnxFile
 
 F, I64 = np.float32, np.int64
 

@@ -21,7 +21,7 @@ from test_onnx_errors import beside
 
 import nnvk
 from nnvk.importers.onnx import OnnxImportError, load
-from nnvk.importers.onnx.importer import bytes_beside
+from nnvk.importers.onnx.file import bytes_beside
 from nnvk.importers.onnx.inference import inferred
 
 F = np.float32

@@ -20,7 +20,7 @@ from onnx_spent import Spent, watched
 
 from nnvk.importers.budget import BASE, FACTOR, Budget
 from nnvk.importers.onnx import builder, load
-from nnvk.importers.onnx.importer import OnnxFile
+from nnvk.importers.onnx.file import OnnxFile
 
 U8 = np.uint8
 
@@ -138,7 +138,7 @@ def test_limits_by_the_size_of_a_file(where: str, tmp_path: Path, monkeypatch: p
             super().__init__(file_size)
             sizes.append(file_size)
 
-    monkeypatch.setattr("nnvk.importers.onnx.importer.Budget", Noted)
+    monkeypatch.setattr("nnvk.importers.onnx.file.Budget", Noted)
     constants = {"a": zeros(7, 11), "b": zeros(11)}
     made = model([op("Add", "x a", "c"), op("Add", "c b", "y")], {"x": (F, [7, 11])}, ["y"], constants)
     path = tmp_path / "model.onnx"

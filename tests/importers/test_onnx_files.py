@@ -17,10 +17,10 @@ from onnx_net import element, model, op, subgraph
 
 from nnvk import NnapiError, ResultCode
 from nnvk.importers.onnx import OnnxImportError, builder, load, reader
-from nnvk.importers.onnx import importer as importing
+from nnvk.importers.onnx import file as importing
 from nnvk.importers.onnx.edges import Edge, edges_of, resized
 from nnvk.importers.onnx.errors import Malformed
-from nnvk.importers.onnx.importer import OnnxFile, known_outputs
+from nnvk.importers.onnx.file import OnnxFile, known_outputs
 from nnvk.types.operand import OperandType
 
 F, I64, U8 = np.float32, np.int64, np.uint8

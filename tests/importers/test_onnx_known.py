@@ -13,7 +13,7 @@ from onnx_oracle import DEVICES, actual
 from nnvk import get_device
 from nnvk.importers.onnx import OnnxImportError, load
 from nnvk.importers.onnx.backend import NnvkBackend
-from nnvk.importers.onnx.importer import known_outputs
+from nnvk.importers.onnx.file import known_outputs
 
 F = np.float32
 

@@ -15,7 +15,7 @@ from onnx_net import element, model, op
 from onnx_oracle import actual, check
 
 from nnvk.importers.onnx import load
-from nnvk.importers.onnx.importer import known_outputs
+from nnvk.importers.onnx.file import known_outputs
 from nnvk.importers.onnx.mappers.matmul import exact_count
 
 F, I32, I64, U8 = np.float32, np.int32, np.int64, np.uint8

@@ -16,7 +16,7 @@ from onnx_net import model, op
 from nnvk import NnapiError, ResultCode, get_device
 from nnvk.importers.onnx.backend import PreparedModel
 from nnvk.importers.onnx.bound import BoundRun
-from nnvk.importers.onnx.importer import OnnxFile
+from nnvk.importers.onnx.file import OnnxFile
 from nnvk.importers.onnx.stored import StoredTensor, stored, stored_bytes
 
 F, I64 = np.float32, np.int64

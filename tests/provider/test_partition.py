@@ -10,7 +10,7 @@ import pytest
 from onnx import NodeProto, TensorProto, helper, numpy_helper
 
 import nnvk
-from nnvk.importers.onnx.importer import OnnxFile
+from nnvk.importers.onnx.file import OnnxFile
 from nnvk.importers.onnx.partition import Choice, connected_parts, examine, fixed_shapes, part_of
 
 CPU = [nnvk.get_device("nnapi-reference")]

@@ -22,7 +22,7 @@ from nnvk.base.files import KEY_NAME
 from nnvk.base.packets import Reader, Writer
 from nnvk.base.settings import override
 from nnvk.importers.onnx import saved_part
-from nnvk.importers.onnx.importer import OnnxFile
+from nnvk.importers.onnx.file import OnnxFile
 
 DEVICES = [device.name for device in nnvk.get_devices()]
 F32 = np.float32
@@ -221,12 +221,12 @@ def test_models_for_other_shapes() -> None:
     """A saved model is for one set of shapes, and needs its execution."""
     imported = nnvk.importers.onnx.load(convolution())
     model = saved_part.Saved(imported)
-    assert model.load(shapes={"x": X.shape}, relaxed=False) is imported
+    assert model.load_in_parts(shapes={"x": X.shape}, relaxed=False) is imported
     assert model.known_outputs({"x": X.shape}, {}) is None
     shapes = {"x": (1, 3, 8, 9)}
     for given, constants in ((shapes, None), ({}, None), ({"x": X.shape}, {"x": X})):
         with pytest.raises(NnapiError) as raised:
-            model.load(shapes=given, constants=constants, relaxed=False)
+            model.load_in_parts(shapes=given, constants=constants, relaxed=False)
         assert raised.value.reason == f"the part was saved for inputs of shapes {{'x': {X.shape}}}, got {given}"
 
 

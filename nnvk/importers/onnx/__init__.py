@@ -16,7 +16,7 @@ from nnvk.importers.graph_builder import Source
 from nnvk.importers.metadata import Metadata
 from nnvk.importers.onnx import backend
 from nnvk.importers.onnx.errors import OnnxImportError
-from nnvk.importers.onnx.importer import OnnxFile, load
+from nnvk.importers.onnx.file import OnnxFile, load
 from nnvk.importers.onnx.registry import supported_operators
 from nnvk.importers.ports import ImportedModel, Port
 

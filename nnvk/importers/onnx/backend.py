@@ -6,9 +6,9 @@ kept for these values.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from threading import Lock
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from onnx import ModelProto
@@ -16,27 +16,17 @@ from onnx.backend.base import Backend, BackendRep
 
 from nnvk.api import Compilation, Device, get_devices, run
 from nnvk.importers.onnx.errors import OnnxImportError
-from nnvk.importers.onnx.importer import OnnxFile
+from nnvk.importers.onnx.file import OnnxFile
+from nnvk.importers.parts import ByValue, Loadable
 from nnvk.importers.plan_folder import PlanFolder
 from nnvk.importers.ports import ImportedModel
-from nnvk.importers.shapes import Shapes
 from nnvk.runtime.inputs import as_array
 from nnvk.types.operand import Shape
 
 _Compiled = tuple[ImportedModel, Compilation] | list[np.ndarray]
 """A model that is compiled, or the outputs of one that needs no execution."""
 _KEPT = 8
-"""The most sets of values that compiled models are kept for."""
-
-
-class Loadable(Protocol):
-    """A source of models, each for other shapes and constants: an `OnnxFile`, or a part that was saved."""
-
-    def load(self, *, shapes: Shapes, constants: Mapping[str, Any] | None = None, relaxed: bool) -> ImportedModel:
-        """A model."""
-
-    def known_outputs(self, shapes: Shapes, constants: Mapping[str, Any]) -> list[np.ndarray] | None:
-        """The outputs if no execution is needed for them."""
+"""The most sets of shapes and values that compiled models are kept for."""
 
 
 class PreparedModel(BackendRep):
@@ -51,15 +41,13 @@ class PreparedModel(BackendRep):
         relaxed: bool = False,
         plans: PlanFolder | None = None,
     ) -> None:
-        self._file = file
         self.names = names
         """The names of the inputs, in their order."""
+        self._source = ByValue(file, names, {"relaxed": relaxed})
         self._devices = devices
-        self._relaxed = relaxed
         self._plans = plans
         self._lock = Lock()
-        self._known: tuple[str, ...] = ()
-        self._compiled: dict[tuple[object, ...], _Compiled] = {}
+        self._compiled: dict[Hashable, _Compiled] = {}
 
     def run(self, inputs: Any, **kwargs: Any) -> tuple[Any, ...]:
         """The outputs, for all inputs by position or by name. Raises `OnnxImportError`."""
@@ -70,10 +58,20 @@ class PreparedModel(BackendRep):
             compiled = self._for(arrays)
         if not isinstance(compiled, tuple):
             return tuple(compiled)
+        imported, _ = compiled
+        return tuple(self._computed(compiled, [arrays[port.name] for port in imported.inputs]))
+
+    def _computed(self, compiled: tuple[ImportedModel, Compilation], arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
         imported, compilation = compiled
-        encoded = imported.encode([arrays[port.name] for port in imported.inputs])
-        outputs, _ = imported.decode(run(compilation, encoded))
-        return tuple(outputs)
+        results, _ = imported.decode(run(compilation, imported.encode(arrays)))
+        rest = imported.rest
+        if rest is None:
+            return results
+        with self._lock:
+            late = self._found(lambda: (rest, rest.key(results)), lambda: rest.load(results))
+        if not isinstance(late, tuple):
+            return rest.outputs_of(results, late)
+        return rest.outputs_of(results, self._computed(late, rest.taken(results, late[0])))
 
     def compiled_for(self, inputs: Sequence[np.ndarray]) -> tuple[ImportedModel, Compilation] | None:
         """The compiled model for all inputs of these shapes; None if it, or sizes of outputs, depend on values too.
@@ -82,8 +80,8 @@ class PreparedModel(BackendRep):
         """
         with self._lock:
             compiled = self._for(dict(zip(self.names, inputs, strict=True)))
-            is_by_shapes = not self._known and not any(0 in array.shape for array in inputs)
-        if not isinstance(compiled, tuple) or not is_by_shapes:
+            is_by_shapes = self._source.is_by_shapes and not any(0 in array.shape for array in inputs)
+        if not isinstance(compiled, tuple) or not is_by_shapes or compiled[0].rest is not None:
             return None
         imported, compilation = compiled
         is_fixed = all(type_.is_fully_specified for type_ in compilation.model.output_types())
@@ -93,7 +91,7 @@ class PreparedModel(BackendRep):
         """Compile for inputs of these shapes; None if values of them must be known. Raises `OnnxImportError`."""
         with self._lock:
             try:
-                imported = self._file.load(shapes=shapes, relaxed=self._relaxed)
+                imported = self._source.file.load_in_parts(shapes=shapes, knows_inputs=True, **self._source.options)
             except OnnxImportError as error:
                 if not error.unknown:
                     raise
@@ -101,7 +99,7 @@ class PreparedModel(BackendRep):
             self._keep(tuple(shapes[name] for name in self.names), imported)
             return imported
 
-    def _keep(self, key: tuple[object, ...], imported: ImportedModel) -> _Compiled:
+    def _keep(self, key: Hashable, imported: ImportedModel) -> _Compiled:
         """Compile a model, and keep it in the place of the oldest one."""
         compilation = Compilation(imported.model, self._devices)
         if self._plans is not None:
@@ -113,27 +111,15 @@ class PreparedModel(BackendRep):
         return self._compiled[key]
 
     def _for(self, arrays: Mapping[str, np.ndarray]) -> _Compiled:
-        while True:
-            key = (
-                *(array.shape for array in arrays.values()),
-                *((name, arrays[name].tobytes()) for name in self._known),
-            )
-            if key in self._compiled:
-                return self._compiled[key]
-            known = {name: array for name, array in arrays.items() if name in self._known or 0 in array.shape}
-            shapes = {name: array.shape for name, array in arrays.items() if name not in known}
-            try:
-                imported = self._file.load(shapes=shapes, constants=known, relaxed=self._relaxed)
-            except OnnxImportError as error:
-                more = [name for name in error.unknown if name in arrays and name not in known]
-                if not more:
-                    outputs = self._file.known_outputs(shapes, known)
-                    if outputs is None:
-                        raise
-                    return outputs
-                self._known = (*self._known, *more)
-                continue
-            return self._keep(key, imported)
+        return self._found(lambda: self._source.key(arrays), lambda: self._source.load(arrays))
+
+    def _found(self, key: Callable[[], Hashable], load: Callable[[], ImportedModel | list[np.ndarray]]) -> _Compiled:
+        """Look up a compiled model. Its key may be another one when the model is imported."""
+        found = self._compiled.get(key())
+        if found is None:
+            imported = load()
+            found = self._keep(key(), imported) if isinstance(imported, ImportedModel) else imported
+        return found
 
 
 class NnvkBackend(Backend):

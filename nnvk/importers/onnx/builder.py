@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 from onnx import AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto
@@ -16,12 +16,12 @@ from nnvk.importers.budget import PART_COST, Budget
 from nnvk.importers.decompositions.int64 import together
 from nnvk.importers.dynamic_extents import cut
 from nnvk.importers.emitter import Emitter
-from nnvk.importers.errors import NAME_SHOWN, OverBudget, Unmapped
+from nnvk.importers.errors import NAME_SHOWN, NotConstant, OverBudget, Unmapped
 from nnvk.importers.graph_builder import Graph, Value, at_least_1d
 from nnvk.importers.onnx import extent_rules, int64
 from nnvk.importers.onnx import mappers as mappers  # registers them
 from nnvk.importers.onnx.by_function import by_function
-from nnvk.importers.onnx.context import Context, NotConstant
+from nnvk.importers.onnx.context import Context
 from nnvk.importers.onnx.folding import folded, is_foldable
 from nnvk.importers.onnx.functions import Functions, versions_in
 from nnvk.importers.onnx.node import Node, domain_of
@@ -58,8 +58,8 @@ class Shared:
     depth: int = 0
     scope: Scope | None = None
     """The scope of the model's graph, which is entered once, unlike a branch and the body of a loop."""
-    unknown: set[str] = field(default_factory=set)
-    """Tensors of the model's graph that had to be known at import."""
+    numbers: Sequence[int] = ()
+    """The numbers of the model's nodes, if they are a part of those of the file."""
 
 
 class Builder:

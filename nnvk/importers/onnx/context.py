@@ -13,7 +13,7 @@ from nnvk.importers.decompositions.arithmetic import with_number
 from nnvk.importers.decompositions.int64 import Number, Words, bounded, low, moved, narrowed, unsigned
 from nnvk.importers.decompositions.int64 import constant as int64_constant
 from nnvk.importers.emitter import BOOL8, F32, I32, NONE, Emitter, is_quantised
-from nnvk.importers.errors import Unmapped
+from nnvk.importers.errors import NotConstant, Unmapped
 from nnvk.importers.graph_builder import Graph, Value, at_least_1d
 from nnvk.importers.onnx.narrow import Narrow
 from nnvk.importers.onnx.node import Node
@@ -26,14 +26,6 @@ from nnvk.types.operand import Shape
 
 _MOST_NUMBERS = 4096
 """The most numbers of a parameter with some for each axis, or for each part."""
-
-
-class NotConstant(Unmapped):
-    """Raised where a parameter must be known at import. ``tensors`` are the names of what it is made of."""
-
-    def __init__(self, reason: str, tensors: frozenset[str]) -> None:
-        super().__init__(reason)
-        self.tensors = tensors
 
 
 class Surroundings(Protocol):

@@ -3,35 +3,31 @@
 from __future__ import annotations
 
 import math
-import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
-from pathlib import Path
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from onnx import ModelProto, ValueInfoProto
+from onnx import ValueInfoProto
 
-from nnvk.base.errors import NnapiError, ResultCode, bad_data
-from nnvk.base.log import logger, timed
+from nnvk.base.errors import NnapiError, bad_data
+from nnvk.base.log import logger
 from nnvk.base.text import did_you_mean, printable
 from nnvk.importers import errors
 from nnvk.importers.bounds import INT32, Bounds, of_dtype
-from nnvk.importers.budget import Budget
 from nnvk.importers.emitter import is_quantised
-from nnvk.importers.errors import NAME_SHOWN, OverBudget, Unmapped
+from nnvk.importers.errors import NAME_SHOWN, NotConstant, OverBudget, Unmapped
 from nnvk.importers.graph_builder import Graph, Source, Value, at_least_1d, edge_shape
 from nnvk.importers.metadata import Metadata
 from nnvk.importers.onnx.builder import DAMAGE, NO_COUNTERPART, Builder, Shared, made_of
-from nnvk.importers.onnx.context import NotConstant
-from nnvk.importers.onnx.conversion import converted
 from nnvk.importers.onnx.edges import Edge, edges_of, input_types, resized
 from nnvk.importers.onnx.errors import Malformed, OnnxImportError
-from nnvk.importers.onnx.functions import Functions
 from nnvk.importers.onnx.inference import inferred
 from nnvk.importers.onnx.narrow import Narrow, narrow_of
 from nnvk.importers.onnx.node import Node, domain_of
-from nnvk.importers.onnx.reader import Arrays, Elements, file_beside, parse, read_file, types_of, versions
+from nnvk.importers.onnx.reader import types_of
+from nnvk.importers.onnx.scope import reads
 from nnvk.importers.onnx.tensors import F16, Tensor, carrier, constant
 from nnvk.importers.ports import ImportedModel, Port
 from nnvk.importers.recovery import Recovery
@@ -40,135 +36,6 @@ from nnvk.runtime.inputs import as_array, is_array
 from nnvk.types.operand import OperandType, Shape
 
 _log = logger("model")
-
-
-def load(
-    source: str | os.PathLike[str] | bytes,
-    *,
-    shapes: Shapes | None = None,
-    constants: Mapping[str, Any] | None = None,
-    relaxed: bool = False,
-) -> ImportedModel:
-    """Import an ``.onnx`` model, from a path or from its bytes.
-
-    ``shapes`` gives inputs, by name, other shapes than the file's: above all the sizes that the file leaves open
-    (`Port.signature`), which are 1 without it; sizes that have one name in the file are one size. ``constants`` gives
-    inputs their values for good: what NNAPI has to know beforehand, such as axes, shapes and counts. They are no inputs
-    of the model then, and neither are those without elements. ``relaxed`` allows devices to compute FLOAT32 as FLOAT16.
-
-    INT64 and other whole numbers are INT32 in NNAPI, FLOAT64 is FLOAT32, and so is FLOAT16 between operators. Inputs
-    and outputs keep the file's types. Results of INT64 and UINT32 that may need more than 32 bits are two words
-    (`nnvk.importers.decompositions.int64`).
-
-    Raises `OnnxImportError` where the file is malformed, or has operators that NNAPI can't express, or that would
-    make more of a small file than its size warrants (`nnvk.importers.budget`): it then lists them all. Raises OSError
-    where the path can't be read, BAD_DATA for ``shapes`` and ``constants`` that the inputs can't have, and
-    OUT_OF_MEMORY.
-    """
-    return OnnxFile(source).load(shapes=shapes, constants=constants, relaxed=relaxed)
-
-
-def known_outputs(
-    source: str | os.PathLike[str] | bytes, *, shapes: Shapes, constants: Mapping[str, Any]
-) -> list[np.ndarray] | None:
-    """The outputs of a model that need no execution, by position: all are known at import, or without elements.
-
-    None: the model has other outputs. Takes and raises what `load` does.
-    """
-    return OnnxFile(source).known_outputs(shapes, constants)
-
-
-class OnnxFile:
-    """An ``.onnx`` file. `load` makes models of it, each for other shapes.
-
-    A file that leaves sizes of inputs open is read and parsed once, and its models share the elements of its tensors.
-    Another file is read again by the second import, so that its tensors take no memory meanwhile. ``weights`` are the
-    external data of a model that is given by its bytes. Raises what the function `load` raises of a file that can't be
-    read.
-    """
-
-    def __init__(self, source: str | os.PathLike[str] | bytes, weights: memoryview | None = None) -> None:
-        self._source = source
-        self._folder = None if isinstance(source, bytes) else Path(source).parent
-        self._weights = weights
-        self._name = "the model" if isinstance(source, bytes) else os.fspath(source)
-        self._nbytes = 0
-        with self._guarded():
-            self._model: ModelProto | None = self._parsed()
-            is_open = weights is not None or any(-1 in edge.signature for edge in edges_of(self._model.graph))
-            self._elements = Elements() if is_open else None
-
-    def load(
-        self, *, shapes: Shapes | None = None, constants: Mapping[str, Any] | None = None, relaxed: bool = False
-    ) -> ImportedModel:
-        """A model of the file; arguments and errors are those of the function `load`."""
-        with self._guarded():
-            return self._import(relaxed).run(shapes or {}, constants or {})
-
-    def shape_names(self) -> set[str]:
-        """The names that ``shapes`` may have: those of inputs, and of sizes that the file leaves open."""
-        with self._guarded():
-            return {name for edge in self.inputs() for name in (edge.name, *edge.symbols) if name}
-
-    def inputs(self) -> list[Edge]:
-        """The inputs as the file declares them."""
-        return edges_of((self._parsed() if self._model is None else self._model).graph)
-
-    def known_outputs(self, shapes: Shapes, constants: Mapping[str, Any]) -> list[np.ndarray] | None:
-        """The outputs that need no execution; see the function `known_outputs`."""
-        with self._guarded():
-            return self._import(relaxed=False).known_outputs(shapes, constants)
-
-    def _import(self, relaxed: bool) -> Import:
-        return Import(self.shared(relaxed), self._name)
-
-    def shared(self, relaxed: bool) -> Shared:
-        """The state of a new import of the file."""
-        model = self._parsed() if self._model is None else self._model
-        self._model = None if self._elements is None else model
-        budget = Budget(self._nbytes)
-        arrays = Arrays(self._folder if self._weights is None else self._weights, budget, self._elements)
-        return Shared(model, versions(model), Functions(model), arrays, budget, relaxed)
-
-    def proto(self) -> ModelProto:
-        """A model of the caller's own: imports free the bytes of the tensors that they have read."""
-        with self._guarded():
-            return self._parsed()
-
-    def part(self, model: ModelProto) -> OnnxFile:
-        """A model whose tensors are in the same weights."""
-        return OnnxFile(model.SerializeToString(), self._weights)
-
-    def _parsed(self) -> ModelProto:
-        source = self._source
-        data = source if isinstance(source, bytes) else read_file(Path(source))
-        model = converted(parse(data))
-        self._nbytes = len(data) + bytes_beside(model, self._folder) + len(self._weights or b"")
-        return model
-
-    @contextmanager
-    def _guarded(self) -> Iterator[None]:
-        """Name the file in errors."""
-        try:
-            with timed(_log, "importing %s", self._name):
-                yield
-        except errors.Malformed as error:
-            raise OnnxImportError(error.what, self._name, detail=str(error)) from error
-        except MemoryError as error:
-            text = f"{self._name}: there is too little memory to import it"
-            raise NnapiError(ResultCode.OUT_OF_MEMORY, text) from error
-
-
-def bytes_beside(model: ModelProto, folder: Path | None) -> int:
-    """Bytes of the files beside the model that keep constants."""
-    if folder is None:
-        return 0
-    names = {entry.value for one in model.graph.initializer for entry in one.external_data if entry.key == "location"}
-    total = 0
-    for name in names:
-        with suppress(OSError, ValueError, RuntimeError, Unmapped):  # which whoever reads it says
-            total += file_beside(folder, name, "a constant").stat().st_size
-    return total
 
 
 class Import(Recovery[Node, str]):
@@ -188,9 +55,9 @@ class Import(Recovery[Node, str]):
     def _edges(self, shapes: Shapes, constants: Mapping[str, Any]) -> list[Edge]:
         """The inputs, without those that are known, which become constants."""
         edges = edges_of(self._proto)
-        fixed = _fixed(edges, constants)
-        edges = [edge for edge in edges if edge.name not in fixed]
-        for name, array in fixed.items():
+        known = fixed(edges, constants)
+        edges = [edge for edge in edges if edge.name not in known]
+        for name, array in known.items():
             self._scope.tensors[name] = constant(array)
         return self._without_empty(resized(edges, shapes))
 
@@ -203,6 +70,12 @@ class Import(Recovery[Node, str]):
             else:
                 left.append(edge)
         return left
+
+    def _unread(self, constants: Mapping[str, Any]) -> list[Edge]:
+        """An input that nobody reads, since it is a constant as well: NNAPI's models have at least one input."""
+        known = fixed(edges_of(self._proto), constants)
+        edges = [replace(edge, shape=known[edge.name].shape) for edge in edges_of(self._proto)]
+        return [edge for edge in edges if 0 not in edge.shape][:1]
 
     def known_outputs(self, shapes: Shapes, constants: Mapping[str, Any]) -> list[np.ndarray] | None:
         """See the function of this name."""
@@ -218,9 +91,11 @@ class Import(Recovery[Node, str]):
         """Import the model. Raises `OnnxImportError`, whose ``unknown`` names inputs that ``constants`` must give."""
         edges = self._edges(shapes, constants)
         try:
-            self.require("input", edges)
+            unread = [] if edges else self._unread(constants)
+            self.require("input", [*edges, *unread])
             self.require("output", self._proto.output)
             self._map_nodes(edges)
+            self._inputs += [(edge, self._operand(edge, None)) for edge in unread]
             outputs = self._outputs()
             if not self.problems:
                 return self._finished(outputs)
@@ -228,7 +103,8 @@ class Import(Recovery[Node, str]):
             pass  # which is among the problems
         unknown = [edge.name for edge in edges if edge.name in self._unknown]
         hint = _hint(edges, unknown)
-        raise OnnxImportError("NNAPI can't express this model", self._name, self.problems, hint, unknown)
+        waiting = self.waiting_operators(self.problems)
+        raise OnnxImportError("NNAPI can't express this model", self._name, self.problems, hint, unknown, waiting)
 
     def _map_nodes(self, edges: list[Edge]) -> None:
         types = input_types(edges, self._scope, self._constants())
@@ -238,36 +114,41 @@ class Import(Recovery[Node, str]):
         for position in self._scope.order:
             if position not in self._scope.absorbed:
                 proto = self._proto.node[position]
-                node = Node(proto, self._shared.versions.get(domain_of(proto.domain), 1), position)
+                number = self._shared.numbers[position] if self._shared.numbers else position
+                node = Node(proto, self._shared.versions.get(domain_of(proto.domain), 1), number)
                 named = node.name or next(iter(node.outputs), "")
-                self._builder.graph.source = Source(position, node.kind, named)
+                self._builder.graph.source = Source(number, node.kind, named)
                 self.try_to_map(node)
             self._scope.forget_constants(position)
 
     def _constants(self) -> dict[str, np.ndarray]:
         """Single numbers that are constants of the file: what scales and zero points may be."""
         found = {}
-        given = {one.name: one for one in self._proto.initializer}
+        arrays = self._shared.arrays
+        given = [(one.name, one, arrays.look) for one in self._proto.initializer]
         for node in self._proto.node:
             values = [one.t for one in node.attribute if one.name == "value" and one.HasField("t")]
             if node.op_type == "Constant" and values:
-                given.update({name: values[0] for name in node.output})
-        for name, tensor in given.items():
+                given += [(name, values[0], arrays.read) for name in node.output]
+        for name, tensor, read in given:
             if math.prod(tensor.dims) == 1:
                 with suppress(Unmapped, errors.Malformed):
-                    found[name] = self._shared.arrays.read(tensor)
+                    found[name] = read(tensor)
         return found
 
     def _input(self, edge: Edge, type: OperandType | None) -> None:
         if edge.name in self._scope.tensors:
             raise Unmapped(f"'{printable(edge.name, NAME_SHOWN)}' is an input twice")
-        carried = F16 if edge.dtype == np.float16 else carrier(edge.dtype)
-        type_ = (type or carried).with_dimensions(at_least_1d(edge.shape))
-        value = self._builder.graph.input(type_, _bounds(edge.dtype))
+        value = self._operand(edge, type)
         self._scope.tensors[edge.name] = Tensor(
             edge.dtype, edge.shape, self._builder.widened(value), narrow=edge.narrow
         )
         self._inputs.append((edge, value))
+
+    def _operand(self, edge: Edge, type: OperandType | None) -> Value:
+        carried = F16 if edge.dtype == np.float16 else carrier(edge.dtype)
+        type_ = (type or carried).with_dimensions(at_least_1d(edge.shape))
+        return self._builder.graph.input(type_, _bounds(edge.dtype))
 
     def describe(self, operator: Node) -> tuple[str, int, str]:
         """The node's operator, position and name."""
@@ -289,17 +170,42 @@ class Import(Recovery[Node, str]):
         except OverBudget:
             raise
         except Unmapped as error:
-            if isinstance(error, NotConstant):
-                self._unknown |= made_of(self._scope, error.tensors)
             missing = self._builder.missing_in(operator, self._shared.versions)
+            self._note_waiting(operator, error, is_enough=not missing)
             if not missing:
                 raise
+            self.failed_itself(operator)
             reasons = [f"in it, {_counted(kind, count)}: {NO_COUNTERPART}" for kind, count in missing.items()]
             if not str(error).endswith(NO_COUNTERPART):  # which names the first of them only
                 reasons.append(str(error))
             for reason in reasons[:-1]:
                 self.problem(operator.kind, operator.index, Unmapped(reason), operator.name)
             raise Unmapped(reasons[-1]) from error
+
+    def _note_waiting(self, operator: Node, error: Unmapped, is_enough: bool) -> None:
+        """Remember what a node must know that it does not, if that is why it can't be mapped.
+
+        ``is_enough``: it can be mapped then, as far as its operators are known.
+        """
+        read = set(reads(operator.proto))
+        if isinstance(error, NotConstant):
+            tensors = {name: self._scope.tensors[name] for name in read if name in self._scope.tensors}
+            numbers = {name for name, one in tensors.items() if one.dtype.kind in "iu" and not one.is_constant}
+            needed = read.intersection(error.tensors or numbers)
+            self._unknown |= self._parameters(error.tensors)
+        else:
+            needed = {name for name in read if name in self._scope.tensors and self._scope.tensors[name].extent}
+        if is_enough:
+            self.waits(operator, needed)
+
+    def _parameters(self, names: Iterable[str]) -> set[str]:
+        """The tensors of these that are inputs, and all that parameters which nodes compute are made of."""
+        edges = {edge.name for edge, _ in self._inputs}
+        computed = [name for name in names if name not in edges]
+        found = made_of(self._scope, computed)
+        tensors = (self._scope.tensors[name] for name in found if name in self._scope.tensors)
+        are_parameters = all(one.is_constant or one.dtype.kind in "iub" for one in tensors)
+        return edges.intersection(names) | (found if are_parameters else set())
 
     def may_be_parameter(self, tensor: str) -> bool:
         """Whole numbers may be indexes, axes and shapes."""
@@ -349,7 +255,7 @@ class Import(Recovery[Node, str]):
         return ImportedModel(
             model,
             tuple(
-                _port(edge.name, value, edge.stored, edge.shape, edge.signature, edge.symbols)
+                port_of(edge.name, value.type, edge.stored, edge.shape, edge.signature, edge.symbols)
                 for edge, value in self._inputs
             ),
             tuple(
@@ -392,11 +298,12 @@ def _hint(edges: list[Edge], unknown: list[str]) -> str:
     return "; ".join(told)
 
 
-def _fixed(edges: list[Edge], constants: Mapping[str, Any]) -> dict[str, np.ndarray]:
+def fixed(edges: list[Edge], constants: Mapping[str, Any]) -> dict[str, np.ndarray]:
+    """The elements of inputs that are constants. BAD_DATA: one is not there, or can't have these elements."""
     if not isinstance(constants, Mapping):
         raise TypeError(f"the constants must be by name, {{'axes': array}}, got {type(constants).__name__}")
     known = {edge.name: edge for edge in edges}
-    fixed = {}
+    found = {}
     for name, given in constants.items():
         if name not in known:
             names = ", ".join(repr(printable(one, NAME_SHOWN)) for one in known)
@@ -414,8 +321,8 @@ def _fixed(edges: list[Edge], constants: Mapping[str, Any]) -> dict[str, np.ndar
                 f"'{printable(name, NAME_SHOWN)}' must be {edge.stored} {list(edge.signature)}, "
                 f"got {array.dtype} {list(array.shape)}"
             )
-        fixed[name] = array
-    return fixed
+        found[name] = array
+    return found
 
 
 def _fitting(array: np.ndarray, edge: Edge) -> np.ndarray:
@@ -461,7 +368,7 @@ def _result_port(port: ValueInfoProto, value: Value, tensor: Tensor) -> Port:
     if tensor.words is None or tensor.extent is not None:
         narrow = tensor.narrow or _declared(port)
         is_narrow = narrow is not None and narrow.carrier == tensor.dtype
-        return _port(port.name, value, narrow.dtype if narrow and is_narrow else tensor.dtype, shape)
+        return port_of(port.name, value.type, narrow.dtype if narrow and is_narrow else tensor.dtype, shape)
     type_ = value.type.with_dimensions(edge_shape((*at_least_1d(shape), 2)))
     return Port(port.name, type_, tensor.dtype.name.upper(), shape, in_words=True)
 
@@ -473,9 +380,10 @@ def _declared(port: ValueInfoProto) -> Narrow | None:
     return None
 
 
-def _port(
-    name: str, value: Value, dtype: np.dtype, shape: Shape, signature: Shape = (), symbols: tuple[str, ...] = ()
+def port_of(
+    name: str, type: OperandType, dtype: np.dtype, shape: Shape, signature: Shape = (), symbols: tuple[str, ...] = ()
 ) -> Port:
-    type_ = value.type if -1 in shape else value.type.with_dimensions(edge_shape(at_least_1d(shape)))
+    """An input or output of the file, which an operand of this type is."""
+    type_ = type if -1 in shape else type.with_dimensions(edge_shape(at_least_1d(shape)))
     array_type = None if narrow_of(dtype) is None else dtype
     return Port(name, type_, dtype.name.upper(), shape, signature, symbols=symbols, array_type=array_type)

@@ -9,13 +9,14 @@ from dataclasses import dataclass
 from onnx import GraphProto, ModelProto, NodeProto, ValueInfoProto
 
 from nnvk.api import Device
-from nnvk.importers.errors import OverBudget, Unmapped
+from nnvk.importers.errors import NotConstant, OverBudget, Unmapped
 from nnvk.importers.onnx.builder import DAMAGE, Shared
-from nnvk.importers.onnx.context import NotConstant
 from nnvk.importers.onnx.edges import Edge, edges_of, resized
 from nnvk.importers.onnx.errors import Malformed, OnnxImportError
-from nnvk.importers.onnx.importer import Import, OnnxFile
+from nnvk.importers.onnx.file import OnnxFile
+from nnvk.importers.onnx.importer import Import
 from nnvk.importers.onnx.node import Node
+from nnvk.importers.onnx.parts import part_of
 from nnvk.importers.onnx.scope import reads
 from nnvk.importers.ports import ImportedModel
 from nnvk.types.operand import Shape
@@ -286,32 +287,6 @@ def _leads_around(after: dict[int, set[int]], first: int, second: int) -> bool:
                 seen.add(one)
                 pending.append(one)
     return False
-
-
-def part_of(model: ModelProto, positions: Sequence[int]) -> ModelProto:
-    """A model of some nodes. Its outputs are what other nodes, or the caller of the graph, read of them."""
-    graph = model.graph
-    inside = set(positions)
-    nodes = [graph.node[position] for position in positions]
-    wanted = {port.name for port in graph.output}
-    wanted.update(name for at, node in enumerate(graph.node) if at not in inside for name in reads(node))
-    written = {name for node in nodes for name in node.output}
-    read = dict.fromkeys(name for node in nodes for name in reads(node) if name not in written)
-    ports = {port.name: port for port in (*graph.value_info, *graph.input, *graph.output)}
-    made = ModelProto(ir_version=model.ir_version, opset_import=model.opset_import, functions=model.functions)
-    made.graph.name = graph.name
-    made.graph.node.extend(nodes)
-    made.graph.initializer.extend(one for one in graph.initializer if one.name in read)
-    constants = {one.name for one in made.graph.initializer}
-    made.graph.input.extend(_port(ports, name) for name in read if name not in constants)
-    outputs = [name for node in nodes for name in node.output if name in wanted]
-    made.graph.output.extend(_port(ports, name) for name in outputs)
-    made.graph.value_info.extend(ports[name] for name in written if name in ports and name not in outputs)
-    return made
-
-
-def _port(ports: dict[str, ValueInfoProto], name: str) -> ValueInfoProto:
-    return ports.get(name, ValueInfoProto(name=name))
 
 
 def _refusals(

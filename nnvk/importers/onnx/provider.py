@@ -20,7 +20,7 @@ from nnvk.base.text import printable
 from nnvk.importers.onnx import partition, saved_part
 from nnvk.importers.onnx.backend import PreparedModel
 from nnvk.importers.onnx.bound import BoundRun
-from nnvk.importers.onnx.importer import OnnxFile
+from nnvk.importers.onnx.file import OnnxFile
 from nnvk.importers.onnx.stored import StoredTensor, stored, stored_bytes
 from nnvk.serve.protocol import Request
 from nnvk.types.operand import Shape

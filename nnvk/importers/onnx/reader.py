@@ -149,19 +149,18 @@ def file_beside(folder: Path, location: str, what: str) -> Path:
 
 
 class Elements:
-    """The elements of the tensors of a file that several imports share."""
+    """The elements of the constants of a file's graph, by name, which several imports share."""
 
     def __init__(self) -> None:
-        self._known: dict[int, tuple[TensorProto, np.ndarray]] = {}
+        self._known: dict[str, np.ndarray] = {}
 
     def get(self, tensor: TensorProto) -> np.ndarray | None:
         """The elements that an earlier import has read; None without them."""
-        known = self._known.get(id(tensor))
-        return None if known is None else known[1]
+        return self._known.get(tensor.name)
 
     def put(self, tensor: TensorProto, array: np.ndarray) -> None:
-        """Keep elements. The tensor is kept as well, so that its `id` stays its own."""
-        self._known[id(tensor)] = tensor, array
+        """Keep elements."""
+        self._known[tensor.name] = array
 
 
 class Arrays:
@@ -175,13 +174,17 @@ class Arrays:
         self._budget = budget
         self._shared = shared
 
-    def take(self, tensor: TensorProto) -> np.ndarray:
-        """The elements of a tensor whose bytes are freed, because nothing reads them again. Errors as `read`."""
+    def look(self, tensor: TensorProto) -> np.ndarray:
+        """The elements of a constant of the file's graph, which may be read again. Errors as `read`."""
         array = None if self._shared is None else self._shared.get(tensor)
-        if array is not None:
-            self._budget.charge(array.nbytes)
-            return array
-        array = self.read(tensor)
+        if array is None:
+            return self.read(tensor)
+        self._budget.charge(array.nbytes)
+        return array
+
+    def take(self, tensor: TensorProto) -> np.ndarray:
+        """`look`, but the tensor's bytes are freed, because nothing reads them again."""
+        array = self.look(tensor)
         if self._shared is not None:
             self._shared.put(tensor, array)
         tensor.ClearField("raw_data")

@@ -30,7 +30,7 @@ from nnvk.base.log import logger
 from nnvk.base.packets import Buffer, Malformed, Reader, Writer
 from nnvk.base.text import printable
 from nnvk.importers.onnx.backend import PreparedModel
-from nnvk.importers.onnx.importer import OnnxFile
+from nnvk.importers.onnx.file import OnnxFile
 from nnvk.importers.onnx.partition import fixed_shapes
 from nnvk.importers.plan_folder import PlanFolder
 from nnvk.importers.ports import DTYPES, ImportedModel, Port
@@ -58,7 +58,14 @@ class Saved:
         self.shapes: dict[str, Shape] = {port.name: port.shape for port in imported.inputs}
         """The shapes of the inputs."""
 
-    def load(self, *, shapes: Shapes, constants: Mapping[str, Any] | None = None, relaxed: bool) -> ImportedModel:
+    def load_in_parts(
+        self,
+        *,
+        shapes: Shapes | None = None,
+        constants: Mapping[str, Any] | None = None,
+        knows_inputs: bool = False,
+        **options: Any,
+    ) -> ImportedModel:
         """The model. BAD_DATA: it was not made for these shapes."""
         if shapes != self.shapes or constants:
             raise bad_data(f"the part was saved for inputs of shapes {self.shapes}, got {shapes}")

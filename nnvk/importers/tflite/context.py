@@ -13,7 +13,7 @@ from nnvk.api import FuseCode, Model, OperandType, OperationCode
 from nnvk.importers.decompositions.int64 import Number, Words
 from nnvk.importers.dynamic_extents import DynamicExtent
 from nnvk.importers.emitter import F32, Emitter
-from nnvk.importers.errors import Unmapped
+from nnvk.importers.errors import NotConstant, Unmapped
 from nnvk.importers.graph_builder import Argument, Graph, Value, at_least_1d
 from nnvk.importers.ports import COMPLEX
 from nnvk.importers.tflite.operands import has_offset, operand_type
@@ -142,13 +142,17 @@ class Context(Emitter):
         """
         array = self.input(position).known_array
         if array is None:
-            raise Unmapped(f"{what} (input {position}) must be a constant")
+            raise self.not_constant(f"{what} (input {position}) must be a constant", position)
         if array.dtype.kind not in "iu":
             raise Unmapped(f"{what} (input {position}) must be whole numbers, got {array.dtype}")
         if array.size > (most := max(_MOST_NUMBERS, len(self.outputs))):
             raise Unmapped(f"{what} (input {position}) must be at most {most} numbers, got {array.size}")
         numbers: list[int] = array.reshape(-1).tolist()
         return numbers
+
+    def not_constant(self, reason: str, *positions: int) -> NotConstant:
+        """The error of an operator that must know inputs."""
+        return NotConstant(reason, [self.operator.inputs[position] for position in positions])
 
     def integer(self, position: int, what: str) -> int:
         """The one number of an integer input, which must be a constant."""

@@ -9,7 +9,7 @@ from nnvk.api import Model
 from nnvk.importers.emitter import same_quantisation
 from nnvk.importers.graph_builder import Source, Value, at_least_1d, edge_shape
 from nnvk.importers.ports import COMPLEX, Port, State
-from nnvk.importers.tflite.operands import UNSIGNED
+from nnvk.importers.tflite.operands import UNSIGNED, operand_type
 from nnvk.importers.tflite.schema import Tensor
 from nnvk.types.operand import QUANTISED_CODES
 
@@ -37,6 +37,13 @@ def port(tensor: Tensor, value: Value, in_words: bool = False) -> Port:
     shape = tensor.shape if known else tuple(size or -1 for size in own)
     type_ = value.type.with_dimensions(edge_shape(value.shape))
     return Port(tensor.name, type_, tensor.type, shape, tensor.signature, in_words, has_bits=tensor.type in UNSIGNED)
+
+
+def late_port(tensor: Tensor) -> Port:
+    """The edge of a tensor whose sizes are not known yet, as the file declares it."""
+    shape = tensor.shape if tensor.is_static else tensor.signature or (-1,)
+    type_ = operand_type(tensor).with_dimensions(tuple(max(size, 0) for size in shape))
+    return Port(tensor.name, type_, tensor.type, shape, tensor.signature, has_bits=tensor.type in UNSIGNED)
 
 
 def is_alike(before: Value, after: Value) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from typing import Protocol
@@ -17,7 +17,7 @@ from nnvk.importers.budget import PART_COST, Budget
 from nnvk.importers.decompositions.int64 import Number, Words, low, narrowed, together
 from nnvk.importers.dynamic_extents import DynamicExtent, cut
 from nnvk.importers.emitter import Emitter, same_quantisation
-from nnvk.importers.errors import NAME_SHOWN, OverBudget, Problem, Unmapped
+from nnvk.importers.errors import NAME_SHOWN, NotConstant, OverBudget, Problem, Unmapped
 from nnvk.importers.graph_builder import Graph, Source, Value, at_least_1d
 from nnvk.importers.metadata import Metadata
 from nnvk.importers.ports import COMPLEX, ImportedModel, Signature, Signatures, State
@@ -78,6 +78,8 @@ class Import:
     problems: list[Problem] = field(default_factory=list)
     finished: dict[tuple[int, tuple[Shape, ...]], Finished | None] = field(default_factory=dict)
     under_way: list[int] = field(default_factory=list)
+    missing: dict[int, tuple[Sequence[str], Collection[int]]] = field(default_factory=dict)
+    """By subgraphs: names of inputs that must be known, and operators that wait for others."""
 
     def run(self) -> ImportedModel:
         """Import the main subgraph."""
@@ -110,7 +112,8 @@ class Import:
             problems = self.problems[before:]
             self.finished = {key: one for key, one in self.finished.items() if one}  # to say so again when asked again
             hint = _open_inputs(subgraph) if any(find(problem.operation) for problem in problems) else ""
-            raise TfliteImportError("NNAPI can't express this model", self.name, problems, hint)
+            unknown, waiting = self.missing.get(index, ((), ()))
+            raise TfliteImportError("NNAPI can't express this model", self.name, problems, hint, unknown, waiting)
         return ImportedModel(
             done.model,
             done.inputs,
@@ -227,6 +230,8 @@ class Builder(Recovery[Operator, int]):
         self._variables = Variables(self._graph, owner.budget, owner.initial)
         self.mapped: set[int] = set()
         """Operators that could be mapped."""
+        self._unknown: set[int] = set()
+        """Inputs whose elements operators must know."""
 
     def build(self) -> Finished | None:
         """The finished model; None where operators could not be mapped."""
@@ -244,6 +249,9 @@ class Builder(Recovery[Operator, int]):
                 what = f"variable '{printable(name, NAME_SHOWN)}' of {kept.before.type} is assigned {after.type}"
                 self.problem("ASSIGN_VARIABLE", self._variables.assigned[name], Unmapped(what))
         if len(self.problems) > before:
+            unknown = [subgraph.tensors[index].name for index in subgraph.inputs if index in self._unknown]
+            waiting = () if self._has_states else self.waiting_operators(self.problems[before:])
+            self._owner.missing[subgraph.index] = unknown, waiting
             return None
         results = [(subgraph.tensors[index], *self._result(subgraph.tensors[index])) for index in subgraph.outputs]
         states = self._all_states()
@@ -368,7 +376,34 @@ class Builder(Recovery[Operator, int]):
             raise Unmapped("a tensor is its output twice")
         return mapper
 
+    @property
+    def _has_states(self) -> bool:
+        """Whether operators keep something from one execution to the next, so that they are not apart."""
+        keep = any(tensor.is_variable or tensor.type == "RESOURCE" for tensor in self.subgraph.tensors)
+        return keep or bool(self._variables.keepers)
+
     def map(self, operator: Operator) -> None:
+        """Map an operator, and remember which tensors had to be known."""
+        try:
+            self._map(operator)
+        except OverBudget:
+            raise
+        except NotConstant as error:
+            needed = error.tensors or self._whole_numbers(operator)
+            self._unknown.update(needed.intersection(self.subgraph.inputs))
+            self.waits(operator, needed)
+            raise
+        except Unmapped:
+            self.waits(operator, self.extents.keys() & set(operator.inputs))
+            raise
+
+    def _whole_numbers(self, operator: Operator) -> frozenset[int]:
+        """The inputs of an operator that may be parameters, and that are not known."""
+        known = {index for index, value in self.values.items() if value.is_constant}
+        numbers = {index for index in operator.inputs if index >= 0 and self.may_be_parameter(index)}
+        return frozenset(numbers - known)
+
+    def _map(self, operator: Operator) -> None:
         """Map an operator, and bind its outputs."""
         tensors, mapper = self.subgraph.tensors, self.look_up(operator)
         wide_bias = _BIASES.get(operator.name)

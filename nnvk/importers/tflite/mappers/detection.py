@@ -98,6 +98,8 @@ def non_max_suppression(c: Context) -> Sequence[Value]:
 def _sigma(c: Context) -> float:
     """How slowly scores decay; 0 where they don't."""
     array = c.input(5).known_array
-    if array is None or array.size != 1 or array.dtype.kind != "f":
+    if array is None:
+        raise c.not_constant("sigma (input 5) must be a constant", 5)
+    if array.size != 1 or array.dtype.kind != "f":
         raise Unmapped("sigma (input 5) must be one real number, and a constant")
     return float(array.reshape(()))

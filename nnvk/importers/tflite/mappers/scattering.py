@@ -57,7 +57,9 @@ def segment_sum(c: Context) -> Value:
     elif declared is not None:
         count = declared[0]
     else:
-        raise Unmapped("how many segments there are must follow from constants (input 1), or the file must say")
+        raise c.not_constant(
+            "how many segments there are must follow from constants (input 1), or the file must say", 1
+        )
     if count < 1:
         raise Unmapped("there must be a segment")
     return _segments(c, count, Reduction.ADD, 0)

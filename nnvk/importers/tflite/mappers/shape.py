@@ -37,7 +37,8 @@ def reshaped(c: Context, source: Shape) -> Shape:
     else:
         declared = c.declared_shape()
         if declared is None:
-            raise Unmapped("the shape (input 1) must be a constant, or the output's shape declared")
+            reason = "the shape (input 1) must be a constant, or the output's shape declared"
+            raise Unmapped(reason) if given is None else c.not_constant(reason, 1)
         shape = list(declared)
     rest = math.prod(size for size in shape if size != -1)
     if shape.count(-1) == 1 and rest > 0:
@@ -95,7 +96,8 @@ def sequence(c: Context) -> Value:
     """Map RANGE, with constant inputs."""
     bounds = [c.input(position).known_array for position in range(3)]
     if any(bound is None or bound.size != 1 for bound in bounds):
-        raise Unmapped("start, limit and delta (inputs 0 to 2) must be constants")
+        unknown = [position for position, bound in enumerate(bounds) if bound is None]
+        raise c.not_constant("start, limit and delta (inputs 0 to 2) must be constants", *unknown)
     start, limit, delta = (bound.reshape(()).item() for bound in bounds)  # type: ignore[union-attr]
     if not delta or not all(map(math.isfinite, (start, limit, delta))):
         raise Unmapped(f"start, limit and delta must be finite and delta not 0, got {start}, {limit}, {delta}")
@@ -116,7 +118,7 @@ def fill(c: Context) -> Value:
     """Map FILL. Where only the model knows the dimensions, they are the output's declared shape."""
     shape = at_least_1d(tuple(c.ints(0, "the dimensions"))) if c.input(0).is_constant else c.declared_shape()
     if shape is None:
-        raise Unmapped("the dimensions (input 0) must be constants, or the output's shape declared")
+        raise c.not_constant("the dimensions (input 0) must be constants, or the output's shape declared", 0)
     return c.broadcast(c.input(1), shape)
 
 

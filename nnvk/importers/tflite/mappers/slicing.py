@@ -59,7 +59,9 @@ def _slice_at(c: Context, source: Value, begin: Value, options: object) -> Value
     masks = {name: getattr(options, f"{name}Mask")() for name in ("Begin", "End", "Ellipsis", "NewAxis", "ShrinkAxis")}
     strides, rank, declared = c.ints(3, "the strides"), len(source.shape), c.declared_shape()
     if masks["Ellipsis"] or masks["NewAxis"] or any(stride != 1 for stride in strides):
-        raise Unmapped("the begin (input 1) must be a constant where there is an ellipsis, a new axis or a stride")
+        raise c.not_constant(
+            "the begin (input 1) must be a constant where there is an ellipsis, a new axis or a stride", 1
+        )
     sizes, given = list(source.shape), np.zeros((rank, 1), np.int32)
     kept: list[int] = []
     for axis in range(begin.size):
@@ -70,7 +72,7 @@ def _slice_at(c: Context, source: Value, begin: Value, options: object) -> Value
             continue
         if not (begins and ends):
             if declared is None or len(kept) >= len(declared):
-                raise Unmapped("the begin (input 1) must be a constant, or the output's shape declared")
+                raise c.not_constant("the begin (input 1) must be a constant, or the output's shape declared", 1)
             sizes[axis] = declared[len(kept)]
         kept.append(axis)
     kept += range(begin.size, rank)

@@ -1,0 +1,249 @@
+"""An ``.onnx`` file, from which models are imported: whole, or in parts where nodes wait for what others compute."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from onnx import ModelProto, ValueInfoProto, numpy_helper
+
+from nnvk.base.errors import NnapiError, ResultCode
+from nnvk.base.log import logger, timed
+from nnvk.base.text import printable
+from nnvk.importers import errors
+from nnvk.importers.budget import Budget
+from nnvk.importers.errors import NAME_SHOWN, Unmapped
+from nnvk.importers.onnx.builder import Shared
+from nnvk.importers.onnx.conversion import converted
+from nnvk.importers.onnx.edges import Edge, edges_of
+from nnvk.importers.onnx.errors import OnnxImportError
+from nnvk.importers.onnx.functions import Functions
+from nnvk.importers.onnx.importer import Import, fixed, port_of
+from nnvk.importers.onnx.parts import cut_model, declare, is_declared
+from nnvk.importers.onnx.reader import Arrays, Elements, file_beside, parse, read_file, types_of, versions
+from nnvk.importers.onnx.tensors import carrier
+from nnvk.importers.parts import FileCut, FileInParts
+from nnvk.importers.ports import ImportedModel, Port
+from nnvk.importers.shapes import Shapes
+
+_log = logger("model")
+
+
+def load(
+    source: str | os.PathLike[str] | bytes,
+    *,
+    shapes: Shapes | None = None,
+    constants: Mapping[str, Any] | None = None,
+    relaxed: bool = False,
+) -> ImportedModel:
+    """Import an ``.onnx`` model, from a path or from its bytes.
+
+    ``shapes`` gives inputs, by name, other shapes than the file's: above all the sizes that the file leaves open
+    (`Port.signature`), which are 1 without it; sizes that have one name in the file are one size. ``constants`` gives
+    inputs their values for good: what NNAPI has to know beforehand, such as axes, shapes and counts. They are no inputs
+    of the model then, and neither are those without elements. ``relaxed`` allows devices to compute FLOAT32 as FLOAT16.
+
+    INT64 and other whole numbers are INT32 in NNAPI, FLOAT64 is FLOAT32, and so is FLOAT16 between operators. Inputs
+    and outputs keep the file's types. Results of INT64 and UINT32 that may need more than 32 bits are two words
+    (`nnvk.importers.decompositions.int64`).
+
+    Raises `OnnxImportError` where the file is malformed, or has operators that NNAPI can't express, or that would
+    make more of a small file than its size warrants (`nnvk.importers.budget`): it then lists them all. Raises OSError
+    where the path can't be read, BAD_DATA for ``shapes`` and ``constants`` that the inputs can't have, and
+    OUT_OF_MEMORY.
+    """
+    return OnnxFile(source).load(shapes=shapes, constants=constants, relaxed=relaxed)
+
+
+def known_outputs(
+    source: str | os.PathLike[str] | bytes, *, shapes: Shapes, constants: Mapping[str, Any]
+) -> list[np.ndarray] | None:
+    """The outputs of a model that need no execution, by position: all are known at import, or without elements.
+
+    None: the model has other outputs. Takes and raises what `load` does.
+    """
+    return OnnxFile(source).known_outputs(shapes, constants)
+
+
+class OnnxFile(FileInParts):
+    """An ``.onnx`` file. `load` makes models of it, each for other shapes.
+
+    A file that leaves sizes of inputs open is read and parsed once, and its models share the elements of its tensors.
+    Another file is read again by the second import, so that its tensors take no memory meanwhile. ``weights`` are the
+    external data of a model that is given by its bytes. Raises what the function `load` raises of a file that can't be
+    read.
+    """
+
+    def __init__(self, source: str | os.PathLike[str] | bytes, weights: memoryview | None = None) -> None:
+        super().__init__()
+        self._source = source
+        self._folder = None if isinstance(source, bytes) else Path(source).parent
+        self._weights = weights
+        self._name = "the model" if isinstance(source, bytes) else os.fspath(source)
+        self._nbytes = 0
+        with self._guarded():
+            self._model: ModelProto | None = self._parsed()
+            is_open = weights is not None or any(-1 in edge.signature for edge in edges_of(self._model.graph))
+            self._elements = Elements() if is_open else None
+
+    def load(
+        self, *, shapes: Shapes | None = None, constants: Mapping[str, Any] | None = None, relaxed: bool = False
+    ) -> ImportedModel:
+        """A model of the file; arguments and errors are those of the function `load`."""
+        with self._guarded():
+            return self._import(relaxed).run(shapes or {}, constants or {})
+
+    def _load_whole(self, shapes: Shapes, constants: Mapping[str, Any], options: Mapping[str, Any]) -> ImportedModel:
+        return self.load(shapes=shapes, constants=constants, **options)
+
+    def _cut_before(self, waiting: frozenset[int], constants: Mapping[str, Any]) -> _Cut:
+        with self._guarded():
+            return _Cut(self, waiting, constants)
+
+    def shape_names(self) -> set[str]:
+        """The names that ``shapes`` may have: those of inputs, and of sizes that the file leaves open."""
+        with self._guarded():
+            return {name for edge in self.inputs() for name in (edge.name, *edge.symbols) if name}
+
+    def inputs(self) -> list[Edge]:
+        """The inputs as the file declares them."""
+        return edges_of(self._current().graph)
+
+    def known_outputs(self, shapes: Shapes, constants: Mapping[str, Any]) -> list[np.ndarray] | None:
+        """The outputs that need no execution; see the function `known_outputs`."""
+        with self._guarded():
+            return self._import(relaxed=False).known_outputs(shapes, constants)
+
+    def _import(self, relaxed: bool) -> Import:
+        return Import(self.shared(relaxed), self._name)
+
+    def shared(self, relaxed: bool) -> Shared:
+        """The state of a new import of the file."""
+        model = self._current()
+        self._model = None if self._elements is None else model
+        budget = Budget(self._nbytes)
+        arrays = Arrays(self._folder if self._weights is None else self._weights, budget, self._elements)
+        return Shared(model, versions(model), Functions(model), arrays, budget, relaxed)
+
+    def proto(self) -> ModelProto:
+        """A model of the caller's own: imports free the bytes of the tensors that they have read."""
+        with self._guarded():
+            return self._parsed()
+
+    def part(self, model: ModelProto) -> OnnxFile:
+        """A model whose tensors are in the same weights."""
+        return OnnxFile(model.SerializeToString(), self._weights)
+
+    def _current(self) -> ModelProto:
+        return self._parsed() if self._model is None else self._model
+
+    def _parsed(self) -> ModelProto:
+        source = self._source
+        data = source if isinstance(source, bytes) else read_file(Path(source))
+        model = converted(parse(data))
+        self._nbytes = len(data) + bytes_beside(model, self._folder) + len(self._weights or b"")
+        return model
+
+    @contextmanager
+    def _guarded(self) -> Iterator[None]:
+        """Name the file in errors."""
+        try:
+            with timed(_log, "importing %s", self._name):
+                yield
+        except errors.Malformed as error:
+            raise OnnxImportError(error.what, self._name, detail=str(error)) from error
+        except MemoryError as error:
+            text = f"{self._name}: there is too little memory to import it"
+            raise NnapiError(ResultCode.OUT_OF_MEMORY, text) from error
+
+
+# --- parts -----------------------------------------------------------------------------------------------------------
+
+
+class _Part(OnnxFile):
+    """Some nodes of a file, which keep their numbers."""
+
+    def __init__(self, whole: OnnxFile, model: ModelProto, elements: Elements, numbers: Sequence[int]) -> None:
+        FileInParts.__init__(self)
+        self._name = whole._name
+        self._folder, self._weights, self._nbytes = whole._folder, whole._weights, whole._nbytes
+        self._model: ModelProto = model
+        self._elements = elements
+        self._numbers = numbers
+        self._share(whole)
+
+    def shared(self, relaxed: bool) -> Shared:
+        """The state of a new import, in which the numbers of nodes are those of the whole file."""
+        return replace(super().shared(relaxed), numbers=self._numbers)
+
+    def _key(self, constants: Mapping[str, Any]) -> Hashable:
+        return (frozenset(constants), tuple(self._numbers))
+
+    def _parsed(self) -> ModelProto:
+        return self._model
+
+
+class _Cut(FileCut):
+    """A file in two parts."""
+
+    def __init__(self, whole: OnnxFile, waiting: frozenset[int], constants: Mapping[str, Any]) -> None:
+        """``waiting`` are the numbers of nodes that wait."""
+        model = whole._current()
+        given = fixed(edges_of(model.graph), constants)
+        numbers = whole._numbers if isinstance(whole, _Part) else range(len(model.graph.node))
+        found, first, self._rest_model = cut_model(
+            model,
+            [place for place, number in enumerate(numbers) if number in waiting],
+            [numpy_helper.from_array(array, name) for name, array in given.items()],
+        )
+        super().__init__(waiting, given, len(found.taken), found.places)
+        self._declared = list(model.graph.output)
+        self._numbers = [numbers[place] for place in found.rest]
+        self._elements = whole._elements or Elements()
+        self._first = _Part(whole, first, self._elements, [numbers[place] for place in found.first])
+        self._rest: _Part | None = None
+
+    def _load_first(self, shapes: Shapes, options: Mapping[str, Any]) -> ImportedModel:
+        return self._first.load(shapes=shapes, **options)
+
+    def _rest_for(self, taken: Sequence[Port]) -> tuple[OnnxFile, Sequence[str]]:
+        model = self._rest_model
+        if self._rest is not None and not is_declared(model, taken):
+            model = ModelProto()
+            model.CopyFrom(self._rest_model)
+            self._rest = None
+        if self._rest is None:
+            declare(model, taken)
+            self._rest = _Part(self._first, model, self._elements, self._numbers)
+        return self._rest, [port.name for port in taken]
+
+    def _late_output(self, position: int) -> Port:
+        return _port(self._declared[position])
+
+
+def _port(declared: ValueInfoProto) -> Port:
+    """An output of the rest, as the file declares it; its sizes are open."""
+    dtype, narrow = types_of(declared.type.tensor_type.elem_type, f"output '{printable(declared.name, NAME_SHOWN)}'")
+    dims = declared.type.tensor_type.shape.dim
+    shape = tuple(dim.dim_value if dim.HasField("dim_value") else -1 for dim in dims)
+    if not declared.type.tensor_type.HasField("shape"):
+        shape = (-1,)
+    type_ = carrier(dtype).with_dimensions(tuple(max(size, 0) for size in shape))
+    return port_of(declared.name, type_, dtype if narrow is None else narrow.dtype, shape)
+
+
+def bytes_beside(model: ModelProto, folder: Path | None) -> int:
+    """Bytes of the files beside the model that keep constants."""
+    if folder is None:
+        return 0
+    names = {entry.value for one in model.graph.initializer for entry in one.external_data if entry.key == "location"}
+    total = 0
+    for name in names:
+        with suppress(OSError, ValueError, RuntimeError, Unmapped):  # which whoever reads it says
+            total += file_beside(folder, name, "a constant").stat().st_size
+    return total

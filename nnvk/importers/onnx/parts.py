@@ -1,0 +1,105 @@
+"""Parts of a graph as models of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+
+from onnx import ModelProto, NodeProto, TensorProto, ValueInfoProto, helper
+
+from nnvk.importers.cutting import Cut, Step, cut, read_by
+from nnvk.importers.onnx.scope import reads
+from nnvk.importers.ports import Port
+
+_RANDOM = frozenset(
+    ("Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike")
+)
+"""Operators whose results differ from one node to a copy of it, even if all that they read is constant."""
+
+
+def part_of(model: ModelProto, positions: Sequence[int]) -> ModelProto:
+    """A model of some nodes. Its outputs are what other nodes, or the caller of the graph, read of them."""
+    graph = model.graph
+    inside = set(positions)
+    wanted = {port.name for port in graph.output}
+    wanted.update(name for at, node in enumerate(graph.node) if at not in inside for name in reads(node))
+    nodes = [graph.node[position] for position in positions]
+    outputs = [name for node in nodes for name in node.output if name in wanted]
+    return _model(model, nodes, _read(nodes), outputs)
+
+
+def _read(nodes: Iterable[NodeProto]) -> list[str]:
+    """The tensors that nodes read and do not write, in the order in which they are read."""
+    return read_by(map(_step, nodes))
+
+
+def _model(
+    model: ModelProto,
+    nodes: Sequence[NodeProto],
+    read: Iterable[str],
+    outputs: Sequence[str],
+    constants: Sequence[TensorProto] = (),
+) -> ModelProto:
+    """A model of nodes; ``read`` are its inputs, except for the constants among them.
+
+    ``constants`` are tensors that the whole model has as inputs.
+    """
+    graph = model.graph
+    named = set(read)
+    written = {name for node in nodes for name in node.output}
+    ports = {port.name: port for port in (*graph.value_info, *graph.output, *graph.input)}
+    made = ModelProto(ir_version=model.ir_version, opset_import=model.opset_import, functions=model.functions)
+    made.graph.name = graph.name
+    made.graph.node.extend(nodes)
+    made.graph.initializer.extend(one for one in (*graph.initializer, *constants) if one.name in named)
+    stored = {one.name for one in made.graph.initializer}
+    made.graph.input.extend(_port(ports, name) for name in read if name not in stored)
+    made.graph.output.extend(_port(ports, name) for name in outputs)
+    made.graph.value_info.extend(ports[name] for name in written if name in ports and name not in outputs)
+    return made
+
+
+def _port(ports: dict[str, ValueInfoProto], name: str) -> ValueInfoProto:
+    return ports.get(name, ValueInfoProto(name=name))
+
+
+# --- a graph in two --------------------------------------------------------------------------------------------------
+
+
+def cut_model(
+    model: ModelProto, waiting: Collection[int], constants: Sequence[TensorProto] = ()
+) -> tuple[Cut[str], ModelProto, ModelProto]:
+    """Cut a graph in front of nodes, by their positions. The rest's inputs are not declared yet.
+
+    The first part has all inputs of the graph. ``constants`` are inputs that have a value.
+    """
+    graph = model.graph
+    stored = {one.name for one in (*graph.initializer, *constants)}
+    inputs = [port.name for port in graph.input if port.name not in stored]
+    found = cut([_step(node) for node in graph.node], inputs, [port.name for port in graph.output], stored, waiting)
+    ahead, nodes = ([graph.node[position] for position in positions] for positions in (found.first, found.rest))
+    constant_outputs = [name for name in found.first_outputs if name in stored]
+    read = dict.fromkeys([*inputs, *_read(ahead), *constant_outputs])
+    first = _model(model, ahead, read, found.first_outputs, constants)
+    first.doc_string, first.producer_name = model.doc_string, model.producer_name
+    first.model_version, first.graph.doc_string = model.model_version, graph.doc_string
+    rest = _model(model, nodes, [name for name in _read(nodes) if name in stored], found.rest_outputs, constants)
+    return found, first, rest
+
+
+def _step(node: NodeProto) -> Step[str]:
+    return Step(list(reads(node)), [name for name in node.output if name], node.op_type in _RANDOM)
+
+
+def declare(rest: ModelProto, ports: Sequence[Port]) -> None:
+    """Declare the inputs of a model: they are like these outputs of another one, and their sizes are open."""
+    del rest.graph.input[:]
+    for port in ports:
+        type_ = helper.np_dtype_to_tensor_dtype(port.dtype)
+        rest.graph.input.append(helper.make_tensor_value_info(port.name, type_, [None] * len(port.shape)))
+
+
+def is_declared(model: ModelProto, ports: Sequence[Port]) -> bool:
+    """Whether a model has been declared to have inputs like these outputs of another one."""
+    wanted = ModelProto()
+    declare(wanted, ports)
+    return list(wanted.graph.input) == list(model.graph.input)
