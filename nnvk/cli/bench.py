@@ -7,9 +7,10 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
+import numpy as np
 import typer
 
-from nnvk.api import get_devices
+from nnvk.api import Device, get_devices
 from nnvk.base.text import milliseconds
 from nnvk.cli.importing import DEFAULT, Importing, note_open_sizes, takes_options
 from nnvk.cli.lines import FAILURE, REPORTED_ERRORS, Failures, print_line
@@ -18,12 +19,13 @@ from nnvk.cli.output import check_writable, deliver, print_table, progress
 from nnvk.cli.profile import print_profiles
 from nnvk.cli.usage import JsonFile, Runs, Seconds
 from nnvk.cli.verified import may_verify
+from nnvk.importers.ports import ImportedModel
 from nnvk.inputs.images import AS_IS, ImageOptions
 from nnvk.inputs.randoms import random_ports
 from nnvk.insight.limits import Limits
-from nnvk.insight.measuring import Measurement, measure
+from nnvk.insight.measuring import Measurement, measure_parts
 from nnvk.insight.placement import prepare
-from nnvk.insight.profiling import PROFILED_RUNS, Profile, take_profile
+from nnvk.insight.profiling import PROFILED_RUNS, Profile, joined, take_profile
 from nnvk.loading.devices import find_device
 
 LEGEND = (
@@ -80,8 +82,7 @@ def command(
             try:
                 model = options.open(path, images=images)
                 given = model.read(model.reader.files(inputs)) if inputs else random_ports(model.imported)
-                imported = model.shaped(given)
-                encoded = imported.encode(given)
+                parts = model.parts(given)
                 if not inputs:
                     note_open_sizes(name, model)
             except REPORTED_ERRORS as error:
@@ -91,10 +92,10 @@ def command(
                 what = f"{name} on {device.name}"
                 try:
                     if profile:
-                        compilation, _ = prepare(imported.model, device)
-                        profiles.append(take_profile(name, device, compilation, encoded, limits, imported.sources))
+                        profiles.append(joined(_profile(name, part, device, limits) for part in parts))
                     else:
-                        measurements.append(measure(name, imported.model, device, limits, encoded))
+                        ready = [(imported.model, encoded) for imported, encoded in parts]
+                        measurements.append(measure_parts(name, ready, device, limits))
                 except REPORTED_ERRORS as error:
                     failures.add(error, what)
                 advance(what)
@@ -104,6 +105,12 @@ def command(
         deliver(json_file, content, lambda: print_profiles(profiles) if profile else _print(measurements))
     if failures.count:
         raise typer.Exit(FAILURE)
+
+
+def _profile(name: str, part: tuple[ImportedModel, Sequence[np.ndarray]], device: Device, limits: Limits) -> Profile:
+    imported, encoded = part
+    compilation, _ = prepare(imported.model, device)
+    return take_profile(name, device, compilation, encoded, limits, imported.sources)
 
 
 def _print(measurements: Sequence[Measurement]) -> None:

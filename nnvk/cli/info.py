@@ -71,7 +71,7 @@ def command(
     if path is None:
         raise ValueError("MODEL is missing; only --passes needs none")
     devices = get_devices() if device is None else [find_device(device)]
-    imported = importing.load(path)
+    imported = importing.open(path).imported
     reasons = refusals(imported.model, devices)
     first = devices[0].name
     if device is None:
@@ -92,6 +92,7 @@ def command(
         "model": str(path),
         "device": first,
         "runs_whole": is_whole,
+        "is_first_part": imported.rest is not None,
         "inputs": [_port(port) for port in imported.inputs],
         "outputs": [_port(port) for port in imported.outputs],
         "states": [_port(state.input) for state in imported.states],
@@ -141,6 +142,8 @@ def _print(
     counts = Counter(one.device for one in placed)
     where = ", ".join(f"{count} on {name}" for name, count in counts.most_common())
     print_line(f"{path.name}: {plural(len(placed), 'operation')}{': ' if where else ''}{where}")
+    if imported.rest is not None:
+        print_line("Data decide sizes behind these operations: the rest of the model is imported when they are known.")
     _print_ports("Inputs", imported.inputs)
     _print_ports("Outputs", imported.outputs)
     if imported.states:

@@ -116,7 +116,7 @@ def command(
             started = time.perf_counter_ns()
             outputs = model.compute(given)
             elapsed = time.perf_counter_ns() - started
-    compilation = model.compilation
+    compilations = model.compilations
     if output is not None:  # before anything else that can fail
         _save(output, outputs)
     if trace is not None and recorded is not None:
@@ -125,7 +125,7 @@ def command(
     classes = _best(outputs[0], imported.outputs[0], names, top or DEFAULT_TOP) if wants_classes else []
 
     def show() -> None:
-        print_line(f"{path.name}: {placement(compilation)}")
+        print_line(f"{path.name}: {placement(compilations)}")
         print_line(f"first execution: {milliseconds(elapsed)} ms{'' if inputs else ', on random numbers'}")
         _print_outputs(imported.outputs, outputs)
         if wants_classes:
@@ -135,7 +135,7 @@ def command(
     content = {
         "model": str(path),
         "seed": None if inputs else seed,
-        "placement": dict(Counter(device_of_operations(compilation))),
+        "placement": dict(Counter(name for one in compilations for name in device_of_operations(one))),
         "first_execution_ns": elapsed,
         "outputs": [
             {"name": port.name, "type": str(array.dtype), "dimensions": list(array.shape), **_for_json(_limits(array))}

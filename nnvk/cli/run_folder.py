@@ -40,13 +40,13 @@ def run_folder(
                 started = time.perf_counter_ns()
                 model.compute(arrays)
                 elapsed = time.perf_counter_ns() - started
-                compilation = model.compilation
+                compilations = model.compilations
             except REPORTED_ERRORS as error:
                 failures.add(error, what=name)
             else:
-                places = Counter(device_of_operations(compilation))
+                places = Counter(name for one in compilations for name in device_of_operations(one))
                 row = {"model": name, "placement": dict(places), "first_execution_ns": elapsed}
-                done.append({**row, "partitions": len(compilation.plan.partitions)})
+                done.append({**row, "partitions": sum(len(one.plan.partitions) for one in compilations)})
             advance(name)
     failed = [{"model": what, "why": why} for what, why in failures.lines]
     deliver(json_file, {"seed": seed, "models": done, "failures": failed}, lambda: _print(done, failures))

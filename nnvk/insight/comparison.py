@@ -117,6 +117,7 @@ def compare(
 
     Raises BAD_DATA where inputs don't fit or ``device`` is no device and ``alone``, and what computing raises.
     """
+    imported.require_whole("a comparison")
     one, other = (each if isinstance(each, Engine) else OnDevice(each) for each in (device, reference))
     limits = tolerance or Tolerance()
     if imported.model.frozen.relaxed:

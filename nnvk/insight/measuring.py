@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import median
 
 import numpy as np
@@ -48,6 +48,25 @@ def measure(
     started = time.perf_counter_ns()
     compilation, alone = prepare(model, device)
     return measure_compiled(title, device, compilation, alone, time.perf_counter_ns() - started, limits, inputs)
+
+
+def measure_parts(
+    title: str, parts: Sequence[tuple[Model, Sequence[np.ndarray]]], device: Device, limits: Limits
+) -> Measurement:
+    """`measure` of models that are computed one behind the other, each with its inputs: the sums of their times."""
+    several = [measure(title, model, device, limits, inputs) for model, inputs in parts]
+    hardware = [one.hardware_ns for one in several]
+    return replace(
+        several[0],
+        operations=sum(one.operations for one in several),
+        operations_on_device=sum(one.operations_on_device for one in several),
+        compile_ns=sum(one.compile_ns for one in several),
+        runs=min(one.runs for one in several),
+        min_ns=sum(one.min_ns for one in several),
+        median_ns=sum(one.median_ns for one in several),
+        p90_ns=sum(one.p90_ns for one in several),
+        hardware_ns=None if None in hardware else sum(time for time in hardware if time is not None),
+    )
 
 
 def measure_compiled(

@@ -69,9 +69,9 @@ def memory_of_partitions(compilation: Compilation) -> list[tuple[str, MemoryUse]
     return [(device, use) for device, use in uses if use is not None]
 
 
-def placement(compilation: Compilation) -> str:
-    """Where the operations run, in a few words."""
-    return f"{compilation.plan.summary}, in {plural(len(compilation.partitions), 'partition')}"
+def placement(compilations: Iterable[Compilation]) -> str:
+    """Where the operations of models run that are computed one behind the other, in a few words."""
+    return ", then ".join(f"{one.plan.summary}, in {plural(len(one.partitions), 'partition')}" for one in compilations)
 
 
 def memory_of(compilation: Compilation) -> dict[str, int]:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -104,6 +104,32 @@ def take_profile(
         for place, partition in enumerate(compilation.plan.partitions)
     )
     return Profile(title, device.name, runs, total // runs, parts, partitions)
+
+
+def joined(profiles: Iterable[Profile]) -> Profile:
+    """The profile of a model that consists of parts, from those of the parts."""
+    several = list(profiles)
+    if len(several) == 1:
+        return several[0]
+    total = sum(one.mean_ns for one in several)
+    in_partitions = sum(one.mean_ns for profile in several for one in profile.partitions) or 1
+    parts: list[Part] = []
+    partitions: list[PartitionTime] = []
+    for profile in several:
+        before = len(partitions)
+        parts += (
+            replace(one, partition=one.partition + before, share=one.mean_ns / (total or 1)) for one in profile.parts
+        )
+        partitions += (replace(one, share=one.mean_ns / in_partitions) for one in profile.partitions)
+    first = several[0]
+    return Profile(
+        first.model,
+        first.device,
+        min(one.runs for one in several),
+        total,
+        tuple(sorted(parts, key=lambda one: -one.mean_ns)),
+        tuple(partitions),
+    )
 
 
 class _Names:

@@ -50,6 +50,7 @@ class ModelReport:
 
 def examine(title: str, imported: ImportedModel, device: Device, reference: Device, limits: Limits) -> OnDevice:
     """Measure, profile and compare a model on a device, with random inputs. Raises what computing raises."""
+    imported.require_whole("a report")
     started = time.perf_counter_ns()
     compilation, alone = prepare(imported.model, device)
     compile_ns = time.perf_counter_ns() - started

@@ -21,7 +21,8 @@ from nnvk.importers.shapes import Shapes
 from nnvk.inputs.images import AS_IS, ImageOptions
 from nnvk.inputs.reader import Say
 from nnvk.loading.devices import choose_devices
-from nnvk.loading.model import PLAN_BYTES, LoadedModel, Settings
+from nnvk.loading.model import LoadedModel
+from nnvk.loading.settings import PLAN_BYTES, Settings
 from nnvk.runtime.verification import Verified, verified_option
 from nnvk.types.operand import Shape
 
@@ -120,7 +121,7 @@ def open_model(source: formats.ModelSource, given: LoadOptions, say: Say | None 
     if cache is not True and not isinstance(cache, (str, os.PathLike)):
         raise TypeError(f"cache must be True or a path, got {cache!r}; NNVK_KEEP_PLANS=0 keeps no plans")
     file = formats.read(source)
-    imported = file.load(shapes=shapes, **options)
+    imported = file.load(shapes=shapes, in_parts=True, **options)
     free = free_shapes(imported.inputs, shapes)
     folder = None if cache is True else _plan_folder(cache, source, options)
     settings = Settings(devices, folder, given.images, plan_bytes, verified, _warn if say is None else say)
@@ -163,7 +164,7 @@ def _sizes(port: Port, given: Sequence[int | None] | int | None) -> Sequence[int
 
 
 def _import_again(file: formats.ModelFile, options: dict[str, Any], shapes: Shapes) -> Any:
-    return file.load(shapes=shapes, **options)
+    return file.load(shapes=shapes, in_parts=True, **options)
 
 
 def _warn(text: str) -> None:

@@ -4,57 +4,39 @@ from __future__ import annotations
 
 import asyncio
 import html
-from collections import OrderedDict, deque
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
 import numpy as np
 
-from nnvk.api import Compilation, Device, get_devices
+from nnvk.api import Compilation, get_devices
 from nnvk.base import forks
 from nnvk.base.checks import whole
 from nnvk.base.errors import bad_data, bad_state
 from nnvk.base.text import did_you_mean, dimensions, plural, printable
 from nnvk.importers.errors import NAME_SHOWN
 from nnvk.importers.metadata import Metadata
-from nnvk.importers.plan_folder import PlanFolder
 from nnvk.importers.ports import ImportedModel, Port
 from nnvk.importers.shapes import Shapes
-from nnvk.inputs.images import AS_IS, ImageOptions
-from nnvk.inputs.randoms import random_inputs
-from nnvk.inputs.reader import InputReader, Say
+from nnvk.inputs.randoms import random_ports
+from nnvk.inputs.reader import InputReader
 from nnvk.insight.limits import Limits
-from nnvk.insight.placement import Placed, held_bytes, placement, where
-from nnvk.insight.profiling import PROFILED_RUNS, Profile, take_profile
+from nnvk.insight.placement import Placed, placement, where
+from nnvk.insight.profiling import PROFILED_RUNS, Profile, joined, take_profile
 from nnvk.loading.events import ModelEvent
+from nnvk.loading.late_model import shaped_model
+from nnvk.loading.plans import Plans
+from nnvk.loading.settings import Settings
 from nnvk.loading.shaped_model import ShapedModel
 from nnvk.loading.signature import LoadedSignature
-from nnvk.runtime.verification import Verified
 from nnvk.types.operand import Shape
 
-PLAN_BYTES = 1 << 30
-"""The bytes on devices that the plans of a model may take together, by default."""
 _LIMITS = Limits(PROFILED_RUNS, 10.0)
 Importer = Callable[[Shapes], ImportedModel]
 """Imports the model again, for inputs of other shapes."""
-
-
-@dataclass(frozen=True, slots=True)
-class Settings:
-    """The choices of the user that hold for all shapes of a model."""
-
-    devices: Sequence[Device] | None = None
-    """None leaves the choice to nnvk."""
-    folder: PlanFolder | None = None
-    """Keeps plans for other processes; None: they are not kept."""
-    images: ImageOptions = AS_IS
-    plan_bytes: int = PLAN_BYTES
-    verified: Verified | None = None
-    """Whether devices prove their results; None leaves it to ``NNVK_VERIFIED``."""
-    say: Say | None = None
-    """Takes remarks for the user."""
 
 
 class LoadedModel:
@@ -84,7 +66,7 @@ class LoadedModel:
         self._settings = settings
         self._importer = importer
         self._reader = InputReader(imported, settings.images, free_shapes, settings.say)
-        self._plans: OrderedDict[tuple[Shape, ...], ShapedModel] = OrderedDict()
+        self._plans = Plans(settings.plan_bytes)
         self._current: ShapedModel | None = None
         self._inner: dict[Any, LoadedModel] = {}
         self._is_closed = False
@@ -157,7 +139,7 @@ class LoadedModel:
     def reset(self) -> None:
         """Begin anew, with the first states of a model that has some."""
         with self._lock:
-            for shaped in self._plans.values():
+            for shaped in self._plans:
                 shaped.reset()
 
     def read(self, inputs: Sequence[Any]) -> list[np.ndarray]:
@@ -216,10 +198,26 @@ class LoadedModel:
         """The compilation of the last call's sizes, or of those that the model was loaded with."""
         return self._latest().compilation
 
+    @property
+    def compilations(self) -> list[Compilation]:
+        """`compilation`, and those that the last call has had behind it, if data decided sizes."""
+        return [part.compilation for part in self._latest().parts()]
+
     def shaped(self, arrays: Sequence[np.ndarray]) -> ImportedModel:
         """The imported model for the shapes of these inputs, as `read` returns them."""
         shapes = tuple(array.shape for array in arrays)
         return self.imported if shapes == self._default_shapes() else self._imported(shapes)
+
+    def parts(self, arrays: Sequence[np.ndarray]) -> list[tuple[ImportedModel, list[np.ndarray]]]:
+        """The models that compute these inputs, as `read` returns them, one behind the other, and the inputs of each.
+
+        There are several if data decide sizes or parameters that a later one is imported for. They are computed then.
+        """
+        imported = self.shaped(arrays)
+        if imported.rest is None:
+            return [(imported, imported.encode(list(arrays)))]
+        shaped = self._plan(tuple(array.shape for array in arrays))
+        return [(part.imported, encoded) for part, encoded in shaped.encoded(arrays)]
 
     @property
     def nbytes(self) -> int:
@@ -228,23 +226,28 @@ class LoadedModel:
         Constants that several plans share count once.
         """
         with self._lock:
-            return held_bytes(shaped.compilation for shaped in self._plans.values())
+            return self._plans.nbytes
 
     def where(self) -> list[Placed]:
         """Each operation in the order of execution, with the device that runs it, and why no preferred device does."""
-        latest = self._latest()
-        return where(latest.imported.model, latest.compilation, latest.imported.sources)
+        return [
+            placed
+            for part in self._latest().parts()
+            for placed in where(part.imported.model, part.compilation, part.imported.sources)
+        ]
 
     def profile(self, *inputs: Any) -> Profile:
         """Where the time goes, by operation, by layer and by partition, on these inputs or on random ones."""
         if inputs:
             shaped, arrays = self._prepare(inputs)
-            encoded = shaped.imported.encode(arrays)
         else:
             shaped = self._latest()
-            encoded = random_inputs(shaped.imported.model.frozen)
+            arrays = random_ports(shaped.imported)
         device = (shaped.compilation.devices or get_devices())[0]
-        return take_profile(self.name, device, shaped.compilation, encoded, _LIMITS, shaped.imported.sources)
+        return joined(
+            take_profile(self.name, device, part.compilation, encoded, _LIMITS, part.imported.sources)
+            for part, encoded in shaped.encoded(arrays)
+        )
 
     def __repr__(self) -> str:
         """``<nnvk.LoadedModel digits.tflite: image float32 1x16x16x1 -> scores float32 1x10; 6 operations on ...>``."""
@@ -264,7 +267,7 @@ class LoadedModel:
         if self._is_closed:
             return "closed"
         current = self._current
-        return "not compiled yet" if current is None else placement(current.compilation)
+        return "not compiled yet" if current is None else placement(self.compilations)
 
     # --- the end -------------------------------------------------------------------------------------------------
 
@@ -332,22 +335,14 @@ class LoadedModel:
             shaped = self._plans.get(shapes)
             if shaped is None:
                 imported = self.imported if shapes == self._default_shapes() else self._imported(shapes)
-                shaped = self._plans[shapes] = ShapedModel(
-                    imported, self._settings.devices, self._settings.folder, self._settings.verified
-                )
-                self._forget_oldest()
-            self._plans.move_to_end(shapes)
+                shaped = shaped_model(imported, self._settings)
+                self._plans.put(shapes, shaped)
             self._current = shaped
         return shaped
 
     def _imported(self, shapes: tuple[Shape, ...]) -> ImportedModel:
         assert self._importer is not None
         return self._importer({port.name: shape for port, shape in zip(self.imported.inputs, shapes, strict=True)})
-
-    def _forget_oldest(self) -> None:
-        """Drop the plans that were not used for the longest time, until the others take few enough bytes."""
-        while len(self._plans) > 1 and self.nbytes > self._settings.plan_bytes:
-            self._plans.popitem(last=False)
 
     def _returned(self, results: list[np.ndarray], wanted: str | Sequence[str] | type[dict] | None) -> Any:
         if wanted is None:

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
-from nnvk.api import Compilation, Device, Event, Execution, run
+from nnvk.api import Compilation, Event, Execution, run
 from nnvk.base import forks
 from nnvk.base.errors import ResultCode
 from nnvk.hal import DeferredExecution
-from nnvk.importers.plan_folder import PlanFolder
 from nnvk.importers.ports import ImportedModel, Port
-from nnvk.runtime.verification import Verified
+from nnvk.loading.settings import Settings
 from nnvk.types.request import ExecutionResult
 
 _MOST_IDLE = 4
@@ -52,19 +51,13 @@ class ShapedModel:
     Calls of a model with states follow one another, and each gets the states that the one before has left.
     """
 
-    def __init__(
-        self,
-        imported: ImportedModel,
-        devices: Sequence[Device] | None,
-        folder: PlanFolder | None,
-        verified: Verified | None = None,
-    ) -> None:
+    def __init__(self, imported: ImportedModel, settings: Settings) -> None:
         self.imported = imported
-        self.compilation = Compilation(imported.model, devices)
-        if folder is not None:
-            folder.apply(self.compilation, [port.shape for port in imported.inputs])
-        if verified is not None:
-            self.compilation.set_verified(verified)
+        self.compilation = Compilation(imported.model, settings.devices)
+        if settings.folder is not None:
+            settings.folder.apply(self.compilation, [port.shape for port in imported.inputs])
+        if settings.verified is not None:
+            self.compilation.set_verified(settings.verified)
         self.compilation.finish()
         self.expected = tuple((port.dtype, port.shape) for port in imported.inputs)
         """The type and shape of each input of the file."""
@@ -88,7 +81,7 @@ class ShapedModel:
         try:
             bound = self._idle.pop()
         except IndexError:
-            bound = BoundExecution(self.compilation, self.imported.outputs)
+            bound = BoundExecution(self.compilation, self.imported.results)
         for target, array, port in zip(bound.inputs, arrays, self._encoded, strict=True):
             if port is None:
                 target[...] = array if target.shape == array.shape else array.reshape(target.shape)
@@ -97,7 +90,7 @@ class ShapedModel:
         bound.compute()
         outputs = [
             port.decode(array.copy()) if plain is None else plain.copy()
-            for plain, array, port in zip(bound.results, bound.outputs, self.imported.outputs, strict=True)
+            for plain, array, port in zip(bound.results, bound.outputs, self.imported.results, strict=True)
         ]
         if len(self._idle) < _MOST_IDLE:
             self._idle.append(bound)
@@ -110,10 +103,22 @@ class ShapedModel:
         """
         if not self._is_bound:
             return self._start_unbound(arrays)
-        bound = BoundExecution(self.compilation, self.imported.outputs)
+        bound = BoundExecution(self.compilation, self.imported.results)
         for target, array in zip(bound.inputs, self.imported.encode(list(arrays)), strict=True):
             target[...] = array
         return bound.execution.start_compute(), lambda: self.imported.decode(bound.outputs)[0]
+
+    def parts(self) -> list[ShapedModel]:
+        """The parts that are compiled one behind the other: this one."""
+        return [self]
+
+    def compilations(self) -> list[Compilation]:
+        """All compilations that it keeps."""
+        return [self.compilation]
+
+    def encoded(self, arrays: Sequence[np.ndarray]) -> Iterator[tuple[ShapedModel, Arrays]]:
+        """Each part with the inputs of its model, for the file's inputs."""
+        yield self, self.imported.encode(list(arrays))
 
     def reset(self) -> None:
         """Begin anew, with the first states."""
@@ -142,7 +147,7 @@ class ShapedModel:
         def work() -> ExecutionResult:
             if previous is not None:
                 previous.wait()
-            outputs[:] = self._run_in_turn(given) if self.imported.states else self._run_unbound(given)
+            outputs[:] = self._run_in_turn(given) if self.imported.states else self.run(given)
             return ExecutionResult(ResultCode.NO_ERROR, ())
 
         with self._turn:

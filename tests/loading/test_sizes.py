@@ -57,7 +57,7 @@ def imports(monkeypatch: pytest.MonkeyPatch) -> list[object]:
 def test_any_size_at_each_call(device: str | None, imports: list[object], monkeypatch: pytest.MonkeyPatch) -> None:
     loaded = nnvk.load(rows(), device=device)
     assert loaded.is_open
-    monkeypatch.setattr("nnvk.importers.onnx.importer.parse", lambda _: pytest.fail("it is parsed again"))
+    monkeypatch.setattr("nnvk.importers.onnx.file.parse", lambda _: pytest.fail("it is parsed again"))
     for count in (5, 1, 7, 5, 7):
         x, y = inputs(count)
         np.testing.assert_allclose(loaded(x, y), x @ WEIGHTS + y, rtol=1e-5)
@@ -127,11 +127,11 @@ def test_a_fixed_size_is_no_other_at_a_call() -> None:
 
 def plans(loaded: LoadedModel) -> list[int]:
     """The numbers of rows that plans are kept for, the one that was used last at the end."""
-    return [shapes[0][0] for shapes in loaded._plans]
+    return [shaped.expected[0][1][0] for shaped in loaded._plans]
 
 
 def test_the_plans_that_were_used_last_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("nnvk.loading.model.held_bytes", lambda compilations: 100 * len(list(compilations)))
+    monkeypatch.setattr("nnvk.loading.plans.held_bytes", lambda compilations: 100 * len(list(compilations)))
     loaded = nnvk.load(rows(), device="cpu", plan_bytes=300)
     for count in (1, 2, 3, 1, 4):
         loaded(*inputs(count))
