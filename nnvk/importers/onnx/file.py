@@ -46,7 +46,8 @@ def load(
     ``shapes`` gives inputs, by name, other shapes than the file's: above all the sizes that the file leaves open
     (`Port.signature`), which are 1 without it; sizes that have one name in the file are one size. ``constants`` gives
     inputs their values for good: what NNAPI has to know beforehand, such as axes, shapes and counts. They are no inputs
-    of the model then, and neither are those without elements. ``relaxed`` allows devices to compute FLOAT32 as FLOAT16.
+    of the model then, and neither are those without elements; if no other is left, the model has an input that nobody
+    reads. ``relaxed`` allows devices to compute FLOAT32 as FLOAT16.
 
     INT64 and other whole numbers are INT32 in NNAPI, FLOAT64 is FLOAT32, and so is FLOAT16 between operators. Inputs
     and outputs keep the file's types. Results of INT64 and UINT32 that may need more than 32 bits are two words
