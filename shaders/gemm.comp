@@ -40,6 +40,9 @@
 #extension GL_EXT_shader_explicit_arithmetic_types_float16 : require
 #endif
 
+#ifdef TILE_DEPTHWISE
+#define TILE_SHARED    // whose input is computed
+#endif
 #ifdef SUMS_SPLIT_CHECKED
 #define SUMS_SPLIT
 #endif

@@ -8,7 +8,8 @@ import pytest
 
 from nnvk.driver.vulkan import VulkanDevice
 from nnvk.driver.vulkan.lowering import gemm
-from nnvk.driver.vulkan.lowering.strategies import Strategy, Work, candidates
+from nnvk.driver.vulkan.lowering.strategies import DEPTHWISE, Strategy, Work, candidates
+from nnvk.driver.vulkan.planning.passes import depthwise
 
 
 def forced_strategies(
@@ -16,9 +17,12 @@ def forced_strategies(
 ) -> Iterator[Strategy]:
     """Have plans take the smallest and the largest strategy of a tile, and one with K split, each until the next one.
 
-    ``plan`` plans a model with a single GEMM.
+    ``plan`` plans a model with a single GEMM. The tile `depthwise` makes plans compute depthwise convolutions with the
+    1 x 1 convolutions behind them.
     """
     works: list[Work] = []
+    if tile == DEPTHWISE:
+        monkeypatch.setattr(depthwise, "pays", lambda *_: True)
     with monkeypatch.context() as patch:
         every = gemm.ranked
         patch.setattr(gemm, "ranked", lambda work, profile: works.append(work) or every(work, profile))

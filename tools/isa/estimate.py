@@ -136,7 +136,8 @@ def _seconds(
     everything = groups * waves * wave * moved
     left_out = trips.unread(dispatch)
     nbytes = sum(tensor["bytes"] for tensor in dispatch["tensors"] if tensor["name"] not in left_out)
-    through_l2 = everything if statistics["LDS size"] else min(everything, max(nbytes, everything / 4))
+    is_once = statistics["LDS size"] and not trips.has_windows(dispatch)
+    through_l2 = everything if is_once else min(everything, max(nbytes, everything / 4))
     alone = -(-most // resident) * run.alone / hz
     bounds = {
         "products and arithmetic": -(-most * waves // gpu.simds) * run.valu / hz,

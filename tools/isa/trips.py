@@ -11,6 +11,8 @@ _CARRIED = 64
 """Vec4s of K after which sums of bytes as floats are added to integers."""
 _SUMS_TOGETHER = 16
 """Vectors of the sums of K slices that are loaded together."""
+_STAGED = "shared", "depthwise"
+"""Tiles of gemm.comp whose workgroups share a stage of both operands."""
 _BLOCK = 32
 """Elements or vec4s of a row that are summed before the sum is added to others."""
 
@@ -23,7 +25,9 @@ def multiply_adds(dispatch: Mapping[str, Any]) -> int:
     """The multiply-adds of the operation itself; 0 for shaders other than GEMMs."""
     name, push = dispatch["shader"].split(".")[0], dispatch["push_constants"]
     if name == "gemm":
-        return push["parts"] * push["rows"] * push["out_channels"] * _k_vec4s(dispatch) * 4
+        constants, k = dispatch["constants"], _k_vec4s(dispatch) * 4
+        of_depthwise = push["rows"] * k * constants.get("KERNEL_HEIGHT", 0) * constants.get("KERNEL_WIDTH", 0)
+        return push["parts"] * push["rows"] * push["out_channels"] * k + of_depthwise
     if name == "fully_connected":
         return dispatch["groups"][0] * push["inputs"] * push["out_channels"]
     if name == "depthwise_conv2d":
@@ -36,6 +40,11 @@ def multiply_adds(dispatch: Mapping[str, Any]) -> int:
 def split_k(dispatch: Mapping[str, Any]) -> int:
     """The workgroups that share a tile. The last one adds up the sums of all."""
     return int(dispatch["constants"].get("SPLIT_K", 1))
+
+
+def has_windows(dispatch: Mapping[str, Any]) -> bool:
+    """Whether a workgroup with shared memory loads what windows that overlap have in common again and again."""
+    return dispatch["shader"].startswith("gemm.") and dispatch["shader"].split(".")[2] == "depthwise"
 
 
 def unread(dispatch: Mapping[str, Any]) -> tuple[str, ...]:
@@ -134,11 +143,11 @@ def _guess_product(dispatch: Mapping[str, Any], found: Sequence[Loop]) -> None:
     main = outer
     if sums == "split":  # the last K slice adds up, in a loop that follows the main one and multiplies nothing
         main = [loop for loop in outer if loop.counts["products"] or loop.counts["integer_products"]][:1] or outer[:1]
-        of_k_slice = dispatch["constants"]["ROWS"] // (dispatch["local"][1] if tile == "shared" else 1)
+        of_k_slice = dispatch["constants"]["ROWS"] // (dispatch["local"][1] if tile in _STAGED else 1)
         at_once = max(1, _SUMS_TOGETHER // (of_k_slice * dispatch["constants"]["VEC4S"]))
         _set([loop for loop in outer if loop not in main], split_k(dispatch) // at_once)
     within = [loop for loop in found if loop.parent is not None]
-    if tile == "shared":
+    if tile in _STAGED:
         _set(main, _up(vec4s, dispatch["constants"]["STAGE"]) - 1)  # the last stage is behind the loop
     elif tile == "subgroup":
         push = dispatch["push_constants"]

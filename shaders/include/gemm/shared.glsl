@@ -45,6 +45,9 @@ const uint WEIGHTS = STAGE * VECTORS * QUADS;
 const uint WEIGHT_LOADS = (WEIGHTS + LOADERS - 1) / LOADERS;
 
 #include "split_k.glsl"
+#ifdef TILE_DEPTHWISE
+#include "depthwise.glsl"
+#endif
 
 shared LOADED4 stage_inputs[STAGE * LINE];
 shared WEIGHTS4 stage_weights[WEIGHTS];
@@ -52,12 +55,18 @@ shared WEIGHTS4 stage_weights[WEIGHTS];
 // The values that an invocation loads; their source: the tap, the addresses of taps, a channel in them, and the
 // distance of the weights from the first ones in vec4s of K; and their target in shared memory.
 struct Share {
+#ifdef TILE_DEPTHWISE
+    Depthwise depthwise;
+#endif
     LOADED4 inputs[MAX_LOADS];
     WEIGHTS4 weights[MAX_LOADS];
 };
 struct Source {
     uvec2 tap;    // down, right
     uint taps[MAX_LOADS];
+#ifdef TILE_DEPTHWISE
+    uint inside[MAX_LOADS];    // a bit for each tap of the depthwise convolution that is not in the padding
+#endif
     uint channel;
     uint weights[MAX_LOADS];
 };
@@ -123,8 +132,15 @@ bool is_past(uint stage, uint vec4s, uint number) {
 uint divided(uint n, float inverse) { return uint((float(n) + 0.5) * inverse); }
 
 void locate_taps(inout Source source, Part part, Window windows[MAX_LOADS]) {
+#ifdef TILE_DEPTHWISE
+    [[unroll]] for (uint i = 0; i < LOADS; i++) {
+        source.taps[i] = windows[i].start;
+        source.inside[i] = taps_inside(windows[i]);
+    }
+#else
     [[unroll]] for (uint i = 0; i < LOADS; i++)
         source.taps[i] = tap_address(part, windows[i], source.tap.x, source.tap.y);
+#endif
 }
 
 // Set the source of an invocation's loads for the stage that begins at a vec4 of K. `inverses` are those of the vec4s
@@ -163,7 +179,13 @@ void locate_next_tap(inout Source source, Part part, Window windows[MAX_LOADS], 
 
 // Load the share. Elements past the end of K are zeros.
 void fetch(out Share share, Source source, uint firsts[MAX_LOADS], uint stage, uint vec4s) {
+#ifdef TILE_DEPTHWISE
+    fetch_parameters(share.depthwise, source.channel);
+    [[unroll]] for (uint i = 0; i < LOADS; i++)
+        fetch_window(share.depthwise, i, source.taps[i], source.inside[i], source.channel);
+#else
     [[unroll]] for (uint i = 0; i < LOADS; i++) share.inputs[i] = load_anything(source.taps[i], source.channel, 0u);
+#endif
     [[unroll]] for (uint i = 0; i < WEIGHT_LOADS; i++) {
         share.weights[i] = packed_weights_at(weight_at(firsts[i], source.weights[i], weight_of(i)));
         if (!WHOLE_STAGES && is_past(stage, vec4s, weight_of(i))) share.weights[i] = WEIGHTS4(0);
@@ -196,7 +218,12 @@ Target target_of_invocation() {
 // use.
 void put(Share share, Source source, uint stage, uint vec4s, Zeros zeros, Target target) {
     [[unroll]] for (uint i = 0; i < LOADS; i++) {
+#ifdef TILE_DEPTHWISE
+        bool inside = true;
+        share.inputs[i] = depthwise_result(share.depthwise, i, source.inside[i]);
+#else
         bool inside = !PADDED || source.taps[i] != OUTSIDE;
+#endif
         if (!WHOLE_STAGES) inside = all(bvec2(inside, stage + gl_LocalInvocationIndex % STAGE < vec4s));
         if (PADDED || !WHOLE_STAGES) share.inputs[i] = where(inside, share.inputs[i], zeros.outside);
         if (ROWS % LOAD_ROWS == 0u || gl_LocalInvocationIndex / STAGE + i * LOAD_ROWS < ROWS)
@@ -250,6 +277,9 @@ void main() {
     Place place = place_of_group(COLUMNS, ROWS, SPLIT_K);
     if (place.part >= parts) return;
     Part part = part_of(place.part);
+#ifdef TILE_DEPTHWISE
+    all_channels = bias_vec4s_at(depthwise_parameters());
+#endif
 
     Zeros zeros = zeros_of(true);
     Sum sums[MAX_SUMS];

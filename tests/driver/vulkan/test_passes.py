@@ -86,6 +86,10 @@ def activated(net: Net) -> int:
     return net.op(Op.LOGISTIC, net.conv(net.input(1, 5, 7, 8), 8, 8))
 
 
+def separable(net: Net) -> int:
+    return net.conv(net.depthwise(net.input(1, 14, 10, 32), 32), 16, 32, size=1)
+
+
 def chain(net: Net) -> int:
     return net.op(Op.TANH, net.op(Op.ABS, net.input(3, 5)))
 
@@ -113,11 +117,12 @@ BUILD: dict[Pass, Callable[[Net], int]] = {
     Pass.INDICES: lambda net: wrapped_gather(net, [5, 3], 0, [0, -5, 4, -1]),
     Pass.EPILOGUE: activated,
     Pass.ELEMENTWISE: chain,
+    Pass.DEPTHWISE: separable,
     Pass.IN_PLACE: channels,
     Pass.COALESCE: rows,
     Pass.OUTPUTS: chain,
 }
-"""Models that passes rewrite on every device; `HORIZONTAL` does on GPUs alone."""
+"""Models that passes rewrite on every device; `HORIZONTAL` and `DEPTHWISE` do on GPUs alone."""
 TOLERANCES = {Pass.ROW_NORM: 2e-6, Pass.SOFTMAX: 2e-6, Pass.ATTENTION: 5e-5}
 """Where sums are taken in another order."""
 

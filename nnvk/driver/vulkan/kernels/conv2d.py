@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from nnvk.driver.vulkan.kernels.depthwise_conv2d import CHANNEL_SHADERS, multiply_by_channel
-from nnvk.driver.vulkan.lowering import winograd
+from nnvk.driver.vulkan.lowering import depthwise_gemm, winograd
 from nnvk.driver.vulkan.lowering.filter_output import Operands
 from nnvk.driver.vulkan.lowering.filters import filters_of
 from nnvk.driver.vulkan.lowering.gemm import (
@@ -50,6 +50,9 @@ def _takes_wide_input(call: Call) -> bool:
 def lower(call: Call, g: Lowering) -> None:
     """Lower CONV_2D: by Winograd's tiles where these are possible and the fastest, else as one GEMM."""
     operands = Operands.of_call(call, filters_of(call.filter))
+    if operands.depthwise is not None:
+        multiply(g, operands, depthwise_gemm.gemm_of(operands.depthwise, call))
+        return
     gemm = Gemm.of_convolution(call, conv_axes(call))
     work = work_of(g, operands, gemm)
     # The rounding errors of Winograd's tiles have no bound for each result by itself.

@@ -9,10 +9,11 @@ from dataclasses import dataclass
 from nnvk.driver.vulkan.lowering import checksum, epilogue, gemm_bound, half_weights
 from nnvk.driver.vulkan.lowering.arrange import ARRANGE
 from nnvk.driver.vulkan.lowering.costs import NEAR, Run, costs_of, cycles
+from nnvk.driver.vulkan.lowering.depthwise_gemm import filters_of_channels
 from nnvk.driver.vulkan.lowering.divide import divisors_below
 from nnvk.driver.vulkan.lowering.dtypes import F16, F32, SIZES, dtype
 from nnvk.driver.vulkan.lowering.filter_output import Operands, filter_output, has_narrow_sums, narrowed
-from nnvk.driver.vulkan.lowering.filters import FILTER_SHADERS, Filters, in_order, may_be_float16, scale_of
+from nnvk.driver.vulkan.lowering.filters import FILTER_SHADERS, in_order, may_be_float16, scale_of
 from nnvk.driver.vulkan.lowering.gemm import (
     epilogue_channels,
     has_checksums,
@@ -116,7 +117,7 @@ def tiles(gemm: Gemm, kind: str, device: DeviceProfile, float16: bool = False) -
 
     arithmetics = ("none", "half") if float16 and not device.is_cpu else ("none",)
     found = {tile(*size, arithmetic) for size in _sizes(device) for arithmetic in arithmetics}
-    return sorted(found, key=lambda tile: (_cost(tile, gemm, kind, device), tile.height, tile.width, tile.arithmetic))
+    return sorted(found, key=lambda tile: (cost(tile, gemm, kind, device), tile.height, tile.width, tile.arithmetic))
 
 
 def _sizes(device: DeviceProfile) -> Iterable[tuple[int, int]]:
@@ -133,7 +134,7 @@ def _local(device: DeviceProfile) -> int:
     return 8 if device.is_cpu else 64
 
 
-def _cost(tile: Tile, gemm: Gemm, kind: str, device: DeviceProfile) -> float:
+def cost(tile: Tile, gemm: Gemm, kind: str, device: DeviceProfile) -> float:
     """The cycles that the device takes by the cost model."""
     vertical, horizontal = gemm.axes
     costs = costs_of(device)
@@ -263,7 +264,6 @@ def _refuse(call: Call) -> str | None:
 )
 def lower(call: Call, g: Lowering) -> None:
     """The filter is [1, height, width, output channels]."""
-    _, *window, outputs = call.filter.shape
-    taps = math.prod(window)
-    filters = Filters(call.filter, 1, outputs, taps, 1, (taps * outputs, 1, outputs, 1))
-    multiply_by_channel(g, Operands.of_call(call, filters), Gemm.of_convolution(call, depthwise_axes(call)))
+    multiply_by_channel(
+        g, Operands.of_call(call, filters_of_channels(call)), Gemm.of_convolution(call, depthwise_axes(call))
+    )

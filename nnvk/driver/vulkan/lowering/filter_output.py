@@ -48,6 +48,8 @@ class Operands:
     """The operations that follow the activation."""
     wide_input: Tensor | None = None
     """The float32 tensor from which ``input`` has yet to be converted, if it has float16."""
+    depthwise: Call | None = None
+    """The depthwise convolution that gives ``input``, if it is computed in the same dispatch (`depthwise_gemm`)."""
 
     @classmethod
     def of_call(cls, call: Call, filters: Filters) -> Operands:
@@ -56,8 +58,8 @@ class Operands:
 
     def fused_with(self, call: Call) -> Operands:
         """These operands with what a node computes before and behind its call, as `node.lower` says it in the call."""
-        epilogue, wide_input = (getattr(call, name) if call.has(name) else None for name in ("epilogue", "wide_input"))
-        return replace(self, epilogue=epilogue, wide_input=wide_input)
+        names = "epilogue", "wide_input", "depthwise"
+        return replace(self, **{name: getattr(call, name) for name in names if call.has(name)})
 
     @property
     def target(self) -> Tensor:
@@ -156,7 +158,7 @@ def filter_output(
             "weight_zero": zero_point(operands.filters.tensor),
             "output_zero": zero_point(operands.output),
         }
-        is_small = are_small_shifts(shifts) and _largest_sum(bias, operands.filters) < SMALL
+        is_small = are_small_shifts(shifts) and largest_sum(bias, operands.filters) < SMALL
         may_be_bytes = is_small and are_byte_shifts(shifts)
         to_bytes = may_be_bytes and g.device.lacks_high_products
         if may_be_bytes:
@@ -180,7 +182,7 @@ def filter_output(
     )
 
 
-def _largest_sum(bias: Tensor | None, filters: Filters) -> float:
+def largest_sum(bias: Tensor | None, filters: Filters) -> float:
     """A bound on sums of products of bytes, for any bytes and zero points."""
     products = _LARGEST_PRODUCT * filters.taps * filters.channels
     if bias is None or not bias.size:

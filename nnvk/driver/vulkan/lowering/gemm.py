@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from nnvk.driver.vulkan.lowering import checksum, cooperative_matrix, gemm_bound, half_weights
+from nnvk.driver.vulkan.lowering import checksum, cooperative_matrix, depthwise_gemm, gemm_bound, half_weights
 from nnvk.driver.vulkan.lowering.arrange import ARRANGE, dense
 from nnvk.driver.vulkan.lowering.divide import divisors_below
 from nnvk.driver.vulkan.lowering.dtypes import F16, F32, I32, Q8, dtype, of
@@ -153,6 +153,8 @@ def multiply(g: Lowering, operands: Operands, gemm: Gemm) -> None:
 
 def work_of(g: Lowering, operands: Operands, gemm: Gemm) -> Work:
     """The description of a GEMM that strategies are chosen by."""
+    if operands.depthwise is not None:
+        return depthwise_gemm.work_of(operands.depthwise, gemm)
     filters, kind, (vertical, horizontal) = operands.filters, dtype(operands.input), gemm.axes
     constant, lies_in_order = filters.tensor.is_constant, filters.is_in_order(gemm.parts_outside, g.device)
     taps = vertical.window * horizontal.window
@@ -219,7 +221,9 @@ def multiply_by(g: Lowering, strategy: Strategy, operands: Operands, gemm: Gemm,
         verify_by_bound(g, operands, gemm, results, source, target)
         return
     is_wide = operands.wide_input is not None and strategy.tile != "vector" and has_few_channels(gemm.depth)
-    if is_wide:
+    if operands.depthwise is not None:
+        source, source_parts = g.tensor(operands.depthwise.input), 1
+    elif is_wide:
         assert operands.wide_input is not None
         source, source_parts = g.tensor(operands.wide_input), 1
     else:
@@ -237,7 +241,7 @@ def multiply_by(g: Lowering, strategy: Strategy, operands: Operands, gemm: Gemm,
         weights = half_weights.packed(g, filters)
     elif strategy.packed:
         weights = packed(g, filters, scale, four_bits=four_bits)
-    elif strategy.tile == "shared" or (work.in_order and scale == 1.0):
+    elif strategy.is_staged or (work.in_order and scale == 1.0):
         weights, of_weights = _weights_as_they_lie(g, strategy, gemm, work, filters)
         places |= of_weights
     else:
@@ -273,6 +277,10 @@ def multiply_by(g: Lowering, strategy: Strategy, operands: Operands, gemm: Gemm,
         if is_wide:
             spec[FROM_FLOATS] = True
         push |= _tile_push(gemm, source_parts) | magics
+        if operands.depthwise is not None:
+            tensors["bias"] = depthwise_gemm.bias_and_parameters(g, operands)
+            spec |= depthwise_gemm.constants(operands.depthwise, g.device)
+            push |= {"kernel_height": 1, "kernel_width": 1}  # of the GEMM's own filter
         if work.kind == "q8":
             spec |= {"SIGNED": bool(offset(operands.input)), "WEIGHTS_SIGNED": bool(offset(filters.tensor))}
             if takes_halves(strategy, work, g.device):
@@ -498,13 +506,13 @@ def _weights_as_they_lie(
     g: Lowering, strategy: Strategy, gemm: Gemm, work: Work, filters: Filters
 ) -> tuple[TensorRef, dict[str, int]]:
     """The memory of right matrices that are not packed, and the specialisation constants that say how they lie."""
-    layout = work.order if strategy.tile == "shared" else WeightLayout.BY_K
+    layout = work.order if strategy.is_staged else WeightLayout.BY_K
     if filters.tensor.view is None or gemm.split is not Split.BATCHES:
         return dense(g, filters.tensor), {}
     layouts = {
         each: matrices
         for each, matrices in layouts_of_weights(filters, layout).items()
-        if not matrices.is_transposed or (strategy.tile == "shared" and matrices.columns % 4 == 0)
+        if not matrices.is_transposed or (strategy.is_staged and matrices.columns % 4 == 0)
     }
     weights, abreast, found = read(g, filters.tensor, *layouts.values())
     taken = next(each for each, matrices in layouts.items() if matrices is found)
@@ -543,7 +551,7 @@ def _tile_spec(strategy: Strategy, gemm: Gemm, work: Work, device: DeviceProfile
             spec |= {"BY_ELEMENTS": True, "LINE_TAPS": _line_taps(strategy, gemm)}
         return spec
     spec |= {"local_x": local_x, "local_y": local_y}
-    if strategy.tile == "shared":
+    if strategy.is_staged:
         whole = gemm.depth % (4 * strategy.stage) == 0
         spec |= {"VEC4S": strategy.vec4s, "STAGE": strategy.stage, "WHOLE_STAGES": whole, "TOGETHER": strategy.together}
         if not strategy.packed:

@@ -71,13 +71,13 @@ def in_order(g: Lowering, filters: Filters) -> TensorRef:
 
 def _float16(filters: Filters, is_high: bool) -> np.ndarray:
     """Words of 16 bits, in the shape of the filters."""
-    levels = _levels(filters)
+    levels = levels_of(filters)
     if is_high:
         return (levels.astype(np.float32).view(np.uint32) >> 16).astype(np.uint16)
     return levels.astype(np.float16).view(np.uint16)
 
 
-def _levels(filters: Filters) -> np.ndarray:
+def levels_of(filters: Filters) -> np.ndarray:
     """Levels less their zero point, int16 [parts, output channels, taps, channels]."""
     levels: np.ndarray = filters.weights().astype(np.int16) - np.int16(filters.tensor.zero_point)
     return levels
@@ -95,7 +95,7 @@ class _Sums:
 
 def _sums(g: Lowering, filters: Filters) -> _Sums:
     def measure() -> _Sums:
-        levels = _levels(filters)
+        levels = levels_of(filters)
         positive = np.maximum(levels, 0).sum((2, 3), np.int64).reshape(-1)
         whole = levels.sum((2, 3), np.int64).reshape(-1)
         return _Sums(whole, max(int(positive.max(initial=0)), int((positive - whole).max(initial=0))))
@@ -110,10 +110,12 @@ def has_short_sums(g: Lowering, filters: Filters) -> bool:
 
 def settled_bias(g: Lowering, source: Tensor, filters: Filters, bias: Tensor | None) -> TensorRef:
     """The bias less the products of the input's zero point and the weights; as all sums of 32 bits, it wraps."""
-    due = -zero_point(source) * _sums(g, filters).whole
     form = "settled bias", filters.tensor.index, filters.shape, filters.strides, zero_point(source)
+    constant = filters.tensor if bias is None else bias
+    return g.constant_form(constant, form, lambda: settled(g, source, filters, bias))
 
-    def settle() -> np.ndarray:
-        return (due if bias is None else due + bias.data.reshape(-1)).astype(np.int32)
 
-    return g.constant_form(filters.tensor if bias is None else bias, form, settle)
+def settled(g: Lowering, source: Tensor, filters: Filters, bias: Tensor | None) -> np.ndarray:
+    """The numbers of `settled_bias`, int32 [all output channels]."""
+    due = -zero_point(source) * _sums(g, filters).whole
+    return (due if bias is None else due + bias.data.reshape(-1)).astype(np.int32)

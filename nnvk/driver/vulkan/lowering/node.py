@@ -8,19 +8,23 @@ from nnvk.driver.vulkan.lowering.fused_elementwise import fuse_elementwise
 from nnvk.driver.vulkan.lowering.kernel import kernels
 from nnvk.driver.vulkan.lowering.lowering import Lowering
 from nnvk.ops.call import Tensor
+from nnvk.types.codes import OperationCode
 
 
 def lower(node: Node, g: Lowering) -> None:
     """Lower a node: an operation, a GEMM with what is before and behind it, or elementwise operations together.
 
-    The kernel of a GEMM gets the rest as attributes of its call, ``wide_input`` and ``epilogue``.
+    The kernel of a GEMM gets the rest as attributes of its call: ``wide_input``, ``depthwise`` and ``epilogue``.
     """
     call = node.call
     if node.traits.gemm is None and node.behind:
         fuse_elementwise(g, node.calls, node.outputs)
         return
-    for conversion in node.before:
-        call = call.replaced(wide_input=conversion.input.whole)
+    for before in node.before:
+        if before.code is OperationCode.DEPTHWISE_CONV_2D:
+            call = call.replaced(depthwise=before)
+        else:
+            call = call.replaced(wide_input=before.input.whole)
     if node.behind:
         (output,) = node.outputs
         following = Epilogue(node.behind, call.output.index, _shaped_as(call.output, output))

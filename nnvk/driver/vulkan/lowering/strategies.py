@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from enum import IntEnum
 
@@ -18,6 +18,9 @@ from nnvk.driver.vulkan.lowering.filters import BLOCK
 from nnvk.driver.vulkan.lowering.lowering import MOST_COUNTERS
 from nnvk.driver.vulkan.shaders.declaration import Shader, Variant
 from nnvk.driver.vulkan.shaders.profile import DeviceProfile
+
+DEPTHWISE = "depthwise"
+"""The tile that computes a depthwise convolution and the 1 x 1 convolution behind it (`depthwise_gemm`)."""
 
 
 def _exists(choice: Mapping[str, str]) -> bool:
@@ -35,8 +38,10 @@ def _exists(choice: Mapping[str, str]) -> bool:
         return False  # other sums aren't exact
     if choice["TILE"] == cooperative_matrix.TILE:
         return choice["ARITHMETIC"] == cooperative_matrix.ARITHMETICS.get(choice["DTYPE"])
+    if choice["TILE"] == DEPTHWISE and (choice["DTYPE"] not in ("f32", "q8") or choice["SUMS"].endswith("checked")):
+        return False  # operations that are verified are not fused
     if choice["ARITHMETIC"] == "int8":
-        return choice["DTYPE"] == "f32"
+        return choice["DTYPE"] == "f32" and choice["TILE"] != DEPTHWISE
     if choice["ARITHMETIC"] == "half":
         return choice["DTYPE"] == "f16" and choice["TILE"] in ("shared", "register")
     if choice["ARITHMETIC"] == "none":
@@ -50,7 +55,7 @@ GEMM = Shader(
     where=_exists,
     needs=lambda choice: cooperative_matrix.REQUIREMENTS if choice["TILE"] == cooperative_matrix.TILE else None,
     DTYPE=("f32", "f16", "i32", "q8", "q16"),
-    TILE=("subgroup", "shared", "register", "quads", cooperative_matrix.TILE),
+    TILE=("subgroup", "shared", "register", "quads", cooperative_matrix.TILE, DEPTHWISE),
     ARITHMETIC=("none", "float", "dot", "half", "int8"),
     SUMS=("whole", "split", "whole_checked", "split_checked"),
     EPILOGUE=epilogue.EPILOGUES,
@@ -82,6 +87,9 @@ _UNROLLED = 32
 _SMALL_HELD = 40
 """The most `Strategy.held` on GPUs with small subgroups: with more, the compilers of Mali and VideoCore spill. So does
 Intel's where bytes are converted."""
+_WINDOWS = 2
+"""The most windows that an invocation of the tile `depthwise` loads at once. Each has up to nine vectors, and it takes
+conditions for what is in the padding, of which AMD's compiler spills more. Adreno's spills with two."""
 _VECTOR_LOCAL = 8, 16
 _VECTOR_ROWS = 16
 """Rows up to which the tile `vector` is thought of: it reads the weights once a row."""
@@ -142,6 +150,8 @@ class Work:
     """Products of bytes with constant filters and bias, which can have what is due to the input's zero point."""
     narrow: bool = False
     """Products of 16-bit steps add up to numbers of 32 bits (`filter_output.has_narrow_sums`)."""
+    depthwise: int = 0
+    """The taps of the depthwise convolution that gives the input, in the same dispatch; 0 if the input is in memory."""
 
     @property
     def steps(self) -> int:
@@ -193,11 +203,21 @@ class Strategy:
         return GEMM.variant(DTYPE=kind, TILE=self.tile, ARITHMETIC=self.arithmetic, SUMS=sums, EPILOGUE=epilogue)
 
     @property
+    def is_staged(self) -> bool:
+        """Whether both operands are staged in shared memory."""
+        return self.tile in ("shared", DEPTHWISE)
+
+    @property
+    def windows(self) -> int:
+        """Vec4s of the left operand that an invocation stages at once."""
+        return -(-self.rows * self.stage // math.prod(self.local))
+
+    @property
     def sums(self) -> int:
         """Vectors of sums of an invocation, of the tiles that can share K."""
         if self.matrices is not None:
             return self.matrices.stored
-        return (self.rows // self.local[1] if self.tile == "shared" else self.rows) * self.vec4s
+        return (self.rows // self.local[1] if self.is_staged else self.rows) * self.vec4s
 
     @property
     def held(self) -> int:
@@ -223,7 +243,7 @@ class Strategy:
             return self.matrices.rows, self.matrices.columns
         if self.tile in ("subgroup", "vector"):
             return self.rows, BLOCK
-        return self.rows * (1 if self.tile == "shared" else self.local[1]), 4 * self.vec4s * self.local[0]
+        return self.rows * (1 if self.is_staged else self.local[1]), 4 * self.vec4s * self.local[0]
 
     def tiles(self, work: Work) -> int:
         """Into which a GEMM is cut."""
@@ -236,7 +256,7 @@ class Strategy:
 
     def vec4s_of_k_slice(self, work: Work) -> int:
         """The vec4s of K of each K slice but the last, which may have fewer; the tile `shared` takes whole stages."""
-        at_once = self.stage if self.tile == "shared" else 1
+        at_once = self.stage if self.is_staged else 1
         stages = -(-work.steps // at_once)
         return -(-stages // self.split_k) * at_once
 
@@ -252,12 +272,12 @@ class Strategy:
         if self.matrices is not None:
             return f"cooperative matrices {self.rows}x{self.size[1]}: {self.matrices}{split_k}"
         size = str(self.rows)
-        if self.tile == "shared":
+        if self.is_staged:
             size += f"x{self.size[1]}"
         elif self.tile in ("register", "quads"):
             size += f"x{4 * self.vec4s}"
         arithmetic = _ARITHMETICS.get(self.arithmetic, f", bytes by {self.arithmetic}")
-        order = "" if self.packed else ", weights as they lie" if self.tile == "shared" else ", weights in order"
+        order = "" if self.packed else ", weights as they lie" if self.is_staged else ", weights in order"
         stage = "" if self.stage == 4 else f", by {4 * self.stage} of K"
         return f"{self.tile} {size} in {self.local[0]}x{self.local[1]}{arithmetic}{order}{stage}{split_k}"
 
@@ -292,6 +312,9 @@ def all_strategies(work: Work, device: DeviceProfile) -> Iterator[Strategy]:
         arithmetics = ("none", "half")
     if work.int8_weights:
         arithmetics = ("int8",)
+    if work.depthwise:
+        yield from _behind_depthwise(work, device, arithmetics)
+        return
     if work.matrix and work.rows <= _VECTOR_ROWS and work.kind not in ("i32", "q16"):
         yield Strategy("vector", work.rows, _VECTOR_LOCAL, arithmetic="int8" if work.int8_weights else "none")
     for strategy in _by_cooperative_matrices(work, device):
@@ -311,6 +334,17 @@ def all_strategies(work: Work, device: DeviceProfile) -> Iterator[Strategy]:
         if arithmetic in ("none", "dot", "int8") and uses_subgroups(device):
             for rows in (8, 16, 24, 28, 32) if work.rows >= LANES else (work.rows,):
                 yield Strategy("subgroup", rows, (LANES, 1), arithmetic=arithmetic)
+
+
+def _behind_depthwise(work: Work, device: DeviceProfile, arithmetics: Iterable[str]) -> Iterator[Strategy]:
+    for arithmetic in arithmetics:
+        for shared in _shared(device, arithmetic, packed=True):
+            strategy = replace(shared, tile=DEPTHWISE)
+            most = 1 if device.has_few_registers else _WINDOWS
+            fits = strategy.windows <= most and strategy.is_busy(work)
+            if fits and _sums_are_short(work, arithmetic):
+                yield strategy
+                yield from _split_k(strategy, work, device)
 
 
 def _by_cooperative_matrices(work: Work, device: DeviceProfile) -> Iterator[Strategy]:
@@ -455,7 +489,7 @@ def span(strategy: Strategy, work: Work, device: DeviceProfile) -> int:
         wide = {"q8": 16, "f32": 8, "i32": 8, "f16": 8 if device.has_native_16 else 4}.get(work.kind, 4)
     elif strategy.matrices is not None:
         wide = cooperative_matrix.chunk(work.kind)
-    elif strategy.tile != "shared" and work.kind == "q8" and device.texel_loads and 4 * work.steps >= 16 * _MANY:
+    elif not strategy.is_staged and work.kind == "q8" and device.texel_loads and 4 * work.steps >= 16 * _MANY:
         wide = 16
     elif takes_halves(strategy, work, device):
         wide = 8 if work.depth % 16 else 16

@@ -34,6 +34,8 @@ _COUNTING = 2500
 """Cycles that counters cost, which have to be zero at first."""
 _LEFT = 5.6
 """How often longer than by its store a K slice is waited for to leave a vector of sums."""
+_BETWEEN = {"f32": 2, "q8": 12}
+"""Vector instructions that make depthwise sums results: an activation, and multipliers of bytes."""
 _ADDED_TOGETHER = 16
 _ADDED_WITH_FEW_REGISTERS = 8
 """Vectors of sums that the last workgroup of a tile loads at once, and with BY_ELEMENTS (SUMS_TOGETHER in
@@ -83,8 +85,8 @@ _SPILLED_SUMS = 1.6
 """The time of a round of tiles whose sums VideoCore spills, and of what comes before and after the rounds."""
 _SPILLED = 4
 """The time of a round where registers are few and bytes are converted to floats, but by the tile `register` of one vec4
-of output channels. The compilers of Mali and VideoCore spill the floats, or words; for the largest tiles VideoCore's
-takes half a minute, or gives up."""
+of output channels, or where the tile `depthwise` holds windows. The compilers of Mali and VideoCore spill the floats,
+or words; for the largest tiles VideoCore's takes half a minute, or gives up."""
 
 
 def cost(strategy: Strategy, work: Work, device: DeviceProfile) -> float:
@@ -104,7 +106,7 @@ def cost(strategy: Strategy, work: Work, device: DeviceProfile) -> float:
         run = _by_vectors(strategy, work, costs, vectors, lanes)
     elif strategy.tile == "subgroup":
         run = _by_subgroups(strategy, work, costs, vectors, arithmetic)
-    elif strategy.tile == "shared":
+    elif strategy.is_staged:
         run = _by_shared_memory(strategy, work, costs, vectors, lanes)
     else:
         run = _by_registers(strategy, work, costs, vectors, arithmetic, lanes)
@@ -124,6 +126,8 @@ def cost(strategy: Strategy, work: Work, device: DeviceProfile) -> float:
         run.step *= _SPILLED
     elif converts_bytes(strategy, work, device):
         run.step *= _CONVERTED
+    elif work.depthwise and device.has_small_subgroups:
+        run.step *= _SPILLED
     elif device.has_few_registers:
         run.step *= 1 + _PAST_MOST_HELD * max(0.0, run.held - _MOST_HELD)
     run.size = math.prod(strategy.local)
@@ -200,6 +204,17 @@ def _by_shared_memory(strategy: Strategy, work: Work, costs: Costs, vectors: _Ve
     held = own + brought + strategy.together * factors
     if strategy.arithmetic == "half":
         held = own + held / 2
+    moved = pixels * vectors.pixel + weights
+    if work.depthwise:
+        # Windows and weights are loaded in the place of pixels, multiplied, and end as results do.
+        of_weights = work.depthwise if work.kind == "f32" else -(-work.depthwise // 2)
+        parameters = of_weights + (1 if work.kind == "f32" else 3)
+        windows = pixels * work.depthwise
+        step += (windows - pixels) * vectors.load + parameters * costs.load
+        step += windows * (costs.products["f32"] / 4 + (costs.convert["float"] if work.kind == "q8" else 0.0))
+        step += pixels * (_BETWEEN[work.kind] * costs.products["f32"] / 4)
+        moved += ((windows - pixels) * vectors.pixel + parameters) / NEAR
+        held += (windows - pixels) * vectors.pixel + parameters
     return Run(
         groups,
         groups * -(-invocations // lanes),
@@ -208,7 +223,7 @@ def _by_shared_memory(strategy: Strategy, work: Work, costs: Costs, vectors: _Ve
         step=max(step, staging) if costs.overlaps else step + staging,
         end=own * vectors.stored + vec4s * vectors.ending,
         wait=costs.staged_latency + (stage - 4) / 4 * costs.longer_latency,
-        moved=rounds * (pixels * vectors.pixel + weights) + own,
+        moved=rounds * moved + own,
         held=held,
     )
 
@@ -262,7 +277,7 @@ def _bytes(work: Work) -> int:
 
 def _preparation(strategy: Strategy, work: Work, costs: Costs, lanes: int) -> float:
     """Putting weights in the strategy's order in every execution, where that is needed."""
-    if work.constant or (not strategy.packed and (strategy.tile == "shared" or work.in_order)):
+    if work.constant or (not strategy.packed and (strategy.is_staged or work.in_order)):
         return 0.0
     vectors = work.parts * work.vec4s * work.steps * (1 if work.kind in ("q8", "q16") else 4)
     return costs.launch + vectors / lanes * 5 * costs.load

@@ -251,7 +251,9 @@ def _lowered(
     if redundancy:
         copy_inputs_again(g, model, input_shapes)
     graph, shapes = build(model, input_shapes, values or {}, lambda call: refuse(call) if _runs(call) else None)
-    context = passes.Context(profile, model.relaxed, g.intermediate, g.choose, refuse)
+    # Each operation is verified by itself.
+    rewritten = profile.without(Pass.DEPTHWISE) if redundancy else profile
+    context = passes.Context(rewritten, model.relaxed, g.intermediate, g.choose, refuse)
     with np.errstate(all="ignore"):  # multipliers of extreme scales saturate
         graph, applied = passes.run(graph, context, settings().verify_graph, observe)
         g.applied.update(applied)

@@ -38,6 +38,7 @@ class Pass(Enum):
     CONVERTS = "converts", "GEMMs convert between 16-bit and 32-bit floats themselves."
     EPILOGUE = "epilogue", "GEMMs compute the elementwise operations that follow them."
     ELEMENTWISE = "elementwise", "Elementwise operations that follow each other become one command."
+    DEPTHWISE = "depthwise", "A 1 x 1 convolution computes the depthwise convolution before it, where that saves time."
     IN_PLACE = "in_place", "Commands read and write the channels of larger tensors in place, instead of copies."
     COALESCE = "coalesce", "A tensor that would be copied whole lies where its copy would."
     OUTPUTS = "outputs", "A small output is written where the host reads it, instead of a copy."

@@ -86,6 +86,10 @@ class DeviceProfile:
         """Whether a pass is enabled."""
         return pass_.value not in self.disabled_passes
 
+    def without(self, pass_: Pass) -> DeviceProfile:
+        """The profile with a pass disabled."""
+        return replace(self, disabled_passes=self.disabled_passes | {pass_.value})
+
     @property
     def has_native_16(self) -> bool:
         """Whether 16-bit elements are stored one by one; otherwise two of them are packed in a word.

@@ -16,6 +16,7 @@ from nnvk.driver.vulkan.planning.passes.common_subexpressions import eliminate_c
 from nnvk.driver.vulkan.planning.passes.constants import deduplicate_constants
 from nnvk.driver.vulkan.planning.passes.context import Context, Rewrite
 from nnvk.driver.vulkan.planning.passes.conversions import fuse_conversions, store_floats
+from nnvk.driver.vulkan.planning.passes.depthwise import fuse_depthwise
 from nnvk.driver.vulkan.planning.passes.elementwise import fuse_elementwise
 from nnvk.driver.vulkan.planning.passes.epilogue import fuse_epilogues
 from nnvk.driver.vulkan.planning.passes.fp16 import use_float16
@@ -55,6 +56,7 @@ PIPELINE: tuple[tuple[Pass | None, Rewrite], ...] = (
     (Pass.CONVERTS, fuse_conversions),
     (Pass.EPILOGUE, fuse_epilogues),
     (Pass.ELEMENTWISE, fuse_elementwise),
+    (Pass.DEPTHWISE, fuse_depthwise),
     (Pass.CONVERTS, store_floats),
 )
 """The passes in the order in which they run, each with its switch; one that plans can't do without has none."""

@@ -1,0 +1,61 @@
+"""A depthwise convolution is computed in the dispatch of the 1 x 1 convolution that alone reads its result.
+
+The cost model decides. A GPU spares a launch, and the tensor between both, but computes depthwise results once for each
+block of output channels. Floats are added up in the order of a GEMM in shared memory, and bytes are rounded by the same
+steps.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+from nnvk.driver.vulkan.graph.ir import Graph, Node
+from nnvk.driver.vulkan.kernels import depthwise_conv2d
+from nnvk.driver.vulkan.lowering import depthwise_gemm
+from nnvk.driver.vulkan.lowering.costs import costs_of
+from nnvk.driver.vulkan.lowering.gemm_problem import Gemm
+from nnvk.driver.vulkan.lowering.strategies import Work, candidates
+from nnvk.driver.vulkan.lowering.strategy_costs import cost
+from nnvk.driver.vulkan.planning.passes.context import Context
+from nnvk.driver.vulkan.shaders.profile import DeviceProfile
+from nnvk.ops.call import Call
+from nnvk.ops.depthwise_conv2d import depthwise_axes
+from nnvk.types.codes import OperationCode
+
+
+def fuse_depthwise(graph: Graph, context: Context) -> tuple[Graph, int]:
+    """Let 1 x 1 convolutions compute the depthwise convolutions before them."""
+    instead: dict[Node, Node | None] = {}
+    for node in graph.nodes:
+        if node.code is not OperationCode.CONV_2D or node.before:
+            continue
+        before = graph.producer(node.call.input)
+        if before is None or before.code is not OperationCode.DEPTHWISE_CONV_2D or before.before or before.behind:
+            continue
+        if graph.only_user(node.call.input) is not node or node.inputs.count(node.call.input) != 1:
+            continue
+        if depthwise_gemm.is_possible(before.call, node.call) and pays(before.call, node.call, context.profile):
+            instead |= {before: None, node: replace(node.with_call(node.call, [before]), before=(before.call,))}
+    if not instead:
+        return graph, 0
+    nodes = (instead.get(node, node) for node in graph.nodes)
+    return graph.with_nodes(node for node in nodes if node is not None), len(instead) // 2
+
+
+def pays(depthwise: Call, pointwise: Call, device: DeviceProfile) -> bool:
+    """Whether a device takes less time for both in one dispatch, by the cost model. A CPU never does."""
+    if device.is_cpu or device.prefers_matrices:
+        return False
+    gemm = depthwise_gemm.gemm_of(depthwise, pointwise)
+    together = depthwise_gemm.work_of(depthwise, gemm)
+    alone = replace(together, matrix=True, depthwise=0, settled=together.kind == "q8")
+    by_channel = Gemm.of_convolution(depthwise, depthwise_axes(depthwise))
+    tiles = depthwise_conv2d.tiles(by_channel, together.kind, device)
+    first = min(depthwise_conv2d.cost(tile, by_channel, together.kind, device) for tile in tiles)
+    return _least(together, device) < first + costs_of(device).launch + _least(alone, device)
+
+
+def _least(work: Work, device: DeviceProfile) -> float:
+    """The cycles of the best strategy; infinite if there is none."""
+    return min((cost(strategy, work, device) for strategy in candidates(work, device)), default=math.inf)

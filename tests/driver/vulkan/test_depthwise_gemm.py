@@ -1,0 +1,266 @@
+"""Depthwise convolutions in the dispatch of the 1 x 1 convolution behind them: the bits of both one after the other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+
+import numpy as np
+import pytest
+from forced import forced_strategies
+from fused import Net, Op, maximum
+from guarded import run_plan_guarded
+from rewritten import library, native
+
+from nnvk.check.model_rows import Row, reference
+from nnvk.driver.vulkan import VulkanDevice
+from nnvk.driver.vulkan.lowering import gemm
+from nnvk.driver.vulkan.lowering.strategies import DEPTHWISE
+from nnvk.driver.vulkan.planning.passes import depthwise
+from nnvk.driver.vulkan.planning.plan import Plan
+from nnvk.driver.vulkan.planning.planner import lower
+from nnvk.driver.vulkan.shaders.commands import Dispatch
+from nnvk.driver.vulkan.shaders.passes import Pass
+from nnvk.types.codes import FuseCode, OperandCode
+from nnvk.types.model import Model
+from nnvk.types.operand import OperandType
+from nnvk.types.request import Redundancy
+
+F32, U8, I8 = OperandCode.TENSOR_FLOAT32, OperandCode.TENSOR_QUANT8_ASYMM, OperandCode.TENSOR_QUANT8_ASYMM_SIGNED
+SAME, VALID = 1, 2
+
+
+@dataclass(frozen=True)
+class Case:
+    """A depthwise convolution and a 1 x 1 convolution."""
+
+    image: tuple[int, int, int, int]
+    outputs: int
+    window: tuple[int, int] = (3, 3)
+    stride: tuple[int, int] = (1, 1)
+    """Width first, as NNAPI has it."""
+    padding: int = SAME
+    dilation: tuple[int, int] = (1, 1)
+    between: FuseCode = FuseCode.RELU6
+    activation: FuseCode = FuseCode.NONE
+    behind: str = ""
+    """The operations that follow, in words."""
+
+    def __str__(self) -> str:
+        parts = ["x".join(map(str, self.image)), f"to {self.outputs}", "window {}x{}".format(*self.window)]
+        parts += ["stride {}x{}".format(*self.stride)] if self.stride != (1, 1) else []
+        parts += ["dilation {}x{}".format(*self.dilation)] if self.dilation != (1, 1) else []
+        parts += ["valid"] if self.padding == VALID else []
+        return " ".join([*parts, self.between.name, self.activation.name, *([self.behind] if self.behind else [])])
+
+
+CASES = [
+    Case((1, 7, 5, 32), 16),
+    Case((2, 13, 11, 68), 24, stride=(2, 2), behind="ADD"),
+    Case((1, 9, 17, 13), 7, between=FuseCode.NONE, activation=FuseCode.RELU),
+    Case((1, 8, 6, 3), 70, stride=(2, 1), padding=VALID, between=FuseCode.RELU1),
+    Case((3, 5, 7, 36), 33, window=(2, 3), dilation=(1, 2), between=FuseCode.RELU, behind="LOGISTIC"),
+    Case((1, 3, 4, 133), 96, activation=FuseCode.RELU6, behind="ADD"),
+    Case((1, 1, 1, 5), 1, window=(1, 1), behind="MUL by channels"),
+    Case((1, 10, 6, 8), 8, window=(1, 9), between=FuseCode.NONE, behind="ADD and LOGISTIC"),
+]
+
+
+SMALLEST = 2
+"""Vectors of sums of the smallest tile."""
+LARGE = CASES[1]
+"""Only this case uses the largest tiles and splits K, as drivers take seconds to compile the shaders."""
+
+
+def net_of(case: Case, code: OperandCode) -> tuple[Net, int]:
+    """The network of a case, and its output."""
+    net = Net(seed=CASES.index(case))
+    *_, channels = case.image
+    if code is F32:
+        image, inner, outer = net.input(*case.image), OperandType(F32), OperandType(F32)
+        filters = [net.weights(1, *case.window, channels), net.weights(case.outputs, 1, 1, channels)]
+        biases = [net.weights(channels), net.weights(case.outputs)]
+    else:
+        zero = 118 if code is U8 else -9
+        inner, outer = OperandType(code, (), 0.07, zero + 5), OperandType(code, (), 0.23, zero - 8)
+        image = net.input(*case.image, code=code, scale=0.05, zero=zero)
+        filters, biases = [], []
+        for shape, size, scale in (
+            ((1, *case.window, channels), channels, 0.05),
+            ((case.outputs, 1, 1, channels), case.outputs, inner.scale),
+        ):
+            limits = np.iinfo(np.uint8 if code is U8 else np.int8)
+            array = net.rng.integers(limits.min, limits.max, shape, limits.dtype, endpoint=True)
+            weights = OperandType(code, shape, 0.011, 131 if code is U8 else 3)
+            filters.append(net.build.constant(weights, array))
+            bias = OperandType(OperandCode.TENSOR_INT32, (size,), np.float32(scale) * np.float32(0.011))
+            biases.append(net.build.constant(bias, net.rng.integers(-900, 900, size, np.int32)))
+    numbers = [case.padding, *case.stride, 1, case.between]
+    layout = [net.build.value(False), *map(net.code, case.dilation)]
+    x = net.build.operation(
+        Op.DEPTHWISE_CONV_2D, [image, filters[0], biases[0], *map(net.code, numbers), *layout], inner
+    )
+    numbers = [SAME, 1, 1, case.activation]
+    x = net.build.operation(Op.CONV_2D, [x, filters[1], biases[1], *map(net.code, numbers)], outer)
+    if "ADD" in case.behind:
+        size = net_size(case)
+        other = net.input(*size, code=code, scale=outer.scale, zero=outer.zero_point)
+        x = net.build.operation(Op.ADD, [x, other, net.code(FuseCode.NONE)], outer)
+    if "MUL" in case.behind:
+        row = net.input(case.outputs, code=code, scale=outer.scale, zero=outer.zero_point)
+        x = net.build.operation(Op.MUL, [x, row, net.code(FuseCode.NONE)], outer)
+    if "LOGISTIC" in case.behind:
+        type_ = outer if code is F32 else OperandType(code, (), 1 / 256, 0 if code is U8 else -128)
+        x = net.build.operation(Op.LOGISTIC, [x], type_)
+    return net, x
+
+
+def net_size(case: Case) -> tuple[int, int, int, int]:
+    """The shape of the output."""
+    batch, height, width, _ = case.image
+    vertical, horizontal = (
+        (size - (1 if case.padding == SAME else (case.window[axis] - 1) * case.dilation[1 - axis] + 1))
+        // case.stride[1 - axis]
+        + 1
+        for axis, size in enumerate((height, width))
+    )
+    return batch, vertical, horizontal, case.outputs
+
+
+def plan_of(device: VulkanDevice, model: Model, inputs: Sequence[np.ndarray], *, fused: bool) -> Plan:
+    profile = device.profile if fused else device.profile.without(Pass.DEPTHWISE)
+    return lower(
+        model, [each.shape for each in inputs], replace(profile, barriers_by_buffer=False), device.planner.library
+    )
+
+
+def families(plan: Plan) -> list[str]:
+    return [command.shader.family for command in plan.commands if isinstance(command, Dispatch)]
+
+
+def run(device: VulkanDevice, model: Model, plan: Plan, inputs: Sequence[np.ndarray]) -> np.ndarray:
+    (type_,) = model.output_types()
+    output = np.empty(plan.output_shapes[0], type_.dtype)
+    assert run_plan_guarded(device, plan, inputs, [output]) == []
+    return output
+
+
+TYPES = {"float32": F32, "unsigned": U8, "signed": I8}
+
+
+@pytest.mark.parametrize("kind", TYPES)
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_results_are_those_of_both_one_after_the_other(
+    as_gpu: VulkanDevice, monkeypatch: pytest.MonkeyPatch, case: Case, kind: str
+) -> None:
+    """Floats have the bits of the same tile without the depthwise convolution, and bytes those of the reference."""
+    net, output = net_of(case, TYPES[kind])
+    model, inputs = net.finish(output), net.arrays
+    fuse = partial(plan_of, as_gpu, model, inputs, fused=True)
+    is_large = case is LARGE and kind != "signed" and not as_gpu.profile.has_small_subgroups
+    for strategy in forced_strategies(monkeypatch, as_gpu, fuse, DEPTHWISE):
+        if not is_large and strategy.sums > SMALLEST:
+            continue
+        plan = fuse()
+        first, *behind = families(plan)
+        assert first == "gemm"
+        assert not behind or (kind != "float32" and case.outputs % 4), "pixels are whole words: there is an epilogue"
+        got = run(as_gpu, model, plan, inputs)
+        if kind == "float32":
+            alone = replace(strategy, tile="shared")
+            with monkeypatch.context() as patch:
+                patch.setattr(gemm, "ranked", lambda work, device, alone=alone: [alone])
+                plain = plan_of(as_gpu, model, inputs, fused=False)
+            assert families(plain) == ["depthwise_conv2d", "gemm", *behind]
+            want = run(as_gpu, model, plain, inputs)
+        else:
+            (want,) = reference(Row(model, inputs))
+        assert np.unique(want).size > 1 or want.size == 1
+        assert got.tobytes() == want.tobytes(), str(strategy)
+
+
+def families_of(net: Net, *outputs: int, redundancy: Redundancy = Redundancy.NONE) -> list[str]:
+    model = net.finish(*outputs)
+    shapes = [type_.dimensions for type_ in model.input_types()]
+    return families(lower(model, shapes, native(), library(), redundancy=redundancy))
+
+
+def separable(net: Net, x: int, channels: int = 32) -> int:
+    return net.conv(net.depthwise(x, channels), 16, channels, size=1)
+
+
+def test_both_are_one_where_that_saves_time() -> None:
+    net = Net()
+    assert families_of(net, separable(net, net.input(1, 14, 10, 32))) == ["gemm"]
+    net = Net()
+    assert families_of(net, separable(net, net.input(1, 448, 448, 8), 8)) == ["depthwise_conv2d", "gemm"]
+
+
+@pytest.mark.parametrize("redundancy", [Redundancy.CHECKSUMS, Redundancy.DUPLICATION], ids=lambda each: each.name)
+def test_what_is_verified_is_not_fused(redundancy: Redundancy) -> None:
+    net = Net()
+    assert "depthwise_conv2d" in families_of(net, separable(net, net.input(1, 14, 10, 32)), redundancy=redundancy)
+
+
+def two_readers(net: Net, x: int) -> list[int]:
+    y = net.depthwise(x, 32)
+    return [net.conv(y, 16, 32, size=1), maximum(net, y)]
+
+
+def two_convolutions(net: Net, x: int) -> list[int]:
+    y = net.depthwise(x, 32)
+    return [net.conv(y, 16, 32, size=1), net.conv(y, 8, 32, size=1)]
+
+
+def an_output(net: Net, x: int) -> list[int]:
+    y = net.depthwise(x, 32)
+    return [net.conv(y, 16, 32, size=1), y]
+
+
+def other_filter(net: Net, x: int) -> list[int]:
+    return [net.conv(net.depthwise(x, 32), 16, 32, size=3)]
+
+
+def other_stride(net: Net, x: int) -> list[int]:
+    operands = [net.depthwise(x, 32), net.weights(16, 1, 1, 32), net.weights(16), *map(net.code, [1, 2, 2, 0])]
+    return [net.op(Op.CONV_2D, *operands)]
+
+
+def multiplier(net: Net, x: int) -> list[int]:
+    operands = [x, net.weights(1, 3, 3, 64), net.weights(64), *map(net.code, [1, 1, 1, 2, 0])]
+    return [net.conv(net.op(Op.DEPTHWISE_CONV_2D, *operands), 16, 64, size=1)]
+
+
+def large_window(net: Net, x: int) -> list[int]:
+    operands = [x, net.weights(1, 5, 5, 32), net.weights(32), *map(net.code, [1, 1, 1, 1, 0])]
+    return [net.conv(net.op(Op.DEPTHWISE_CONV_2D, *operands), 16, 32, size=1)]
+
+
+def filters_that_come_later(net: Net, x: int) -> list[int]:
+    operands = [net.depthwise(x, 32), net.input(16, 1, 1, 32), net.weights(16), *map(net.code, [1, 1, 1, 0])]
+    return [net.op(Op.CONV_2D, *operands)]
+
+
+def something_between(net: Net, x: int) -> list[int]:
+    return [net.conv(net.op(Op.TANH, net.depthwise(x, 32)), 16, 32, size=1)]
+
+
+@pytest.mark.parametrize(
+    "build",
+    [
+        two_readers,
+        two_convolutions,
+        an_output,
+        other_filter,
+        other_stride,
+        multiplier,
+        large_window,
+        filters_that_come_later,
+        something_between,
+    ],
+)
+def test_what_is_left_alone(monkeypatch: pytest.MonkeyPatch, build: Callable[[Net, int], list[int]]) -> None:
+    monkeypatch.setattr(depthwise, "pays", lambda *_: True)
+    net = Net()
+    assert "depthwise_conv2d" in families_of(net, *build(net, net.input(1, 14, 10, 32)))
