@@ -1,6 +1,7 @@
 // TILE_DEPTHWISE is TILE_SHARED behind a depthwise convolution: the input of a 1 x 1 convolution is computed, not loaded.
 // Each workgroup computes the depthwise results of its pixels, for the channels of a stage, and puts them into shared
-// memory. It does so with the operations of depthwise_conv2d.comp in their order, so that the results have the same bits.
+// memory. It does so with the operations of depthwise_conv2d.comp in their order, so that the results have the same
+// bits; 16-bit floats are added up as 32-bit ones.
 // `Window` and the push constants but for kernel_height and kernel_width are those of the depthwise convolution, whose
 // multiplier is 1.
 //
@@ -93,7 +94,7 @@ LOADED4 depthwise_result(Depthwise from, uint number, uint inside) {
     [[unroll]] for (uint tap = 0; tap < TAPS; tap++) {
         LOADED4 value = from.windows[number * MAX_TAPS + tap];
         if (PADDED) value = where(is_inside(inside, tap), value, LOADED4(0));
-        sum = multiply_add(FACTORS_OF(value), from.weights[tap], sum);
+        sum = multiply_add(DECODE4_WITH(value, 0u), from.weights[tap], sum);
     }
     float lowest = all_channels.x, highest = all_channels.y;
     if (DEPTHWISE_ACTIVATED)

@@ -11,7 +11,7 @@ import math
 import numpy as np
 
 from nnvk.driver.vulkan.lowering import half_weights
-from nnvk.driver.vulkan.lowering.dtypes import F32, Q8, dtype, of
+from nnvk.driver.vulkan.lowering.dtypes import F16, F32, Q8, dtype, of
 from nnvk.driver.vulkan.lowering.filter_output import Operands, largest_sum
 from nnvk.driver.vulkan.lowering.filters import Filters
 from nnvk.driver.vulkan.lowering.gemm_problem import Gemm
@@ -41,13 +41,13 @@ def filters_of_channels(depthwise: Call) -> Filters:
 def is_possible(depthwise: Call, pointwise: Call) -> bool:
     """Whether a DEPTHWISE_CONV_2D and a CONV_2D that reads its output can be one dispatch.
 
-    They have float32 or 8 bits, constant filters and biases, and no views. The window is small, its multiplier
+    They have floats or 8 bits, constant filters and biases, and no views. The window is small, its multiplier
     is 1, and the CONV_2D has a filter of 1 x 1.
     """
     source, result = depthwise.input, depthwise.output
     parameters = depthwise.filter, depthwise.bias, pointwise.filter, pointwise.bias
     every = *parameters, source, result, pointwise.input, pointwise.output
-    if of(source) not in (F32, Q8) or not all(tensor.is_constant for tensor in parameters):
+    if of(source) not in (F32, F16, Q8) or not all(tensor.is_constant for tensor in parameters):
         return False
     if any(tensor.view is not None for tensor in every) or not pointwise.output.size:
         return False
@@ -69,8 +69,11 @@ def gemm_of(depthwise: Call, pointwise: Call) -> Gemm:
     return Gemm(depthwise.input.shape, pointwise.output.shape, *depthwise_axes(depthwise))
 
 
-def work_of(depthwise: Call, gemm: Gemm) -> Work:
-    """The description of such a GEMM that strategies are chosen by."""
+def work_of(depthwise: Call, gemm: Gemm, *, float16: bool, float16_split_k: bool) -> Work:
+    """The description of such a GEMM that strategies are chosen by.
+
+    ``float16`` and ``float16_split_k`` are as in `Work`.
+    """
     return Work(
         dtype(depthwise.input),
         gemm.rows,
@@ -81,6 +84,8 @@ def work_of(depthwise: Call, gemm: Gemm) -> Work:
         constant=True,
         in_order=False,
         matrix=False,
+        float16=float16,
+        float16_split_k=float16_split_k,
         depthwise=math.prod(depthwise.filter.shape[1:3]),
     )
 
@@ -105,7 +110,7 @@ def bias_and_parameters(g: Lowering, operands: Operands) -> TensorRef:
     assert bias is not None
 
     def both() -> np.ndarray:
-        of_gemm = np.zeros(round_up(bias.size, 4), bias.dtype)
+        of_gemm = np.zeros(round_up(bias.size, 4), np.int32 if of(depthwise.input) is Q8 else np.float32)
         of_gemm[: bias.size] = bias.data.reshape(-1)
         return np.concatenate([of_gemm.view(np.int32), _parameters(g, depthwise).reshape(-1)])
 
@@ -123,7 +128,7 @@ def _parameters(g: Lowering, depthwise: Call) -> np.ndarray:
     """The parameters of a depthwise convolution as depthwise.glsl reads them: int32 words [vec4s, 4]."""
     filters = filters_of_channels(depthwise)
     limits = activation_push(depthwise.activation, depthwise.output)
-    if of(depthwise.input) is F32:
+    if of(depthwise.input) is not Q8:
         weights = _by_vec4s(filters.weights()[0, :, :, 0].T.astype(np.float32))
         ends = _by_vec4s(depthwise.bias.data.reshape(1, -1).astype(np.float32))
         first = np.array([limits["low"], limits["high"], 0, 0], np.float32)

@@ -153,9 +153,12 @@ def multiply(g: Lowering, operands: Operands, gemm: Gemm) -> None:
 
 def work_of(g: Lowering, operands: Operands, gemm: Gemm) -> Work:
     """The description of a GEMM that strategies are chosen by."""
-    if operands.depthwise is not None:
-        return depthwise_gemm.work_of(operands.depthwise, gemm)
     filters, kind, (vertical, horizontal) = operands.filters, dtype(operands.input), gemm.axes
+    native = kind == F16.name and g.device.has_native_16
+    float16 = native and may_be_float16(g, filters)
+    float16_split_k = native and may_be_float16(g, filters, split_k=True)
+    if operands.depthwise is not None:
+        return depthwise_gemm.work_of(operands.depthwise, gemm, float16=float16, float16_split_k=float16_split_k)
     constant, lies_in_order = filters.tensor.is_constant, filters.is_in_order(gemm.parts_outside, g.device)
     taps = vertical.window * horizontal.window
     if gemm.split is Split.PHASES:
@@ -173,7 +176,6 @@ def work_of(g: Lowering, operands: Operands, gemm: Gemm) -> Work:
     # Weights of 8 bits stay such in matrices alone, because Winograd's tiles need real numbers.
     has_constant_bias = operands.bias is not None and operands.bias.is_constant
     may_stay_bytes = kind == F32.name and has_constant_bias and gemm.is_side_by_side and gemm.split is Split.NOTHING
-    float16 = kind == F16.name and g.device.has_native_16
     return Work(
         kind,
         gemm.rows,
@@ -186,8 +188,8 @@ def work_of(g: Lowering, operands: Operands, gemm: Gemm) -> Work:
         order=layout,
         matrix=gemm.parts == 1 and vertical == horizontal == POINT and gemm.source[1:3] == (1, 1),
         int8_weights=may_stay_bytes and filters.quantised is not None,
-        float16=float16 and may_be_float16(g, filters),
-        float16_split_k=float16 and may_be_float16(g, filters, split_k=True),
+        float16=float16,
+        float16_split_k=float16_split_k,
         settled=half_weights.are_known(operands.input, filters, operands.bias)
         and gemm.split in (Split.NOTHING, Split.CHANNELS)
         and not fit_four_bits(g, filters, None),

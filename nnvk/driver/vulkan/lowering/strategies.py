@@ -22,6 +22,9 @@ from nnvk.driver.vulkan.shaders.profile import DeviceProfile
 DEPTHWISE = "depthwise"
 """The tile that computes a depthwise convolution and the 1 x 1 convolution behind it (`depthwise_gemm`)."""
 
+_OF_DEPTHWISE = "f32", "f16", "q8"
+"""The data types of this tile."""
+
 
 def _exists(choice: Mapping[str, str]) -> bool:
     """Bytes are multiplied in one of two ways, 16-bit steps with bytes in one of three; no subgroup of eight as floats.
@@ -38,12 +41,12 @@ def _exists(choice: Mapping[str, str]) -> bool:
         return False  # other sums aren't exact
     if choice["TILE"] == cooperative_matrix.TILE:
         return choice["ARITHMETIC"] == cooperative_matrix.ARITHMETICS.get(choice["DTYPE"])
-    if choice["TILE"] == DEPTHWISE and (choice["DTYPE"] not in ("f32", "q8") or choice["SUMS"].endswith("checked")):
+    if choice["TILE"] == DEPTHWISE and (choice["DTYPE"] not in _OF_DEPTHWISE or choice["SUMS"].endswith("checked")):
         return False  # operations that are verified are not fused
     if choice["ARITHMETIC"] == "int8":
         return choice["DTYPE"] == "f32" and choice["TILE"] != DEPTHWISE
     if choice["ARITHMETIC"] == "half":
-        return choice["DTYPE"] == "f16" and choice["TILE"] in ("shared", "register")
+        return choice["DTYPE"] == "f16" and choice["TILE"] in ("shared", "register", DEPTHWISE)
     if choice["ARITHMETIC"] == "none":
         return choice["DTYPE"] != "q8"
     is_possible = choice["ARITHMETIC"] == "dot" or choice["TILE"] != "subgroup"

@@ -34,7 +34,7 @@ _COUNTING = 2500
 """Cycles that counters cost, which have to be zero at first."""
 _LEFT = 5.6
 """How often longer than by its store a K slice is waited for to leave a vector of sums."""
-_BETWEEN = {"f32": 2, "q8": 12}
+_BETWEEN = {"f32": 2, "f16": 4, "q8": 12}
 """Vector instructions that make depthwise sums results: an activation, and multipliers of bytes."""
 _ADDED_TOGETHER = 16
 _ADDED_WITH_FEW_REGISTERS = 8
@@ -207,12 +207,11 @@ def _by_shared_memory(strategy: Strategy, work: Work, costs: Costs, vectors: _Ve
     moved = pixels * vectors.pixel + weights
     if work.depthwise:
         # Windows and weights are loaded in the place of pixels, multiplied, and end as results do.
-        of_weights = work.depthwise if work.kind == "f32" else -(-work.depthwise // 2)
-        parameters = of_weights + (1 if work.kind == "f32" else 3)
+        parameters = -(-work.depthwise // 2) + 3 if work.kind == "q8" else work.depthwise + 1
         windows = pixels * work.depthwise
         step += (windows - pixels) * vectors.load + parameters * costs.load
         step += windows * (costs.products["f32"] / 4 + (costs.convert["float"] if work.kind == "q8" else 0.0))
-        step += pixels * (_BETWEEN[work.kind] * costs.products["f32"] / 4)
+        step += pixels * _BETWEEN[work.kind] * costs.products["f32"] / 4
         moved += ((windows - pixels) * vectors.pixel + parameters) / NEAR
         held += (windows - pixels) * vectors.pixel + parameters
     return Run(

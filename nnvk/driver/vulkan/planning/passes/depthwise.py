@@ -21,7 +21,7 @@ from nnvk.driver.vulkan.planning.passes.context import Context
 from nnvk.driver.vulkan.shaders.profile import DeviceProfile
 from nnvk.ops.call import Call
 from nnvk.ops.depthwise_conv2d import depthwise_axes
-from nnvk.types.codes import OperationCode
+from nnvk.types.codes import OperandCode, OperationCode
 
 
 def fuse_depthwise(graph: Graph, context: Context) -> tuple[Graph, int]:
@@ -48,11 +48,12 @@ def pays(depthwise: Call, pointwise: Call, device: DeviceProfile) -> bool:
     if device.is_cpu or device.prefers_matrices:
         return False
     gemm = depthwise_gemm.gemm_of(depthwise, pointwise)
-    together = depthwise_gemm.work_of(depthwise, gemm)
+    native = device.has_native_16 and depthwise.input.code is OperandCode.TENSOR_FLOAT16
+    together = depthwise_gemm.work_of(depthwise, gemm, float16=native, float16_split_k=native)
     alone = replace(together, matrix=True, depthwise=0, settled=together.kind == "q8")
     by_channel = Gemm.of_convolution(depthwise, depthwise_axes(depthwise))
-    tiles = depthwise_conv2d.tiles(by_channel, together.kind, device)
-    first = min(depthwise_conv2d.cost(tile, by_channel, together.kind, device) for tile in tiles)
+    tiles = depthwise_conv2d.tiles(by_channel, together.kind, device, native)
+    first = depthwise_conv2d.cost(tiles[0], by_channel, together.kind, device)
     return _least(together, device) < first + costs_of(device).launch + _least(alone, device)
 
 
