@@ -286,6 +286,29 @@ def test_operations_follow_the_larger_part_of_their_operands(narrow: int, expect
     assert in_float16(net.finish(net.gemm(joined, 2, 16)))[-2:] == [expected, True]
 
 
+@pytest.mark.parametrize(("is_read_with_32_bits", "expected"), [(True, False), (False, True)])
+def test_what_only_needs_conversions_does_not_follow(is_read_with_32_bits: bool, expected: bool) -> None:
+    """EXP reads a SUB of a GEMM's result and other floats. The SUB follows unless the first is there with 32 bits."""
+    net = Net(3, 4)
+    result = net.apply(OperationCode.TANH, net.gemm(net.source, 4, 4))
+    other = net.apply(OperationCode.REDUCE_SUM, net.source, np.array([1], np.int32), parameters=(True,))
+    read = [net.apply(OperationCode.EXP, result)] if is_read_with_32_bits else []
+    difference = net.apply(OperationCode.SUB, result, other, parameters=(NONE,))
+    model = net.finish(*read, net.apply(OperationCode.EXP, difference))
+    assert in_float16(model)[-2:] == [expected, False]
+
+
+def test_an_image_is_converted_before_it_is_padded(gpu: VulkanDevice) -> None:
+    """So that the convolution pads it, as with 32 bits."""
+    net = Net(1, 7, 5, 1)
+    pads = np.array([[0, 0], [1, 1], [1, 1], [0, 0]], np.int32)
+    padded = net.apply(OperationCode.PAD, net.source, pads)
+    weights, bias = np.full((8, 3, 3, 1), 0.1, np.float32), np.zeros(8, np.float32)
+    model = net.finish(net.apply(OperationCode.CONV_2D, padded, weights, bias, parameters=(2, 1, 1, NONE)))
+    assert in_float16(model) == [True, True]
+    assert families(run_both(gpu, model, inputs_of(model))) == "gemm"
+
+
 @pytest.mark.parametrize(("size", "expected"), [(8, False), (2048, True)])
 def test_a_gemm_must_be_worth_the_conversions_around_it(
     gpu: VulkanDevice, monkeypatch: pytest.MonkeyPatch, size: int, expected: bool

@@ -87,7 +87,49 @@ def nodes_in_float16(graph: Graph) -> set[Node]:
     for node in graph.nodes:
         for tensor in node.inputs:
             readers.setdefault(tensor.index, []).append(node)
-    return {node for part in _parts(chosen) if _pays(part, readers) for node in part}
+    kept = _with_pads(graph, _without_costly(chosen, readers), readers)
+    return {node for part in _parts(kept) if _pays(part, readers) for node in part}
+
+
+def _with_pads(graph: Graph, chosen: Set[Node], readers: Mapping[int, Sequence[Node | None]]) -> list[Node]:
+    """These operations in order, with the PADs that only they read: convolutions pad images of 16 bits themselves."""
+
+    def leads(node: Node) -> bool:
+        is_pad = node.code in (OperationCode.PAD, OperationCode.PAD_V2) and _may_be_float16(node)
+        return is_pad and all(reader in chosen for reader in readers.get(node.outputs[0].index, (None,)))
+
+    return [node for node in graph.nodes if node in chosen or leads(node)]
+
+
+def _without_costly(chosen: Sequence[Node], readers: Mapping[int, Sequence[Node | None]]) -> Set[Node]:
+    """The operations without those that follow GEMMs and only need conversions because they have 16 bits.
+
+    The inputs of such an operation are there with 32 bits anyway, and its result is read with 32 bits. ``readers`` are
+    as in `_pays`.
+    """
+    kept = dict.fromkeys(chosen)
+    writers = {tensor.index: node for node in chosen for tensor in node.outputs}
+
+    def is_read(index: int, node: Node, *, narrow: bool) -> bool:
+        """Whether others read a tensor with 16 bits, or with 32 bits."""
+        return any(reader is not node and (reader in kept) == narrow for reader in readers.get(index, ()))
+
+    def is_costly(node: Node) -> bool:
+        given, read = {tensor.index for tensor in node.outputs}, _read_floats(node)
+        from_narrow = {index for index in read if writers.get(index) in kept}
+        if not all(is_read(index, node, narrow=False) for index in from_narrow):
+            return False
+        narrowed = sum(not is_read(index, node, narrow=True) for index in read - from_narrow)
+        widened = sum(is_read(index, node, narrow=False) for index in given)
+        return narrowed + widened > sum(is_read(index, node, narrow=True) for index in given)
+
+    before = len(kept) + 1
+    while len(kept) < before:
+        before = len(kept)
+        for node in list(kept):
+            if node.traits.fp16 is Fp16.FOLLOWS and is_costly(node):
+                del kept[node]
+    return kept.keys()
 
 
 def _subtracted_means(graph: Graph) -> set[int]:
