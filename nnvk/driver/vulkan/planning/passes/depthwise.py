@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from functools import lru_cache
 
 from nnvk.driver.vulkan.graph.ir import Graph, Node
 from nnvk.driver.vulkan.kernels import depthwise_conv2d
@@ -50,13 +51,17 @@ def pays(depthwise: Call, pointwise: Call, device: DeviceProfile) -> bool:
     gemm = depthwise_gemm.gemm_of(depthwise, pointwise)
     native = device.has_native_16 and depthwise.input.code is OperandCode.TENSOR_FLOAT16
     together = depthwise_gemm.work_of(depthwise, gemm, float16=native, float16_split_k=native)
-    alone = replace(together, matrix=True, depthwise=0, settled=together.kind == "q8")
     by_channel = Gemm.of_convolution(depthwise, depthwise_axes(depthwise))
     tiles = depthwise_conv2d.tiles(by_channel, together.kind, device, native)
-    first = depthwise_conv2d.cost(tiles[0], by_channel, together.kind, device)
-    return _least(together, device) < first + costs_of(device).launch + _least(alone, device)
+    spared = depthwise_conv2d.cost(tiles[0], by_channel, together.kind, device) + costs_of(device).launch
+    least = _least(together, device)
+    if least <= spared:
+        return True  # whatever the 1 x 1 convolution takes by itself
+    alone = replace(together, matrix=True, depthwise=0, settled=together.kind == "q8")
+    return least < spared + _least(alone, device)
 
 
+@lru_cache(maxsize=64)
 def _least(work: Work, device: DeviceProfile) -> float:
     """The cycles of the best strategy; infinite if there is none."""
     return min((cost(strategy, work, device) for strategy in candidates(work, device)), default=math.inf)
