@@ -60,8 +60,10 @@ _TILES_CPU = ((4, 28),)
 _TILES_GPU = ((4, 4), (2, 4), (2, 2), (4, 1), (2, 1), (1, 1))
 _TILES_FEW_REGISTERS = ((2, 4), (2, 2), (2, 1), (1, 1))
 """Those of GPUs with few registers, which compute one column at once."""
-_TILES_SMALL = ((2, 2), (1, 4), (1, 2), (1, 1))
-"""Those of GPUs with small subgroups."""
+_TILES_SMALL = ((1, 4), (1, 2), (1, 1)), ((1, 3), (1, 2), (1, 1))
+"""Those of GPUs with small subgroups, of strides of 1 and of others. Mali's compiler spills larger ones."""
+_TILES_SMALLEST = ((1, 2), (1, 1))
+"""Those of VideoCore, whose compiler spills 11 to 33 numbers of tiles of four pixels."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,16 +118,16 @@ def tiles(gemm: Gemm, kind: str, device: DeviceProfile, float16: bool = False) -
         return Tile(height, width, at_once, arithmetic, by_lines=device.has_small_subgroups)
 
     arithmetics = ("none", "half") if float16 and not device.is_cpu else ("none",)
-    found = {tile(*size, arithmetic) for size in _sizes(device) for arithmetic in arithmetics}
+    found = {tile(*size, arithmetic) for size in _sizes(device, horizontal.stride) for arithmetic in arithmetics}
     return sorted(found, key=lambda tile: (cost(tile, gemm, kind, device), tile.height, tile.width, tile.arithmetic))
 
 
-def _sizes(device: DeviceProfile) -> Iterable[tuple[int, int]]:
-    """The heights and widths of tiles."""
+def _sizes(device: DeviceProfile, stride: int) -> Iterable[tuple[int, int]]:
+    """The heights and widths of tiles, for windows that are so far from each other along the width."""
     if device.is_cpu:
         return _TILES_CPU
     if device.has_small_subgroups:
-        return _TILES_SMALL
+        return _TILES_SMALL[stride > 1] if device.has_small_integers else _TILES_SMALLEST
     return _TILES_FEW_REGISTERS if device.has_few_registers else _TILES_GPU
 
 
