@@ -15,7 +15,7 @@ from nnvk.driver.vulkan import VulkanDevice, find_devices
 from nnvk.driver.vulkan.lowering import gemm
 from nnvk.driver.vulkan.lowering.strategies import Strategy, Work
 from nnvk.driver.vulkan.lowering.strategy_costs import ranked
-from nnvk.driver.vulkan.shaders.profile import DeviceProfile
+from nnvk.driver.vulkan.shaders.profile import DeviceProfile, constrain
 
 
 def _first(device_profile: str = "") -> VulkanDevice:
@@ -60,10 +60,23 @@ def fresh() -> VulkanDevice:
 
 @pytest.fixture
 def in_one_order(monkeypatch: pytest.MonkeyPatch) -> None:
-    """GEMMs are added up one by one as 32-bit floats, whatever the size of a product: to the same bits."""
+    """GEMMs of floats are added up one by one as 32-bit floats, whatever the size of a product: to the same bits."""
 
     def alike(work: Work, device: DeviceProfile) -> list[Strategy]:
-        ways = [way for way in ranked(work, device) if way.split_k == 1 and way.arithmetic == "none"]
+        is_exact = work.kind == "q8"
+        ways = [way for way in ranked(work, device) if way.split_k == 1 and (is_exact or way.arithmetic == "none")]
         return [way for way in ways if way.tile in ("register", "shared")]
 
     monkeypatch.setattr(gemm, "ranked", alike)
+
+
+@pytest.fixture(scope="module", params=["Mali", "VideoCore", "Adreno"])
+def small_gpu(request: pytest.FixtureRequest) -> VulkanDevice:
+    """A GPU with few registers, which computes with integers of 16 bits unless it is VideoCore."""
+    device = find_devices()[0][0]
+    features = frozenset({"shaderInt16"} if request.param != "VideoCore" else ())
+    least, most = (64, 128) if request.param == "Adreno" else (16, 16)
+    profile = replace(constrain(device.profile, "mobile-min"), subgroup_size=least, features=features, units=8)
+    profile = replace(profile, smallest_subgroup=least, largest_subgroup=most)
+    device.gpu.profile = device.planner.profile = profile
+    return device

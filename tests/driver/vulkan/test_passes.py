@@ -8,7 +8,7 @@ from functools import cache
 
 import numpy as np
 import pytest
-from fused import Net, Op, heads, joined, made, maximum, merged, multiplied, run_both, transposed, wrapped_gather
+from fused import I8, Net, Op, heads, joined, made, maximum, merged, multiplied, run_both, transposed, wrapped_gather
 from profiles import GPU
 from tflite_net import Net as TfliteNet
 from tflite_net import T, write
@@ -24,8 +24,11 @@ from nnvk.driver.vulkan.shaders.library import ShaderLibrary
 from nnvk.driver.vulkan.shaders.passes import FUSIONS, Pass, parse_passes
 from nnvk.driver.vulkan.shaders.profile import NATIVE_16, DeviceProfile, described, parse_profile
 from nnvk.importers.tflite import load
+from nnvk.types.codes import OperandCode as Code
 from nnvk.types.model import Model
+from nnvk.types.operand import ChannelQuant, OperandType
 
+CHANNELS = Code.TENSOR_QUANT8_SYMM_PER_CHANNEL
 NATIVE = replace(GPU, features=GPU.features | NATIVE_16)
 """A GPU on which relaxed models are computed with 16-bit floats."""
 
@@ -104,6 +107,16 @@ def rows(net: Net) -> int:
     return net.op(Op.TILE, whole, np.array([2, 1], np.int32))
 
 
+def dead_channel(net: Net) -> int:
+    x = net.input(1, 5, 7, 4, code=I8, scale=0.05, zero=3)
+    quantised = ChannelQuant((0.02, 1e-9, 0.03), 0)
+    levels = net.rng.integers(-127, 128, (3, 1, 1, 4)).astype(np.int8)
+    filters = net.build.constant(OperandType(CHANNELS, levels.shape, channel_quant=quantised), levels)
+    bias = net.build.constant(OperandType(Code.TENSOR_INT32, (3,)), np.array([5, 1 << 29, -7], np.int32))
+    codes = map(net.code, [1, 1, 1, 0])
+    return net.build.operation(Op.CONV_2D, [x, filters, bias, *codes], OperandType(I8, (), 0.11, -20))
+
+
 BUILD: dict[Pass, Callable[[Net], int]] = {
     Pass.CONSTANTS: equal_constants,
     Pass.HORIZONTAL: attention,
@@ -111,6 +124,7 @@ BUILD: dict[Pass, Callable[[Net], int]] = {
     Pass.HEADS: attention,
     Pass.TRANSPOSES: transposed_twice,
     Pass.PAD: padded,
+    Pass.CHANNELS: dead_channel,
     Pass.ROW_NORM: layer_norm,
     Pass.SOFTMAX: scaled_softmax,
     Pass.ATTENTION: attention_of_a_row,

@@ -28,6 +28,7 @@ class Pass(Enum):
     INDICES = "indices", "GATHER counts indices below 0 from the end itself."
     ROUND_ROWS = "round_rows", "The operations by which hybrid models quantise rows become one command."
     FP16 = "fp16", "A relaxed model computes GEMMs, and what follows them, with 16-bit floats."
+    CHANNELS = "channels", "Channels of a convolution whose result is the same for all inputs get filters of zeros."
     HORIZONTAL = "horizontal", "Several GEMMs that read the same tensor, or rows of it, become one GEMM."
     PAD = "pad", "Convolutions and pools pad their input themselves."
     ROW_NORM = "row_norm", "The operations of a layer normalisation become one command."
@@ -44,7 +45,7 @@ class Pass(Enum):
     OUTPUTS = "outputs", "A small output is written where the host reads it, instead of a copy."
 
 
-FUSIONS = frozenset(each.value for each in Pass) - {Pass.CONSTANTS.value, Pass.FP16.value}
+FUSIONS = frozenset(each.value for each in Pass) - {Pass.CONSTANTS.value, Pass.FP16.value, Pass.CHANNELS.value}
 """The names of the passes that compute several operations together or let tensors share memory."""
 
 
