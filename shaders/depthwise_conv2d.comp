@@ -81,6 +81,7 @@ READ_VIEW(1, Weights, weights, uint)
 #ifdef DTYPE_Q8
 #include "include/half_weights.glsl"    // then the bias has what is due to the input's zero point
 READ_VIEW(1, Weights_Halves, weights_halves, uvec2)
+READ_VIEW(1, Weights_Floats, weights_floats, vec4)
 #endif
 
 layout(push_constant) uniform Push {
@@ -140,7 +141,7 @@ layout(push_constant) uniform Push {
 // is added at the end.
 #if defined(DTYPE_Q8)
 #define FACTOR4 vec4
-#define SUM_FROM(bias) vec4(0.0)
+#define SUM_FROM(bias) (FLOAT_TOTALS ? vec4(bias) : vec4(0.0))
 #define TOTAL_OF(sum) (target.bias + ivec4(sum))
 #elif defined(DTYPE_Q16)
 #define FACTOR4 ivec4
@@ -247,6 +248,7 @@ FACTOR4 load_weights(uint at) {
 #elif defined(DTYPE_Q16)
     return unpack_signed_bytes(weights_at(weights_offset + at));
 #else
+    if (WHOLE_FLOATS) return weights_floats_at(weights_offset / 4u + at);
     if (HALF_WEIGHTS) return unpack_weights(weights_halves_at(weights_offset / 2u + at));
     return vec4(unpack_bytes(weights_at(weights_offset + at), weight_sign_mask) - weight_zero);
 #endif
@@ -260,6 +262,16 @@ FACTOR4 load_weights(uint tap, uint quad) { return load_weights(tap * divide_up(
 #define TAP_AT(ahead, dilation, size) ((ahead) % (dilation) * (size) + (ahead) / (dilation))
 #define ROW_AT(line, row) TAP_AT((line) - (row) * STRIDE_Y, DILATION_Y, KERNEL_HEIGHT)
 #define COLUMN_AT(place, column) TAP_AT((place) - (column) * STRIDE_X, DILATION_X, KERNEL_WIDTH)
+
+void store_sum(uint pixel, Output target, FACTOR4 sum) {
+#ifdef DTYPE_Q8
+    if (FLOAT_TOTALS) {
+        store_output(exists_in(pixel, target), pixel, target, sum, other_of(pixel, target));
+        return;
+    }
+#endif
+    store_output(pixel, target, TOTAL_OF(sum));
+}
 
 // Values from push constants are computed before the first loop or branch: after it, llvmpipe loads push constants lane
 // by lane.
@@ -325,6 +337,9 @@ void main() {
     if (!exists) return;
     if (BY_LINES) {
         FACTOR4 sums[MAX_SUMS];
+#ifdef DTYPE_Q8
+        if (ENDS_LATE && FLOAT_TOTALS) target.bias = output_of(tile.w * 4u).bias;
+#endif
         [[unroll]] for (uint n = 0; n < SUMS; n++) sums[n] = SUM_FROM(target.bias);
         uint weights_of[MAX_SUMS];    // of the next row of the filter, of each row of the tile
         [[unroll]] for (uint r = 0; r < TILE_HEIGHT; r++) weights_of[r] = tile.w;
@@ -358,7 +373,7 @@ void main() {
             bool stored = all(lessThan(pixel, uvec2(bottom, right)));
             uint place = (out_line + n / TILE_WIDTH) * line_pixels + pixel.y;
             NEXT_RESULT(out_line + n / TILE_WIDTH, pixel.y)
-            store_output(mix(NO_PIXEL, place, stored), target, TOTAL_OF(sums[n]));
+            store_sum(mix(NO_PIXEL, place, stored), target, sums[n]);
         }
         STORE_CHECK
         return;
@@ -386,7 +401,7 @@ void main() {
                                            window[ky * KERNEL_WIDTH + kx], sum);
                 bool stored = all(lessThan(uvec2(out_y + r, out_x), uvec2(bottom, right)));
                 NEXT_RESULT(out_line + r, out_x)
-                store_output(mix(NO_PIXEL, (out_line + r) * line_pixels + out_x, stored), target, TOTAL_OF(sum));
+                store_sum(mix(NO_PIXEL, (out_line + r) * line_pixels + out_x, stored), target, sum);
             }
         }
         if (AT_ONCE == TILE_WIDTH) break;

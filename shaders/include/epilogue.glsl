@@ -23,6 +23,8 @@ layout(constant_id = 21) const uint COMBINE = NO_OPERATION;
 layout(constant_id = 22) const bool LOOK_UP = false;
 // Numbers and multipliers in COMBINE are in the range of `multiply_small`.
 layout(constant_id = 23) const bool SMALL_COMBINE = false;
+// COMBINE is a sum that floats compute, for all levels (lowering/level_sums.py).
+layout(constant_id = 65) const bool FLOAT_SUM = false;
 const uint SUM = 1, PRODUCT = 3;
 const uint TABLE = 16;    // words before it
 const uint END_WORDS = LOOK_UP ? TABLE + 64u : TABLE;    // before the multipliers
@@ -32,8 +34,8 @@ READS(5, Extra, extra)
 struct Epilogue {
     ivec4 own;       // zero point, mantissa, shift, sign of the product's results
     ivec4 other;     // of the other tensor
-    ivec4 result;    // zero point, mantissa, shift
-    ivec4 limits;
+    ivec4 result;    // zero point, mantissa, shift; of FLOAT_SUM the bits of the factor of `own`
+    ivec4 limits;    // and those of the factor of `other`, and of the addend
     ivec4 extra;     // values that are the same for all pixels
 };
 
@@ -71,10 +73,19 @@ ivec4 rescaled(ivec4 x, ivec4 by) {
 
 int looked_up(int x) { return LOAD_BYTE(multipliers_words, multipliers_offset + TABLE, uint(x), 0u); }
 
+// FLOAT_SUM, as the lowest bytes of `multiply_to_low_bytes`.
+ivec4 float_sum(Epilogue end, ivec4 x, ivec4 other) {
+    float factor = intBitsToFloat(end.result.w), factor_of_other = intBitsToFloat(end.limits.z);
+    vec4 sum = multiply_add(vec4(other), vec4(factor_of_other), vec4(intBitsToFloat(end.limits.w)));
+    return low_bytes_within(multiply_add(vec4(x), vec4(factor), sum), end.limits.x, end.limits.y);
+}
+
 // The results of the epilogue for four results of the GEMM. `other` has the elements of the other tensor if it has one
-// for each result.
-ivec4 with_epilogue(Epilogue end, ivec4 x, ivec4 other, uint sign_mask) {
-    if (COMBINE != NO_OPERATION) {
+// for each result. With `by_floats` a sum may be the FLOAT_SUM.
+ivec4 with_epilogue(Epilogue end, ivec4 x, ivec4 other, uint sign_mask, bool by_floats) {
+    if (FLOAT_SUM && by_floats) {
+        x = whole_bytes(float_sum(end, x, EXTRA == OF_EACH ? other : end.extra));
+    } else if (COMBINE != NO_OPERATION) {
         other = (EXTRA == OF_EACH ? other : end.extra) - end.other.x;
         x -= end.own.x;
         if (COMBINE == PRODUCT) {

@@ -32,6 +32,9 @@ ROUNDS(dst)
 // Four mantissas and four shifts for each four channels, after the parameters of an epilogue.
 READ_VIEW(4, Multipliers, multipliers, ivec4)
 READ_VIEW(4, Multipliers_Words, multipliers_words, int)
+#ifdef DTYPE_Q8
+READ_VIEW(4, Multipliers_Floats, multipliers_floats, vec4)    // those of `ByteMultiplier`, after all mantissas and shifts
+#endif
 #ifndef EPILOGUE_FUSED
 const uint END_WORDS = 0;
 #endif
@@ -43,6 +46,8 @@ const uint END_WORDS = 0;
 layout(constant_id = 16) const bool SMALL = false;
 layout(constant_id = 51) const bool TO_BYTES = false;
 layout(constant_id = 17) const bool NONNEGATIVE = false;
+// Sums are floats that begin with the bias, and are exact.
+layout(constant_id = 63) const bool FLOAT_TOTALS = false;
 #endif
 #if defined(DTYPE_F32) || defined(DTYPE_F16)
 // There is an activation; and the device preserves NaN (`activate_by_comparisons`).
@@ -72,10 +77,14 @@ const bool TO_FLOATS = false;
 layout(set = 0, binding = CHECKS_BINDING) writeonly buffer Checks { uint checks[]; };
 // The check is computed by `multiply_to_bytes`, in whose range multipliers are, where results are not.
 layout(constant_id = 61) const bool CHECKS_TO_BYTES = false;
+#define HAS_BYTE_MULTIPLIERS (TO_BYTES || CHECKS_TO_BYTES)
 uint check_sum = 0u;    // of the invocation
 #ifndef CHECK_FACTOR
 #define CHECK_FACTOR(pixel) position_factor(pixel)
 #endif
+#endif
+#ifndef HAS_BYTE_MULTIPLIERS
+#define HAS_BYTE_MULTIPLIERS TO_BYTES
 #endif
 #ifdef EPILOGUE_FUSED
 #include "epilogue.glsl"
@@ -171,12 +180,20 @@ Output output_of(uint part, uint channel) {
     uint extra_stride = larger_extra == 0u ? dense : larger_extra >> 2;
 #endif
 #ifdef IS_QUANTISED
-    uint at = (multipliers_offset + END_WORDS >> 2) + (own * vec4s + ((ALL_STORED ? channel : min(channel, last)) >> 2) << 1);
-    ivec4 mantissa = multipliers_at(at), shift = multipliers_at(at + 1u);
+    uint multipliers_from = multipliers_offset + END_WORDS >> 2;
+    uint four = own * vec4s + ((ALL_STORED ? channel : min(channel, last)) >> 2);
+    ivec4 mantissa = multipliers_at(multipliers_from + four * 2u), shift = multipliers_at(multipliers_from + four * 2u + 1u);
 #endif
 #ifdef DTYPE_Q8
     Multiplier multiplier = Multiplier(mantissa, shift, ivec4(0), ivec4(0));
     if (SMALL) multiplier = small_multiplier(mantissa, shift);
+    ByteMultiplier to_bytes = ByteMultiplier(mantissa, vec4(0.0), vec4(0.0), vec4(0.0));
+    if (HAS_BYTE_MULTIPLIERS) {
+        uint floats_from = multipliers_from + (PARTS_ALIKE ? 1u : PIXEL_PARTS) * vec4s * 2u + four * 3u;
+        to_bytes.scale = multipliers_floats_at(floats_from);
+        to_bytes.below = multipliers_floats_at(floats_from + 1u);
+        to_bytes.above = multipliers_floats_at(floats_from + 2u);
+    }
 #endif
 #ifdef CHECKED
     uvec4 places = channel + uvec4(0u, 1u, 2u, 3u), exists = mix(uvec4(0u), uvec4(~0u), lessThan(places, uvec4(out_channels)));
@@ -198,7 +215,7 @@ Output output_of(uint part, uint channel) {
         , mantissa, shift
 #endif
 #ifdef DTYPE_Q8
-        , multiplier, byte_multiplier(mantissa, shift, output_zero, NONNEGATIVE), output_zero, sign_mask
+        , multiplier, to_bytes, output_zero, sign_mask
 #endif
 #ifdef DTYPE_Q16
         , start_high
@@ -246,7 +263,7 @@ ACC4 other_of(uint pixel, Output to) { return other_of(exists_in(pixel, to), pix
 uint check_word(Output to, ivec4 sum, ivec4 other) {
     ivec4 result;
     if (CHECKS_TO_BYTES) {
-        result = multiply_to_bytes(sum, to.to_bytes, to.low, to.high, NONNEGATIVE);
+        result = multiply_to_bytes(sum, vec4(sum), to.to_bytes, to.low, to.high, NONNEGATIVE);
     } else {
         if (SMALL) result = multiply_small_negated(sum, to.multiplier);
         else result = multiply_by_quantized_multiplier_negated(sum, to.multiplier.mantissa, to.multiplier.right);
@@ -254,7 +271,7 @@ uint check_word(Output to, ivec4 sum, ivec4 other) {
     }
     uint check = sum_of_products(uvec4(sum), to.sum_factors) + to.parameters;
 #ifdef EPILOGUE_FUSED
-    result = with_epilogue(to.end, result, other, to.sign_mask);
+    result = with_epilogue(to.end, result, other, to.sign_mask, false);
     if (EXTRA == OF_EACH) check += to.extra_factor * pack_bytes(other, 0u);
 #endif
     return check + to.word_factor * pack_bytes(result, to.sign_mask);
@@ -264,28 +281,30 @@ uint check_word(Output to, ivec4 sum, ivec4 other) {
 // Store four results if they exist. Parts of pixels whose elements are packed in words are padded to vec4s. There is only
 // one branch: callers unroll this, and SwiftShader's compiler tries every path through branches,
 // including ?:, but not mix.
+#ifdef DTYPE_Q8
+// `sum_float` is the float nearest to the sum.
+void store_output(bool exists, uint pixel, Output to, TOTAL sum, vec4 sum_float, ACC4 other) {
+#else
 void store_output(bool exists, uint pixel, Output to, TOTAL sum, ACC4 other) {
-    uint at = to.base + pixel * to.stride;
-#ifdef CHECKED
-    ivec4 sum_before = sum;
 #endif
-#if defined(DTYPE_Q16)
+    uint at = to.base + pixel * to.stride;
+#if defined(DTYPE_Q8)
+    ivec4 result;
+    if (TO_BYTES) {
+        result = multiply_to_low_bytes(sum, sum_float, to.to_bytes, to.low, to.high, NONNEGATIVE);
+    } else {
+        if (SMALL) result = multiply_small(sum, to.multiplier, NONNEGATIVE) + to.zero;
+        else result = multiply_by_quantized_multiplier(sum, to.multiplier.mantissa, to.multiplier.right) + to.zero;
+        result = activate(result, to.low, to.high);
+    }
+#elif defined(DTYPE_Q16)
     sum = with_total(sum, Wide4(to.bias, to.bias_high));
     ACC4 result = activate(rescaled(sum, to.mantissa, to.shift), to.low, to.high);
 #else
 #ifdef ARITHMETIC_INT8
     sum = multiply_add(sum, to.scale, to.bias);
 #endif
-#ifdef IS_QUANTISED
-    if (TO_BYTES) {
-        sum = multiply_to_bytes(sum, to.to_bytes, to.low, to.high, NONNEGATIVE);
-    } else {
-        if (SMALL) sum = multiply_small(sum, to.multiplier, NONNEGATIVE) + to.zero;
-        else sum = multiply_by_quantized_multiplier(sum, to.multiplier.mantissa, to.multiplier.right) + to.zero;
-        sum = activate(sum, to.low, to.high);
-    }
-    ivec4 result = sum;
-#elif defined(DTYPE_F32) || defined(DTYPE_F16)
+#if defined(DTYPE_F32) || defined(DTYPE_F16)
     vec4 result = sum;
     if (ACTIVATED) result = PRESERVES_NAN ? activate_by_comparisons(sum, to.low, to.high) : activate(sum, to.low, to.high);
 #else
@@ -294,7 +313,8 @@ void store_output(bool exists, uint pixel, Output to, TOTAL sum, ACC4 other) {
 #endif
     if (exists) {
 #if defined(EPILOGUE_FUSED) && defined(IS_QUANTISED)
-        result = with_epilogue(to.end, result, other, to.sign_mask);
+        if (TO_BYTES) result = whole_bytes(result);
+        result = with_epilogue(to.end, result, other, to.sign_mask, true);
 #elif defined(EPILOGUE_FUSED)
         result = with_epilogue(to.end, ROUNDED(result), other);
 #endif
@@ -318,15 +338,30 @@ void store_output(bool exists, uint pixel, Output to, TOTAL sum, ACC4 other) {
 #elif defined(DTYPE_Q16)
         dst_vec4s[at] = ENCODE4_WITH(result & 0xffff, 0u);
 #elif defined(DTYPE_Q8)
-        dst_vec4s[at] = ENCODE4_WITH(result, to.sign_mask);
+#ifdef EPILOGUE_FUSED
+        dst_vec4s[at] = pack_bytes(result, to.sign_mask);
+#else
+        dst_vec4s[at] = TO_BYTES ? pack_low_bytes(result, to.sign_mask) : pack_bytes(result, to.sign_mask);
+#endif
 #ifdef CHECKED
-        check_sum += CHECK_FACTOR(pixel) * check_word(to, sum_before, other);
+        check_sum += CHECK_FACTOR(pixel) * check_word(to, sum, other);
 #endif
 #else
         dst_vec4s[at] = ENCODE4_WITH(result, 0u);
 #endif
     }
 }
+
+#ifdef DTYPE_Q8
+void store_output(bool exists, uint pixel, Output to, TOTAL sum, ACC4 other) {
+    store_output(exists, pixel, to, sum, vec4(sum), other);
+}
+
+// Store four results of `FLOAT_TOTALS`.
+void store_output(bool exists, uint pixel, Output to, vec4 sum, ACC4 other) {
+    store_output(exists, pixel, to, ivec4(sum), sum, other);
+}
+#endif
 
 void store_output(uint pixel, Output to, TOTAL sum, ACC4 other) {
     store_output(exists_in(pixel, to), pixel, to, sum, other);

@@ -65,37 +65,53 @@ ivec4 multiply_small_negated(ivec4 x, Multiplier by) {
 }
 
 // A multiplier with a shift in -10..-2, for results that are bytes. It takes no product of more than 32 bits.
+// lowering/requantise.py has the floats.
 //
 // With p = x mantissa, e = -shift and h = 2^-(e + 1), both roundings together give floor(p / 2^(31 + e) + 1/2 + h), and
-// floor(p / 2^(31 + e) + 1/2 - h) for x < 0. Floats give the first term with an error below ERROR: results are at most 257
-// from the zero point, so that the roundings of x, of the multiplier and of their product, each 2^-23 of it, and of two
-// sums, each 2^-15, are less than 1.6e-4. Where the floors with `below` and with `above` added are the same, this is the
-// result. Otherwise there is one integer between them, and p is less than 2^31 from the multiple of 2^32 that it stands
-// for. The result changes 2^30 before this multiple, or for x < 0 after it, so the low word of p says on which side it is.
+// floor(p / 2^(31 + e) + 1/2 - h) for x < 0. Floats give the first term with an error below ERROR. Where the integers for
+// `below` and for `above` are the same, this is the result. Otherwise there is one change between them, and p is less
+// than 2^31 from the multiple of 2^32 that it stands for. The result changes 2^30 before this multiple, or for x < 0 after
+// it, so the low word of p says on which side it is.
 struct ByteMultiplier {
     ivec4 mantissa;
     vec4 scale;    // mantissa / 2^(31 + e)
-    vec4 below;
-    vec4 above;
+    vec4 below;    // the results' zero point, and what the roundings add, less ERROR,
+    vec4 above;    // and with ERROR
 };
 
-const float ERROR = 1.0 / 4096.0;
+// Clamping to 0..1 is free, so results are fractions of the range: 0 is its least number and 1 its largest.
+layout(constant_id = 64) const bool SATURATES = false;
 
-// With `nonnegative`, results below the zero point may be larger, up to it.
-ByteMultiplier byte_multiplier(ivec4 mantissa, ivec4 shift, int zero, bool nonnegative) {
-    vec4 step = uintBitsToFloat(uvec4(126 + shift << 23)), middle = vec4(float(zero) + 0.5);
-    vec4 scale = vec4(mantissa) * (step * (1.0 / 1073741824.0));
-    return ByteMultiplier(mantissa, scale, middle + (nonnegative ? step : -step) - ERROR, middle + step + ERROR);
+// Floats rounded down to integers of low..high, a range of bytes, and clamped; with SATURATES fractions of it, rounded to
+// nearest by the sum with 2^23. These are the lowest bytes of the elements, of which others may have bits with SATURATES.
+ivec4 low_bytes_within(vec4 x, int low, int high) {
+    if (SATURATES)
+        return floatBitsToInt(multiply_add(clamp(x, 0.0, 1.0), vec4(float(high - low)), vec4(8388608.0 + float(low))));
+    return ivec4(min(max(x, vec4(low)), vec4(float(high) + 0.5)));    // these have no sign, so this is the floor
 }
 
-// The product with x, of less than 2^29, plus the zero point, clamped to low..high, a range of bytes.
-ivec4 multiply_to_bytes(ivec4 x, ByteMultiplier by, int low, int high, bool nonnegative) {
+// The bytes themselves.
+ivec4 whole_bytes(ivec4 low_bytes) { return SATURATES ? low_bytes & 0xff : low_bytes; }
+
+// The product with x, of less than 2^29, plus the zero point, clamped to low..high, as `low_bytes_within`. `x_float` is the float nearest to x. With `nonnegative`,
+// results below the zero point may be larger, up to it.
+ivec4 multiply_to_low_bytes(ivec4 x, vec4 x_float, ByteMultiplier by, int low, int high, bool nonnegative) {
     const int CHANGE = 1 << 30;
-    vec4 below = multiply_add(vec4(x), by.scale, by.below);
-    vec4 above = nonnegative ? below + 2.0 * ERROR : multiply_add(vec4(x), by.scale, by.above);
     ivec4 change = nonnegative ? ivec4(-CHANGE) : mix(ivec4(-CHANGE), ivec4(CHANGE), lessThan(x, ivec4(0)));
-    vec4 result = mix(below, above, greaterThanEqual(x * by.mantissa, change));
-    return ivec4(min(max(result, vec4(low)), vec4(float(high) + 0.5)));    // these have no sign, so this is the floor
+    bvec4 reached = greaterThanEqual(x * by.mantissa, change);
+    vec4 below = multiply_add(x_float, by.scale, by.below), above = multiply_add(x_float, by.scale, by.above);
+    return low_bytes_within(mix(below, above, reached), low, high);
+}
+
+ivec4 multiply_to_bytes(ivec4 x, vec4 x_float, ByteMultiplier by, int low, int high, bool nonnegative) {
+    return whole_bytes(multiply_to_low_bytes(x, x_float, by, low, high, nonnegative));
+}
+
+// The word of the bytes of `low_bytes_within`.
+uint pack_low_bytes(ivec4 v, uint sign_mask) {
+    if (!SATURATES) return pack_bytes(v, sign_mask);
+    // The bits of 2^23 are in the highest byte of each element, and only those of the first one stay.
+    return uint(v.x ^ v.y << 8 ^ v.z << 16 ^ v.w << 24) ^ (sign_mask ^ 0x4b000000u);
 }
 
 #endif

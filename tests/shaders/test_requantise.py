@@ -7,14 +7,16 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
+from nnvk.driver.vulkan.lowering.requantise import ERROR, SHIFTS, byte_multipliers
 from nnvk.ops.quant import multiply_by_quantized_multiplier
 
 Evaluate = Callable[..., np.ndarray]
 REQUANTISE = "requantise.glsl"
 LARGEST = (1 << 29) - 1
 MANTISSAS = (2**30, 2**30 + 1, 3 << 29, 1518500250, 1234567891, 2**31 - 65536, 2**31 - 129, 2**31 - 1)
-HALF_PRODUCTS = 52
-"""The number of the specialisation constant."""
+HALF_PRODUCTS, SATURATES = 52, 64
+"""The numbers of the specialisation constants."""
+EVERY_SHIFT = range(SHIFTS[0], SHIFTS[1] + 1)
 
 
 def near_the_changes(mantissa: int, shift: int) -> np.ndarray:
@@ -27,36 +29,45 @@ def near_the_changes(mantissa: int, shift: int) -> np.ndarray:
     return np.clip(every, -LARGEST, LARGEST).astype(np.int32)
 
 
-RANGES = [(0, 0, 255), (255, 0, 255), (121, 0, 255), (3, 3, 129), (128, 90, 91)]
+RANGES = [(0, 0, 255), (255, 0, 255), (121, 0, 255), (3, 3, 129), (128, 90, 91), (7, 9, 9), (128, 128, 128)]
 
 
+@pytest.mark.parametrize("saturates", [False, True], ids=["clamped", "saturates"])
 @pytest.mark.parametrize(("zero", "low", "high"), RANGES)
-def test_multiply_to_bytes(evaluate: Evaluate, zero: int, low: int, high: int) -> None:
+def test_multiply_to_bytes(evaluate: Evaluate, zero: int, low: int, high: int, saturates: bool) -> None:
     """Every result changes where the reference's does, for all shifts that there may be."""
-    cases = []
+    cases, due = [], []
     for mantissa in MANTISSAS:
-        for shift in range(-10, -1):
+        for shift in EVERY_SHIFT:
             x = near_the_changes(mantissa, shift)
-            cases.append(np.stack([x, *(np.full_like(x, each) for each in (mantissa, shift, zero))], 1))
-    multiplier = "byte_multiplier(ivec4(src[i].y), ivec4(src[i].z), src[i].w, {})"
-    due = [
-        np.clip(multiply_by_quantized_multiplier(case[:, 0], int(case[0, 1]), int(case[0, 2])) + zero, low, high)
-        for case in cases
-    ]
-    for nonnegative in ("false", "true") if zero <= low else ("false",):
-        by = multiplier.format(nonnegative)
-        expression = f"multiply_to_bytes(ivec4(src[i].x), {by}, {low}, {high}, {nonnegative})"
-        actual = evaluate(REQUANTISE, expression, np.concatenate(cases), "ivec4", "ivec4")
-        np.testing.assert_array_equal(actual[:, 0], np.concatenate(due))
+            floats = byte_multipliers(np.array(mantissa), np.array(shift), zero, (low, high), saturates=saturates)
+            words = np.array([mantissa, *floats.view(np.int32)], np.int32)
+            both = np.zeros((x.size, 2, 4), np.int32)  # vec4s of src
+            both[:, 0, 0], both[:, 0, 1:], both[:, 1, 0] = x, words[:3], words[3]
+            cases.append(both.reshape(-1, 4))
+            due.append(np.clip(multiply_by_quantized_multiplier(x, mantissa, shift) + zero, low, high))
+    numbers = "ivec4(src[i & ~1u].x), vec4(src[i & ~1u].x)"
+    floats_of = (f"intBitsToFloat(ivec4({word}))" for word in ("src[i & ~1u].z", "src[i & ~1u].w", "src[i | 1u].x"))
+    by = f"ByteMultiplier(ivec4(src[i & ~1u].y), {', '.join(floats_of)})"
+    nonnegative = str(zero <= low).lower()
+    product = f"{{}}({numbers}, {by}, {low}, {high}, {nonnegative})"
+    sources, constants = np.concatenate(cases), {SATURATES: saturates}
+    for mask in (0, 0x80808080):
+        expression = f"(i & 1u) == 0u ? {product.format('multiply_to_bytes')} : "
+        expression += f"ivec4(pack_low_bytes({product.format('multiply_to_low_bytes')}, {mask}u))"
+        actual = evaluate(REQUANTISE, expression, sources, "ivec4", "ivec4", constants=constants)
+        results = np.concatenate(due)
+        np.testing.assert_array_equal(actual[::2], np.repeat(results[:, np.newaxis], 4, axis=1))
+        packed = (results.astype(np.uint32) * np.uint32(0x01010101)) ^ np.uint32(mask)
+        np.testing.assert_array_equal(actual[1::2, 0].view(np.uint32), packed)
 
 
 def test_the_error_of_floats_is_below_what_multiply_to_bytes_assumes() -> None:
     """Wherever a device rounds each operation to: the bounds are those of the comment there."""
-    assumed = 1 / 4096
-    error = 257 * 3 * 2.0**-23 + 2 * 2.0**-15
-    assert error < assumed
-    for shift in range(-10, -1):
-        assert 2.0**30 + (assumed + error) * 2.0 ** (31 - shift) < 2.0**31
+    error = 257 * 3 * 2.0**-23 + 2.0**-16 + 2 * 2.0**-15
+    assert error < ERROR
+    for shift in EVERY_SHIFT:
+        assert 2.0**30 + (ERROR + error) * 2.0 ** (31 - shift) < 2.0**31
         assert 2 ** (31 - shift) % 2**32 == 0
 
 

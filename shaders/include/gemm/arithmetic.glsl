@@ -210,7 +210,7 @@ Weights4 weights_of(uvec4 words, Zeros zeros) {
 
 Sum sum_from(ACC4 bias) {
 #if defined(BYTES_AS_FLOATS)
-    return Sum(vec4(0.0), bias);
+    return FLOAT_TOTALS ? Sum(vec4(bias), ivec4(0)) : Sum(vec4(0.0), bias);
 #elif defined(ARITHMETIC_INT8)
     return Sum(vec4(0.0));    // the bias is added at the end, after the scales
 #elif defined(ARITHMETIC_HALF)
@@ -264,6 +264,7 @@ void add_products(inout Sum sum, INPUT4 inputs, Weights4 weights) {
 // after the last round.
 void carry(inout Sum sum) {
 #if defined(BYTES_AS_FLOATS)
+    if (FLOAT_TOTALS) return;
     sum.carried += ivec4(sum.open);
     sum.open = vec4(0.0);
 #elif defined(ARITHMETIC_HALF)

@@ -32,11 +32,11 @@ layout(constant_id = 60) const uint LINE_TAPS = 0;
 #else
 const uint LINE_TAPS = 0;
 #endif
-// Halves are in packed blocks as numbers of 32 bits are. The bias has what is due to the input's zero point.
+// Floats are in packed blocks as numbers of 32 bits are. The bias has what is due to the input's zero point.
 #if defined(HAS_ELEMENTS) && defined(BYTES_AS_FLOATS)
 #include "../half_weights.glsl"
 #else
-const bool HALF_WEIGHTS = false;
+const bool HALF_WEIGHTS = false, WHOLE_FLOATS = false;
 #endif
 // The parameters of outputs, which are many for bytes, are loaded after the loop, so that it has their registers.
 #ifdef BYTES_AS_FLOATS
@@ -82,8 +82,8 @@ Columns columns_of(Part part, uint four, uint vec4s) {
         uint lane = four % (BLOCK / 4u), block = first_block(part) + four / (BLOCK / 4u);
         uint size = divide_up(depth, 4u) * (ONE_TAP ? 1u : kernel_height * kernel_width);
 #ifdef WEIGHTS_ARE_BYTES
-        uint stride = HALF_WEIGHTS ? 16u : 8u;
-        return Columns(weights_offset / WEIGHTS_WORDS + block * size * stride + lane, stride);
+        uint stride = WHOLE_FLOATS ? 32u : HALF_WEIGHTS ? 16u : 8u;
+        return Columns(weights_offset / WEIGHTS_WORDS + block * size * stride + lane * (WHOLE_FLOATS ? 2u : 1u), stride);
 #else
         return Columns(weights_offset / WEIGHTS_WORDS + block * size * 32u + lane * 2u, 32u);
 #endif
@@ -98,7 +98,7 @@ Columns columns_of(Part part, uint four, uint vec4s) {
 // The place of the weights of the vec4 of output channels that is so many behind one with an even number: one or none.
 Columns columns_after(Columns columns, uint vec4s) {
 #ifdef WEIGHTS_ARE_BYTES
-    return Columns(columns.first + vec4s, columns.stride);
+    return Columns(columns.first + (WHOLE_FLOATS ? 2u : 1u) * vec4s, columns.stride);
 #else
     return Columns(columns.first + (PACKED ? 2u : 1u) * vec4s, columns.stride);
 #endif
@@ -147,7 +147,7 @@ uint first_address(Part part, Window window, uint ky, uint kx, uint c) {
 }
 
 // A round whose weights are loaded, or converted, for one element of K after the other. Bytes are converted by shifts, which
-// compilers turn into one instruction with the conversion where a GPU has that. Packed weights, unless they are halves,
+// compilers turn into one instruction with the conversion where a GPU has that. Packed weights, unless they are floats,
 // keep their zero point: it is multiplied by the sums of inputs, `counts`, when the sums are carried.
 void multiply_by_elements(inout Sum sums[MAX_SUMS], inout float counts[MAX_ROWS], inout uint addresses[MAX_ROWS],
                           inout uint at[MAX_VEC4S], Columns columns[MAX_VEC4S], uint channel, Zeros zeros) {
@@ -178,7 +178,9 @@ void multiply_by_elements(inout Sum sums[MAX_SUMS], inout float counts[MAX_ROWS]
             [[unroll]] for (uint f = 0; f < VEC4S; f++) {
 #ifdef BYTES_AS_FLOATS
                 INPUT4 row;
-                if (HALF_WEIGHTS) {
+                if (WHOLE_FLOATS) {
+                    row = uintBitsToFloat(weights_at(at[f] + k / 2u * 16u + k % 2u));
+                } else if (HALF_WEIGHTS) {
                     if (k % 2u == 0u) words[f] = weights_at(at[f] + 4u * k);    // of two elements of K
                     row = unpack_weights(k % 2u == 0u ? words[f].xy : words[f].zw);
                 } else {
@@ -246,7 +248,11 @@ void main() {
         columns[f] = WHOLE_COLUMNS && f > 0u ? columns_after(columns[0], f)
                                              : columns_of(part, WHOLE_COLUMNS ? four : min(four + f, vec4s - 1u), vec4s);
         weight_counts[f] = uvec4(0u);
-        [[unroll]] for (uint r = 0; r < ROWS; r++) sums[r * VEC4S + f] = sum_from(ENDS_LATE ? ACC4(0) : start_of(targets[f]));
+        ACC4 start = ENDS_LATE ? ACC4(0) : start_of(targets[f]);
+#ifdef BYTES_AS_FLOATS
+        if (ENDS_LATE && FLOAT_TOTALS) start = output_of(place_in_pixel(part), (four + f) * 4u).bias;
+#endif
+        [[unroll]] for (uint r = 0; r < ROWS; r++) sums[r * VEC4S + f] = sum_from(start);
     }
 
     // There is one loop over taps and channels, so that sums are carried from round to round once, and not once per
@@ -348,7 +354,12 @@ void main() {
     [[unroll]] for (uint r = 0; r < ROWS; r++) {
         [[unroll]] for (uint f = 0; f < VEC4S; f++) {
             bool exists = FIRST_EXISTS && r == 0u ? targets[f].stored > 0u : exists_in(pixels[r], targets[f]);
-            store_output(exists, pixels[r], targets[f], whole[r * VEC4S + f], other_of(exists, pixels[r], targets[f]));
+            ACC4 other = other_of(exists, pixels[r], targets[f]);
+#ifdef BYTES_AS_FLOATS
+            if (FLOAT_TOTALS) store_output(exists, pixels[r], targets[f], sums[r * VEC4S + f].open, other);
+            else
+#endif
+            store_output(exists, pixels[r], targets[f], whole[r * VEC4S + f], other);
         }
     }
     STORE_CHECK(place)

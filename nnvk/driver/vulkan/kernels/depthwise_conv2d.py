@@ -24,7 +24,7 @@ from nnvk.driver.vulkan.lowering.gemm_problem import Gemm
 from nnvk.driver.vulkan.lowering.kernel import kernel
 from nnvk.driver.vulkan.lowering.lowering import Lowering
 from nnvk.driver.vulkan.lowering.quantised import offset
-from nnvk.driver.vulkan.lowering.relayout import finish_pixels, pixels_of
+from nnvk.driver.vulkan.lowering.relayout import finish_pixels, pixels_of, round_up
 from nnvk.driver.vulkan.shaders.commands import TensorRef
 from nnvk.driver.vulkan.shaders.declaration import Shader, Variant
 from nnvk.driver.vulkan.shaders.profile import DeviceProfile
@@ -191,9 +191,16 @@ def multiply_by_channel(g: Lowering, operands: Operands, gemm: Gemm) -> None:
     signs = {"SIGNED": bool(offset(operands.input)), "WEIGHTS_SIGNED": bool(offset(filters.tensor))}
     scale = scale_of(g, filters, filters.taps) if tile.arithmetic == "half" else 1.0
     halves = not g.device.is_cpu and half_weights.are_known(operands.input, filters, operands.bias)
-    weights = half_weights.in_order(g, filters) if halves else in_order(g, filters, parts_outside=False, scale=scale)
+    form = half_weights.form_of(g.device, gemm.rows, filters.taps * round_up(out_channels, 4))
+    if halves:
+        weights = half_weights.in_order(g, filters, form)
+    else:
+        weights = in_order(g, filters, parts_outside=False, scale=scale)
     narrow = operands.is_wide and has_narrow_sums(g, operands)
     output = filter_output(g, operands, out_channels, narrow=narrow, settled=halves)
+    of_halves = half_weights.constants(form) if halves else {}
+    if halves and not tile.window_loops and g.device.saturates:
+        of_halves["FLOAT_TOTALS"] = half_weights.has_float_totals(g, operands.input, filters, operands.bias)
     groups, (_, down, across, quads) = g.flat(tile.count(gemm), local), tile.grid(gemm)
     end = math.prod(groups) * local
     magics, as_floats = divisors_below(g.device, end, down=down, across=across, quads=quads)
@@ -218,7 +225,7 @@ def multiply_by_channel(g: Lowering, operands: Operands, gemm: Gemm) -> None:
             **(output.of_checks if checks else {}),
             **as_floats,
             **(signs if kind == "q8" else {}),
-            **(half_weights.constants(g.device) if halves else {}),
+            **of_halves,
             "local_x": local,
             "KERNEL_HEIGHT": vertical.window,
             "KERNEL_WIDTH": horizontal.window,

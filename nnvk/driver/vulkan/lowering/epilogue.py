@@ -22,6 +22,7 @@ from nnvk.driver.vulkan.lowering.elementwise_program import (
     source_of,
     widens,
 )
+from nnvk.driver.vulkan.lowering.level_sums import LevelSum, Operand
 from nnvk.driver.vulkan.lowering.lowering import Lowering
 from nnvk.driver.vulkan.lowering.quantised import are_small_shifts, clamp, is_lookup, rescaling, table_of
 from nnvk.driver.vulkan.shaders.commands import TensorRef
@@ -71,16 +72,19 @@ class Arguments:
     spec: Mapping[str, int | bool] = field(default_factory=dict)
     tensors: Mapping[str, TensorRef] = field(default_factory=dict)
     parameters: np.ndarray | None = None
-    """The words of the tensor ``multipliers`` among these."""
+    """The words of the tensor ``multipliers`` among these, up to the last multiplier."""
 
 
-def arguments_of(g: Lowering, epilogue: Epilogue, multipliers: np.ndarray | None) -> Arguments:
-    """The arguments for an epilogue. ``multipliers`` requantise sums of products of 8 bits."""
+def arguments_of(g: Lowering, epilogue: Epilogue, words: np.ndarray | None = None, multipliers: int = 0) -> Arguments:
+    """The arguments for an epilogue.
+
+    ``words`` requantise sums of products of 8 bits; the first ones of them are ``multipliers``.
+    """
     spec: dict[str, int | bool] = {TO_FLOATS: True} if len(epilogue.elementwise) < len(epilogue.calls) else {}
     if not epilogue.elementwise:
         return Arguments(spec=spec)
-    if multipliers is not None:
-        return _on_bytes(g, epilogue, multipliers)
+    if words is not None:
+        return _on_bytes(g, epilogue, words, multipliers)
     own, program = Source(epilogue.result), Program.of(epilogue.elementwise)
     extra = next((source for source in program.sources if source != own), None)
     numbers = list(program.numbers)
@@ -99,7 +103,7 @@ def arguments_of(g: Lowering, epilogue: Epilogue, multipliers: np.ndarray | None
     return Arguments("fused", spec, tensors)
 
 
-def _on_bytes(g: Lowering, epilogue: Epilogue, multipliers: np.ndarray) -> Arguments:
+def _on_bytes(g: Lowering, epilogue: Epilogue, words: np.ndarray, multipliers: int) -> Arguments:
     """The arguments for an epilogue on levels of 8 bits."""
     spec: dict[str, int | bool] = {"EXTRA": int(Spread.SINGLE), "LOOK_UP": False}
     parameters: list[int] = [0] * _TABLE
@@ -117,11 +121,23 @@ def _on_bytes(g: Lowering, epilogue: Epilogue, multipliers: np.ndarray) -> Argum
             spec["EXTRA"] = int(source.spread)
             spec["COMBINE"] = int(Function.MUL if call.code is OperationCode.MUL else Function.ADD)
             spec["SMALL_COMBINE"] = are_small_shifts(parameters[2:12:4])
-    words = [np.array(parameters, np.int64).astype(np.int32), table, multipliers.reshape(-1)]
-    parameters_and_multipliers = np.concatenate(words)
-    together = g.constant(parameters_and_multipliers)
+            if spec["COMBINE"] == Function.ADD and not g.device.is_cpu:
+                spec["FLOAT_SUM"] = _add_floats(g, parameters)
+    every = np.concatenate([np.array(parameters, np.int64).astype(np.int32), table, words])
+    together = g.constant(every)
     tensors = {"multipliers": together, "extra": together if extra is None else g.tensor(extra.whole)}
-    return Arguments("fused", spec, tensors, parameters_and_multipliers)
+    return Arguments("fused", spec, tensors, every[: every.size - words.size + multipliers])
+
+
+def _add_floats(g: Lowering, parameters: list[int]) -> bool:
+    """Put the floats of a sum among the fields of the shader's `Epilogue`; whether there are such (`LevelSum`)."""
+    own, other, result = (Operand(*parameters[first : first + 4]) for first in (0, 4, 8))
+    total = LevelSum(own, other, result, *parameters[12:14])
+    floats = g.once(("sum of levels", total), lambda: total.floats(saturates=g.device.saturates))
+    if floats is None:
+        return False
+    parameters[11], *parameters[14:16] = (int(word) for word in np.array(floats, np.float32).view(np.int32))
+    return True
 
 
 def combined_one_for_one(epilogue: Epilogue) -> Tensor | None:

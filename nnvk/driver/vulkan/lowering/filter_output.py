@@ -8,17 +8,15 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from nnvk.driver.vulkan.lowering import half_weights
+from nnvk.driver.vulkan.lowering import half_weights, requantise
 from nnvk.driver.vulkan.lowering.convert import as_float32, convert
 from nnvk.driver.vulkan.lowering.dtypes import F16, F32, Q8, Q16, of
 from nnvk.driver.vulkan.lowering.epilogue import Arguments, Epilogue, arguments_of
 from nnvk.driver.vulkan.lowering.filters import Filters
 from nnvk.driver.vulkan.lowering.lowering import Lowering
 from nnvk.driver.vulkan.lowering.quantised import (
-    BYTE_SHIFTS,
     SMALL,
     activation_push,
-    are_byte_shifts,
     are_small_shifts,
     zero_point,
 )
@@ -131,17 +129,18 @@ def filter_output(
     following = operands.epilogue
     if not operands.is_quantised:
         push_floats = {"pitches": 0, **activation_push(operands.activation, operands.output)}
-        after = Arguments() if following is None else arguments_of(g, following, None)
-        floats: dict[str, int | bool] = {}
+        after = Arguments() if following is None else arguments_of(g, following)
+        activation: dict[str, int | bool] = {}
         if of(operands.input) in (F32, F16):
             is_activated = operands.activation != FuseCode.NONE
-            floats = {"ACTIVATED": is_activated, "PRESERVES_NAN": is_activated and g.device.preserves_special}
-        return FilterOutput({**floats, **after.spec}, {**tensors, **after.tensors}, push_floats, after.variant)
+            activation = {"ACTIVATED": is_activated, "PRESERVES_NAN": is_activated and g.device.preserves_special}
+        return FilterOutput({**activation, **after.spec}, {**tensors, **after.tensors}, push_floats, after.variant)
 
     mantissas, shifts = output_multipliers(operands.code, operands.input, operands.filters.tensor, operands.output)
     pairs = np.zeros((2, parts, round_up(outputs, 4)), np.int32)
     spec: dict[str, int | bool]
     of_checks: dict[str, int | bool] = {}
+    may_be_bytes, saturates = False, g.device.saturates
     push: dict[str, int | float]
     if operands.is_wide:
         rounding = rounding_of(operands.code, bias, channels)
@@ -159,24 +158,29 @@ def filter_output(
             "output_zero": zero_point(operands.output),
         }
         is_small = are_small_shifts(shifts) and largest_sum(bias, operands.filters) < SMALL
-        may_be_bytes = is_small and are_byte_shifts(shifts)
+        may_be_bytes = is_small and requantise.may_be_bytes(shifts)
         to_bytes = may_be_bytes and g.device.lacks_high_products
         if may_be_bytes:
-            pairs[1] = BYTE_SHIFTS[0]  # channels that are not there need a shift in the range, too
+            pairs[1] = requantise.SHIFTS[0]  # channels that are not there need a shift in the range, too
         spec = {
             "SMALL": is_small,
             "TO_BYTES": to_bytes,
             "NONNEGATIVE": push["low"] >= push["output_zero"],
+            "SATURATES": saturates,
         }
         of_checks = {"CHECKS_TO_BYTES": may_be_bytes and not to_bytes}
     every = np.stack([mantissas, shifts])
     pairs[:, :, :outputs] = np.broadcast_to(every, (2, channels)).reshape(2, parts, outputs)
     multipliers = np.ascontiguousarray(pairs.reshape(2, -1, 4).transpose(1, 0, 2))
+    floats: np.ndarray = np.zeros(0, np.float32)
+    if may_be_bytes:
+        low, high, zero = (int(push[name]) for name in ("low", "high", "output_zero"))
+        floats = requantise.byte_multipliers(pairs[0], pairs[1], zero, (low, high), saturates=saturates)
+        floats = floats.reshape(3, -1, 4).transpose(1, 0, 2)
+    words = np.concatenate([multipliers.reshape(-1), floats.reshape(-1).view(np.int32)])
     if following is None:
-        return FilterOutput(
-            spec, {**tensors, "multipliers": g.constant(multipliers)}, push, "plain", multipliers, of_checks
-        )
-    after = arguments_of(g, following, multipliers)
+        return FilterOutput(spec, {**tensors, "multipliers": g.constant(words)}, push, "plain", multipliers, of_checks)
+    after = arguments_of(g, following, words, multipliers.size)
     return FilterOutput(
         {**spec, **after.spec}, {**tensors, **after.tensors}, push, after.variant, after.parameters, of_checks
     )

@@ -240,7 +240,7 @@ def multiply_by(g: Lowering, strategy: Strategy, operands: Operands, gemm: Gemm,
     elif levels is not None:
         weights = packed_levels(g, filters, levels, four_bits=four_bits)
     elif takes_halves(strategy, work, g.device):
-        weights = half_weights.packed(g, filters)
+        weights = half_weights.packed(g, filters, half_weights.form_of(g.device, work.rows, work.packed_weights))
     elif strategy.packed:
         weights = packed(g, filters, scale, four_bits=four_bits)
     elif strategy.is_staged or (work.in_order and scale == 1.0):
@@ -286,7 +286,10 @@ def multiply_by(g: Lowering, strategy: Strategy, operands: Operands, gemm: Gemm,
         if work.kind == "q8":
             spec |= {"SIGNED": bool(offset(operands.input)), "WEIGHTS_SIGNED": bool(offset(filters.tensor))}
             if takes_halves(strategy, work, g.device):
-                spec |= half_weights.constants(g.device) | {"SHORT_SUMS": half_weights.has_short_sums(g, filters)}
+                spec |= half_weights.constants(half_weights.form_of(g.device, work.rows, work.packed_weights))
+                spec["SHORT_SUMS"] = half_weights.has_short_sums(g, filters)
+                is_float = not split_k and half_weights.has_float_totals(g, operands.input, filters, operands.bias)
+                spec["FLOAT_TOTALS"] = is_float
             if strategy.matrices is not None:
                 spec |= cooperative_matrix.zero_points(filters, sums_follow=gemm.split is not Split.PHASES)
             push["last_word"] = max(0, math.prod(gemm.source) - 1) // 4

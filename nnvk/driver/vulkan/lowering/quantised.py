@@ -25,8 +25,6 @@ _SIGN_BITS = {1: 0x80808080, 2: 0x80008000}
 SMALL = 1 << 29
 """The magnitude from which numbers are too large for `multiply_small` of `shaders/include/requantise.glsl`."""
 _SMALL_SHIFTS = -29, 0
-BYTE_SHIFTS = -10, -2
-"""The least and the largest shift of multipliers for `multiply_to_bytes` of `shaders/include/requantise.glsl`."""
 
 
 def offset(tensor: Tensor) -> int:
@@ -66,11 +64,6 @@ def activation_push(activation: int, output: Tensor) -> dict[str, float | int]:
 def are_small_shifts(shifts: Iterable[int]) -> bool:
     """Whether `multiply_small` takes multipliers with these shifts."""
     return all(_SMALL_SHIFTS[0] <= shift <= _SMALL_SHIFTS[1] for shift in shifts)
-
-
-def are_byte_shifts(shifts: Iterable[int]) -> bool:
-    """Whether `multiply_to_bytes` takes multipliers with these shifts."""
-    return all(BYTE_SHIFTS[0] <= shift <= BYTE_SHIFTS[1] for shift in shifts)
 
 
 def rescaling(call: Call) -> dict[str, int]:

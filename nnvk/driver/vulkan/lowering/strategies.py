@@ -162,6 +162,11 @@ class Work:
         return self.taps * -(-self.depth // 4)
 
     @property
+    def packed_weights(self) -> int:
+        """Weights in packed blocks, with what pads these."""
+        return self.parts * -(-self.columns // BLOCK) * BLOCK * 4 * self.steps
+
+    @property
     def vec4s(self) -> int:
         """Fours of output channels of a part."""
         return -(-self.columns // 4)

@@ -14,7 +14,7 @@ from nnvk.driver.vulkan.lowering.cooperative_matrix import MatrixTile
 from nnvk.driver.vulkan.lowering.costs import NEAR, Costs, Run, costs_of, cycles
 from nnvk.driver.vulkan.lowering.dtypes import SIZES
 from nnvk.driver.vulkan.lowering.filters import BLOCK
-from nnvk.driver.vulkan.lowering.half_weights import has_high
+from nnvk.driver.vulkan.lowering.half_weights import Form, form_of
 from nnvk.driver.vulkan.lowering.strategies import (
     LANES,
     Strategy,
@@ -83,6 +83,8 @@ _CONVERTED = 2
 """The time of a round on GPUs without dot products whose registers are few, where bytes of weights are converted."""
 _SPILLED_SUMS = 1.6
 """The time of a round of tiles whose sums VideoCore spills, and of what comes before and after the rounds."""
+_TAP_BY_TAP = 60
+"""Cycles to find a pixel of a tap whose channels are no vec4s: each round has a tap of its own."""
 _SPILLED = 4
 """The time of a round where registers are few and bytes are converted to floats, but by the tile `register` of one vec4
 of output channels, or where the tile `depthwise` holds windows. The compilers of Mali and VideoCore spill the floats,
@@ -117,9 +119,9 @@ def cost(strategy: Strategy, work: Work, device: DeviceProfile) -> float:
         ):
             run.step *= _FEWER_THREADS
     if takes_halves(strategy, work, device):
-        high = has_high(device)
-        run.step = _step_of_halves(strategy, costs, vectors, high)
-        if strategy.sums > 2 and not high:
+        form = form_of(device, work.rows, work.packed_weights)
+        run.step = _step_of_halves(strategy, work, costs, vectors, form)
+        if strategy.sums > 2 and form is Form.FLOAT16:
             run.step *= _SPILLED_SUMS
             run.end *= _SPILLED_SUMS
     elif converts_with_few_registers(strategy, work, device) and (strategy.tile != "register" or strategy.vec4s > 1):
@@ -147,14 +149,16 @@ def cost(strategy: Strategy, work: Work, device: DeviceProfile) -> float:
     return cycles(run, costs, device) + _preparation(strategy, work, costs, lanes * device.units)
 
 
-def _step_of_halves(strategy: Strategy, costs: Costs, vectors: _Vectors, high: bool) -> float:
+def _step_of_halves(strategy: Strategy, work: Work, costs: Costs, vectors: _Vectors, form: Form) -> float:
     """Cycles of a round of the tile `register` with `half_weights`, by the instructions of their compilers.
 
-    ``high``: not those of VideoCore, which spills more than two vectors of sums. On Mali, the parameters of outputs of
-    8 bits take more than `_FEW_REGISTERS` whatever the tile.
+    `Form.FLOAT16` is VideoCore's, which spills more than two vectors of sums. On Mali, the parameters of outputs
+    of 8 bits take more than `_FEW_REGISTERS` whatever the tile.
     """
-    weights = 2 * costs.load + (16 if high else 0)
-    pixel = vectors.load + (4 if high else 9)
+    weights = form.size * costs.load + (16 if form is Form.HIGH_WORDS else 0)
+    pixel = vectors.load + (9 if form is Form.FLOAT16 else 4)
+    if work.taps > 1 and work.depth % 4:
+        pixel += _TAP_BY_TAP
     return strategy.vec4s * weights + strategy.rows * pixel + strategy.sums * vectors.products
 
 

@@ -175,6 +175,11 @@ class DeviceProfile:
         return self.has_small_subgroups or is_large
 
     @property
+    def saturates(self) -> bool:
+        """Whether the device is a GPU whose instructions clamp a result to 0..1 at no cost: all but VideoCore."""
+        return not self.is_cpu and (not self.has_small_subgroups or self.has_small_integers)
+
+    @property
     def team(self) -> int:
         """Invocations of a workgroup that should compute one thing together.
 
