@@ -15,8 +15,8 @@
 // then 2 and 3. Missing channels are filled with zeros (zero points). TILE_REGISTER and TILE_QUADS also accept weights
 // in order, like the right operand of BATCH_MATMUL: output channels innermost, padded to vec4s, and K outside.
 //
-// SUMS_SPLIT divides K among workgroups (include/gemm/split_k.glsl). CHECKED stores a check word with each word of
-// results, for gemm_checksum.comp.
+// SUMS_SPLIT divides K among workgroups (include/gemm/split_k.glsl). With CHECKED, each invocation stores a check word for
+// gemm_checksum.comp.
 //
 // A tile is the result of a workgroup and the way in which its invocations share loads. Each kind of tile has a file in
 // include/gemm/, and all of them multiply with include/gemm/arithmetic.glsl. lowering/strategies.py chooses the tile.
@@ -48,6 +48,9 @@
 #endif
 #if defined(SUMS_WHOLE_CHECKED) || defined(SUMS_SPLIT_CHECKED)
 #define CHECKED
+#endif
+#if defined(SUMS_SPLIT_CHECKED) && defined(EPILOGUE_FUSED)
+#define BIASES_FOLLOW
 #endif
 #define MAY_DIVIDE_AS_FLOATS
 #include "include/tensors.glsl"
@@ -138,7 +141,9 @@ READ_VIEW(1, Weights_Wide, weights_wide, uvec4)
 layout(push_constant) uniform Push {
     uint src_offset;
     uint weights_offset;
+#ifndef BIASES_FOLLOW
     uint bias_offset;
+#endif
     uint dst_offset;
 #ifdef IS_QUANTISED
     uint multipliers_offset;
@@ -228,7 +233,11 @@ layout(constant_id = 59) const bool WHOLE_COLUMNS = false;
 #ifdef SUMS_SPLIT
 #define SUMS_BINDING FREE_BINDING
 #define COUNTERS_BINDING (FREE_BINDING + 1)
+#ifdef BIASES_FOLLOW
+#define CHECKS_BINDING 2
+#else
 #define CHECKS_BINDING (FREE_BINDING + 2)
+#endif
 #endif
 
 #include "include/filter_output.glsl"

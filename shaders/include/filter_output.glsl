@@ -24,8 +24,11 @@
 #define ALL_STORED false
 #endif
 
+// With BIASES_FOLLOW, which is for quantised numbers, they follow the multipliers, because devices may bind eight buffers only.
+#ifndef BIASES_FOLLOW
 READ_VIEW(2, Bias, bias, ACC)
 READ_VIEW(2, Bias_Vec4s, bias_vec4s, ACC4)
+#endif
 WRITES(3, Dst, dst)
 ROUNDS(dst)
 #ifdef IS_QUANTISED
@@ -33,7 +36,7 @@ ROUNDS(dst)
 READ_VIEW(4, Multipliers, multipliers, ivec4)
 READ_VIEW(4, Multipliers_Words, multipliers_words, int)
 #ifdef DTYPE_Q8
-READ_VIEW(4, Multipliers_Floats, multipliers_floats, vec4)    // those of `ByteMultiplier`, after all mantissas and shifts
+READ_VIEW(4, Multipliers_Floats, multipliers_floats, vec4)    // those of `ByteMultiplier`, after all others
 #endif
 #ifndef EPILOGUE_FUSED
 const uint END_WORDS = 0;
@@ -142,15 +145,26 @@ struct Output {
 #endif
 };
 
+#ifndef BIASES_FOLLOW
 // Four biases, or numbers that lie like them.
 ACC4 load_biases(uvec4 from) {
     if (VECTOR_STORES) return bias_vec4s_at(from.x >> 2);
     return ACC4(bias_at(from.x), bias_at(from.y), bias_at(from.z), bias_at(from.w));
 }
+#endif
 
 // The parameters of the channels of a part, from one channel on.
 Output output_of(uint part, uint channel) {
     uint last = out_channels - 1u, vec4s = divide_up(out_channels, 4u), own = PARTS_ALIKE ? 0u : part;
+#ifdef IS_QUANTISED
+    uint four = own * vec4s + ((ALL_STORED ? channel : min(channel, last)) >> 2), multipliers_begin = multipliers_offset + END_WORDS >> 2;
+    ivec4 mantissa = multipliers_at(multipliers_begin + 2u * four), shift = multipliers_at(multipliers_begin + 2u * four + 1u);
+    uint fours = vec4s * (PARTS_ALIKE ? 1u : PIXEL_PARTS), behind = multipliers_begin + 2u * fours;
+#endif
+#ifdef BIASES_FOLLOW
+    ivec4 start = multipliers_at(behind + four);
+    behind += fours;
+#else
     uvec4 from = channel + uvec4(0u, 1u, 2u, 3u);
     if (!ALL_STORED) from = min(from, uvec4(last));
     from += own * out_channels;
@@ -168,6 +182,7 @@ Output output_of(uint part, uint channel) {
     from += out_channels * (PARTS_ALIKE ? 1u : PIXEL_PARTS);    // scales follow all biases
     vec4 scale = load_biases(from);
 #endif
+#endif
     uint stored = ALL_STORED ? 4u : channel < out_channels ? min(out_channels - channel, 4u) : 0u;
     uint larger = pitches & 0xffffu, larger_extra = pitches >> 16;
 #ifdef STORED_ALONE
@@ -179,17 +194,12 @@ Output output_of(uint part, uint channel) {
     uint dense = PIXEL_PARTS * vec4s, stride = larger == 0u ? dense : larger >> 2;
     uint extra_stride = larger_extra == 0u ? dense : larger_extra >> 2;
 #endif
-#ifdef IS_QUANTISED
-    uint multipliers_from = multipliers_offset + END_WORDS >> 2;
-    uint four = own * vec4s + ((ALL_STORED ? channel : min(channel, last)) >> 2);
-    ivec4 mantissa = multipliers_at(multipliers_from + four * 2u), shift = multipliers_at(multipliers_from + four * 2u + 1u);
-#endif
 #ifdef DTYPE_Q8
     Multiplier multiplier = Multiplier(mantissa, shift, ivec4(0), ivec4(0));
     if (SMALL) multiplier = small_multiplier(mantissa, shift);
     ByteMultiplier to_bytes = ByteMultiplier(mantissa, vec4(0.0), vec4(0.0), vec4(0.0));
     if (HAS_BYTE_MULTIPLIERS) {
-        uint floats_from = multipliers_from + (PARTS_ALIKE ? 1u : PIXEL_PARTS) * vec4s * 2u + four * 3u;
+        uint floats_from = behind + four * 3u;
         to_bytes.scale = multipliers_floats_at(floats_from);
         to_bytes.below = multipliers_floats_at(floats_from + 1u);
         to_bytes.above = multipliers_floats_at(floats_from + 2u);

@@ -15,17 +15,16 @@ from nnvk.driver.vulkan.lowering.dtypes import F16, F32, SIZES, dtype
 from nnvk.driver.vulkan.lowering.filter_output import Operands, filter_output, has_narrow_sums, narrowed
 from nnvk.driver.vulkan.lowering.filters import FILTER_SHADERS, in_order, may_be_float16, scale_of
 from nnvk.driver.vulkan.lowering.gemm import (
+    check_words,
     epilogue_channels,
     has_checksums,
     refuse_long_sums,
-    with_check_words,
 )
 from nnvk.driver.vulkan.lowering.gemm_problem import Gemm
 from nnvk.driver.vulkan.lowering.kernel import kernel
 from nnvk.driver.vulkan.lowering.lowering import Lowering
 from nnvk.driver.vulkan.lowering.quantised import offset
 from nnvk.driver.vulkan.lowering.relayout import finish_pixels, pixels_of, round_up
-from nnvk.driver.vulkan.shaders.commands import TensorRef
 from nnvk.driver.vulkan.shaders.declaration import Shader, Variant
 from nnvk.driver.vulkan.shaders.profile import DeviceProfile
 from nnvk.ops.call import Call
@@ -206,23 +205,24 @@ def multiply_by_channel(g: Lowering, operands: Operands, gemm: Gemm) -> None:
     magics, as_floats = divisors_below(g.device, end, down=down, across=across, quads=quads)
     tensors = {"src": source, "weights": weights, "dst": target, **output.tensors}
 
-    def variant_of(checked: bool) -> Variant:
-        sums = "whole_checked" if checked else "whole"
+    def variant_of(sums: str) -> Variant:
         return SHADER.variant(DTYPE=kind, ARITHMETIC=tile.arithmetic, SUMS=sums, EPILOGUE=output.variant)
 
-    variant, checks, size = variant_of(False), dict[str, TensorRef](), (tile.height, tile.width)
-    if has_checksums(operands, gemm) and checksum.is_possible_by_channel(g.device, gemm, size):
+    size = tile.height, tile.width
+    may_store_checks = has_checksums(g, operands, gemm) and checksum.is_possible_by_channel(g.device, gemm, size)
+    is_checked = may_store_checks and not g.device.avoids(variant_of("whole_checked"))
+    if is_checked:
         words = tile.count(gemm)
-        variant, checks = with_check_words(g, operands, gemm, target, output, variant_of, size, words)
+        tensors["checks"] = check_words(g, operands, gemm, target, output, size, words)
     is_plain = kind == F32.name and operands.epilogue is None and operands.target.view is None
     if is_plain and g.may_store_checks and gemm_bound.is_possible_by_channel(g.device, vertical, horizontal):
         g.bounded[operands.target.index] = target
     g.dispatch(
-        variant,
+        variant_of("whole_checked" if is_checked else "whole"),
         groups=groups,
         spec={
             **output.spec,
-            **(output.of_checks if checks else {}),
+            **(output.of_checks if is_checked else {}),
             **as_floats,
             **(signs if kind == "q8" else {}),
             **of_halves,
@@ -241,7 +241,7 @@ def multiply_by_channel(g: Lowering, operands: Operands, gemm: Gemm) -> None:
             "VECTOR_LOADS": multiplier == 1 and channels % 4 == 0,
             "VECTOR_STORES": out_channels % 4 == 0,
         },
-        tensors=tensors | checks,
+        tensors=tensors,
         batch=batches,
         out_height=out_height,
         out_width=out_width,

@@ -108,16 +108,21 @@ def filter_output(
     *,
     narrow: bool = False,
     settled: bool = False,
+    biases_follow: bool = False,
     weight_scales: np.ndarray | None = None,
 ) -> FilterOutput:
     """The arguments for sums of ``outputs`` channels in each of ``parts`` equal parts of a pixel.
 
     ``narrow`` is the result of `has_narrow_sums`, of 16-bit levels. ``settled``: inputs of 8 bits keep their zero point
-    in the sums, so the bias has what is due to it. ``weight_scales`` are those of weights of 8 bits that floats are
-    multiplied by; they follow the bias, which is a constant then.
+    in the sums, so the bias has what is due to it. ``biases_follow``: they follow the multipliers of 8-bit tensors with
+    an epilogue, and are constants. ``weight_scales`` are those of weights of 8 bits that floats are multiplied by; they
+    follow the bias, which is a constant then.
     """
     bias, channels = operands.bias, parts * outputs
-    if settled:
+    tensors: dict[str, TensorRef]
+    if biases_follow:
+        tensors = {}
+    elif settled:
         tensors = {"bias": half_weights.settled_bias(g, operands.input, operands.filters, bias)}
     elif bias is None:
         tensors = {"bias": g.constant(np.zeros(channels, np.int32))}  # as floats they are 0 too
@@ -177,7 +182,12 @@ def filter_output(
         low, high, zero = (int(push[name]) for name in ("low", "high", "output_zero"))
         floats = requantise.byte_multipliers(pairs[0], pairs[1], zero, (low, high), saturates=saturates)
         floats = floats.reshape(3, -1, 4).transpose(1, 0, 2)
-    words = np.concatenate([multipliers.reshape(-1), floats.reshape(-1).view(np.int32)])
+    biases = np.zeros((parts, round_up(outputs, 4)) if biases_follow else (0, 0), np.int32)
+    if biases_follow and settled:
+        biases[:, :outputs] = half_weights.settled(g, operands.input, operands.filters, bias).reshape(parts, -1)
+    elif biases_follow and bias is not None:
+        biases[:, :outputs] = bias.data.reshape(parts, -1)
+    words = np.concatenate([multipliers.reshape(-1), biases.reshape(-1), floats.reshape(-1).view(np.int32)])
     if following is None:
         return FilterOutput(spec, {**tensors, "multipliers": g.constant(words)}, push, "plain", multipliers, of_checks)
     after = arguments_of(g, following, words, multipliers.size)

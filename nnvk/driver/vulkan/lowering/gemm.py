@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 
 from nnvk.driver.vulkan.lowering import checksum, cooperative_matrix, depthwise_gemm, gemm_bound, half_weights
 from nnvk.driver.vulkan.lowering.arrange import ARRANGE, dense
@@ -47,11 +46,9 @@ from nnvk.driver.vulkan.lowering.strategies import (
 )
 from nnvk.driver.vulkan.lowering.strategy_costs import ranked
 from nnvk.driver.vulkan.shaders.commands import Dispatch, TensorRef
-from nnvk.driver.vulkan.shaders.declaration import Variant
 from nnvk.driver.vulkan.shaders.profile import DeviceProfile
 from nnvk.ops.call import Call, Tensor
 from nnvk.types.codes import FuseCode
-from nnvk.types.request import Redundancy
 
 GEMM_SHADERS = (GEMM, VECTOR, ARRANGE, *FILTER_SHADERS, checksum.CHECKSUM, gemm_bound.BOUND)
 """All that `multiply` may dispatch."""
@@ -198,15 +195,12 @@ def work_of(g: Lowering, operands: Operands, gemm: Gemm) -> Work:
 
 
 def best_strategy(g: Lowering, operands: Operands, gemm: Gemm, work: Work) -> Strategy:
-    """The strategy for a GEMM that is thought or was measured to be the fastest.
-
-    A product with an epilogue can be verified by checksums only if its K is not split, and is computed once then.
-    """
+    """The strategy for a GEMM that is thought or was measured to be the fastest."""
     every = g.once(("ranked", work), lambda: ranked(work, g.device))
-    key, is_exact = f"{work} {gemm}", work.kind not in (F32.name, F16.name)
-    if g.redundancy is Redundancy.CHECKSUMS and operands.epilogue is not None and has_checksums(operands, gemm):
-        every, key = [strategy for strategy in every if strategy.split_k == 1], f"{key} with check words"
-    return g.choose(key, every, is_quick=lambda strategy: is_quick(strategy, work, g.device), is_exact=is_exact)
+    is_exact = work.kind not in (F32.name, F16.name)
+    return g.choose(
+        f"{work} {gemm}", every, is_quick=lambda strategy: is_quick(strategy, work, g.device), is_exact=is_exact
+    )
 
 
 def multiply_by(g: Lowering, strategy: Strategy, operands: Operands, gemm: Gemm, work: Work) -> None:
@@ -248,6 +242,7 @@ def multiply_by(g: Lowering, strategy: Strategy, operands: Operands, gemm: Gemm,
         places |= of_weights
     else:
         weights = in_order(g, filters, gemm.parts_outside, scale)
+    words = _check_words(g, strategy, operands, gemm, work) if source_parts == 1 else 0
     output = filter_output(
         g,
         operands,
@@ -255,6 +250,7 @@ def multiply_by(g: Lowering, strategy: Strategy, operands: Operands, gemm: Gemm,
         gemm.pixel_parts,
         narrow=work.narrow,
         settled=takes_halves(strategy, work, g.device),
+        biases_follow=bool(words) and split_k and operands.epilogue is not None,
         weight_scales=None if levels is None else levels.scales,
     )
     tensors = {"src": source, "weights": weights, "dst": target, **output.tensors}
@@ -308,54 +304,58 @@ def multiply_by(g: Lowering, strategy: Strategy, operands: Operands, gemm: Gemm,
     if four_bits:
         spec["FOUR_BITS"] = True
 
-    def variant_of(checked: bool) -> Variant:
-        return strategy.variant(work.kind, output.variant, checked=checked)
-
-    variant, checks = variant_of(False), dict[str, TensorRef]()
-    may_store = strategy.tile != "vector" and source_parts == 1 and not (split_k and output.variant == "fused")
-    if may_store:
-        down, across = strategy.tiles_of_part(work)
-        tile = strategy.size[0], work.parts * across * math.prod(strategy.local)
-        if has_checksums(operands, gemm) and checksum.is_possible(g.device, gemm, tile, words_of_pixel(gemm)):
-            words = down * tile[1]
-            variant, checks = with_check_words(g, operands, gemm, target, output, variant_of, tile, words)
+    if words:
+        spec |= output.of_checks
+        tensors["checks"] = check_words(g, operands, gemm, target, output, _tile_of_checks(strategy, work), words)
     if source_parts == 1 and levels is None and may_be_bounded(g, operands, gemm):
         g.bounded[operands.target.index] = target
-    if checks:
-        spec |= output.of_checks
-    g.dispatch(variant, groups=groups, spec={**output.spec, **spec}, tensors=tensors | checks, **push)
+    variant = strategy.variant(work.kind, output.variant, checked=bool(words))
+    g.dispatch(variant, groups=groups, spec={**output.spec, **spec}, tensors=tensors, **push)
     finish_pixels(g, target, output_tensor, gemm.target, gemm.pixel_parts)
 
 
-def with_check_words(
+def _tile_of_checks(strategy: Strategy, work: Work) -> tuple[int, int]:
+    """The rows of a workgroup of a strategy, and the check words of all workgroups that have the same rows."""
+    _, across = strategy.tiles_of_part(work)
+    return strategy.size[0], work.parts * across * math.prod(strategy.local)
+
+
+def _check_words(g: Lowering, strategy: Strategy, operands: Operands, gemm: Gemm, work: Work) -> int:
+    """The number of the check words that a strategy stores, if they are to verify the product; 0 if they are not."""
+    if strategy.tile == "vector" or not has_checksums(g, operands, gemm):
+        return 0
+    tile = _tile_of_checks(strategy, work)
+    end = "plain" if operands.epilogue is None else "fused"
+    is_avoided = g.device.avoids(strategy.variant(work.kind, end, checked=True))
+    if is_avoided or not checksum.is_possible(g.device, gemm, tile, words_of_pixel(gemm)):
+        return 0
+    return strategy.tiles_of_part(work)[0] * tile[1]
+
+
+def check_words(
     g: Lowering,
     operands: Operands,
     gemm: Gemm,
     target: TensorRef,
     output: FilterOutput,
-    variant_of: Callable[[bool], Variant],
     tile: tuple[int, int],
     words: int,
-) -> tuple[Variant, dict[str, TensorRef]]:
-    """The shader variant of a product, and the tensor of check words that it stores if they are to verify it.
-
-    ``variant_of`` gives the variant without check words for False, and the one with them for True. ``tile`` is that of
-    `Checked`, ``words`` the number of check words.
-    """
-    if not g.may_store_checks or g.device.avoids(variant_of(True)):
-        return variant_of(False), {}
+) -> TensorRef:
+    """Memory for so many check words of a product, by which it will be verified. ``tile`` is that of `Checked`."""
     assert output.parameters is not None
     always = checksum.filter_and_constant(operands, gemm.source[3], output.parameters, output.push)
     checks = g.scratch(4 * words)
     g.checked[operands.target.index] = Checked(target, checks, g.constant(always), tile)
-    return variant_of(True), {"checks": checks}
+    return checks
 
 
-def has_checksums(operands: Operands, gemm: Gemm) -> bool:
-    """Whether sums of rows can verify a product.
+def has_checksums(g: Lowering, operands: Operands, gemm: Gemm) -> bool:
+    """Whether a product that is lowered the first time will be verified by sums of rows, if its shader can store them.
 
     It writes all of its pixels, of which nobody else writes a part of a word, and rows are short.
     """
+    if not g.may_store_checks:
+        return False
     if not checksum.has_known_sums(operands) or operands.target.view is not None:
         return False
     if gemm.split not in (Split.NOTHING, Split.CHANNELS):
@@ -363,7 +363,7 @@ def has_checksums(operands: Operands, gemm: Gemm) -> bool:
     taps = gemm.vertical.window * gemm.horizontal.window
     if words_of_pixel(gemm) + taps * (2 + -(-gemm.source[3] // 4)) > MOST_ROUNDS:
         return False
-    return gemm.columns % 4 == 0 or (gemm.rows > 1 and gemm.parts == 1)
+    return gemm.columns % 4 == 0 or gemm.parts == 1
 
 
 def words_of_pixel(gemm: Gemm) -> int:

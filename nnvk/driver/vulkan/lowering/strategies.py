@@ -35,8 +35,6 @@ def _exists(choice: Mapping[str, str]) -> bool:
         return False
     if choice["SUMS"].startswith("split") and choice["TILE"] == "subgroup":
         return False  # those are a CPU's
-    if choice["SUMS"] == "split_checked" and choice["EPILOGUE"] != "plain":
-        return False  # it would have nine buffers, and some devices bind eight
     if choice["SUMS"].endswith("checked") and choice["DTYPE"] != "q8":
         return False  # other sums aren't exact
     if choice["TILE"] == cooperative_matrix.TILE:
