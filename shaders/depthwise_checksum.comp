@@ -173,9 +173,6 @@ void main() {
     if (image >= batch) return;
     uvec2 first = uvec2(down * TILE_HEIGHT, tile * TILE_WIDTH), most = uvec2(TILE_HEIGHT, TILES * TILE_WIDTH);
     Rectangle of = Rectangle(image, first, min(first + most, uvec2(out_height, out_width)));
-    Sums sums = Sums(0u, due_to_results(of) + due_to_inputs(of));
-    uint check = (line * tiles_x + tile) * words, checks_end = (line * tiles_x + min(tile + TILES, tiles_x)) * words;
-    for (uint i = check + gl_LocalInvocationID.x; i < checks_end; i += gl_WorkGroupSize.x)
-        sums.stored += checks_at(checks_offset + i);
-    compare(sums, (image * out_height + of.first.x) * out_width + of.first.y);
+    uint stored = sum_of_checks((line * tiles_x + tile) * words, (line * tiles_x + min(tile + TILES, tiles_x)) * words);
+    compare(Sums(stored, due_to_results(of) + due_to_inputs(of)), (image * out_height + of.first.x) * out_width + of.first.y);
 }

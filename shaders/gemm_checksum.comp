@@ -5,15 +5,20 @@
 // reported to the host: the number of the comparison, the first row, both sums.
 //
 // The left matrix is read as gemm.comp reads it, but all filters together are one here: each weight is the sum of the
-// weights of all output channels times their factors. With SUMS_SUBGROUP a workgroup is a subgroup, a vector of a CPU.
+// weights of all output channels times their factors. With ARITHMETIC_DOT, the word i of a vec4 of the filter has byte i of
+// the weights of four channels. With SUMS_SUBGROUP a workgroup is a subgroup, a vector of a CPU.
 
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require
+#ifdef ARITHMETIC_DOT
+#extension GL_EXT_spirv_intrinsics : require
+#endif
 #ifdef SUMS_SUBGROUP
 #extension GL_KHR_shader_subgroup_shuffle : require
 #endif
 
 #define MAY_DIVIDE_AS_FLOATS
+#include "include/byte_dot.glsl"
 #include "include/checksum.glsl"
 #include "include/flag.glsl"
 #include "include/indexing.glsl"
@@ -105,12 +110,15 @@ void add_words(inout uint due[ROWS], uint row[ROWS], bool exists[ROWS], uint lan
         for (uint i = lane; i < vec4s; i += ACROSS) {
             uvec4 places = 4u * i + uvec4(0u, 1u, 2u, 3u), factors = checksum_factor(OF_WORDS + places);
             uvec4 of_extra = HAS_EXTRA ? checksum_factor(OF_EXTRA + places) : uvec4(0u);
+            uvec4 result[ROWS], other[ROWS];    // all loads are under way together
             [[unroll]] for (uint r = 0; r < ROWS; r++) {
-                uint at = row[r] * vec4s + i;
-                uvec4 result = computed_wide_at(computed_offset / 4u + at);
-                due[r] += sum_of_products(result, factors);
-                if (HAS_EXTRA) due[r] += sum_of_products(extra_wide_at(extra_offset / 4u + at) ^ sign_mask, of_extra);
-                if (COPIES && exists[r]) dst_wide[dst_offset / 4u + at] = result;
+                result[r] = computed_wide_at(computed_offset / 4u + row[r] * vec4s + i);
+                if (HAS_EXTRA) other[r] = extra_wide_at(extra_offset / 4u + row[r] * vec4s + i) ^ sign_mask;
+            }
+            [[unroll]] for (uint r = 0; r < ROWS; r++) {
+                due[r] += sum_of_products(result[r], factors);
+                if (HAS_EXTRA) due[r] += sum_of_products(other[r], of_extra);
+                if (COPIES && exists[r]) dst_wide[dst_offset / 4u + row[r] * vec4s + i] = result[r];
             }
         }
     } else {
@@ -126,7 +134,14 @@ void add_words(inout uint due[ROWS], uint row[ROWS], bool exists[ROWS], uint lan
     }
 }
 
-uint products_of(uint word, uvec4 filter4) { return sum_of_products(uvec4(unpack_bytes(word, sign_mask)), filter4); }
+// The products of four channels, whose sum comes last.
+#ifdef ARITHMETIC_DOT
+uvec4 products_of(uint word, uvec4 filter4) { return dots_of_bytes(word ^ sign_mask, filter4); }
+uint sum_of(uvec4 products) { return products.x + (products.y << 8) + (products.z << 16) + (products.w << 24); }
+#else
+uvec4 products_of(uint word, uvec4 filter4) { return uvec4(unpack_bytes(word, sign_mask)) * filter4; }
+uint sum_of(uvec4 products) { return products.x + products.y + products.z + products.w; }
+#endif
 
 // Vec4s of channels that are loaded at once.
 const uint TOGETHER = SPAN < 4u ? 1u : SPAN / 4u;
@@ -136,19 +151,18 @@ const uint TOGETHER = SPAN < 4u ? 1u : SPAN / 4u;
 void add_products(inout uint due[ROWS], uint addresses[ROWS], uint tap, uint four) {
     uint padding = (uint(input_zero) * 0x01010101u) ^ sign_mask;
     uint from = filters_offset / 4u + tap * divide_up(depth, 4u) + four;
-    uvec4 filter4[4];
+    uvec4 filter4[4], loaded[ROWS];
     [[unroll]] for (uint w = 0; w < TOGETHER; w++) filter4[w] = filters_vec4s_at(from + w);
     [[unroll]] for (uint r = 0; r < ROWS; r++) {
-        bool inside = addresses[r] != OUTSIDE;
-        uint at = mix(0u, addresses[r] + four * 4u, inside);
-        if (SPAN == 16u) {
-            uvec4 loaded = mix(uvec4(padding), src_wide_at(src_offset / 4u + (at >> 4)), bvec4(inside));
-            [[unroll]] for (uint w = 0; w < 4u; w++) due[r] += products_of(loaded[w], filter4[w]);
-        } else {
-            uint loaded = src_at(src_offset + (at >> 2));
-            if (SPAN < 4u) loaded = join_words(loaded, src_at(src_offset + min((at + 3u) >> 2, last_word)), at);
-            due[r] += products_of(mix(padding, loaded, inside), filter4[0]);
-        }
+        uint at = mix(0u, addresses[r] + four * 4u, addresses[r] != OUTSIDE);
+        if (SPAN == 16u) loaded[r] = src_wide_at(src_offset / 4u + (at >> 4));
+        else loaded[r].x = src_at(src_offset + (at >> 2));
+        if (SPAN < 4u) loaded[r].x = join_words(loaded[r].x, src_at(src_offset + min((at + 3u) >> 2, last_word)), at);
+    }
+    [[unroll]] for (uint r = 0; r < ROWS; r++) {
+        uvec4 products = uvec4(0u), levels = mix(uvec4(padding), loaded[r], bvec4(addresses[r] != OUTSIDE));
+        [[unroll]] for (uint w = 0; w < TOGETHER; w++) products += products_of(levels[w], filter4[w]);
+        due[r] += sum_of(products);
     }
 }
 
@@ -196,8 +210,6 @@ void main() {
         }
         sums.due += due_to(row, exists, lane, always);
     }
-    uint end = min((region + 1u) * region_checks, check_words);
-    for (uint i = region * region_checks + gl_LocalInvocationID.x; i < end; i += gl_WorkGroupSize.x)
-        sums.stored += checks_at(checks_offset + i);
+    sums.stored = sum_of_checks(region * region_checks, min((region + 1u) * region_checks, check_words));
     compare(sums, first);
 }

@@ -1,5 +1,5 @@
 // The end of a workgroup that verifies results by a checksum: the sum of what all invocations know, and the report of a
-// difference. Include this after the push constants (`flag_offset`, `number`) and the tensor `flag`.
+// difference. Include this after the push constants (`checks_offset`, `flag_offset`, `number`) and the tensors `checks` and `flag`.
 
 #ifndef NNVK_CHECKSUM_VERDICT_GLSL
 #define NNVK_CHECKSUM_VERDICT_GLSL
@@ -14,7 +14,38 @@ struct Sums {
 
 #ifdef SUMS_WORKGROUP
 shared uvec2 parts_of_sums[LOCAL_SIZE];
+
+// Of COUNT sums in shared memory, invocations add up ADDENDS each. Steps are few, because all invocations wait for each
+// other and for their loads. COUNT is a constant and no parameter, so that drivers unroll the loop.
+const uint ADDENDS = 16, SECOND = (LOCAL_SIZE + ADDENDS - 1u) / ADDENDS, THIRD = (SECOND + ADDENDS - 1u) / ADDENDS;
+#define ADD_UP(COUNT)                                                                                \
+    {                                                                                                \
+        const uint LANES = ((COUNT) + ADDENDS - 1u) / ADDENDS;                                       \
+        barrier();                                                                                   \
+        if (gl_LocalInvocationID.x < LANES) {                                                        \
+            uvec2 others[ADDENDS];                                                                   \
+            [[unroll]] for (uint n = 1; n < ADDENDS; n++)                                            \
+                others[n] = n * LANES < (COUNT) ? parts_of_sums[gl_LocalInvocationID.x + n * LANES] : uvec2(0u); \
+            [[unroll]] for (uint n = 1; n < ADDENDS; n++) {                                          \
+                sums.stored += others[n].x;                                                          \
+                sums.due += others[n].y;                                                             \
+            }                                                                                        \
+            parts_of_sums[gl_LocalInvocationID.x] = uvec2(sums.stored, sums.due);                    \
+        }                                                                                            \
+    }
 #endif
+
+// The sum of the check words from `first` on, as far as an invocation adds them up. It waits once for several of them.
+uint sum_of_checks(uint first, uint end) {
+    const uint TOGETHER = 4;
+    uint sum = 0u;
+    for (uint i = first + gl_LocalInvocationID.x; i < end; i += TOGETHER * LOCAL_SIZE) {
+        uint loaded[TOGETHER];
+        [[unroll]] for (uint n = 0; n < TOGETHER; n++) loaded[n] = checks_at(checks_offset + min(i + n * LOCAL_SIZE, end - 1u));
+        [[unroll]] for (uint n = 0; n < TOGETHER; n++) sum += mix(0u, loaded[n], i + n * LOCAL_SIZE < end);
+    }
+    return sum;
+}
 
 // Compare both sums of a workgroup, and report the first difference of an execution with the pixel where it begins.
 void compare(Sums sums, uint pixel) {
@@ -26,15 +57,9 @@ void compare(Sums sums, uint pixel) {
     }
 #else
     parts_of_sums[gl_LocalInvocationID.x] = uvec2(sums.stored, sums.due);
-    [[unroll]] for (uint lanes = LOCAL_SIZE / 2u; lanes > 0u; lanes /= 2u) {
-        barrier();
-        if (gl_LocalInvocationID.x < lanes) {
-            uvec2 more = parts_of_sums[gl_LocalInvocationID.x + lanes];
-            sums.stored += more.x;
-            sums.due += more.y;
-            parts_of_sums[gl_LocalInvocationID.x] = uvec2(sums.stored, sums.due);
-        }
-    }
+    ADD_UP(LOCAL_SIZE)
+    if (SECOND > 1u) ADD_UP(SECOND)
+    if (THIRD > 1u) ADD_UP(THIRD)
 #endif
     if (gl_LocalInvocationID.x != 0u) return;
     atomicAdd(flag[flag_offset + 5u], 1u);    // the host knows how many there are

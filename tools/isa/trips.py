@@ -98,7 +98,7 @@ def guess(dispatch: Mapping[str, Any], found: Sequence[Loop]) -> bool:
 
 
 def _guess_checksums(dispatch: Mapping[str, Any], found: Sequence[Loop]) -> bool:
-    """Set the iterations over rows, with those over results and inputs inside, check words, and the sums of lanes."""
+    """Set the iterations over rows, with those over results and inputs inside, and over check words."""
     push, constants, local = dispatch["push_constants"], dispatch["constants"], dispatch["local"][0]
     across, depth = constants["ACROSS"], _up(push["depth"], 4)
     loads = depth // (constants["SPAN"] // 4) if constants["SPAN"] >= 4 else depth
@@ -109,19 +109,19 @@ def _guess_checksums(dispatch: Mapping[str, Any], found: Sequence[Loop]) -> bool
         lanes = min(loads, across)
         of_inputs = [_up(push["kernel_height"] * push["kernel_width"], across // lanes), _up(loads, lanes)]
     passes = _up(constants["REGION"], local // across * constants["ROWS"])
-    folded = [_up(push["region_checks"], local), local.bit_length() - 1]
-    return _set_all(found, [passes, _up(words, across), *of_inputs, *folded])
+    of_checks = _up(push["region_checks"], 4 * local)
+    return _set_all(found, [passes, _up(words, across), *of_inputs, of_checks])
 
 
 def _guess_rectangles(dispatch: Mapping[str, Any], found: Sequence[Loop]) -> bool:
-    """Set the iterations over factors, results, inputs, check words, and the sums of lanes."""
+    """Set the iterations over check words, factors, results and inputs."""
     push, constants, local = dispatch["push_constants"], dispatch["constants"], dispatch["local"][0]
     height, width = constants["TILE_HEIGHT"], min(constants["TILE_WIDTH"] * constants["TILES"], push["out_width"])
     lines = (height - 1) * constants["STRIDE_Y"] + (push["kernel_height"] - 1) * constants["DILATION_Y"] + 1
     of_results = [_up(push["words"] * height, local), width]
     of_inputs = [_up(_up(push["depth"], 4) * lines, local), width, push["kernel_height"]]
-    folded = [_up(_up(width, constants["TILE_WIDTH"]) * push["words"], local), local.bit_length() - 1]
-    return _set_all(found, [height, _up(width, local), *of_results, *of_inputs, *folded])
+    of_checks = _up(_up(width, constants["TILE_WIDTH"]) * push["words"], 4 * local)
+    return _set_all(found, [of_checks, height, _up(width, local), *of_results, *of_inputs])
 
 
 def _set_all(found: Sequence[Loop], trips: Sequence[float]) -> bool:

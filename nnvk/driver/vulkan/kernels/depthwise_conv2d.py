@@ -213,7 +213,7 @@ def multiply_by_channel(g: Lowering, operands: Operands, gemm: Gemm) -> None:
     is_checked = may_store_checks and not g.device.avoids(variant_of("whole_checked"))
     if is_checked:
         words = tile.count(gemm)
-        tensors["checks"] = check_words(g, operands, gemm, target, output, size, words)
+        tensors["checks"] = check_words(g, operands, gemm, target, output, size, words, by_channel=True)
     is_plain = kind == F32.name and operands.epilogue is None and operands.target.view is None
     if is_plain and g.may_store_checks and gemm_bound.is_possible_by_channel(g.device, vertical, horizontal):
         g.bounded[operands.target.index] = target

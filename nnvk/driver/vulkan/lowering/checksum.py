@@ -33,7 +33,7 @@ from nnvk.driver.vulkan.shaders.commands import ALIGNMENT, TensorRef
 from nnvk.driver.vulkan.shaders.declaration import Shader, Variant
 from nnvk.driver.vulkan.shaders.profile import DeviceProfile
 
-CHECKSUM = Shader("gemm_checksum", SUMS=("workgroup", "subgroup"))
+CHECKSUM = Shader("gemm_checksum", ARITHMETIC=("none", "dot"), SUMS=("workgroup", "subgroup"))
 BY_CHANNEL = Shader("depthwise_checksum", SUMS=("workgroup", "subgroup"))
 """The shader for convolutions whose filters see a channel each."""
 _OF_WORDS = 0x40000000
@@ -113,9 +113,24 @@ def _dot(left: np.ndarray, right: np.ndarray) -> np.uint32:
     return (left * right).sum(dtype=np.uint32)
 
 
-def variant(shader: Shader, device: DeviceProfile) -> Variant:
-    """The variant of a shader that verifies, for a device."""
-    return shader.variant(SUMS="subgroup" if uses_subgroups(device) else "workgroup")
+def by_bytes(filter_and_constant: np.ndarray) -> np.ndarray:
+    """The result of `filter_and_constant` for dot products: word i of a vec4 has byte i of all four weights."""
+    words = filter_and_constant[:-1].reshape(-1, 4).view(np.uint8).reshape(-1, 4, 4)
+    return np.append(np.ascontiguousarray(words.transpose(0, 2, 1)).view(np.uint32), filter_and_constant[-1])
+
+
+def variant(device: DeviceProfile) -> Variant:
+    """The variant of `CHECKSUM` for a device."""
+    return CHECKSUM.variant(ARITHMETIC="dot" if device.has_dots else "none", SUMS=_sums(device))
+
+
+def variant_by_channel(device: DeviceProfile) -> Variant:
+    """The variant of `BY_CHANNEL` for a device."""
+    return BY_CHANNEL.variant(SUMS=_sums(device))
+
+
+def _sums(device: DeviceProfile) -> str:
+    return "subgroup" if uses_subgroups(device) else "workgroup"
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,7 +188,7 @@ def is_possible(device: DeviceProfile, gemm: Gemm, tile: tuple[int, int], words:
     taps, depth = gemm.vertical.window * gemm.horizontal.window, gemm.source[3]
     region = _region_of(device, taps, depth, tile, words)
     rounds = region.passes * (1 + words + taps * (2 + -(-depth // 4))) + -(-region.tiles * tile[1] // region.local)
-    return rounds <= MOST_ROUNDS and not device.avoids(variant(CHECKSUM, device))
+    return rounds <= MOST_ROUNDS and not device.avoids(variant(device))
 
 
 def verify(
@@ -193,7 +208,7 @@ def verify(
     regions = -(-push["rows"] // region.rows)
     tensors, of_extra, own_push = _arguments(g, operands, checked, tensors, regions)
     g.dispatch(
-        variant(CHECKSUM, g.device),
+        variant(g.device),
         groups=g.flat(regions, 1),
         spec={
             "local_x": region.local,
@@ -244,7 +259,7 @@ def is_possible_by_channel(device: DeviceProfile, gemm: Gemm, tile: tuple[int, i
     local, turns = _local_by_channel(device, gemm, tile), -(-horizontal.window // _MOST_AT_ONCE_BY_CHANNEL)
     of_inputs = -(-_lines(gemm, tile) * -(-gemm.source[3] // 4) // local) * (1 + turns * (1 + width + vertical.window))
     of_results = -(-height * -(-gemm.target[3] // 4) // local) * (1 + width) + height + width
-    return of_inputs + of_results <= MOST_ROUNDS and not device.avoids(variant(BY_CHANNEL, device))
+    return of_inputs + of_results <= MOST_ROUNDS and not device.avoids(variant_by_channel(device))
 
 
 def verify_by_channel(
@@ -257,7 +272,7 @@ def verify_by_channel(
     regions = batches * -(-out_height // tile[0]) * -(-out_width // (tile[1] * together))
     tensors, of_extra, own_push = _arguments(g, operands, checked, tensors, regions)
     g.dispatch(
-        variant(BY_CHANNEL, g.device),
+        variant_by_channel(g.device),
         groups=g.flat(regions, 1),
         spec={
             "local_x": _local_by_channel(g.device, gemm, tile),

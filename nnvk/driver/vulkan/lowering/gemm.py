@@ -340,10 +340,17 @@ def check_words(
     output: FilterOutput,
     tile: tuple[int, int],
     words: int,
+    *,
+    by_channel: bool = False,
 ) -> TensorRef:
-    """Memory for so many check words of a product, by which it will be verified. ``tile`` is that of `Checked`."""
+    """Memory for so many check words of a product, by which it will be verified. ``tile`` is that of `Checked`.
+
+    ``by_channel``: filters see a channel each.
+    """
     assert output.parameters is not None
     always = checksum.filter_and_constant(operands, gemm.source[3], output.parameters, output.push)
+    if g.device.has_dots and not by_channel:
+        always = checksum.by_bytes(always)
     checks = g.scratch(4 * words)
     g.checked[operands.target.index] = Checked(target, checks, g.constant(always), tile)
     return checks
