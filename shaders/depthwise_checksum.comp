@@ -5,7 +5,7 @@
 //
 // The factors of columns are multiplied by the inputs of a line, for each column of the filter; these sums are multiplied
 // by the filter and the factors of lines. So an input is loaded once for all rows of the filter. Each weight is the sum of the
-// weights of all output channels of an input channel, times their factors.
+// weights of all output channels of an input channel, times their factors. A rectangle may be divided into blocks of channels.
 
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require
@@ -21,6 +21,7 @@
 
 layout(local_size_x_id = 0) in;
 layout(constant_id = 4) const bool WHOLE_WORDS = true;    // input channels are whole words
+layout(constant_id = 3) const uint KERNEL_HEIGHT = 3;
 layout(constant_id = 5) const uint KERNEL_WIDTH = 3;
 layout(constant_id = 6) const uint AT_ONCE = 3;    // columns of the filter that inputs are loaded for together
 layout(constant_id = 8) const uint STRIDE_Y = 1;
@@ -33,6 +34,10 @@ layout(constant_id = 13) const uint TILE_HEIGHT = 4;
 layout(constant_id = 14) const uint TILE_WIDTH = 4;
 layout(constant_id = 15) const uint TILES = 1;
 layout(constant_id = 16) const bool COPIES = true;
+// Words of results of a block, a divisor of all, which are as many words of inputs; all if 0.
+layout(constant_id = 17) const uint BLOCK = 0;
+// Columns of results that an invocation loads inputs and results for together: up to 4.
+layout(constant_id = 18) const uint COLUMNS = 1;
 
 READ_VIEW(0, Src, src, uint)
 READ_VIEW(1, Filters, filters, uint)
@@ -45,7 +50,7 @@ FLAG_AS(6, Flag, flag)
 
 layout(push_constant) uniform Push {
     uint src_offset;
-    uint filters_offset;    // the constant part of all sums follows the filter
+    uint filters_offset;    // the constant parts of the sums of each word of results follow the filter
     uint computed_offset;
     uint checks_offset;
     uint extra_offset;
@@ -58,7 +63,6 @@ layout(push_constant) uniform Push {
     uint height;
     uint width;
     uint depth;
-    uint kernel_height;
     int pad_top;
     int pad_left;
     uint last_word;    // of the input
@@ -67,18 +71,21 @@ layout(push_constant) uniform Push {
     uint number;    // of the comparison
 };
 
+// Those of a block are apart in the tiles of a rectangle.
+#define CHECK_PLACE(i) (BLOCK == 0u ? (i) : (i) / BLOCK * words + (i) % BLOCK)
 #include "include/checksum_verdict.glsl"
 
-const uint MAX_AT_ONCE = 5;
+const uint MAX_COLUMNS = 4, MAX_AT_ONCE = 5;
 
-// The results of a workgroup: lines of an image and columns, with the ends excluded.
-struct Rectangle {
+// The results of a workgroup: lines of an image and columns, with the ends excluded, and a block of channels.
+struct Box {
     uint image;
     uvec2 first;
     uvec2 end;
+    uint word;    // the first one of the block
 };
 
-uint line_factor(Rectangle of, uint line) { return position_factor(OF_LINES + of.image * out_height + line); }
+uint line_factor(Box of, uint line) { return position_factor(OF_LINES + of.image * out_height + line); }
 
 // Four channels of a line of the input.
 struct Line {
@@ -88,7 +95,7 @@ struct Line {
     uint padding;
 };
 
-Line line_of(Rectangle of, int y, uint word) {
+Line line_of(Box of, int y, uint word) {
     bool inside = uint(y) < height;
     uint pitch = WHOLE_WORDS ? depth / 4u : depth, start = (of.image * height + mix(0u, uint(y), inside)) * width * pitch;
     return Line(inside, start + (WHOLE_WORDS ? src_offset + word : 4u * word), pitch,
@@ -105,30 +112,35 @@ uvec4 levels_at(Line line, int x) {
 }
 
 // The sum that is due to the inputs, as far as an invocation adds them up: some lines of some words of channels.
-uint due_to_inputs(Rectangle of) {
-    const uint KEPT = DILATION_X == 1u && AT_ONCE > STRIDE_X ? AT_ONCE - STRIDE_X : 0u;    // columns that results share
-    uint vec4s = divide_up(depth, 4u), due = 0u;
+uint due_to_inputs(Box of) {
+    // Neighbouring results share columns of inputs, if all of these are loaded. Those of COLUMNS results are PITCH apart.
+    const bool SHARED = DILATION_X == 1u && AT_ONCE > STRIDE_X;
+    const uint KEPT = SHARED ? AT_ONCE - STRIDE_X : 0u, PITCH = SHARED ? STRIDE_X : AT_ONCE;
+    uint vec4s = divide_up(depth, 4u), due = 0u, words_in = BLOCK == 0u ? vec4s : BLOCK;
     int top = int(of.first.x * STRIDE_Y) - pad_top, left = int(of.first.y * STRIDE_X) - pad_left;
-    uint lines = (of.end.x - of.first.x - 1u) * STRIDE_Y + (kernel_height - 1u) * DILATION_Y + 1u;
-    for (uint item = gl_LocalInvocationID.x; item < vec4s * lines; item += gl_WorkGroupSize.x) {
-        uint behind = item / vec4s, word = item - behind * vec4s;
+    uint lines = (of.end.x - of.first.x - 1u) * STRIDE_Y + (KERNEL_HEIGHT - 1u) * DILATION_Y + 1u;
+    for (uint item = gl_LocalInvocationID.x; item < words_in * lines; item += gl_WorkGroupSize.x) {
+        uint behind = item / words_in, word = of.word + item - behind * words_in;
         Line line = line_of(of, top + int(behind), word);
         for (uint kx = 0; kx < KERNEL_WIDTH; kx += AT_ONCE) {
-            uvec4 sums[MAX_AT_ONCE], levels[MAX_AT_ONCE];
+            uvec4 sums[MAX_AT_ONCE], levels[MAX_COLUMNS * MAX_AT_ONCE];
             [[unroll]] for (uint i = 0; i < AT_ONCE; i++) sums[i] = uvec4(0u);
             int x = left + int(kx * DILATION_X);
-            [[unroll]] for (uint i = 0; i < KEPT; i++) levels[i + STRIDE_X] = levels_at(line, x + int(i));
-            for (uint column = of.first.y; column < of.end.y; column++) {
-                uint factor = position_factor(column);
-                [[unroll]] for (uint i = 0; i < AT_ONCE; i++) {
-                    if (i < KEPT) levels[i] = levels[i + STRIDE_X];
-                    else levels[i] = levels_at(line, x + int(i * DILATION_X));
-                    sums[i] += factor * levels[i];
+            [[unroll]] for (uint i = 0; i < KEPT; i++) levels[COLUMNS * PITCH + i] = levels_at(line, x + int(i));
+            for (uint column = of.first.y; column < of.end.y; column += COLUMNS) {
+                [[unroll]] for (uint i = 0; i < KEPT; i++) levels[i] = levels[COLUMNS * PITCH + i];
+                [[unroll]] for (uint i = 0; i < COLUMNS * PITCH; i++) {
+                    uint from = SHARED ? KEPT + i : i / PITCH * STRIDE_X + i % PITCH * DILATION_X;
+                    levels[KEPT + i] = levels_at(line, x + int(from));
                 }
-                x += int(STRIDE_X);
+                [[unroll]] for (uint c = 0; c < COLUMNS; c++) {
+                    uint factor = mix(0u, column_factor(column + c), column + c < of.end.y);
+                    [[unroll]] for (uint i = 0; i < AT_ONCE; i++) sums[i] += factor * levels[c * PITCH + i];
+                }
+                x += int(COLUMNS * STRIDE_X);
             }
             // The line counts for each row of the filter that meets it below a result.
-            for (uint ky = 0; ky < kernel_height; ky++) {
+            [[unroll]] for (uint ky = 0; ky < KERNEL_HEIGHT; ky++) {
                 uint above = behind - ky * DILATION_Y, y = of.first.x + above / STRIDE_Y, sum = 0u;    // may wrap
                 bool exists = all(bvec3(behind >= ky * DILATION_Y, above % STRIDE_Y == 0u, y < of.end.x));
                 [[unroll]] for (uint i = 0; i < AT_ONCE; i++) {
@@ -144,22 +156,28 @@ uint due_to_inputs(Rectangle of) {
 }
 
 // The same for the results in memory, which it may copy, and for all that does not depend on data.
-uint due_to_results(Rectangle of) {
-    uint of_lines = 0u, of_columns = 0u;
-    for (uint y = of.first.x; y < of.end.x; y++) of_lines += line_factor(of, y);
-    for (uint x = of.first.y + gl_LocalInvocationID.x; x < of.end.y; x += gl_WorkGroupSize.x) of_columns += position_factor(x);
-    uint due = of_lines * of_columns * filters_at(filters_offset + kernel_height * KERNEL_WIDTH * divide_up(depth, 4u) * 4u);
-    uint items = words * (of.end.x - of.first.x);
+uint due_to_results(Box of) {
+    uint constants = filters_offset + KERNEL_HEIGHT * KERNEL_WIDTH * divide_up(depth, 4u) * 4u, due = 0u;
+    uint words_out = BLOCK == 0u ? words : BLOCK, items = words_out * (of.end.x - of.first.x);
     for (uint item = gl_LocalInvocationID.x; item < items; item += gl_WorkGroupSize.x) {
-        uint down = item / words, word = item - down * words, y = of.first.x + down, sum = 0u;
+        uint down = item / words_out, word = of.word + item - down * words_out, y = of.first.x + down, sum = 0u;
         uint of_word = checksum_factor(OF_WORDS + word), of_extra = HAS_EXTRA ? checksum_factor(OF_EXTRA + word) : 0u;
-        uint at = ((of.image * out_height + y) * out_width + of.first.y) * words + word;
-        for (uint x = of.first.y; x < of.end.y; x++) {
-            uint result = computed_at(computed_offset + at), both = of_word * result;
-            if (HAS_EXTRA) both += of_extra * (extra_at(extra_offset + at) ^ sign_mask);
-            if (COPIES) dst[dst_offset + at] = result;
-            sum += position_factor(x) * both;
-            at += words;
+        uint at = ((of.image * out_height + y) * out_width + of.first.y) * words + word, always = filters_at(constants + word);
+        for (uint x = of.first.y; x < of.end.y; x += COLUMNS) {
+            uint result[MAX_COLUMNS], other[MAX_COLUMNS];
+            [[unroll]] for (uint c = 0; c < COLUMNS; c++) {
+                uint from = at + min(c, of.end.y - 1u - x) * words;
+                result[c] = computed_at(computed_offset + from);
+                if (HAS_EXTRA) other[c] = extra_at(extra_offset + from) ^ sign_mask;
+            }
+            [[unroll]] for (uint c = 0; c < COLUMNS; c++) {
+                bool exists = x + c < of.end.y;
+                uint all_of_it = of_word * result[c] + always;
+                if (HAS_EXTRA) all_of_it += of_extra * other[c];
+                sum += mix(0u, column_factor(x + c), exists) * all_of_it;
+                if (COPIES && exists) dst[dst_offset + at + c * words] = result[c];
+            }
+            at += COLUMNS * words;
         }
         due += sum * line_factor(of, y);
     }
@@ -168,11 +186,14 @@ uint due_to_results(Rectangle of) {
 
 void main() {
     uint tiles_x = divide_up(out_width, TILE_WIDTH), tiles_y = divide_up(out_height, TILE_HEIGHT);
-    uint across = divide_up(tiles_x, TILES), group = gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x;
-    uint line = group / across, tile = (group - line * across) * TILES, image = line / tiles_y, down = line - image * tiles_y;
+    uint across = divide_up(tiles_x, TILES), blocks = BLOCK == 0u ? 1u : words / BLOCK;
+    uint group = gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x, rectangle = group / blocks;
+    uint line = rectangle / across, tile = (rectangle - line * across) * TILES, image = line / tiles_y;
     if (image >= batch) return;
-    uvec2 first = uvec2(down * TILE_HEIGHT, tile * TILE_WIDTH), most = uvec2(TILE_HEIGHT, TILES * TILE_WIDTH);
-    Rectangle of = Rectangle(image, first, min(first + most, uvec2(out_height, out_width)));
-    uint stored = sum_of_checks((line * tiles_x + tile) * words, (line * tiles_x + min(tile + TILES, tiles_x)) * words);
+    uint word = (group - rectangle * blocks) * BLOCK, words_of_block = BLOCK == 0u ? words : BLOCK;
+    uvec2 first = uvec2((line - image * tiles_y) * TILE_HEIGHT, tile * TILE_WIDTH);
+    uvec2 most = uvec2(TILE_HEIGHT, TILES * TILE_WIDTH);
+    Box of = Box(image, first, min(first + most, uvec2(out_height, out_width)), word);
+    uint tiles = min(TILES, tiles_x - tile), stored = sum_of_checks((line * tiles_x + tile) * words + word, tiles * words_of_block);
     compare(Sums(stored, due_to_results(of) + due_to_inputs(of)), (image * out_height + of.first.x) * out_width + of.first.y);
 }

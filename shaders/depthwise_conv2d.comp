@@ -131,7 +131,7 @@ layout(push_constant) uniform Push {
 
 #ifdef CHECKED
 #define STORE_CHECK checks[checks_offset + flat_invocation()] = check_sum;
-#define NEXT_RESULT(line, column) check_factor = position_factor(OF_LINES + (line)) * position_factor(column);
+#define NEXT_RESULT(line, column) check_factor = position_factor(OF_LINES + (line)) * column_factor(column);
 #else
 #define STORE_CHECK
 #define NEXT_RESULT(line, column)

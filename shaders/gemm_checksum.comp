@@ -210,6 +210,6 @@ void main() {
         }
         sums.due += due_to(row, exists, lane, always);
     }
-    sums.stored = sum_of_checks(region * region_checks, min((region + 1u) * region_checks, check_words));
+    sums.stored = sum_of_checks(region * region_checks, min(region_checks, check_words - region * region_checks));
     compare(sums, first);
 }

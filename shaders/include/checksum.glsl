@@ -21,12 +21,19 @@ uvec4 checksum_factor(uvec4 numbers) {
     return (numbers ^ numbers >> 16) | 1u;
 }
 
-// Multiplies all that a pixel, a line of one or a column of one adds to a sum.
+// Multiplies all that a pixel, or a line of one, adds to a sum.
 uint position_factor(uint position) {
     position = (position + 1u) * 0x9e3779b1u;
     return (position ^ position >> 15) | 1u;
 }
 const uint OF_LINES = 0x20000000u;
+
+// The same of a column. It has 24 bits, so that GPUs multiply bytes by it at their full rate, and no two columns have the
+// same one.
+uint column_factor(uint column) {
+    column = (column + 1u) * 0x9e3779b1u & 0x7fffffu;
+    return ((column ^ column >> 11) << 1 | 1u) & 0xffffffu;
+}
 
 uint sum_of_products(uvec4 a, uvec4 b) {
     uvec4 products = a * b;

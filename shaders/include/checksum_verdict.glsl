@@ -35,14 +35,20 @@ const uint ADDENDS = 16, SECOND = (LOCAL_SIZE + ADDENDS - 1u) / ADDENDS, THIRD =
     }
 #endif
 
-// The sum of the check words from `first` on, as far as an invocation adds them up. It waits once for several of them.
-uint sum_of_checks(uint first, uint end) {
+#ifndef CHECK_PLACE
+#define CHECK_PLACE(i) (i)
+#endif
+
+// The sum of `count` check words at the places CHECK_PLACE behind the first one, as far as an invocation adds them up. It
+// waits once for several of them.
+uint sum_of_checks(uint first, uint count) {
     const uint TOGETHER = 4;
     uint sum = 0u;
-    for (uint i = first + gl_LocalInvocationID.x; i < end; i += TOGETHER * LOCAL_SIZE) {
+    for (uint i = gl_LocalInvocationID.x; i < count; i += TOGETHER * LOCAL_SIZE) {
         uint loaded[TOGETHER];
-        [[unroll]] for (uint n = 0; n < TOGETHER; n++) loaded[n] = checks_at(checks_offset + min(i + n * LOCAL_SIZE, end - 1u));
-        [[unroll]] for (uint n = 0; n < TOGETHER; n++) sum += mix(0u, loaded[n], i + n * LOCAL_SIZE < end);
+        [[unroll]] for (uint n = 0; n < TOGETHER; n++)
+            loaded[n] = checks_at(checks_offset + first + CHECK_PLACE(min(i + n * LOCAL_SIZE, count - 1u)));
+        [[unroll]] for (uint n = 0; n < TOGETHER; n++) sum += mix(0u, loaded[n], i + n * LOCAL_SIZE < count);
     }
     return sum;
 }

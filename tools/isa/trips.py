@@ -114,14 +114,16 @@ def _guess_checksums(dispatch: Mapping[str, Any], found: Sequence[Loop]) -> bool
 
 
 def _guess_rectangles(dispatch: Mapping[str, Any], found: Sequence[Loop]) -> bool:
-    """Set the iterations over check words, factors, results and inputs."""
+    """Set the iterations over check words, and over results and inputs."""
     push, constants, local = dispatch["push_constants"], dispatch["constants"], dispatch["local"][0]
     height, width = constants["TILE_HEIGHT"], min(constants["TILE_WIDTH"] * constants["TILES"], push["out_width"])
-    lines = (height - 1) * constants["STRIDE_Y"] + (push["kernel_height"] - 1) * constants["DILATION_Y"] + 1
-    of_results = [_up(push["words"] * height, local), width]
-    of_inputs = [_up(_up(push["depth"], 4) * lines, local), width, push["kernel_height"]]
-    of_checks = _up(_up(width, constants["TILE_WIDTH"]) * push["words"], 4 * local)
-    return _set_all(found, [of_checks, height, _up(width, local), *of_results, *of_inputs])
+    lines = (height - 1) * constants["STRIDE_Y"] + (constants["KERNEL_HEIGHT"] - 1) * constants["DILATION_Y"] + 1
+    tiles, columns, block = _up(width, constants["TILE_WIDTH"]), _up(width, constants["COLUMNS"]), constants["BLOCK"]
+    blocks = _up(push["words"], block) if block else 1
+    words, inputs = push["words"] / blocks, _up(push["depth"], 4) / blocks
+    of_checks = _up(tiles * (block or words), 4 * local)
+    of_results, of_inputs = [_up(words * height, local), columns], [_up(inputs * lines, local), columns]
+    return _set_all(found, [of_checks, *of_results, *of_inputs])
 
 
 def _set_all(found: Sequence[Loop], trips: Sequence[float]) -> bool:

@@ -47,8 +47,10 @@ _LOADS = 4
 """The loads that are worth another invocation of a GPU."""
 _MOST_TILES = 1024
 """The most tiles of a line that a workgroup verifies."""
-_COLUMNS = 8
-"""The columns that an invocation of a GPU goes through, where filters see a channel each."""
+_COLUMNS, _COLUMNS_TOGETHER = 16, 4
+"""The columns that an invocation of a GPU goes through, where filters see a channel each; and those loaded together."""
+_BLOCKS = range(8, 17)
+"""The words of channels of a workgroup of a GPU there, if they are not all."""
 _MOST_AT_ONCE_BY_CHANNEL = 5
 """The most columns of such a filter that inputs are loaded for together."""
 
@@ -74,49 +76,51 @@ def has_known_sums(operands: Operands) -> bool:
 
 
 @np.errstate(over="ignore")
-def filter_and_constant(
+def filter_and_constants(
     operands: Operands, depth: int, parameters: np.ndarray, push: Mapping[str, int | float]
-) -> np.ndarray:
-    """The sum of all filters with their factors, and the part of a row's checksum that is the same for all inputs.
+) -> tuple[np.ndarray, np.ndarray]:
+    """The sum of all filters with their factors, and the part of each word's checksum that is the same for all inputs.
 
     ``depth`` is the number of input channels, of which a filter may see a group. ``parameters`` are the words of an
-    epilogue and the multipliers, ``push`` the push constants of filter_output.glsl. The result is uint32 [taps x depth
-    padded to vec4s, then 1].
+    epilogue and the multipliers, ``push`` the push constants of filter_output.glsl. The results are uint32 [taps x
+    depth padded to vec4s] and [words of a pixel].
     """
     filters = operands.filters
     parts, outputs_of_part, taps, channels = filters.shape
     outputs, groups = parts * outputs_of_part, depth // channels
+    words = round_up(outputs, 4) // 4
     of_sums = factors(0, outputs)
     weights = filters.weights().reshape(groups, outputs // groups, taps, channels)
-    by_group = np.zeros((groups, taps, channels), np.uint32)
+    by_group, of_channels = np.zeros((groups, taps, channels), np.uint32), np.zeros(4 * words, np.uint32)
     for each in range(outputs // groups):
-        levels = weights[:, each].astype(np.int32) - np.int32(filters.tensor.zero_point)
-        by_group += of_sums[each :: outputs // groups, np.newaxis, np.newaxis] * levels.view(np.uint32)
+        own = slice(each, outputs, outputs // groups)
+        levels = (weights[:, each].astype(np.int32) - np.int32(filters.tensor.zero_point)).view(np.uint32)
+        products = of_sums[own, np.newaxis, np.newaxis] * levels
+        by_group += products
+        of_channels[own] = -np.uint32(zero_point(operands.input)) * products.sum((1, 2), dtype=np.uint32)
     every = np.zeros((taps, round_up(depth, 4)), np.uint32)
     every[:, :depth] = by_group.transpose(1, 0, 2).reshape(taps, depth)
-    words = parameters.reshape(-1).view(np.uint32)
-    of_words = factors(_OF_WORDS, round_up(outputs, 4) // 4)
-    always = -np.uint32(zero_point(operands.input)) * every.sum(dtype=np.uint32)
     if operands.bias is not None:
-        always += _dot(np.ascontiguousarray(operands.bias.data).reshape(-1).view(np.uint32), of_sums)
+        of_channels[:outputs] += np.ascontiguousarray(operands.bias.data).reshape(-1).view(np.uint32) * of_sums
     low, high, zero = (np.uint32(int(push[name])) for name in ("low", "high", "output_zero"))
-    always += of_words.sum(dtype=np.uint32) * (low ^ high << np.uint32(8) ^ zero << np.uint32(16))
+    of_each_word, rest = low ^ high << np.uint32(8) ^ zero << np.uint32(16), parameters.reshape(-1).view(np.uint32)
     if operands.epilogue is not None:
-        own, words = words[:_EPILOGUE_WORDS], words[_EPILOGUE_WORDS:]
-        always += of_words.sum(dtype=np.uint32) * _dot(own, factors(0, _EPILOGUE_WORDS))
-    mantissas, shifts = words.reshape(-1, 2, 4).transpose(1, 0, 2).reshape(2, -1)[:, :outputs]
-    always += _dot(mantissas + _GOLDEN * shifts, of_sums)
-    return np.append(every, always)
+        own_words, rest = rest[:_EPILOGUE_WORDS], rest[_EPILOGUE_WORDS:]
+        of_each_word += (own_words * factors(0, _EPILOGUE_WORDS)).sum(dtype=np.uint32)
+    mantissas, shifts = rest.reshape(-1, 2, 4).transpose(1, 0, 2).reshape(2, -1)[:, :outputs]
+    of_channels[:outputs] += (mantissas + _GOLDEN * shifts) * of_sums
+    constants = of_channels.reshape(words, 4).sum(1, dtype=np.uint32) + factors(_OF_WORDS, words) * of_each_word
+    return every.reshape(-1), constants
 
 
-def _dot(left: np.ndarray, right: np.ndarray) -> np.uint32:
-    return (left * right).sum(dtype=np.uint32)
+def constants_of_rows(device: DeviceProfile, every: np.ndarray, constants: np.ndarray) -> np.ndarray:
+    """`Checked.filters` of the results of `filter_and_constants`, for rows: the filter and the sum of the constants.
 
-
-def by_bytes(filter_and_constant: np.ndarray) -> np.ndarray:
-    """The result of `filter_and_constant` for dot products: word i of a vec4 has byte i of all four weights."""
-    words = filter_and_constant[:-1].reshape(-1, 4).view(np.uint8).reshape(-1, 4, 4)
-    return np.append(np.ascontiguousarray(words.transpose(0, 2, 1)).view(np.uint32), filter_and_constant[-1])
+    For dot products, word i of each vec4 of the filter has byte i of all four weights.
+    """
+    if device.has_dots:
+        every = np.ascontiguousarray(every.view(np.uint8).reshape(-1, 4, 4).transpose(0, 2, 1)).view(np.uint32)
+    return np.append(every, constants.sum(dtype=np.uint32))
 
 
 def variant(device: DeviceProfile) -> Variant:
@@ -231,14 +235,15 @@ def verify(
 def _tiles_together(device: DeviceProfile, gemm: Gemm, tile: tuple[int, int]) -> int:
     """The neighbouring tiles of a line that a workgroup verifies, where filters see a channel each.
 
-    An invocation goes through a line of all of them, which is best for a CPU; a GPU rather has more invocations.
+    An invocation goes through a line of all of them, with one load of the filter. That is best for a CPU; a GPU wants
+    a subgroup for each of its units as well.
     """
     batches, height, width, _ = gemm.target
     across = min(-(-width // tile[1]), _MOST_TILES)
     if device.is_cpu:
         return across
-    tiles = batches * -(-height // tile[0]) * across
-    return min(across, -(-_COLUMNS // tile[1]), max(1, tiles // device.units))
+    invocations = batches * -(-height // tile[0]) * across * _lines(gemm, tile) * -(-gemm.source[3] // 4)
+    return min(across, -(-_COLUMNS // tile[1]), max(1, invocations // (_LOCAL * device.units)))
 
 
 def _lines(gemm: Gemm, tile: tuple[int, int]) -> int:
@@ -247,9 +252,18 @@ def _lines(gemm: Gemm, tile: tuple[int, int]) -> int:
     return (tile[0] - 1) * vertical.stride + vertical.reach
 
 
+def _block(device: DeviceProfile, gemm: Gemm) -> int:
+    """The words of channels of a workgroup of `BY_CHANNEL`: all, or a part if a GPU can take outputs as inputs lie."""
+    words = -(-gemm.target[3] // 4)
+    if device.is_cpu or gemm.source[3] != gemm.target[3]:
+        return words
+    return next((block for block in reversed(_BLOCKS) if words % block == 0), words)
+
+
 def _local_by_channel(device: DeviceProfile, gemm: Gemm, tile: tuple[int, int]) -> int:
     """The invocations of a workgroup of `BY_CHANNEL`: each has a line of a word of channels, or several."""
-    return LANES if device.is_cpu else _local(device, _LOADS * _lines(gemm, tile) * -(-gemm.source[3] // 4))
+    words = min(_block(device, gemm), -(-gemm.source[3] // 4))
+    return LANES if device.is_cpu else _local(device, _LOADS * _lines(gemm, tile) * words)
 
 
 def is_possible_by_channel(device: DeviceProfile, gemm: Gemm, tile: tuple[int, int]) -> bool:
@@ -258,7 +272,7 @@ def is_possible_by_channel(device: DeviceProfile, gemm: Gemm, tile: tuple[int, i
     width *= _tiles_together(device, gemm, tile)
     local, turns = _local_by_channel(device, gemm, tile), -(-horizontal.window // _MOST_AT_ONCE_BY_CHANNEL)
     of_inputs = -(-_lines(gemm, tile) * -(-gemm.source[3] // 4) // local) * (1 + turns * (1 + width + vertical.window))
-    of_results = -(-height * -(-gemm.target[3] // 4) // local) * (1 + width) + height + width
+    of_results = -(-height * -(-gemm.target[3] // 4) // local) * (1 + width) + width
     return of_inputs + of_results <= MOST_ROUNDS and not device.avoids(variant_by_channel(device))
 
 
@@ -268,8 +282,9 @@ def verify_by_channel(
     """Verify a convolution whose filters see a channel each, and copy it: ``tensors`` are the input and the copy."""
     (vertical, horizontal), tile = gemm.axes, checked.tile
     (batches, out_height, out_width, outputs), (_, height, width, depth) = gemm.target, gemm.source
-    together = _tiles_together(g.device, gemm, tile)
-    regions = batches * -(-out_height // tile[0]) * -(-out_width // (tile[1] * together))
+    together, block, words = _tiles_together(g.device, gemm, tile), _block(g.device, gemm), -(-outputs // 4)
+    regions = batches * -(-out_height // tile[0]) * -(-out_width // (tile[1] * together)) * (words // block)
+    takes_several = not (g.device.is_cpu or g.device.has_small_subgroups)
     tensors, of_extra, own_push = _arguments(g, operands, checked, tensors, regions)
     g.dispatch(
         variant_by_channel(g.device),
@@ -277,6 +292,7 @@ def verify_by_channel(
         spec={
             "local_x": _local_by_channel(g.device, gemm, tile),
             "WHOLE_WORDS": depth % 4 == 0,
+            "KERNEL_HEIGHT": vertical.window,
             "KERNEL_WIDTH": horizontal.window,
             "AT_ONCE": min(horizontal.window, _MOST_AT_ONCE_BY_CHANNEL),
             "STRIDE_Y": vertical.stride,
@@ -286,17 +302,18 @@ def verify_by_channel(
             "TILE_HEIGHT": tile[0],
             "TILE_WIDTH": tile[1],
             "TILES": together,
+            "BLOCK": block if block < words else 0,
+            "COLUMNS": min(tile[1] * together, out_width, _COLUMNS_TOGETHER) if takes_several else 1,
             **of_extra,
         },
         tensors=tensors,
-        words=-(-outputs // 4),
+        words=words,
         batch=batches,
         out_height=out_height,
         out_width=out_width,
         height=height,
         width=width,
         depth=depth,
-        kernel_height=vertical.window,
         pad_top=vertical.before,
         pad_left=horizontal.before,
         **own_push,

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
+
 from nnvk.driver.vulkan.lowering import checksum, cooperative_matrix, depthwise_gemm, gemm_bound, half_weights
 from nnvk.driver.vulkan.lowering.arrange import ARRANGE, dense
 from nnvk.driver.vulkan.lowering.divide import divisors_below
@@ -348,11 +350,10 @@ def check_words(
     ``by_channel``: filters see a channel each.
     """
     assert output.parameters is not None
-    always = checksum.filter_and_constant(operands, gemm.source[3], output.parameters, output.push)
-    if g.device.has_dots and not by_channel:
-        always = checksum.by_bytes(always)
+    every, constants = checksum.filter_and_constants(operands, gemm.source[3], output.parameters, output.push)
+    filters = np.append(every, constants) if by_channel else checksum.constants_of_rows(g.device, every, constants)
     checks = g.scratch(4 * words)
-    g.checked[operands.target.index] = Checked(target, checks, g.constant(always), tile)
+    g.checked[operands.target.index] = Checked(target, checks, g.constant(filters), tile)
     return checks
 
 
