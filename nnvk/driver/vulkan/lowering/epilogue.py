@@ -28,7 +28,7 @@ from nnvk.driver.vulkan.lowering.quantised import are_small_shifts, clamp, is_lo
 from nnvk.driver.vulkan.shaders.commands import TensorRef
 from nnvk.ops.call import Call, Tensor
 from nnvk.ops.traits import Function
-from nnvk.types.codes import OperationCode
+from nnvk.types.codes import FuseCode, OperationCode
 
 EPILOGUES = ("plain", "fused")
 """The values of the axis EPILOGUE of GEMM shaders: no epilogue, or fused elementwise operations."""
@@ -158,6 +158,17 @@ def added_one_for_one(epilogue: Epilogue) -> Tensor | None:
     source = source_of(extra, call.output)
     is_added = source is not None and source.spread is Spread.EACH_ONE and extra.index != epilogue.result
     return extra if is_added else None
+
+
+def has_bound_with(epilogue: Epilogue, call: Call) -> bool:
+    """Whether `gemm_bound.py` knows a float32 call's product together with an epilogue: sums behind no activation.
+
+    A filter that sees a channel has no bound with an epilogue.
+    """
+    is_activated = call.has("activation") and call.known("activation") != FuseCode.NONE
+    if is_activated or call.code is OperationCode.DEPTHWISE_CONV_2D:
+        return False
+    return added_one_for_one(epilogue) is not None
 
 
 def _second(call: Call, own: int) -> Tensor:

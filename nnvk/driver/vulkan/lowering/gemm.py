@@ -51,6 +51,7 @@ from nnvk.driver.vulkan.shaders.commands import Dispatch, TensorRef
 from nnvk.driver.vulkan.shaders.profile import DeviceProfile
 from nnvk.ops.call import Call, Tensor
 from nnvk.types.codes import FuseCode
+from nnvk.types.constant import QuantisedConstant
 
 GEMM_SHADERS = (GEMM, VECTOR, ARRANGE, *FILTER_SHADERS, checksum.CHECKSUM, gemm_bound.BOUND)
 """All that `multiply` may dispatch."""
@@ -208,6 +209,7 @@ def best_strategy(g: Lowering, operands: Operands, gemm: Gemm, work: Work) -> St
 def multiply_by(g: Lowering, strategy: Strategy, operands: Operands, gemm: Gemm, work: Work) -> None:
     """Compute the output of a GEMM by a strategy that was chosen for its work."""
     filters, split_k = operands.filters, strategy.split_k > 1
+    levels = filters.quantised if strategy.arithmetic == "int8" else None
     output_tensor, target_parts = _written(operands, gemm)
     target = pixels_of(g, output_tensor, gemm.target, gemm.pixel_parts)
     if (checked := g.to_verify(operands.target)) is not None:
@@ -216,7 +218,7 @@ def multiply_by(g: Lowering, strategy: Strategy, operands: Operands, gemm: Gemm,
         return
     if (results := g.to_bound(operands.target)) is not None:
         source, _, _ = read(g, operands.input, Matrices(gemm.parts, gemm.rows, gemm.depth))
-        verify_by_bound(g, operands, gemm, results, source, target)
+        verify_by_bound(g, operands, gemm, results, source, target, levels)
         return
     is_wide = operands.wide_input is not None and strategy.tile != "vector" and has_few_channels(gemm.depth)
     if operands.depthwise is not None:
@@ -228,7 +230,6 @@ def multiply_by(g: Lowering, strategy: Strategy, operands: Operands, gemm: Gemm,
         source, source_parts, _ = read(g, narrowed(g, operands), Matrices(gemm.parts, gemm.rows, gemm.depth))
     places = {"SOURCE_PARTS": source_parts, "TARGET_PARTS": target_parts}
     scaling = float16_scaling_of(g, filters, split_k=split_k) if strategy.arithmetic == "half" else None
-    levels = filters.quantised if strategy.arithmetic == "int8" else None
     scale = 1.0 if scaling is None else scaling.scale
     four_bits = strategy.packed and strategy.matrices is None and fit_four_bits(g, filters, levels)
     if strategy.matrices is not None:
@@ -309,7 +310,7 @@ def multiply_by(g: Lowering, strategy: Strategy, operands: Operands, gemm: Gemm,
     if words:
         spec |= output.of_checks
         tensors["checks"] = check_words(g, operands, gemm, target, output, _tile_of_checks(strategy, work), words)
-    if source_parts == 1 and levels is None and may_be_bounded(g, operands, gemm):
+    if source_parts == 1 and may_be_bounded(g, operands, gemm):
         g.bounded[operands.target.index] = target
     variant = strategy.variant(work.kind, output.variant, checked=bool(words))
     g.dispatch(variant, groups=groups, spec={**output.spec, **spec}, tensors=tensors, **push)
@@ -409,7 +410,7 @@ def verify(g: Lowering, operands: Operands, gemm: Gemm, checked: Checked, source
 def may_be_bounded(g: Lowering, operands: Operands, gemm: Gemm) -> bool:
     """Whether a product of 32-bit floats will be verified by `verify_by_bound` if it is computed by gemm.comp.
 
-    An epilogue may add a tensor, but not behind an activation.
+    An epilogue may add a tensor, but not behind an activation (`epilogue.has_bound_with`).
     """
     epilogue = operands.epilogue
     has_sums = of(operands.input) is F32 and operands.target.view is None
@@ -421,11 +422,17 @@ def may_be_bounded(g: Lowering, operands: Operands, gemm: Gemm) -> bool:
 
 
 def verify_by_bound(
-    g: Lowering, operands: Operands, gemm: Gemm, results: TensorRef, source: TensorRef, target: TensorRef
+    g: Lowering,
+    operands: Operands,
+    gemm: Gemm,
+    results: TensorRef,
+    source: TensorRef,
+    target: TensorRef,
+    levels: QuantisedConstant | None,
 ) -> None:
     """Verify a product of floats by a bound on its rounding errors, and copy it to ``target``.
 
-    ``source`` is the left matrix once more.
+    ``source`` is the left matrix once more. ``levels``: these weights of 8 bits were multiplied.
     """
     filters, epilogue, (vertical, horizontal) = operands.filters, operands.epilogue, gemm.axes
     limits, extra = activation_push(operands.activation, operands.output), None
@@ -471,6 +478,7 @@ def verify_by_bound(
             "TRANSPOSED": gemm.split is Split.PHASES,
         },
         geometry | limits,
+        None if levels is None else levels.scales,
     )
     finish_pixels(g, target, operands.target, gemm.target, gemm.pixel_parts)
 

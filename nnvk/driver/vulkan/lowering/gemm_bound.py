@@ -16,6 +16,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+import numpy as np
+
 from nnvk.driver.vulkan.lowering.filter_output import Operands, filter_output
 from nnvk.driver.vulkan.lowering.filters import BLOCK, Filters, in_order, in_order_by_blocks
 from nnvk.driver.vulkan.lowering.gemm_problem import Gemm
@@ -37,6 +39,8 @@ _STEPS = 40
 """Roundings that are allowed for besides: of products, of the sums of slices of K, and of terms in another order."""
 _SMALLEST = 2.0**-124
 """The most that a term may lose if it, or its share in the bound, is too small for a normal number."""
+_LARGEST = 1e38
+"""The magnitude from which on another order of a sum may overflow."""
 _LINE = 4
 """The neighbouring pixels of an invocation of `BY_CHANNEL`, whose windows share inputs."""
 _LONG_LINE = 16
@@ -170,12 +174,16 @@ def verify(
     tensors: Mapping[str, TensorRef],
     spec: Mapping[str, int | bool],
     push: Mapping[str, int | float],
+    scales: np.ndarray | None = None,
 ) -> None:
     """Verify a product of windows of so many taps and channels, and copy it.
 
     ``tensors`` are the left matrix, the filters (`filters_of`), the biases, the results, what an epilogue adds to them,
-    and the copy; ``spec`` and ``push`` have the geometry and the range of the activation.
+    and the copy; ``spec`` and ``push`` have the geometry and the range of the activation. ``scales``: sums of products
+    with 8-bit weights were multiplied by them in the end, and the filters before. That is a rounding of each. These
+    sums may overflow where magnitudes are as large as `_LARGEST` times a scale, and lose small terms times it.
     """
+    smallest, largest = (1.0, 1.0) if scales is None else (min(1.0, float(scales.min())), max(1.0, float(scales.max())))
     flag, number = g.compared(Subject(g.operation, target.name, target.dtype.name, target.shape))
     rows, vec4s = pixels_of(g.device, int(push["rows"]), taps, depth), -(-int(push["out_channels"]) // 4)
     local, across, of_loads = LANES if g.device.is_cpu else _LOCAL, vec4s, dict[str, int]()
@@ -188,12 +196,15 @@ def verify(
             "local_x": local,
             "ROWS": rows,
             "PRESERVES_SPECIAL": g.device.preserves_special,
+            "LARGEST": int(np.float32(_LARGEST * smallest).view(np.uint32)),
             **of_loads,
             **spec,
         },
         tensors={**tensors, "flag": flag},
-        pad_steps=float(_STEPS + 2 * spec["HAS_EXTRA"] + _BLOCK + taps * -(-depth // _BLOCK)),
-        underflow=(taps * depth + _STEPS) * _SMALLEST,
+        pad_steps=float(
+            _STEPS + 2 * spec["HAS_EXTRA"] + 2 * (scales is not None) + _BLOCK + taps * -(-depth // _BLOCK)
+        ),
+        underflow=(taps * depth + _STEPS) * _SMALLEST * largest,
         number=number,
         **push,
     )

@@ -253,7 +253,9 @@ def _lowered(
     graph, shapes = build(model, input_shapes, values or {}, lambda call: refuse(call) if _runs(call) else None)
     # Each operation is verified by itself.
     rewritten = profile.without(Pass.DEPTHWISE) if redundancy else profile
-    context = passes.Context(rewritten, model.relaxed, g.intermediate, g.choose, refuse)
+    context = passes.Context(
+        rewritten, model.relaxed, g.intermediate, g.choose, refuse, redundancy is Redundancy.CHECKSUMS
+    )
     with np.errstate(all="ignore"):  # multipliers of extreme scales saturate
         graph, applied = passes.run(graph, context, settings().verify_graph, observe)
         g.applied.update(applied)

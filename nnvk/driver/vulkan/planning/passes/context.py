@@ -38,6 +38,8 @@ class Context:
     choose: Choose
     refuse: Callable[[Call], str | None]
     """Says why no kernel can run a call; None if one can."""
+    verifies: bool = False
+    """Products are to be verified by checksums or bounds, where these know all that is fused to them."""
 
 
 Rewrite = Callable[[Graph, Context], tuple[Graph, int]]

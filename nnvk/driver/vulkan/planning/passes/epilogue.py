@@ -1,23 +1,29 @@
 """Elementwise operations on the result of a GEMM become its epilogue: activations, residuals, and what follows them.
 
-Floats are summed in the same order as before, and bytes are rounded by the same steps.
+Floats are summed in the same order as before, and bytes are rounded by the same steps. Products that are to be verified
+by checksums or by a bound get no epilogue that these do not know: it would be better to verify all by itself.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from nnvk.driver.vulkan.graph.ir import Graph, Node
-from nnvk.driver.vulkan.lowering.dtypes import Q8, dtype, of
-from nnvk.driver.vulkan.lowering.epilogue import combines, fits
+from nnvk.driver.vulkan.lowering.dtypes import F32, Q8, dtype, of
+from nnvk.driver.vulkan.lowering.epilogue import Epilogue, combined_one_for_one, combines, fits, has_bound_with
 from nnvk.driver.vulkan.lowering.kernel import kernels
 from nnvk.driver.vulkan.lowering.quantised import is_lookup
 from nnvk.driver.vulkan.planning.passes.context import Context
 from nnvk.driver.vulkan.planning.passes.elements import Elements
 from nnvk.driver.vulkan.planning.passes.elementwise import Group, groups_of, replaced, replacements
 from nnvk.driver.vulkan.shaders.profile import DeviceProfile
-from nnvk.ops.call import Tensor
+from nnvk.ops.call import Call, Tensor
 from nnvk.ops.internal import InternalCode
+from nnvk.types.codes import OperationCode
+
+_EXACT_BY_STRATEGIES = {OperationCode.TRANSPOSE_CONV_2D, OperationCode.BATCH_MATMUL}
+"""Products of levels that no checksum verifies."""
 
 
 def fuse_epilogues(graph: Graph, context: Context) -> tuple[Graph, int]:
@@ -38,7 +44,7 @@ def _fuse_on_floats(graph: Graph, context: Context) -> tuple[Graph, int]:
     count = 0
     for group in groups_of(graph, elements):
         gemm = _leader(group, elements, context.profile)
-        if gemm is not None:
+        if gemm is not None and (not context.verifies or _is_verified_with(gemm, group.calls)):
             instead.update(replacements(group, gemm, (gemm.call, *group.calls), elements))
             count += 1
     return replaced(graph, instead), count
@@ -116,7 +122,7 @@ def _fuse_on_bytes(graph: Graph, context: Context) -> tuple[Graph, int]:
         if isinstance(node.code, InternalCode) or not node.outputs[0].size or of(node.outputs[0]) is not Q8:
             continue
         found = _looked_up(gemms, node) if is_lookup(node.call) else _combined(gemms, elements, node, context.profile)
-        if found is not None:
+        if found is not None and (not context.verifies or _is_verified_with(found[0], (elements.call(node),))):
             gemms.extend(*found, node)
             count += 1
     return replaced(graph, gemms.instead), count
@@ -154,6 +160,20 @@ def channels_of(gemm: Node, profile: DeviceProfile) -> int | None:
         if any(profile.native_variant(variant).name in profile.avoided for variant in every):
             return None
     return kernel.epilogue_channels(gemm.call, profile)
+
+
+def _is_verified_with(gemm: Node, calls: Sequence[Call]) -> bool:
+    """Whether a GEMM can be verified with an epilogue, or can't be without it (`lowering/verification.py`)."""
+    call, names = gemm.call, gemm.traits.gemm
+    assert names is not None
+    result, type_ = call.output.index, of(getattr(call, names.input))
+    if type_ is F32 and of(call.output) is F32:
+        return has_bound_with(Epilogue((*gemm.behind, *calls), result, calls[-1].output), call)
+    constants = [getattr(call, name) for name in (names.weights, names.bias) if name is not None]
+    is_exact = type_ is Q8 and gemm.code not in _EXACT_BY_STRATEGIES
+    if is_exact and all(tensor is None or tensor.is_constant for tensor in constants):
+        return combined_one_for_one(Epilogue((*gemm.behind, *calls), result, calls[-1].output)) is not None
+    return True
 
 
 def is_only_reader(elements: Elements, tensor: Tensor, node: Node) -> bool:
