@@ -15,8 +15,8 @@ struct Sums {
 #ifdef SUMS_WORKGROUP
 shared uvec2 parts_of_sums[LOCAL_SIZE];
 
-// Of COUNT sums in shared memory, invocations add up ADDENDS each. Steps are few, because all invocations wait for each
-// other and for their loads. COUNT is a constant and no parameter, so that drivers unroll the loop.
+// Invocations add up ADDENDS each of COUNT sums in shared memory. Steps are few, because all invocations wait for each other
+// and for their loads. COUNT is a constant and no parameter, so that drivers unroll the loop.
 const uint ADDENDS = 16, SECOND = (LOCAL_SIZE + ADDENDS - 1u) / ADDENDS, THIRD = (SECOND + ADDENDS - 1u) / ADDENDS;
 #define ADD_UP(COUNT)                                                                                \
     {                                                                                                \

@@ -49,6 +49,12 @@ TRANSPOSE_CONV_2D f32[1,4,3,5] #f32[7,5,2,5] #f32[7] (1,14,7,7) VALID 3 2 NONE n
 TRANSPOSE_CONV_2D f32[2,6,5,3] f32[4,2,3,6] f32[4] (2,4,5,3) SAME 1 1 RELU6 nchw
 TRANSPOSE_CONV_2D f32[1,3,5,4] #f32[4,1,2,4] #f32[4] (1,9,15,4) SAME 3 3 NONE nhwc
 """.strip().splitlines()
+OF_BYTES = """
+FULLY_CONNECTED f32[19,64] #f32i8[40,64] #f32[40] NONE
+FULLY_CONNECTED f32[1,68] #f32u8[37,68]*0.0000001+99 #f32[37] RELU
+CONV_2D f32[2,9,7,32] #f32i8[16,1,1,32]*100000 #f32[16] SAME 1 1 RELU
+""".strip().splitlines()
+"""Products with weights of 8 bits, whose sums are scaled in the end."""
 
 BY_CHANNEL_ROWS = """
 DEPTHWISE_CONV_2D f32[2,11,13,8] #f32[1,3,3,8] #f32[8] SAME 1 1 1 RELU6
@@ -170,6 +176,36 @@ def test_no_strategy_raises_an_alarm(
         for _ in forced_strategies(monkeypatch, device, plan, tile):
             for kind in ("equal", "of all magnitudes", "growing", "shrinking"):
                 run(device, row, _inputs(row, kind))
+
+
+@pytest.mark.parametrize("place", range(len(OF_BYTES)))
+def test_products_with_weights_of_bytes_are_verified_by_a_bound(
+    own: VulkanDevice, as_gpu: VulkanDevice, place: int
+) -> None:
+    """Sums that have yet to be scaled overflow, or lose small terms, where the verification's do not."""
+    row = parse(OF_BYTES[place])
+    for device in (own, as_gpu):
+        shapes, options = [array.shape for array in row.inputs], PrepareOptions(redundancy=Redundancy.CHECKSUMS)
+        plan = device.planner.plan(row.model, shapes, options)
+        assert families(device, row, options)[BOUND.name] == 1
+        assert "int8" in plan.commands[product_of(plan)].shader.name
+        for kind in KINDS:
+            run(device, row, _inputs(row, kind))
+        for power in range(-126, 127, 14):
+            with np.errstate(over="ignore"):
+                inputs = [np.ldexp(array, power) for array in _inputs(row, "shrinking")]
+            run(device, row, inputs)
+        with pytest.raises(VerificationError, match="by another one"):
+            run(device, row, row.inputs, with_another_zero_point)
+
+
+def with_another_zero_point(plan: Plan) -> Plan:
+    """The plan with a product that takes another zero point of the weights."""
+    at, commands = product_of(plan), list(plan.commands)
+    product = commands[at]
+    assert isinstance(product, Dispatch)
+    commands[at] = replace(product, push={**product.push, "weight_zero": product.push["weight_zero"] + 1})
+    return replace(plan, commands=tuple(commands))
 
 
 def product_of(plan: Plan) -> int:

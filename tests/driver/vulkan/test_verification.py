@@ -182,6 +182,9 @@ def test_bytes_are_found_in_their_words() -> None:
     assert "element [2, 0] of output is -1 by one computation and -2 by another one" in said
 
 
+PRODUCTS = {"gemm", "fully_connected", "depthwise_conv2d"}
+CHECKING = {"gemm_checksum", "depthwise_checksum", "gemm_bound", "depthwise_bound"}
+"""The shaders that multiply, and those that verify their results."""
 CASES = """
 CONV_2D | 8 bits, constant filters | i8[2,9,7,16]*0.05+12 #pc0[24,1,1,16] #i32[24] SAME 1 1 NONE -> i8*0.3-10
 GROUPED_CONV_2D | 8 bits, constant filters | i8[1,7,6,8]*0.05-3 #pc0[8,3,3,4] #i32[8] SAME 1 1 2 NONE nhwc -> i8*0.08-20
@@ -199,10 +202,49 @@ FULLY_CONNECTED | 8 bits, computed filters | i8[19,33]*0.05-7 i8[8,33]*0.02+5 i3
 BATCH_MATMUL | 8 bits, computed filters | i8[3,9,22]*0.5+3 i8[3,22,5]*0.25-7 -> i8*9.5-20
 DEPTHWISE_CONV_2D | 8 bits, computed filters | i8[1,7,6,8]*0.05-3 i8[1,3,3,8]*0.02 i32[8] SAME 1 1 1 NONE -> i8*0.08-20
 CONV_2D | 16-bit floats | f16[2,9,7,16] #f16[24,1,1,16] #f16[24] SAME 1 1 NONE
+CONV_2D | 32-bit floats, 8-bit weights | f32[2,9,7,32] #f32i8[16,1,1,32] #f32[16] SAME 1 1 NONE
+FULLY_CONNECTED | 32-bit floats, 8-bit weights | f32[19,64] #f32i8[40,64] #f32[40] RELU
 FULLY_CONNECTED | 16-bit floats | f16[19,33] #f16[7,33] #f16[7] RELU
 DEPTHWISE_CONV_2D | 16-bit floats | f16[2,11,13,8] #f16[1,3,3,8] #f16[8] SAME 1 1 1 RELU6
 TRANSPOSE_CONV_2D | 16-bit floats | f16[1,9,7,16] #f16[8,3,3,16] #f16[8] (1,18,14,8) SAME 2 2 NONE nhwc
 """
+
+
+EPILOGUES = {
+    "CONV_2D f32[1,9,7,32] #f32[16,1,1,32] #f32[16] SAME 1 1 NONE | ADD $ f32[1,9,7,16] RELU": True,
+    "CONV_2D f32[1,9,7,32] #f32[16,1,1,32] #f32[16] SAME 1 1 NONE | HARD_SWISH $": False,
+    "CONV_2D f32[1,9,7,32] #f32[16,1,1,32] #f32[16] SAME 1 1 RELU | ADD $ f32[1,9,7,16] NONE": False,
+    "DEPTHWISE_CONV_2D f32[1,9,7,8] #f32[1,3,3,8] #f32[8] SAME 1 1 1 NONE | ADD $ f32[1,9,7,8] NONE": False,
+    "BATCH_MATMUL f32[3,9,20] f32[3,20,8] false false | ADD $ f32[3,9,8] NONE": True,
+    "BATCH_MATMUL f32[3,9,20] f32[3,20,8] false false | TANH $": False,
+    "CONV_2D u8[1,9,7,8]*1 #u8[16,1,1,8]*1 #i32[16] SAME 1 1 NONE -> u8*7 | ADD $ u8[1,9,7,16]*1 NONE -> u8*7": True,
+    "CONV_2D u8[1,9,7,8]*1 #u8[16,1,1,8]*1 #i32[16] SAME 1 1 NONE -> u8*7 | ADD $ u8[16]*1 NONE -> u8*7": False,
+    "CONV_2D u8[1,9,7,8]*1 #u8[16,1,1,8]*1 #i32[16] SAME 1 1 NONE -> u8*0.1 | LOGISTIC $ -> u8*0.00390625": False,
+}
+"""Products with an operation that is fused to them, and whether their verification knows it."""
+
+
+@pytest.mark.parametrize("place", range(len(EPILOGUES)))
+def test_verified_products_have_epilogues_that_their_verification_knows(vulkan: VulkanDevice, place: int) -> None:
+    text, is_known = list(EPILOGUES.items())[place]
+    row = parse(text)
+    shapes = [array.shape for array in row.inputs]
+    plans = [
+        vulkan.planner.plan(row.model, shapes, PrepareOptions(redundancy=redundancy))
+        for redundancy in (Redundancy.NONE, Redundancy.CHECKSUMS)
+    ]
+    products = [
+        [each.shader.name for each in plan.commands if isinstance(each, Dispatch) and each.shader.family in PRODUCTS]
+        for plan in plans
+    ]
+    assert [name.endswith(".fused") for name in products[0]] == [True]
+    assert [name.endswith(".fused") for name in products[1]] == [is_known]
+    assert sum(isinstance(each, Dispatch) and each.shader.family in CHECKING for each in plans[1].commands) == 1
+    first, second = (empty_like(reference(row)) for _ in plans)
+    vulkan.prepare_model(row.model, PrepareOptions()).execute(request(row.inputs, first), ExecuteOptions())
+    run(vulkan, row.model, row.inputs, second)
+    for ours, theirs in zip(first, second, strict=True):
+        np.testing.assert_array_equal(ours, theirs)
 
 
 def documented() -> dict[tuple[str, str], str]:
@@ -221,14 +263,9 @@ def test_the_document_says_what_verifies_products(vulkan: VulkanDevice) -> None:
     assert {(code, numbers) for code, numbers, _ in cases} == table.keys()
     for code, numbers, text in cases:
         every = [each for each in verified_plan(vulkan, f"{code} {text}").commands if isinstance(each, Dispatch)]
-        products = [each for each in every if each.shader.family in {"gemm", "fully_connected", "depthwise_conv2d"}]
+        products = [each for each in every if each.shader.family in PRODUCTS]
         kind, _, shader = table[code, numbers].partition(": ")
-        checking = {each.shader.family for each in every} & {
-            "gemm_checksum",
-            "depthwise_checksum",
-            "gemm_bound",
-            "depthwise_bound",
-        }
+        checking = {each.shader.family for each in every} & CHECKING
         assert checking == ({shader.strip("`")} if shader else set()), (code, numbers)
         assert len(products) == (1 if shader else 2), (code, numbers)
         if kind in ("the same shader", "another strategy"):
