@@ -195,5 +195,7 @@ void main() {
     uvec2 most = uvec2(TILE_HEIGHT, TILES * TILE_WIDTH);
     Box of = Box(image, first, min(first + most, uvec2(out_height, out_width)), word);
     uint tiles = min(TILES, tiles_x - tile), stored = sum_of_checks((line * tiles_x + tile) * words + word, tiles * words_of_block);
-    compare(Sums(stored, due_to_results(of) + due_to_inputs(of)), (image * out_height + of.first.x) * out_width + of.first.y);
+    Sums sums = Sums(stored, due_to_results(of) + due_to_inputs(of));
+    add_up(sums);
+    if (gl_LocalInvocationID.x == 0u) compare(sums, (image * out_height + of.first.x) * out_width + of.first.y);
 }

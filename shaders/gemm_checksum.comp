@@ -1,8 +1,9 @@
 #version 450
 // Verifies a GEMM of bytes that stored check words (lowering/checksum.py): the sum of the check words of some rows must be
 // the sum that follows from the rows of the left matrix, the sums of the filters, and the results that lie in memory, each
-// row times its factor. Results may be copied meanwhile. A workgroup has REGION rows. The first wrong sum of an execution is
-// reported to the host: the number of the comparison, the first row, both sums.
+// row times its factor. Results may be copied meanwhile. SLICES workgroups have REGION rows, and a part of K each; the last one
+// of them compares. The first wrong sum of an execution is reported to the host: the number of the comparison, the first row,
+// both sums.
 //
 // The left matrix is read as gemm.comp reads it, but all filters together are one here: each weight is the sum of the
 // weights of all output channels times their factors. With ARITHMETIC_DOT, the word i of a vec4 of the filter has byte i of
@@ -42,6 +43,7 @@ layout(constant_id = 11) const uint DILATION_X = 1;
 layout(constant_id = 12) const bool HAS_EXTRA = false;
 layout(constant_id = 13) const uint REGION = 32;    // rows of a workgroup
 layout(constant_id = 14) const bool COPIES = true;
+layout(constant_id = 15) const uint SLICES = 1;
 
 READ_VIEW(0, Src, src, uint)
 READ_VIEW(0, Src_Wide, src_wide, uvec4)
@@ -55,6 +57,7 @@ READ_VIEW(4, Extra_Wide, extra_wide, uvec4)
 layout(set = 0, binding = 5) writeonly buffer Dst { uint dst[]; };
 layout(set = 0, binding = 5) writeonly buffer Dst_Wide { uvec4 dst_wide[]; };
 FLAG_AS(6, Flag, flag)
+layout(set = 0, binding = 7) coherent buffer Counters { uint counters[]; };    // zero
 
 layout(push_constant) uniform Push {
     uint src_offset;
@@ -64,6 +67,7 @@ layout(push_constant) uniform Push {
     uint extra_offset;
     uint dst_offset;
     uint flag_offset;
+    uint counters_offset;
     uint rows;
     uint words;    // of the results of a row
     uint check_words;
@@ -103,11 +107,13 @@ ivec3 window_of(uint row) {
     return ivec3(image, ivec2(at * uvec2(STRIDE_Y, STRIDE_X)) - ivec2(pad_top, pad_left));
 }
 
+const uint LANES = ACROSS * SLICES;    // invocations that share a row
+
 // Adds what is due to the results in memory, and may copy them.
 void add_words(inout uint due[ROWS], uint row[ROWS], bool exists[ROWS], uint lane) {
     if (WIDE) {
         uint vec4s = words / 4u;
-        for (uint i = lane; i < vec4s; i += ACROSS) {
+        for (uint i = lane; i < vec4s; i += LANES) {
             uvec4 places = 4u * i + uvec4(0u, 1u, 2u, 3u), factors = checksum_factor(OF_WORDS + places);
             uvec4 of_extra = HAS_EXTRA ? checksum_factor(OF_EXTRA + places) : uvec4(0u);
             uvec4 result[ROWS], other[ROWS];    // all loads are under way together
@@ -122,7 +128,7 @@ void add_words(inout uint due[ROWS], uint row[ROWS], bool exists[ROWS], uint lan
             }
         }
     } else {
-        for (uint i = lane; i < words; i += ACROSS) {
+        for (uint i = lane; i < words; i += LANES) {
             uint factor = checksum_factor(OF_WORDS + i), of_extra = HAS_EXTRA ? checksum_factor(OF_EXTRA + i) : 0u;
             [[unroll]] for (uint r = 0; r < ROWS; r++) {
                 uint at = row[r] * words + i, result = computed_at(computed_offset + at);
@@ -174,12 +180,12 @@ uint due_to(uint row[ROWS], bool exists[ROWS], uint lane, uint always) {
     uint addresses[ROWS], vec4s = divide_up(depth, 4u);
     if (SIDE_BY_SIDE) {
         [[unroll]] for (uint r = 0; r < ROWS; r++) addresses[r] = row[r] * depth;
-        for (uint four = lane * TOGETHER; four < vec4s; four += ACROSS * TOGETHER) add_products(due, addresses, 0u, four);
+        for (uint four = lane * TOGETHER; four < vec4s; four += LANES * TOGETHER) add_products(due, addresses, 0u, four);
     } else {
         ivec3 windows[ROWS];
         [[unroll]] for (uint r = 0; r < ROWS; r++) windows[r] = window_of(row[r]);
         // Invocations that share a row also share its taps, so that few loads of one wait for each other.
-        uint loads = divide_up(vec4s, TOGETHER), lanes = ACROSS == 1u ? 1u : min(loads, ACROSS), taps = ACROSS / lanes;
+        uint loads = divide_up(vec4s, TOGETHER), lanes = LANES == 1u ? 1u : min(loads, LANES), taps = LANES / lanes;
         uint end = lane < lanes * taps ? kernel_height * kernel_width : 0u;
         for (uint tap = lane / lanes; tap < end; tap += taps) {
             uint ky = tap / kernel_width;
@@ -194,8 +200,9 @@ uint due_to(uint row[ROWS], bool exists[ROWS], uint lane, uint always) {
 
 void main() {
     const uint DOWN = gl_WorkGroupSize.x / ACROSS;
-    uint lane = gl_LocalInvocationID.x % ACROSS, own = gl_LocalInvocationID.x / ACROSS;
-    uint region = gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x, first = region * REGION;
+    uint group = gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x, region = group / SLICES, slice = group % SLICES;
+    uint lane = slice * ACROSS + gl_LocalInvocationID.x % ACROSS, own = gl_LocalInvocationID.x / ACROSS;
+    uint first = region * REGION;
     if (first >= rows) return;
     uint last = min(first + REGION, rows) - 1u;
     Sums sums = Sums(0u, 0u);
@@ -210,6 +217,20 @@ void main() {
         }
         sums.due += due_to(row, exists, lane, always);
     }
-    sums.stored = sum_of_checks(region * region_checks, min(region_checks, check_words - region * region_checks));
+    uint checks_end = min((region + 1u) * region_checks, check_words), of_slice = divide_up(region_checks, SLICES);
+    uint checks_first = min(region * region_checks + slice * of_slice, checks_end);
+    sums.stored = sum_of_checks(checks_first, min(of_slice, checks_end - checks_first));
+    add_up(sums);
+    if (gl_LocalInvocationID.x != 0u) return;
+    if (SLICES > 1u) {
+        uint at = counters_offset + 3u * region;
+        atomicAdd(counters[at], sums.stored);
+        atomicAdd(counters[at + 1u], sums.due);
+        memoryBarrierBuffer();
+        if (atomicAdd(counters[at + 2u], 1u) != SLICES - 1u) return;
+        memoryBarrierBuffer();
+        sums = Sums(atomicExchange(counters[at], 0u), atomicExchange(counters[at + 1u], 0u));
+        counters[at + 2u] = 0u;
+    }
     compare(sums, first);
 }

@@ -53,8 +53,8 @@ uint sum_of_checks(uint first, uint count) {
     return sum;
 }
 
-// Compare both sums of a workgroup, and report the first difference of an execution with the pixel where it begins.
-void compare(Sums sums, uint pixel) {
+// Add up what all invocations of a workgroup know; the first one has the sums.
+void add_up(inout Sums sums) {
 #ifdef SUMS_SUBGROUP
     // A workgroup is a subgroup.
     [[unroll]] for (uint lanes = LOCAL_SIZE / 2u; lanes > 0u; lanes /= 2u) {
@@ -67,7 +67,10 @@ void compare(Sums sums, uint pixel) {
     if (SECOND > 1u) ADD_UP(SECOND)
     if (THIRD > 1u) ADD_UP(THIRD)
 #endif
-    if (gl_LocalInvocationID.x != 0u) return;
+}
+
+// Compare both sums of some workgroups, and report the first difference of an execution with the pixel where it begins.
+void compare(Sums sums, uint pixel) {
     atomicAdd(flag[flag_offset + 5u], 1u);    // the host knows how many there are
     if (sums.stored != sums.due) {
         if (IS_FIRST_COMPLAINT(flag)) {

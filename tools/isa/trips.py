@@ -100,7 +100,7 @@ def guess(dispatch: Mapping[str, Any], found: Sequence[Loop]) -> bool:
 def _guess_checksums(dispatch: Mapping[str, Any], found: Sequence[Loop]) -> bool:
     """Set the iterations over rows, with those over results and inputs inside, and over check words."""
     push, constants, local = dispatch["push_constants"], dispatch["constants"], dispatch["local"][0]
-    across, depth = constants["ACROSS"], _up(push["depth"], 4)
+    across, depth = constants["ACROSS"] * constants["SLICES"], _up(push["depth"], 4)
     loads = depth // (constants["SPAN"] // 4) if constants["SPAN"] >= 4 else depth
     words = push["words"] // 4 if constants["WIDE"] else push["words"]
     if constants["SIDE_BY_SIDE"]:
@@ -108,8 +108,8 @@ def _guess_checksums(dispatch: Mapping[str, Any], found: Sequence[Loop]) -> bool
     else:
         lanes = min(loads, across)
         of_inputs = [_up(push["kernel_height"] * push["kernel_width"], across // lanes), _up(loads, lanes)]
-    passes = _up(constants["REGION"], local // across * constants["ROWS"])
-    of_checks = _up(push["region_checks"], 4 * local)
+    passes = _up(constants["REGION"], local // constants["ACROSS"] * constants["ROWS"])
+    of_checks = _up(push["region_checks"], 4 * local * constants["SLICES"])
     return _set_all(found, [passes, _up(words, across), *of_inputs, of_checks])
 
 

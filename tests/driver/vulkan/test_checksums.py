@@ -46,6 +46,7 @@ DEPTHWISE_CONV_2D i8[1,14,31,8]*0.05-3 #pc3[1,3,3,8] #i32[8] SAME 1 2 1 RELU6 ->
 """.strip().splitlines()
 CHECKING = {CHECKSUM.name, BY_CHANNEL.name}
 FAULTS = 18
+VERIFIED = PrepareOptions(redundancy=Redundancy.CHECKSUMS)
 
 
 def plan_of(device: VulkanDevice, model: Model, inputs: list[np.ndarray], options: PrepareOptions) -> Plan:
@@ -67,7 +68,7 @@ def run(
     outputs, plan = empty_like(right), device.planner.plan
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(device.planner, "plan", lambda *arguments: change(plan(*arguments)))
-        prepared = device.prepare_model(model, PrepareOptions(redundancy=Redundancy.CHECKSUMS))
+        prepared = device.prepare_model(model, VERIFIED)
         prepared.execute(request(inputs, outputs), ExecuteOptions())
     return outputs
 
@@ -141,7 +142,7 @@ def test_no_fault_in_a_sum_of_two_products_is_missed(
 ) -> None:
     model, inputs = residual(code)
     for device in (own, as_gpu):
-        plan = plan_of(device, model, inputs, PrepareOptions(redundancy=Redundancy.CHECKSUMS))
+        plan = plan_of(device, model, inputs, VERIFIED)
         names = [command.shader.name for command in plan.commands if isinstance(command, Dispatch)]
         assert any(".fused" in name for name in names)
         assert families(plan)[CHECKSUM.name] == 2
@@ -276,7 +277,7 @@ def test_results_with_one_reader_are_verified_in_place(
 ) -> None:
     model, inputs = chain(code)
     for device in (own, as_gpu):
-        plan = plan_of(device, model, inputs, PrepareOptions(redundancy=Redundancy.CHECKSUMS))
+        plan = plan_of(device, model, inputs, VERIFIED)
         assert copies(plan) == [False, False, False, True]
         every = [each.shader.family for each in plan.commands if isinstance(each, Dispatch)]
         dispatched = [family for family in every if family != "verification"]
@@ -290,7 +291,7 @@ def test_results_with_one_reader_are_verified_in_place(
 
 def test_results_with_two_readers_are_copied(own: VulkanDevice) -> None:
     model, inputs = residual(I8)
-    plan = plan_of(own, model, inputs, PrepareOptions(redundancy=Redundancy.CHECKSUMS))
+    plan = plan_of(own, model, inputs, VERIFIED)
     assert copies(plan) == [True, True]
 
 
@@ -353,14 +354,14 @@ def test_an_epilogue_behind_split_k_is_verified(
     as_gpu: VulkanDevice, monkeypatch: pytest.MonkeyPatch, place: int, tile: str
 ) -> None:
     """Eight buffers are all that some devices bind, so biases lie in one with the multipliers."""
-    row, options = parse(SUMS[place]), PrepareOptions(redundancy=Redundancy.CHECKSUMS)
+    row = parse(SUMS[place])
     right, found = reference(row), Counter[str]()
     for strategy in forced_strategies(
         monkeypatch, as_gpu, partial(plan_of, as_gpu, row.model, row.inputs, PrepareOptions()), tile
     ):
         if strategy.split_k == 1:
             continue
-        plan = plan_of(as_gpu, row.model, row.inputs, options)
+        plan = plan_of(as_gpu, row.model, row.inputs, VERIFIED)
         (product,) = (each for each in plan.commands if isinstance(each, Dispatch) and each.shader.family == "gemm")
         assert product.shader.name.endswith("split_checked.fused")
         assert len(product.tensors) == 8
@@ -385,7 +386,7 @@ def test_each_tile_of_a_depthwise_convolution_stores_check_words(
         plan_of(device, row.model, row.inputs, PrepareOptions())
         for tile in works[0]:
             monkeypatch.setattr(depthwise_conv2d, "tiles", lambda *_, tile=tile: [tile])
-            plan = plan_of(device, row.model, row.inputs, PrepareOptions(redundancy=Redundancy.CHECKSUMS))
+            plan = plan_of(device, row.model, row.inputs, VERIFIED)
             assert families(plan)[BY_CHANNEL.name] == 1
             for ours, theirs in zip(run(device, row.model, row.inputs, reference(row)), reference(row), strict=True):
                 np.testing.assert_array_equal(ours, theirs)
@@ -393,10 +394,30 @@ def test_each_tile_of_a_depthwise_convolution_stores_check_words(
             assert found["missed"] == 0
 
 
+@pytest.mark.parametrize("code", ["i8", "u8"])
+def test_workgroups_of_gpus_share_rows_and_channels(as_gpu: VulkanDevice, code: str) -> None:
+    """There are fewer rows, or pixels, than a large GPU has units."""
+    rows = {
+        "SLICES": f"CONV_2D {code}[1,7,5,80]*0.05 #pc0[16,3,3,80] #i32[16] SAME 1 1 NONE -> {code}*0.9",
+        "BLOCK": f"DEPTHWISE_CONV_2D {code}[1,7,5,96]*0.05+3 #pc3[1,3,3,96] #i32[96] SAME 1 1 1 NONE -> {code}*0.08",
+    }
+    for constant, text in rows.items():
+        row = parse(text)
+        plan, right = plan_of(as_gpu, row.model, row.inputs, VERIFIED), reference(row)
+        (checking,) = (each for each in plan.commands if isinstance(each, Dispatch) and each.shader.family in CHECKING)
+        has_several = checking.shader.constant(checking.specialization, constant) > 1
+        assert has_several == (constant == "BLOCK" or as_gpu.profile.units > 4)
+        for ours, theirs in zip(run(as_gpu, row.model, row.inputs, right), right, strict=True):
+            np.testing.assert_array_equal(ours, theirs)
+        found = outcomes(as_gpu, row.model, row.inputs, right, range(2 * FAULTS))
+        assert found["missed"] == 0
+        assert found["found"] > FAULTS
+
+
 def test_long_lines_are_verified_in_parts(own: VulkanDevice) -> None:
     """The window is too large for registers, so that a tile is a pixel."""
     row = parse("DEPTHWISE_CONV_2D u8[1,3,1201,4]*0.05+120 #pc3[1,3,11,4] #i32[4] SAME 1 1 1 NONE -> u8*0.8+100")
-    plan = plan_of(own, row.model, row.inputs, PrepareOptions(redundancy=Redundancy.CHECKSUMS))
+    plan = plan_of(own, row.model, row.inputs, VERIFIED)
     assert families(plan)[BY_CHANNEL.name] == 1
     for ours, theirs in zip(run(own, row.model, row.inputs, reference(row)), reference(row), strict=True):
         np.testing.assert_array_equal(ours, theirs)
@@ -414,5 +435,5 @@ def test_everything_may_be_computed_twice(own: VulkanDevice, place: int) -> None
 def test_products_without_a_variant_for_it_are_computed_twice(fresh: VulkanDevice) -> None:
     row = parse(ROWS[2])
     fresh.planner.profile = replace(fresh.planner.profile, avoided=frozenset({variant(fresh.profile).name}))
-    found = families(plan_of(fresh, row.model, row.inputs, PrepareOptions(redundancy=Redundancy.CHECKSUMS)))
+    found = families(plan_of(fresh, row.model, row.inputs, VERIFIED))
     assert (found[CHECKSUM.name], found["gemm"]) == (0, 2)

@@ -25,7 +25,7 @@ import numpy as np
 from nnvk.driver.vulkan.lowering.epilogue import combined_one_for_one
 from nnvk.driver.vulkan.lowering.filter_output import Operands
 from nnvk.driver.vulkan.lowering.gemm_problem import Gemm
-from nnvk.driver.vulkan.lowering.lowering import MOST_ROUNDS, Checked, Lowering, Subject
+from nnvk.driver.vulkan.lowering.lowering import MOST_COUNTERS, MOST_ROUNDS, Checked, Lowering, Subject
 from nnvk.driver.vulkan.lowering.quantised import sign_mask, zero_point
 from nnvk.driver.vulkan.lowering.relayout import round_up
 from nnvk.driver.vulkan.lowering.strategies import LANES, uses_subgroups
@@ -39,12 +39,12 @@ BY_CHANNEL = Shader("depthwise_checksum", SUMS=("workgroup", "subgroup"))
 _OF_WORDS = 0x40000000
 _EPILOGUE_WORDS = 16
 _GOLDEN = np.uint32(0x9E3779B1)
-_LOCAL, _MOST_LOCAL = 64, 1024
-"""The invocations of a workgroup of a GPU; and the most of them, where there is much to do."""
+_LOCAL, _MOST_LOCAL, _SLICED_LOCAL = 64, 1024, 256
+"""The invocations of a workgroup of a GPU; the most of them, where there is much to do; and where several share it."""
 _MOST_AT_ONCE = 8
 """The most rows of an invocation of a CPU."""
-_LOADS = 4
-"""The loads that are worth another invocation of a GPU."""
+_LOADS, _SLICED_LOADS = 4, 2
+"""The loads that are worth another invocation of a GPU, in a workgroup; and in another one that shares its rows."""
 _MOST_TILES = 1024
 """The most tiles of a line that a workgroup verifies."""
 _COLUMNS, _COLUMNS_TOGETHER = 16, 4
@@ -150,6 +150,8 @@ class _Region:
     """The invocations of the workgroup."""
     across: int
     """The invocations that share a row."""
+    slices: int = 1
+    """The workgroups that have these rows, with a part of K each."""
 
     @property
     def passes(self) -> int:
@@ -157,40 +159,44 @@ class _Region:
         return -(-self.rows // (self.local // self.across * self.at_once))
 
 
-def _region(device: DeviceProfile, tile_rows: int, loads: int) -> _Region:
+def _region(device: DeviceProfile, all_rows: int, tile_rows: int, loads: int) -> _Region:
     """The rows of a workgroup, of tiles with so many of them, and of ``loads`` each.
 
     A CPU takes rows side by side in a vector. Invocations of a GPU share a row, with one load for each if there are so
-    many; and workgroups are large, because there are few of them.
+    many. Workgroups share it, too, if there are fewer than units and each has enough loads left.
     """
     if device.is_cpu:
         tiles = max(1, _MOST_AT_ONCE * LANES // tile_rows)
         rows = tiles * tile_rows
         return _Region(rows, tiles, min(-(-rows // LANES), _MOST_AT_ONCE), LANES, 1)
-    local = _local(device, tile_rows * loads)
-    across = min(local, 1 << (loads - 1).bit_length())
+    regions = -(-all_rows // tile_rows)
+    local = _local(device, tile_rows * loads, _SLICED_LOCAL if regions < device.units else _MOST_LOCAL)
+    slices = max(
+        1, min(device.units // regions, tile_rows * loads // (local * _SLICED_LOADS), MOST_COUNTERS // (3 * regions))
+    )
+    across = min(local, 1 << (-(-loads // slices) - 1).bit_length())
     most = 2 if device.has_small_subgroups else 4
-    return _Region(tile_rows, 1, max(1, min(most, tile_rows * across // local)), local, across)
+    return _Region(tile_rows, 1, max(1, min(most, tile_rows * across // local)), local, across, slices)
 
 
-def _local(device: DeviceProfile, loads: int) -> int:
+def _local(device: DeviceProfile, loads: int, most: int = _MOST_LOCAL) -> int:
     """The invocations of a workgroup of a GPU that share so many loads."""
-    local, most = _LOCAL, min(_MOST_LOCAL, device.max_invocations)
+    local, most = _LOCAL, min(most, device.max_invocations)
     while 2 * local <= most and loads > local * _LOADS:
         local *= 2
     return local
 
 
-def _region_of(device: DeviceProfile, taps: int, depth: int, tile: tuple[int, int], words: int) -> _Region:
-    """The rows of a workgroup that verifies a product with so many words a row."""
+def _region_of(device: DeviceProfile, rows: int, taps: int, depth: int, tile: tuple[int, int], words: int) -> _Region:
+    """The rows of a workgroup that verifies a product with so many rows, and so many words in a row."""
     loads = taps * -(-depth // (16 if depth % 16 == 0 else 4))
-    return _region(device, tile[0], max(loads, words // 4))
+    return _region(device, rows, tile[0], max(loads, words // 4))
 
 
 def is_possible(device: DeviceProfile, gemm: Gemm, tile: tuple[int, int], words: int) -> bool:
     """Whether a device can verify a product by tiles of so many rows and check words, each row of so many words."""
     taps, depth = gemm.vertical.window * gemm.horizontal.window, gemm.source[3]
-    region = _region_of(device, taps, depth, tile, words)
+    region = _region_of(device, gemm.rows, taps, depth, tile, words)
     rounds = region.passes * (1 + words + taps * (2 + -(-depth // 4))) + -(-region.tiles * tile[1] // region.local)
     return rounds <= MOST_ROUNDS and not device.avoids(variant(device))
 
@@ -208,14 +214,17 @@ def verify(
     ``spec`` and ``push`` have the geometry.
     """
     depth, words, (_, checks) = push["depth"], push["words"], checked.tile
-    region = _region_of(g.device, push["kernel_height"] * push["kernel_width"], depth, checked.tile, words)
-    regions = -(-push["rows"] // region.rows)
+    taps, rows = push["kernel_height"] * push["kernel_width"], push["rows"]
+    region = _region_of(g.device, rows, taps, depth, checked.tile, words)
+    regions = -(-rows // region.rows)
     tensors, of_extra, own_push = _arguments(g, operands, checked, tensors, regions)
+    tensors["counters"] = g.scratch(ALIGNMENT) if region.slices == 1 else g.counters(3 * regions)
     g.dispatch(
         variant(g.device),
-        groups=g.flat(regions, 1),
+        groups=g.flat(regions * region.slices, 1),
         spec={
             "local_x": region.local,
+            "SLICES": region.slices,
             "ROWS": region.at_once,
             "ACROSS": region.across,
             "SPAN": next(span for span in (16, 4, 1) if depth % span == 0),
@@ -225,7 +234,7 @@ def verify(
             **spec,
         },
         tensors=tensors,
-        check_words=-(-push["rows"] // checked.tile[0]) * checks,
+        check_words=-(-rows // checked.tile[0]) * checks,
         region_checks=region.tiles * checks,
         **own_push,
         **push,
