@@ -6,7 +6,8 @@ a variant of the product's shader each invocation stores a check word. It sums o
 four accumulators times their factors, plus the word times a factor, all times a factor of the row. `gemm_checksum.comp`
 adds up the check words of the workgroups that have the same rows, and on the other side what the left matrix gives and
 what the results in memory give (`shaders/include/checksum.glsl`). `depthwise_checksum.comp` does so for rectangles of
-pixels of convolutions whose filters see a channel each.
+pixels of convolutions whose filters see a channel each. On a GPU of many units several workgroups have the same rows,
+and a rectangle is divided into blocks of channels.
 
 The variant computes the word in the check word by another formula than the stored one, so that the scaling of the
 accumulators is verified as well. The parameters of this scaling are a part of the check words, too. A result is

@@ -363,11 +363,8 @@ def has_checksums(g: Lowering, operands: Operands, gemm: Gemm) -> bool:
 
     It writes all of its pixels, of which nobody else writes a part of a word, and rows are short.
     """
-    if not g.may_store_checks:
-        return False
-    if not checksum.has_known_sums(operands) or operands.target.view is not None:
-        return False
-    if gemm.split not in (Split.NOTHING, Split.CHANNELS):
+    may_store_checks = g.may_store_checks and operands.target.view is None
+    if not (may_store_checks and checksum.has_known_sums(operands) and gemm.split in (Split.NOTHING, Split.CHANNELS)):
         return False
     taps = gemm.vertical.window * gemm.horizontal.window
     if words_of_pixel(gemm) + taps * (2 + -(-gemm.source[3] // 4)) > MOST_ROUNDS:
