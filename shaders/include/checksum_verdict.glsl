@@ -1,5 +1,6 @@
 // The end of a workgroup that verifies results by a checksum: the sum of what all invocations know, and the report of a
-// difference. Include this after the push constants (`checks_offset`, `flag_offset`, `number`) and the tensors `checks` and `flag`.
+// difference. Include this after the push constants (`checks_offset`, `flag_offset`, `number`) and the tensors `checks` and
+// `flag`. CHECK_PLACE(i) may be defined, where check words are apart.
 
 #ifndef NNVK_CHECKSUM_VERDICT_GLSL
 #define NNVK_CHECKSUM_VERDICT_GLSL
@@ -25,7 +26,8 @@ const uint ADDENDS = 16, SECOND = (LOCAL_SIZE + ADDENDS - 1u) / ADDENDS, THIRD =
         if (gl_LocalInvocationID.x < LANES) {                                                        \
             uvec2 others[ADDENDS];                                                                   \
             [[unroll]] for (uint n = 1; n < ADDENDS; n++)                                            \
-                others[n] = n * LANES < (COUNT) ? parts_of_sums[gl_LocalInvocationID.x + n * LANES] : uvec2(0u); \
+                others[n] = n * LANES < (COUNT) ? parts_of_sums[gl_LocalInvocationID.x + n * LANES]  \
+                                                : uvec2(0u);                                         \
             [[unroll]] for (uint n = 1; n < ADDENDS; n++) {                                          \
                 sums.stored += others[n].x;                                                          \
                 sums.due += others[n].y;                                                             \

@@ -24,7 +24,7 @@
 #define ALL_STORED false
 #endif
 
-// With BIASES_FOLLOW, which is for quantised numbers, they follow the multipliers, because devices may bind eight buffers only.
+// With BIASES_FOLLOW, which is for quantised numbers, they follow the multipliers, because some devices bind eight buffers.
 #ifndef BIASES_FOLLOW
 READ_VIEW(2, Bias, bias, ACC)
 READ_VIEW(2, Bias_Vec4s, bias_vec4s, ACC4)
@@ -157,9 +157,9 @@ ACC4 load_biases(uvec4 from) {
 Output output_of(uint part, uint channel) {
     uint last = out_channels - 1u, vec4s = divide_up(out_channels, 4u), own = PARTS_ALIKE ? 0u : part;
 #ifdef IS_QUANTISED
-    uint four = own * vec4s + ((ALL_STORED ? channel : min(channel, last)) >> 2), multipliers_begin = multipliers_offset + END_WORDS >> 2;
-    ivec4 mantissa = multipliers_at(multipliers_begin + 2u * four), shift = multipliers_at(multipliers_begin + 2u * four + 1u);
-    uint fours = vec4s * (PARTS_ALIKE ? 1u : PIXEL_PARTS), behind = multipliers_begin + 2u * fours;
+    uint fours = vec4s * (PARTS_ALIKE ? 1u : PIXEL_PARTS), four = own * vec4s + ((ALL_STORED ? channel : min(channel, last)) >> 2);
+    uint begin = multipliers_offset + END_WORDS >> 2, behind = begin + 2u * fours;
+    ivec4 mantissa = multipliers_at(begin + 2u * four), shift = multipliers_at(begin + 2u * four + 1u);
 #endif
 #ifdef BIASES_FOLLOW
     ivec4 start = multipliers_at(behind + four);
