@@ -157,13 +157,13 @@ ACC4 load_biases(uvec4 from) {
 Output output_of(uint part, uint channel) {
     uint last = out_channels - 1u, vec4s = divide_up(out_channels, 4u), own = PARTS_ALIKE ? 0u : part;
 #ifdef IS_QUANTISED
-    uint fours = vec4s * (PARTS_ALIKE ? 1u : PIXEL_PARTS), four = own * vec4s + ((ALL_STORED ? channel : min(channel, last)) >> 2);
-    uint begin = multipliers_offset + END_WORDS >> 2, behind = begin + 2u * fours;
+    uint all_vec4s = vec4s * (PARTS_ALIKE ? 1u : PIXEL_PARTS), four = own * vec4s + ((ALL_STORED ? channel : min(channel, last)) >> 2);
+    uint begin = multipliers_offset + END_WORDS >> 2, behind = begin + 2u * all_vec4s;
     ivec4 mantissa = multipliers_at(begin + 2u * four), shift = multipliers_at(begin + 2u * four + 1u);
 #endif
 #ifdef BIASES_FOLLOW
     ivec4 start = multipliers_at(behind + four);
-    behind += fours;
+    behind += all_vec4s;
 #else
     uvec4 from = channel + uvec4(0u, 1u, 2u, 3u);
     if (!ALL_STORED) from = min(from, uvec4(last));

@@ -149,7 +149,7 @@ def test_a_device_that_fails_leaves_the_others(nnvk_command: Any, monkeypatch: p
             raise MemoryError("3 GiB")
         return measure(title, model, device, runs, inputs)
 
-    monkeypatch.setattr(bench, "measure", fail)
+    monkeypatch.setattr("nnvk.insight.measuring.measure", fail)
     result = nnvk_command("bench", INT8, FLOAT, "--runs", 1, "--device", CPU)
     assert (result.exit_code, len(table(result))) == (2, 2)
     assert result.stderr == f"nnvk: {INT8.name} on {CPU}: not enough memory: 3 GiB\n"

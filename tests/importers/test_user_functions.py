@@ -17,7 +17,7 @@ from tflite_net import Net, T, write
 
 import nnvk
 from nnvk import NnapiError, ResultCode
-from nnvk.importers import operator, user_functions
+from nnvk.importers import formats, operator, user_functions
 from nnvk.importers.errors import ModelImportError
 
 F = np.float32
@@ -243,7 +243,7 @@ def custom(kind: str, inputs: list[T | None], *before: tuple[str, list[T], T]) -
 def test_a_tflite_function_of_what_it_can_not_take(given: Any, data: bytes, reason: str) -> None:
     given("Own", lambda x, y: x)
     with pytest.raises(ModelImportError) as caught:
-        nnvk.load(data)
+        formats.load(data)
     assert f"operator 1 (Own): {reason}" in str(caught.value)
 
 

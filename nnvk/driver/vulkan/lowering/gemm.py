@@ -30,6 +30,7 @@ from nnvk.driver.vulkan.lowering.filters import (
     packed_levels,
     zero_of,
 )
+from nnvk.driver.vulkan.lowering.gemm_arguments import grid, tile_push, tile_spec
 from nnvk.driver.vulkan.lowering.gemm_problem import POINT, Gemm, Split
 from nnvk.driver.vulkan.lowering.lowering import MOST_ROUNDS, Checked, Lowering
 from nnvk.driver.vulkan.lowering.quantised import activation_push, offset, sign_push
@@ -41,9 +42,7 @@ from nnvk.driver.vulkan.lowering.strategies import (
     Strategy,
     WeightLayout,
     Work,
-    by_elements,
     is_quick,
-    span,
     takes_halves,
 )
 from nnvk.driver.vulkan.lowering.strategy_costs import ranked
@@ -59,10 +58,6 @@ GEMM_SHADERS = (GEMM, VECTOR, ARRANGE, *FILTER_SHADERS, checksum.CHECKSUM, gemm_
 FROM_FLOATS = "FROM_FLOATS"
 """The specialisation constant of gemm.comp, of 16-bit floats, that says that the input has 32-bit ones."""
 
-_MANY_WEIGHTS = 1 << 20
-"""The number of weights from which they do not stay in a cache."""
-_MOST_LINE_TAPS = 8
-"""The most taps of a line of a window that are unrolled. Sums of bytes of 8 x 8 taps of 4 channels are exact."""
 _MAX_ITERATIONS = 65_000
 """The most rounds of all loops of an invocation together: llvmpipe ends them after 65,535."""
 
@@ -270,14 +265,14 @@ def multiply_by(g: Lowering, strategy: Strategy, operands: Operands, gemm: Gemm,
         push |= sign_push(operands.input)
     else:
         tiles, invocations = strategy.tiles(work), math.prod(strategy.local)
-        groups, order = _grid(g, strategy, gemm, work)
+        groups, order = grid(g, strategy, gemm, work)
         _, part_height, part_width = gemm.pixels
         magics, as_floats = divisors_below(g.device, gemm.rows, height=part_height, width=part_width)
-        spec = _tile_spec(strategy, gemm, work, g.device) | order | as_floats
+        spec = tile_spec(strategy, gemm, work, g.device) | order | as_floats
         spec |= {name: parts for name, parts in places.items() if parts != 1}
         if is_wide:
             spec[FROM_FLOATS] = True
-        push |= _tile_push(gemm, source_parts) | magics
+        push |= tile_push(gemm, source_parts) | magics
         if operands.depthwise is not None:
             tensors["bias"] = depthwise_gemm.bias_and_parameters(g, operands)
             spec |= depthwise_gemm.constants(operands.depthwise, g.device)
@@ -385,7 +380,7 @@ def verify(g: Lowering, operands: Operands, gemm: Gemm, checked: Checked, source
     (_, out_height, out_width, _), (vertical, horizontal) = gemm.target, gemm.axes
     magics, as_floats = divisors_below(g.device, gemm.rows, height=out_height, width=out_width)
     others = "out_channels", "channels", "depth", "parts"
-    push = {name: value for name, value in _tile_push(gemm, 1).items() if name not in others}
+    push = {name: value for name, value in tile_push(gemm, 1).items() if name not in others}
     checksum.verify(
         g,
         operands,
@@ -440,7 +435,7 @@ def verify_by_bound(
     taps, (_, height, width, channels) = vertical.window * horizontal.window, gemm.source
     outside = gemm.parts_outside
     geometry = (
-        _tile_push(gemm, 1)
+        tile_push(gemm, 1)
         | layout
         | {
             "src_part": height * width * channels if outside else gemm.depth,
@@ -480,25 +475,6 @@ def verify_by_bound(
     finish_pixels(g, target, operands.target, gemm.target, gemm.pixel_parts)
 
 
-def _grid(
-    g: Lowering, strategy: Strategy, gemm: Gemm, work: Work
-) -> tuple[tuple[int, int, int], dict[str, int | bool]]:
-    """The workgroups of a tile of gemm.comp, and the specialisation constants that say how they are ordered.
-
-    Workgroups go through all blocks of output channels for each tile of pixels, so that lines of the output are written
-    together and weights are reused from a cache. If the weights are many, and more than the input, the order is
-    reversed.
-    """
-    pixels, blocks = strategy.tiles_of_part(work)
-    taps = gemm.vertical.window * gemm.horizontal.window
-    pixels_inside = taps * work.depth * work.columns > max(work.rows * work.depth, _MANY_WEIGHTS)
-    inside, outside = (pixels, blocks) if pixels_inside else (blocks, pixels)
-    grid = inside * strategy.split_k, outside, work.parts
-    folded = max(grid) > g.device.max_groups
-    order = {"PIXELS_INSIDE": pixels_inside, "FOLDED": folded}
-    return g.flat(math.prod(grid), 1) if folded else grid, {name: True for name, is_so in order.items() if is_so}
-
-
 def _written(operands: Operands, gemm: Gemm) -> tuple[Tensor, int]:
     """The tensor that a GEMM writes, and how many of its matrices lie side by side there."""
     output = operands.target
@@ -535,81 +511,3 @@ def _weights_as_they_lie(
     weights, abreast, found = read(g, filters.tensor, *layouts.values())
     taken = next(each for each, matrices in layouts.items() if matrices is found)
     return weights, {"WEIGHT_PARTS": abreast} | ({} if taken is layout else {"WEIGHT_LAYOUT": int(taken)})
-
-
-def _tile_spec(strategy: Strategy, gemm: Gemm, work: Work, device: DeviceProfile) -> dict[str, int | bool]:
-    """Specialisation constants of gemm.comp: those of all data types."""
-    local_x, local_y = strategy.local
-    vertical, horizontal = gemm.axes
-    spec: dict[str, int | bool] = {
-        "ROWS": strategy.rows,
-        "SPAN": span(strategy, work, device),
-        "VECTOR_STORES": gemm.columns % 4 == 0,
-        "SPLIT": int(gemm.split),
-        "PADDED": gemm.is_padded,
-        "ONE_TAP": gemm.has_one_tap,
-        "SIDE_BY_SIDE": gemm.is_side_by_side,
-        "STRIDE_Y": vertical.stride,
-        "STRIDE_X": horizontal.stride,
-        "DILATION_Y": vertical.dilation,
-        "DILATION_X": horizontal.dilation,
-        "FEW": min(gemm.depth, 4),
-    }
-    if strategy.split_k > 1:
-        spec["SPLIT_K"] = strategy.split_k
-    if strategy.matrices is not None:
-        # The phases of a transposed convolution have different numbers of taps.
-        taps = 0 if gemm.split is Split.PHASES else work.taps
-        return spec | cooperative_matrix.constants(strategy.matrices, work.kind, taps, gemm.depth)
-    if strategy.tile in ("register", "quads"):
-        spec |= {"local_x": local_x * local_y, "ACROSS": local_x, "VEC4S": strategy.vec4s, "PACKED": strategy.packed}
-        if strategy.tile == "register":
-            spec["WHOLE_COLUMNS"] = gemm.columns % (4 * strategy.vec4s) == 0
-        if by_elements(strategy, work, device):
-            spec |= {"BY_ELEMENTS": True, "LINE_TAPS": _line_taps(strategy, gemm)}
-        return spec
-    spec |= {"local_x": local_x, "local_y": local_y}
-    if strategy.is_staged:
-        whole = gemm.depth % (4 * strategy.stage) == 0
-        spec |= {"VEC4S": strategy.vec4s, "STAGE": strategy.stage, "WHOLE_STAGES": whole, "TOGETHER": strategy.together}
-        if not strategy.packed:
-            spec["WEIGHT_LAYOUT"] = int(work.order)
-    return spec
-
-
-def _line_taps(strategy: Strategy, gemm: Gemm) -> int:
-    """LINE_TAPS of register.glsl: the taps of a line of a window whose loop is unrolled, or 0.
-
-    Taps of few channels take more instructions for their addresses than for their products, unless these are known.
-    """
-    taps = gemm.vertical.window * gemm.horizontal.window
-    is_unrolled = (
-        gemm.depth <= 4
-        and 1 < taps <= _MOST_LINE_TAPS**2
-        and gemm.horizontal.window <= _MOST_LINE_TAPS
-        and gemm.split is not Split.PHASES
-        and strategy.packed
-        and strategy.split_k <= gemm.vertical.window
-    )
-    return gemm.horizontal.window if is_unrolled else 0
-
-
-def _tile_push(gemm: Gemm, source_parts: int) -> dict[str, int]:
-    """Push constants of gemm.comp: those of all data types."""
-    _, height, width, channels = gemm.source
-    _, out_height, out_width, _ = gemm.target
-    return {
-        "rows": gemm.rows,
-        "out_height": out_height,
-        "out_width": out_width,
-        "out_channels": gemm.columns,
-        "height": height,
-        "width": width,
-        "channels": channels * source_parts,
-        "depth": gemm.depth,
-        "parts": gemm.parts,
-        "kernel_height": gemm.vertical.window,
-        "kernel_width": gemm.horizontal.window,
-        "pad_top": gemm.vertical.before,
-        "pad_left": gemm.horizontal.before,
-    }
