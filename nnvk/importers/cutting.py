@@ -11,7 +11,7 @@ Key = TypeVar("Key")
 
 
 @dataclass(frozen=True, slots=True)
-class Step(Generic[Key]):
+class Node(Generic[Key]):
     """An operator as a graph's cut sees it."""
 
     reads: Sequence[Key]
@@ -37,7 +37,7 @@ class Cut(Generic[Key]):
 
 
 def cut(
-    steps: Sequence[Step[Key]],
+    nodes: Sequence[Node[Key]],
     inputs: Collection[Key],
     outputs: Sequence[Key],
     stored: Collection[Key],
@@ -48,40 +48,40 @@ def cut(
     ``stored`` are constants, which both parts may have. The rest computes further constants by itself, so that they
     stay constants.
     """
-    behind = _dependents(steps, waiting)
+    behind = _dependents(nodes, waiting)
     given = set(inputs).difference(stored)
-    varying = [at for at, step in enumerate(steps) if step.varies or given.intersection(step.reads)]
-    constant = set(range(len(steps))) - _dependents(steps, varying)
-    writers = {name: position for position, step in enumerate(steps) for name in step.writes}
+    varying = [at for at, node in enumerate(nodes) if node.varies or given.intersection(node.reads)]
+    constant = set(range(len(nodes))) - _dependents(nodes, varying)
+    writers = {name: position for position, node in enumerate(nodes) for name in node.writes}
     copied: set[int] = set()
-    pending = [name for position in behind for name in steps[position].reads]
+    pending = [name for position in behind for name in nodes[position].reads]
     while pending:
         position = writers.get(pending.pop())
         if position in constant and position not in copied:
             copied.add(position)
-            pending += steps[position].reads
+            pending += nodes[position].reads
     rest = sorted(behind | copied)
-    late: set[Key] = {name for position in behind for name in steps[position].writes}
-    taken: list[Key] = [name for name in read_by(steps[position] for position in rest) if name not in stored]
+    late: set[Key] = {name for position in behind for name in nodes[position].writes}
+    taken: list[Key] = [name for name in read_by(nodes[position] for position in rest) if name not in stored]
     first_outputs = list(dict.fromkeys([*taken, *(name for name in outputs if name not in late)]))
     rest_outputs = list(dict.fromkeys(name for name in outputs if name in late))
     places = [(name in late, (rest_outputs if name in late else first_outputs).index(name)) for name in outputs]
-    first = [position for position in range(len(steps)) if position not in behind]
+    first = [position for position in range(len(nodes)) if position not in behind]
     return Cut(first, rest, taken, first_outputs, rest_outputs, places)
 
 
-def read_by(steps: Iterable[Step[Key]]) -> list[Key]:
+def read_by(nodes: Iterable[Node[Key]]) -> list[Key]:
     """The tensors that operators read and do not write, in the order in which they are read."""
-    several = list(steps)
-    written = {name for step in several for name in step.writes}
-    return list(dict.fromkeys(name for step in several for name in step.reads if name not in written))
+    several = list(nodes)
+    written = {name for node in several for name in node.writes}
+    return list(dict.fromkeys(name for node in several for name in node.reads if name not in written))
 
 
-def _dependents(steps: Sequence[Step[Key]], positions: Collection[int]) -> set[int]:
+def _dependents(nodes: Sequence[Node[Key]], positions: Collection[int]) -> set[int]:
     """Operators, and all that read what they write."""
     readers: dict[Key, list[int]] = {}
-    for position, step in enumerate(steps):
-        for name in step.reads:
+    for position, node in enumerate(nodes):
+        for name in node.reads:
             readers.setdefault(name, []).append(position)
     found: set[int] = set()
     pending = list(positions)
@@ -89,5 +89,5 @@ def _dependents(steps: Sequence[Step[Key]], positions: Collection[int]) -> set[i
         position = pending.pop()
         if position not in found:
             found.add(position)
-            pending += (reader for name in steps[position].writes for reader in readers.get(name, ()))
+            pending += (reader for name in nodes[position].writes for reader in readers.get(name, ()))
     return found

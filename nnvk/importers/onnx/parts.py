@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Sequence
 
 from onnx import ModelProto, NodeProto, TensorProto, ValueInfoProto, helper
 
-from nnvk.importers.cutting import Cut, Step, cut, read_by
+from nnvk.importers.cutting import Cut, Node, cut, read_by
 from nnvk.importers.onnx.scope import reads
 from nnvk.importers.ports import Port
 
@@ -29,7 +29,7 @@ def part_of(model: ModelProto, positions: Sequence[int]) -> ModelProto:
 
 def _read(nodes: Iterable[NodeProto]) -> list[str]:
     """The tensors that nodes read and do not write, in the order in which they are read."""
-    return read_by(map(_step, nodes))
+    return read_by(map(_edges, nodes))
 
 
 def _model(
@@ -75,7 +75,7 @@ def cut_model(
     graph = model.graph
     stored = {one.name for one in (*graph.initializer, *constants)}
     inputs = [port.name for port in graph.input if port.name not in stored]
-    found = cut([_step(node) for node in graph.node], inputs, [port.name for port in graph.output], stored, waiting)
+    found = cut([_edges(node) for node in graph.node], inputs, [port.name for port in graph.output], stored, waiting)
     ahead, nodes = ([graph.node[position] for position in positions] for positions in (found.first, found.rest))
     constant_outputs = [name for name in found.first_outputs if name in stored]
     read = dict.fromkeys([*inputs, *_read(ahead), *constant_outputs])
@@ -86,8 +86,8 @@ def cut_model(
     return found, first, rest
 
 
-def _step(node: NodeProto) -> Step[str]:
-    return Step(list(reads(node)), [name for name in node.output if name], node.op_type in _RANDOM)
+def _edges(node: NodeProto) -> Node[str]:
+    return Node(list(reads(node)), [name for name in node.output if name], node.op_type in _RANDOM)
 
 
 def declare(rest: ModelProto, ports: Sequence[Port]) -> None:

@@ -14,7 +14,7 @@ import numpy as np
 from nnvk.base.errors import NnapiError, ResultCode
 from nnvk.base.log import logger, timed
 from nnvk.importers.budget import Budget
-from nnvk.importers.cutting import Step, cut
+from nnvk.importers.cutting import Node, cut
 from nnvk.importers.parts import FileCut, FileInParts
 from nnvk.importers.ports import ImportedModel, Port, Signature, Signatures
 from nnvk.importers.shapes import Shapes, wanted_shapes
@@ -183,13 +183,13 @@ class _Cut(FileCut):
         waiting: frozenset[int],
         constants: Mapping[str, np.ndarray] | None = None,
     ) -> None:
-        steps = [
-            Step([one for one in operator.inputs if one >= 0], operator.outputs, operator.name in _RANDOM)
+        nodes = [
+            Node([one for one in operator.inputs if one >= 0], operator.outputs, operator.name in _RANDOM)
             for operator in main.operators
         ]
         stored = [tensor.index for tensor in main.tensors if tensor.data is not None]
         places = [place for place, operator in enumerate(main.operators) if operator.index in waiting]
-        found = cut(steps, main.inputs, main.outputs, stored, places)
+        found = cut(nodes, main.inputs, main.outputs, stored, places)
         super().__init__(waiting, constants or {}, len(found.taken), found.places)
         self._whole, self._file, self._main = whole, whole._file, main
         first, self._operators = (

@@ -22,6 +22,7 @@ from nnvk.types.codes import OperandCode, OperationCode
 from nnvk.types.operand import ChannelQuant
 
 _CONVOLUTIONS = frozenset({OperationCode.CONV_2D, OperationCode.DEPTHWISE_CONV_2D, OperationCode.GROUPED_CONV_2D})
+_BYTES = frozenset({OperandCode.TENSOR_QUANT8_ASYMM, OperandCode.TENSOR_QUANT8_ASYMM_SIGNED})
 _USUAL_SHIFTS = -10, 0
 """The shifts of multipliers of channels that are left alone: most of them, without a look at their weights."""
 _LARGE_BIAS = 1 << 24
@@ -41,12 +42,13 @@ def settle_channels(graph: Graph, context: Context) -> tuple[Graph, int]:
 
 
 def _may_have_such_channels(node: Node) -> bool:
-    """Whether a node is a convolution with a scale for each channel, and all of it but the input is known."""
+    """Whether a node is a convolution of 8 bits with a scale for each channel, and all but the input is known."""
     if node.code not in _CONVOLUTIONS:
         return False
     call = node.call
     return (
-        call.filter.code is OperandCode.TENSOR_QUANT8_SYMM_PER_CHANNEL
+        call.input.code in _BYTES
+        and call.filter.code is OperandCode.TENSOR_QUANT8_SYMM_PER_CHANNEL
         and call.filter.is_constant
         and call.bias is not None
         and call.bias.is_constant
