@@ -15,9 +15,11 @@ layout(constant_id = 8) const uint DILATION_X = 1;
 layout(constant_id = 13) const bool TRANSPOSED = false;
 // The device computes with infinities and NaNs as IEEE 754 says.
 layout(constant_id = 11) const bool PRESERVES_SPECIAL = false;
-// The bits of the magnitude from which on another order of a sum may overflow: 1e38, or less if weights are scaled.
-layout(constant_id = 14) const uint LARGEST = 0x7e967699u;
+// The biased exponent of the magnitude from which on another order of a sum may overflow: of 1e38, or of less if
+// weights are scaled.
+layout(constant_id = 14) const uint LARGEST_EXPONENT = 253u;
 
+const uint LARGEST = LARGEST_EXPONENT << 23;
 const float UNIT_ROUNDOFF = 5.9604645e-8;
 const float SLACK = 1.02;           // for the terms of second order, and for the roundings of the bound itself
 const uint SMALLEST_NORMAL = 0x00800000u;

@@ -16,6 +16,7 @@ import nnvk
 from nnvk.api import Device
 from nnvk.cli.main import app
 from nnvk.importers import formats
+from nnvk.importers.ports import ImportedModel
 
 _PACKAGE = str(Path(nnvk.__file__).parent)
 _EVERY = 5
@@ -43,14 +44,18 @@ def execute(data: bytes, device: Device) -> str:
 
 
 def _is_small(path: Path) -> bool:
-    model = formats.load(path).model.frozen
+    model = _imported(path).model.frozen
     return is_small([operand.type for each in (*model.referenced(), model) for operand in each.operands])
+
+
+def _imported(path: Path) -> ImportedModel:
+    return formats.read(path).load(in_parts=True)
 
 
 def _row(path: Path) -> Path:
     """A file with zeros for each input."""
     row = path.with_name("row.npz")
-    ports = formats.load(path).inputs
+    ports = _imported(path).inputs
     np.savez(row, **{str(place): np.zeros(port.shape, port.dtype) for place, port in enumerate(ports)})  # type: ignore[arg-type]
     return row
 

@@ -429,6 +429,7 @@ INTERNAL = {
     "Normalization.parse",
     # Those that take any number of inputs, which tests/loading feeds with wrong ones.
     "LoadedModel.compute",
+    "LoadedModel.parts",
     "LoadedModel.prepare",
     "LoadedModel.profile",
     "LoadedModel.read",

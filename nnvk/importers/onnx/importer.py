@@ -74,8 +74,8 @@ class Import(Recovery[Node, str]):
     def _unread(self, constants: Mapping[str, Any]) -> list[Edge]:
         """An input that nobody reads, since it is a constant as well: NNAPI's models have at least one input."""
         known = fixed(edges_of(self._proto), constants)
-        edges = [replace(edge, shape=known[edge.name].shape) for edge in edges_of(self._proto)]
-        return [edge for edge in edges if 0 not in edge.shape][:1]
+        edges = [edge for edge in edges_of(self._proto) if edge.name in known and known[edge.name].size]
+        return [replace(edge, shape=known[edge.name].shape) for edge in edges[:1]]
 
     def known_outputs(self, shapes: Shapes, constants: Mapping[str, Any]) -> list[np.ndarray] | None:
         """See the function of this name."""

@@ -79,7 +79,7 @@ class Import:
     finished: dict[tuple[int, tuple[Shape, ...]], Finished | None] = field(default_factory=dict)
     under_way: list[int] = field(default_factory=list)
     missing: dict[int, tuple[Sequence[str], Collection[int]]] = field(default_factory=dict)
-    """By subgraphs: names of inputs that must be known, and operators that wait for others."""
+    """The names of inputs that must be known, and the operators that wait for others, by subgraph."""
 
     def run(self) -> ImportedModel:
         """Import the main subgraph."""

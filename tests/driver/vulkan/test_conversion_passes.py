@@ -62,7 +62,8 @@ def test_16_bits_begin_at_gemms() -> None:
     x = net.op(Op.TANH, net.input(2, 3))
     y = net.op(Op.TANH, dense(net, x, 4, 3))
     model = relaxed(net, net.op(Op.ABS, net.op(Op.MUL, y, y)), net.op(Op.SQRT, net.op(Op.ABS, y)))
-    assert chosen(model) == ["FULLY_CONNECTED", "TANH", "ABS"]
+    # MUL reads the result of TANH in 32 bits, so that ABS and SQRT find it there.
+    assert chosen(model) == ["FULLY_CONNECTED", "TANH"]
 
 
 def test_operations_on_other_numbers_do_not_have_them() -> None:

@@ -13,7 +13,7 @@ from against_reference import check_like_the_reference
 
 from nnvk.check.model_rows import parse
 from nnvk.driver.vulkan import VulkanDevice
-from nnvk.driver.vulkan.lowering import gemm
+from nnvk.driver.vulkan.lowering import gemm, gemm_arguments
 from nnvk.driver.vulkan.lowering.filters import are_four_bits
 from nnvk.driver.vulkan.lowering.strategies import Strategy, WeightLayout, Work, candidates
 from nnvk.driver.vulkan.lowering.strategy_costs import ranked
@@ -334,7 +334,7 @@ def test_grids_of_workgroups(
 ) -> None:
     """In both orders, with K slices and without, and folded where a dimension may have no more workgroups."""
     if pixels_inside:
-        monkeypatch.setattr(gemm, "_MANY_WEIGHTS", 0)
+        monkeypatch.setattr(gemm_arguments, "_MANY_WEIGHTS", 0)
     work, _ = asked_for(fresh, text)
     own = fresh.profile
     smallest = min(

@@ -196,7 +196,7 @@ def verify(
             "local_x": local,
             "ROWS": rows,
             "PRESERVES_SPECIAL": g.device.preserves_special,
-            "LARGEST": int(np.float32(_LARGEST * smallest).view(np.uint32)),
+            "LARGEST_EXPONENT": int(np.float32(_LARGEST * smallest).view(np.uint32)) >> 23,
             **of_loads,
             **spec,
         },
