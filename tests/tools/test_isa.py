@@ -282,7 +282,9 @@ def test_a_model_is_compiled_and_estimated(gpu: str, tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     (result,) = json.loads(out.read_bytes())
     assert result["driver"] == radv.version
-    assert "none spill" in done.stdout
+    # Debian 12's compiler spills the windows of the tile `depthwise`; the model counts that, and it pays all the same.
+    spilling = [row for row in result["dispatches"] if row["facts"]["spilled"]]
+    assert all(".depthwise." in row["shader"] for row in spilling)
     assert not any(row["instructions_unknown"] for row in result["dispatches"])
     products = [row for row in result["dispatches"] if row["multiply_adds"]]
     assert products and all(row["loops_known"] and row["facts"]["registers"] > 0 for row in products)
