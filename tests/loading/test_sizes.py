@@ -263,3 +263,19 @@ def test_an_imported_model_is_no_loaded_one(tmp_path: Path) -> None:
     assert isinstance(loaded.imported.model, Model)
     assert loaded.name == "rows.onnx"
     assert loaded.shaped(inputs(6)).outputs[0].shape == (6, 4)
+
+
+def test_inputs_of_8_bits_are_quantised_for_every_size() -> None:
+    """The scale is a constant, whose bytes the first import frees."""
+    net = model(
+        [op("DequantizeLinear", "x s z", "f"), op("Relu", "f", "y")],
+        {"x": (np.uint8, ["rows", 3])},
+        ["y"],
+        {"s": np.float32(0.5), "z": np.uint8(3)},
+    )
+    loaded = nnvk.load(net.SerializeToString(), device="cpu")
+    for count in (2, 3, 5):
+        x = np.full((count, 3), 7, np.uint8)
+        np.testing.assert_array_equal(loaded(x), np.full((count, 3), 2, np.float32))
+        (port,) = loaded.shaped([x]).inputs
+        assert (port.scale, port.zero_point) == (0.5, 3)
