@@ -226,7 +226,7 @@ class LoadedModel:
         Constants that several plans share count once.
         """
         with self._lock:
-            return self._plans.nbytes
+            return self._plans.nbytes([] if self._current is None else self._current.parts())
 
     def where(self) -> list[Placed]:
         """Each operation in the order of execution, with the device that runs it, and why no preferred device does."""
@@ -335,7 +335,7 @@ class LoadedModel:
             shaped = self._plans.get(shapes)
             if shaped is None:
                 imported = self.imported if shapes == self._default_shapes() else self._imported(shapes)
-                shaped = shaped_model(imported, self._settings)
+                shaped = shaped_model(imported, self._settings, self._plans)
                 self._plans.put(shapes, shaped)
             self._current = shaped
         return shaped

@@ -112,10 +112,6 @@ class ShapedModel:
         """The parts that are compiled one behind the other: this one."""
         return [self]
 
-    def compilations(self) -> list[Compilation]:
-        """All compilations that it keeps."""
-        return [self.compilation]
-
     def encoded(self, arrays: Sequence[np.ndarray]) -> Iterator[tuple[ShapedModel, Arrays]]:
         """Each part with the inputs of its model, for the file's inputs."""
         yield self, self.imported.encode(list(arrays))

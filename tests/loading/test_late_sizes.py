@@ -267,6 +267,17 @@ def test_plans_for_late_sizes_are_dropped() -> None:
     assert loaded.compilations[1] is not before[1]
 
 
+def test_plans_of_all_parts_share_one_limit() -> None:
+    loaded = nnvk.load(CASES["two Ranges"].data, plan_bytes=1)
+    for total in (3.4, 4.4, 3.4):
+        check(loaded, CASES["two Ranges"].data, {"x": given(total)})
+        assert len(list(loaded._plans)) == 1
+    roomy = nnvk.load(CASES["two Ranges"].data)
+    for total in (3.4, 4.4, 3.4):
+        check(roomy, CASES["two Ranges"].data, {"x": given(total)})
+    assert len(list(roomy._plans)) == 1 + 2  # the first part, and the rest for each size
+
+
 def test_plans_are_kept_in_a_folder(tmp_path: Path) -> None:
     for _ in range(2):
         with nnvk.load(CASES["two Ranges"].data, cache=tmp_path) as loaded:
