@@ -27,9 +27,8 @@
 #include "include/texels.glsl"
 
 layout(local_size_x_id = 0) in;
-// Rows that an invocation has at once, and the neighbouring invocations that share them, a power of two.
-layout(constant_id = 3) const uint ROWS = 4;
-layout(constant_id = 4) const uint ACROSS = 1;
+layout(constant_id = 3) const uint ROWS = 4;    // that an invocation has at once
+layout(constant_id = 4) const bool ALONE = false;    // no invocations share a row
 // Input channels that are loaded at once: 16, 4 or 1.
 layout(constant_id = 5) const uint SPAN = 4;
 // Rows of words are whole vec4s.
@@ -41,7 +40,6 @@ layout(constant_id = 10) const uint DILATION_Y = 1;
 layout(constant_id = 11) const uint DILATION_X = 1;
 // An epilogue reads another tensor one for one.
 layout(constant_id = 12) const bool HAS_EXTRA = false;
-layout(constant_id = 13) const uint REGION = 32;    // rows of a workgroup
 layout(constant_id = 14) const bool COPIES = true;
 layout(constant_id = 15) const uint SLICES = 1;
 
@@ -61,33 +59,83 @@ layout(set = 0, binding = 7) coherent buffer Counters { uint counters[]; };    /
 
 layout(push_constant) uniform Push {
     uint src_offset;
-    uint filters_offset;    // the constant part of all sums follows the filter
+    uint filters_offset;
     uint computed_offset;
     uint checks_offset;
     uint extra_offset;
     uint dst_offset;
     uint flag_offset;
     uint counters_offset;
-    uint rows;
-    uint words;    // of the results of a row
-    uint check_words;
-    uint region_checks;    // of these, those of a workgroup's rows; fewer for the last one
-    uint out_height;
-    uint out_width;
-    uint height;
-    uint width;
-    uint depth;
-    uint kernel_height;
-    uint kernel_width;
-    int pad_top;
-    int pad_left;
-    uint magic_height;    // to divide by the height and width of the output
-    uint magic_width;
-    uint last_word;    // of the input
-    int input_zero;
-    uint sign_mask;
-    uint number;    // of the comparison
+    uint regions;
+    uint table;    // where the table of the products is in the filters
+    uint products;
 };
+
+// A workgroup's product, as the table has it.
+uint src_first;
+uint filters_first;    // the constant part of all sums follows the filter
+uint computed_first;
+uint checks_first;
+uint extra_first;
+uint dst_first;
+uint first_region;
+uint rows;
+uint words;    // of the results of a row
+uint check_words;
+uint region_rows;
+uint region_checks;    // check words of a workgroup's rows; fewer for the last one
+uint across;    // the logarithm of the neighbouring invocations that share a row
+uint out_height;
+uint out_width;
+uint height;
+uint width;
+uint depth;
+uint kernel_height;
+uint kernel_width;
+int pad_top;
+int pad_left;
+uint magic_height;    // to divide by the height and width of the output
+uint magic_width;
+uint last_word;    // of the input
+int input_zero;
+uint sign_mask;
+uint number;    // of the comparison
+
+const uint PRODUCT_VEC4S = 7;
+#include "include/checksum_table.glsl"
+
+void take_product(uint product) {
+    uvec4 words_of[PRODUCT_VEC4S];
+    [[unroll]] for (uint i = 0; i < PRODUCT_VEC4S; i++) words_of[i] = of_product(product, i);
+    src_first = src_offset + words_of[0].x;
+    filters_first = filters_offset + words_of[0].y;
+    computed_first = computed_offset + words_of[0].z;
+    checks_first = checks_offset + words_of[0].w;
+    extra_first = extra_offset + words_of[1].x;
+    dst_first = dst_offset + words_of[1].y;
+    first_region = words_of[1].z;
+    rows = words_of[1].w;
+    words = words_of[2].x;
+    check_words = words_of[2].y;
+    region_rows = words_of[2].z;
+    region_checks = words_of[2].w;
+    across = words_of[3].x;
+    out_height = words_of[3].y;
+    out_width = words_of[3].z;
+    height = words_of[3].w;
+    width = words_of[4].x;
+    depth = words_of[4].y;
+    kernel_height = words_of[4].z;
+    kernel_width = words_of[4].w;
+    pad_top = int(words_of[5].x);
+    pad_left = int(words_of[5].y);
+    magic_height = words_of[5].z;
+    magic_width = words_of[5].w;
+    last_word = words_of[6].x;
+    input_zero = int(words_of[6].y);
+    sign_mask = words_of[6].z;
+    number = words_of[6].w;
+}
 
 const uint OUTSIDE = 0xffffffffu;    // the address of values in the padding
 
@@ -107,34 +155,32 @@ ivec3 window_of(uint row) {
     return ivec3(image, ivec2(at * uvec2(STRIDE_Y, STRIDE_X)) - ivec2(pad_top, pad_left));
 }
 
-const uint LANES = ACROSS * SLICES;    // invocations that share a row
-
 // Adds what is due to the results in memory, and may copy them.
-void add_words(inout uint due[ROWS], uint row[ROWS], bool exists[ROWS], uint lane) {
+void add_words(inout uint due[ROWS], uint row[ROWS], bool exists[ROWS], uint lane, uint lanes) {
     if (WIDE) {
         uint vec4s = words / 4u;
-        for (uint i = lane; i < vec4s; i += LANES) {
+        for (uint i = lane; i < vec4s; i += lanes) {
             uvec4 places = 4u * i + uvec4(0u, 1u, 2u, 3u), factors = checksum_factor(OF_WORDS + places);
             uvec4 of_extra = HAS_EXTRA ? checksum_factor(OF_EXTRA + places) : uvec4(0u);
             uvec4 result[ROWS], other[ROWS];    // all loads are under way together
             [[unroll]] for (uint r = 0; r < ROWS; r++) {
-                result[r] = computed_wide_at(computed_offset / 4u + row[r] * vec4s + i);
-                if (HAS_EXTRA) other[r] = extra_wide_at(extra_offset / 4u + row[r] * vec4s + i) ^ sign_mask;
+                result[r] = computed_wide_at(computed_first / 4u + row[r] * vec4s + i);
+                if (HAS_EXTRA) other[r] = extra_wide_at(extra_first / 4u + row[r] * vec4s + i) ^ sign_mask;
             }
             [[unroll]] for (uint r = 0; r < ROWS; r++) {
                 due[r] += sum_of_products(result[r], factors);
                 if (HAS_EXTRA) due[r] += sum_of_products(other[r], of_extra);
-                if (COPIES && exists[r]) dst_wide[dst_offset / 4u + row[r] * vec4s + i] = result[r];
+                if (COPIES && exists[r]) dst_wide[dst_first / 4u + row[r] * vec4s + i] = result[r];
             }
         }
     } else {
-        for (uint i = lane; i < words; i += LANES) {
+        for (uint i = lane; i < words; i += lanes) {
             uint factor = checksum_factor(OF_WORDS + i), of_extra = HAS_EXTRA ? checksum_factor(OF_EXTRA + i) : 0u;
             [[unroll]] for (uint r = 0; r < ROWS; r++) {
-                uint at = row[r] * words + i, result = computed_at(computed_offset + at);
+                uint at = row[r] * words + i, result = computed_at(computed_first + at);
                 due[r] += factor * result;
-                if (HAS_EXTRA) due[r] += of_extra * (extra_at(extra_offset + at) ^ sign_mask);
-                if (COPIES && exists[r]) dst[dst_offset + at] = result;
+                if (HAS_EXTRA) due[r] += of_extra * (extra_at(extra_first + at) ^ sign_mask);
+                if (COPIES && exists[r]) dst[dst_first + at] = result;
             }
         }
     }
@@ -156,14 +202,14 @@ const uint TOGETHER = SPAN < 4u ? 1u : SPAN / 4u;
 // That is zero past the last channel.
 void add_products(inout uint due[ROWS], uint addresses[ROWS], uint tap, uint four) {
     uint padding = (uint(input_zero) * 0x01010101u) ^ sign_mask;
-    uint from = filters_offset / 4u + tap * divide_up(depth, 4u) + four;
+    uint from = filters_first / 4u + tap * divide_up(depth, 4u) + four;
     uvec4 filter4[4], loaded[ROWS];
     [[unroll]] for (uint w = 0; w < TOGETHER; w++) filter4[w] = filters_vec4s_at(from + w);
     [[unroll]] for (uint r = 0; r < ROWS; r++) {
         uint at = mix(0u, addresses[r] + four * 4u, addresses[r] != OUTSIDE);
-        if (SPAN == 16u) loaded[r] = src_wide_at(src_offset / 4u + (at >> 4));
-        else loaded[r].x = src_at(src_offset + (at >> 2));
-        if (SPAN < 4u) loaded[r].x = join_words(loaded[r].x, src_at(src_offset + min((at + 3u) >> 2, last_word)), at);
+        if (SPAN == 16u) loaded[r] = src_wide_at(src_first / 4u + (at >> 4));
+        else loaded[r].x = src_at(src_first + (at >> 2));
+        if (SPAN < 4u) loaded[r].x = join_words(loaded[r].x, src_at(src_first + min((at + 3u) >> 2, last_word)), at);
     }
     [[unroll]] for (uint r = 0; r < ROWS; r++) {
         uvec4 products = uvec4(0u), levels = mix(uvec4(padding), loaded[r], bvec4(addresses[r] != OUTSIDE));
@@ -173,24 +219,25 @@ void add_products(inout uint due[ROWS], uint addresses[ROWS], uint tap, uint fou
 }
 
 // The sum that is due to some rows.
-uint due_to(uint row[ROWS], bool exists[ROWS], uint lane, uint always) {
+uint due_to(uint row[ROWS], bool exists[ROWS], uint lane, uint lanes, uint always) {
     uint due[ROWS];
     [[unroll]] for (uint r = 0; r < ROWS; r++) due[r] = lane == 0u ? always : 0u;
-    add_words(due, row, exists, lane);
+    add_words(due, row, exists, lane, lanes);
     uint addresses[ROWS], vec4s = divide_up(depth, 4u);
     if (SIDE_BY_SIDE) {
         [[unroll]] for (uint r = 0; r < ROWS; r++) addresses[r] = row[r] * depth;
-        for (uint four = lane * TOGETHER; four < vec4s; four += LANES * TOGETHER) add_products(due, addresses, 0u, four);
+        for (uint four = lane * TOGETHER; four < vec4s; four += lanes * TOGETHER) add_products(due, addresses, 0u, four);
     } else {
         ivec3 windows[ROWS];
         [[unroll]] for (uint r = 0; r < ROWS; r++) windows[r] = window_of(row[r]);
         // Invocations that share a row also share its taps, so that few loads of one wait for each other.
-        uint loads = divide_up(vec4s, TOGETHER), lanes = LANES == 1u ? 1u : min(loads, LANES), taps = LANES / lanes;
-        uint end = lane < lanes * taps ? kernel_height * kernel_width : 0u;
-        for (uint tap = lane / lanes; tap < end; tap += taps) {
+        uint loads = divide_up(vec4s, TOGETHER), of_tap = min(loads, lanes), taps = lanes / of_tap;
+        uint end = lane < of_tap * taps ? kernel_height * kernel_width : 0u, first_tap = lane / of_tap;
+        uint first_load = lane - first_tap * of_tap;
+        for (uint tap = first_tap; tap < end; tap += taps) {
             uint ky = tap / kernel_width;
             [[unroll]] for (uint r = 0; r < ROWS; r++) addresses[r] = address_of(windows[r], ky, tap - ky * kernel_width);
-            for (uint load = lane % lanes; load < loads; load += lanes) add_products(due, addresses, tap, load * TOGETHER);
+            for (uint load = first_load; load < loads; load += of_tap) add_products(due, addresses, tap, load * TOGETHER);
         }
     }
     uint sum = 0u;
@@ -199,27 +246,29 @@ uint due_to(uint row[ROWS], bool exists[ROWS], uint lane, uint always) {
 }
 
 void main() {
-    const uint DOWN = gl_WorkGroupSize.x / ACROSS;
     uint group = gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x, region = group / SLICES, slice = group % SLICES;
-    uint lane = slice * ACROSS + gl_LocalInvocationID.x % ACROSS, own = gl_LocalInvocationID.x / ACROSS;
-    uint first = region * REGION;
-    if (first >= rows) return;
-    uint last = min(first + REGION, rows) - 1u;
+    if (region >= regions) return;
+    take_product(product_of(region));
+    // Rows side by side, and the invocations of each.
+    uint shared_by = ALONE ? 0u : across, down = gl_WorkGroupSize.x >> shared_by, lanes = SLICES << shared_by;
+    uint own = gl_LocalInvocationID.x >> shared_by;
+    uint lane = (slice << shared_by) + gl_LocalInvocationID.x - (own << shared_by);
+    uint place = region - first_region, first = place * region_rows, last = min(first + region_rows, rows) - 1u;
     Sums sums = Sums(0u, 0u);
-    uint always = filters_at(filters_offset + kernel_height * kernel_width * divide_up(depth, 4u) * 4u);
-    for (uint next = first; next <= last; next += DOWN * ROWS) {
+    uint always = filters_at(filters_first + kernel_height * kernel_width * divide_up(depth, 4u) * 4u);
+    for (uint next = first; next <= last; next += down * ROWS) {
         uint row[ROWS];
         bool exists[ROWS];
         [[unroll]] for (uint r = 0; r < ROWS; r++) {
-            uint at = next + own + r * DOWN;
+            uint at = next + own + r * down;
             row[r] = min(at, last);
             exists[r] = at <= last;
         }
-        sums.due += due_to(row, exists, lane, always);
+        sums.due += due_to(row, exists, lane, lanes, always);
     }
-    uint checks_end = min((region + 1u) * region_checks, check_words), of_slice = divide_up(region_checks, SLICES);
-    uint checks_first = min(region * region_checks + slice * of_slice, checks_end);
-    sums.stored = sum_of_checks(checks_first, min(of_slice, checks_end - checks_first));
+    uint checks_end = min((place + 1u) * region_checks, check_words), of_slice = divide_up(region_checks, SLICES);
+    uint own_checks = min(place * region_checks + slice * of_slice, checks_end);
+    sums.stored = sum_of_checks(own_checks, min(of_slice, checks_end - own_checks));
     add_up(sums);
     if (gl_LocalInvocationID.x != 0u) return;
     if (SLICES > 1u) {
@@ -232,5 +281,5 @@ void main() {
         sums = Sums(atomicExchange(counters[at], 0u), atomicExchange(counters[at + 1u], 0u));
         counters[at + 2u] = 0u;
     }
-    compare(sums, first);
+    compare(sums, place, first);
 }

@@ -1,5 +1,5 @@
 // The end of a workgroup that verifies results by a checksum: the sum of what all invocations know, and the report of a
-// difference. Include this after the push constants (`checks_offset`, `flag_offset`, `number`) and the tensors `checks` and
+// difference. Include this after the push constants (`flag_offset`) and the tensors `checks` and
 // `flag`. CHECK_PLACE(i) may be defined, where check words are apart.
 
 #ifndef NNVK_CHECKSUM_VERDICT_GLSL
@@ -49,7 +49,7 @@ uint sum_of_checks(uint first, uint count) {
     for (uint i = gl_LocalInvocationID.x; i < count; i += TOGETHER * LOCAL_SIZE) {
         uint loaded[TOGETHER];
         [[unroll]] for (uint n = 0; n < TOGETHER; n++)
-            loaded[n] = checks_at(checks_offset + first + CHECK_PLACE(min(i + n * LOCAL_SIZE, count - 1u)));
+            loaded[n] = checks_at(checks_first + first + CHECK_PLACE(min(i + n * LOCAL_SIZE, count - 1u)));
         [[unroll]] for (uint n = 0; n < TOGETHER; n++) sum += mix(0u, loaded[n], i + n * LOCAL_SIZE < count);
     }
     return sum;
@@ -71,9 +71,11 @@ void add_up(inout Sums sums) {
 #endif
 }
 
-// Compare both sums of some workgroups, and report the first difference of an execution with the pixel where it begins.
-void compare(Sums sums, uint pixel) {
-    atomicAdd(flag[flag_offset + 5u], 1u);    // the host knows how many there are
+// Compare both sums of a region of a product, and report the first difference of an execution with the pixel where it
+// begins.
+void compare(Sums sums, uint region_of_product, uint pixel) {
+    // The host knows the sum over all regions.
+    atomicAdd(flag[flag_offset + 5u], (region_of_product + 1u) * checksum_factor(number));
     if (sums.stored != sums.due) {
         if (IS_FIRST_COMPLAINT(flag)) {
             flag[flag_offset + 1u] = number;

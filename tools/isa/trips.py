@@ -98,32 +98,46 @@ def guess(dispatch: Mapping[str, Any], found: Sequence[Loop]) -> bool:
 
 
 def _guess_checksums(dispatch: Mapping[str, Any], found: Sequence[Loop]) -> bool:
-    """Set the iterations over rows, with those over results and inputs inside, and over check words."""
-    push, constants, local = dispatch["push_constants"], dispatch["constants"], dispatch["local"][0]
-    across, depth = constants["ACROSS"] * constants["SLICES"], _up(push["depth"], 4)
+    """Set the iterations over products, over rows, with those over results and inputs inside, and over check words."""
+    return _set_all(found, [_up(len(dispatch["products"]) - 1, 4), *_most(_trips_of_rows, dispatch)])
+
+
+def _trips_of_rows(dispatch: Mapping[str, Any], product: Mapping[str, int]) -> list[float]:
+    constants, local = dispatch["constants"], dispatch["local"][0]
+    across = (1 << product["across"]) * constants["SLICES"]
+    depth = _up(product["depth"], 4)
     loads = depth // (constants["SPAN"] // 4) if constants["SPAN"] >= 4 else depth
-    words = push["words"] // 4 if constants["WIDE"] else push["words"]
+    words = product["words"] // 4 if constants["WIDE"] else product["words"]
     if constants["SIDE_BY_SIDE"]:
         of_inputs = [_up(loads, across)]
     else:
         lanes = min(loads, across)
-        of_inputs = [_up(push["kernel_height"] * push["kernel_width"], across // lanes), _up(loads, lanes)]
-    passes = _up(constants["REGION"], local // constants["ACROSS"] * constants["ROWS"])
-    of_checks = _up(push["region_checks"], 4 * local * constants["SLICES"])
-    return _set_all(found, [passes, _up(words, across), *of_inputs, of_checks])
+        of_inputs = [_up(product["kernel_height"] * product["kernel_width"], across // lanes), _up(loads, lanes)]
+    passes = _up(product["region_rows"], (local >> product["across"]) * constants["ROWS"])
+    of_checks = _up(product["region_checks"], 4 * local * constants["SLICES"])
+    return [passes, _up(words, across), *of_inputs, of_checks]
 
 
 def _guess_rectangles(dispatch: Mapping[str, Any], found: Sequence[Loop]) -> bool:
-    """Set the iterations over check words, and over results and inputs."""
-    push, constants, local = dispatch["push_constants"], dispatch["constants"], dispatch["local"][0]
-    height, width = constants["TILE_HEIGHT"], min(constants["TILE_WIDTH"] * constants["TILES"], push["out_width"])
+    """Set the iterations over products, over check words, and over results and inputs."""
+    return _set_all(found, [_up(len(dispatch["products"]) - 1, 4), *_most(_trips_of_rectangles, dispatch)])
+
+
+def _trips_of_rectangles(dispatch: Mapping[str, Any], product: Mapping[str, int]) -> list[float]:
+    constants, local = dispatch["constants"], dispatch["local"][0]
+    height, width = product["tile_height"], min(product["tile_width"] * product["tiles"], product["out_width"])
     lines = (height - 1) * constants["STRIDE_Y"] + (constants["KERNEL_HEIGHT"] - 1) * constants["DILATION_Y"] + 1
-    tiles, columns, block = _up(width, constants["TILE_WIDTH"]), _up(width, constants["COLUMNS"]), constants["BLOCK"]
-    blocks = _up(push["words"], block) if block else 1
-    words, inputs = push["words"] / blocks, _up(push["depth"], 4) / blocks
+    tiles, columns, block = _up(width, product["tile_width"]), _up(width, constants["COLUMNS"]), product["block"]
+    blocks = _up(product["words"], block) if block else 1
+    words, inputs = product["words"] / blocks, _up(product["depth"], 4) / blocks
     of_checks = _up(tiles * (block or words), 4 * local)
     of_results, of_inputs = [_up(words * height, local), columns], [_up(inputs * lines, local), columns]
-    return _set_all(found, [of_checks, *of_results, *of_inputs])
+    return [of_checks, *of_results, *of_inputs]
+
+
+def _most(trips: Any, dispatch: Mapping[str, Any]) -> list[float]:
+    """The most iterations of each loop among the products of a dispatch."""
+    return [max(each) for each in zip(*(trips(dispatch, product) for product in dispatch["products"]), strict=True)]
 
 
 def _set_all(found: Sequence[Loop], trips: Sequence[float]) -> bool:

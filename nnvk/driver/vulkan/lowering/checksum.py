@@ -18,11 +18,14 @@ unseen. The host knows how many checksums the device has to compare.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
+from nnvk.driver.vulkan.lowering import checksum_dispatch
+from nnvk.driver.vulkan.lowering.checksum_dispatch import GOLDEN, Check, Shared, factors
 from nnvk.driver.vulkan.lowering.epilogue import combined_one_for_one
 from nnvk.driver.vulkan.lowering.filter_output import Operands
 from nnvk.driver.vulkan.lowering.gemm_problem import Gemm
@@ -30,7 +33,7 @@ from nnvk.driver.vulkan.lowering.lowering import MOST_COUNTERS, MOST_ROUNDS, Che
 from nnvk.driver.vulkan.lowering.quantised import sign_mask, zero_point
 from nnvk.driver.vulkan.lowering.relayout import round_up
 from nnvk.driver.vulkan.lowering.strategies import LANES, uses_subgroups
-from nnvk.driver.vulkan.shaders.commands import ALIGNMENT, TensorRef
+from nnvk.driver.vulkan.shaders.commands import Dispatch, TensorRef
 from nnvk.driver.vulkan.shaders.declaration import Shader, Variant
 from nnvk.driver.vulkan.shaders.profile import DeviceProfile
 
@@ -39,7 +42,6 @@ BY_CHANNEL = Shader("depthwise_checksum", SUMS=("workgroup", "subgroup"))
 """The shader for convolutions whose filters see a channel each."""
 _OF_WORDS = 0x40000000
 _EPILOGUE_WORDS = 16
-_GOLDEN = np.uint32(0x9E3779B1)
 _LOCAL, _MOST_LOCAL, _SLICED_LOCAL = 64, 1024, 256
 """The invocations of a workgroup of a GPU; the most of them, where there is much to do; and where several share it."""
 _MOST_AT_ONCE = 8
@@ -56,12 +58,25 @@ _MOST_AT_ONCE_BY_CHANNEL = 5
 """The most columns of such a filter that inputs are loaded for together."""
 
 
-def factors(first: int, count: int) -> np.ndarray:
-    """The factors of the numbers from ``first`` on, uint32 [count], as `checksum_factor` has them."""
-    numbers = (np.arange(first, first + count, dtype=np.uint32) + np.uint32(1)) * _GOLDEN
-    numbers = (numbers ^ numbers >> np.uint32(15)) * np.uint32(0x85EBCA77)
-    numbers = (numbers ^ numbers >> np.uint32(13)) * np.uint32(0xC2B2AE3D)
-    return (numbers ^ numbers >> np.uint32(16)) | np.uint32(1)
+_COUNTERS = 3
+"""Words that workgroups count in which share rows."""
+_NAMES = (
+    *("rows", "words", "check_words", "region_rows", "region_checks", "across", "out_height", "out_width", "height"),
+    *("width", "depth", "kernel_height", "kernel_width", "pad_top", "pad_left", "magic_height", "magic_width"),
+    *("last_word", "input_zero", "sign_mask", "number"),
+)
+"""The words of a product in the table of `CHECKSUM` that follow its first region."""
+_NAMES_BY_CHANNEL = (
+    *("words", "block", "tile_height", "tile_width", "tiles", "out_height", "out_width", "height", "width", "depth"),
+    *("pad_top", "pad_left", "last_word", "input_zero", "sign_mask", "number"),
+)
+"""The same of `BY_CHANNEL`."""
+
+
+def products(dispatch: Dispatch, words: np.ndarray) -> list[dict[str, int]]:
+    """What a dispatch of `CHECKSUM` or `BY_CHANNEL` knows of each product. ``words`` are its tensor ``filters``."""
+    names = _NAMES if dispatch.shader.family == CHECKSUM.name else _NAMES_BY_CHANNEL
+    return checksum_dispatch.products(dispatch, names, words)
 
 
 def has_known_sums(operands: Operands) -> bool:
@@ -109,7 +124,7 @@ def filter_and_constants(
         own_words, rest = rest[:_EPILOGUE_WORDS], rest[_EPILOGUE_WORDS:]
         of_each_word += (own_words * factors(0, _EPILOGUE_WORDS)).sum(dtype=np.uint32)
     mantissas, shifts = rest.reshape(-1, 2, 4).transpose(1, 0, 2).reshape(2, -1)[:, :outputs]
-    of_channels[:outputs] += (mantissas + _GOLDEN * shifts) * of_sums
+    of_channels[:outputs] += (mantissas + GOLDEN * shifts) * of_sums
     constants = of_channels.reshape(words, 4).sum(1, dtype=np.uint32) + factors(_OF_WORDS, words) * of_each_word
     return every.reshape(-1), constants
 
@@ -139,45 +154,52 @@ def _sums(device: DeviceProfile) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class _Region:
-    """The rows that a workgroup verifies."""
+class _Rows:
+    """The rows that a workgroup verifies, or several share."""
 
     rows: int
     tiles: int
     """The number of tiles of the product that they are, whose check words are added up."""
-    at_once: int
-    """Rows of an invocation."""
-    local: int
-    """The invocations of the workgroup."""
-    across: int
-    """The invocations that share a row."""
-    slices: int = 1
-    """The workgroups that have these rows, with a part of K each."""
-
-    @property
-    def passes(self) -> int:
-        """The passes of the workgroup through its rows."""
-        return -(-self.rows // (self.local // self.across * self.at_once))
+    loads: int
+    """The loads of each."""
 
 
-def _region(device: DeviceProfile, all_rows: int, tile_rows: int, loads: int) -> _Region:
-    """The rows of a workgroup, of tiles with so many of them, and of ``loads`` each.
+def _rows_of(device: DeviceProfile, tile_rows: int, taps: int, depth: int, words: int) -> _Rows:
+    """The rows of a workgroup, of tiles with so many of them. Several tiles fill the vectors of a CPU."""
+    tiles = max(1, _MOST_AT_ONCE * LANES // tile_rows) if device.is_cpu else 1
+    return _Rows(tiles * tile_rows, tiles, max(taps * -(-depth // (16 if depth % 16 == 0 else 4)), words // 4))
 
-    A CPU takes rows side by side in a vector. Invocations of a GPU share a row, with one load for each if there are so
-    many. Workgroups share it, too, if there are fewer than units and each has enough loads left.
+
+def _at_once(rows: _Rows) -> int:
+    """The rows of an invocation of a CPU, which takes them side by side in a vector."""
+    return min(-(-rows.rows // LANES), _MOST_AT_ONCE)
+
+
+def _share(device: DeviceProfile, checks: Sequence[Check]) -> Shared:
+    """How invocations of a GPU share rows, of one product or of several in a dispatch.
+
+    They have one load of a row each if there are so many. Workgroups share rows, too, if there are fewer regions than
+    units and each has enough loads left.
     """
     if device.is_cpu:
-        tiles = max(1, _MOST_AT_ONCE * LANES // tile_rows)
-        rows = tiles * tile_rows
-        return _Region(rows, tiles, min(-(-rows // LANES), _MOST_AT_ONCE), LANES, 1)
-    regions = -(-all_rows // tile_rows)
-    local = _local(device, tile_rows * loads, _SLICED_LOCAL if regions < device.units else _MOST_LOCAL)
-    slices = max(
-        1, min(device.units // regions, tile_rows * loads // (local * _SLICED_LOADS), MOST_COUNTERS // (3 * regions))
-    )
-    across = min(local, 1 << (-(-loads // slices) - 1).bit_length())
-    most = 2 if device.has_small_subgroups else 4
-    return _Region(tile_rows, 1, max(1, min(most, tile_rows * across // local)), local, across, slices)
+        return Shared({"ALONE": True, "local_x": LANES}, [{"across": 0}] * len(checks), counters=_COUNTERS)
+    every = [check.task for check in checks if isinstance(check.task, _Rows)]
+    local, slices, at_once, across = _shared_rows(device, every, sum(check.regions for check in checks))
+    spec = {"local_x": local, "SLICES": slices, "ROWS": at_once}
+    return Shared(spec, [{"across": lanes.bit_length() - 1} for lanes in across], slices, _COUNTERS)
+
+
+def _shared_rows(device: DeviceProfile, every: Sequence[_Rows], regions: int) -> tuple[int, int, int, list[int]]:
+    """The invocations of a workgroup of a GPU, the workgroups of a region, of which there are so many, the rows that an
+    invocation has at once, and for each product the invocations of a workgroup that share a row.
+    """
+    least, most = (function(each.rows * each.loads for each in every) for function in (min, max))
+    local = _local(device, most, _SLICED_LOCAL if regions < device.units else _MOST_LOCAL)
+    shares = device.units // regions, least // (local * _SLICED_LOADS), MOST_COUNTERS // (_COUNTERS * regions)
+    slices = max(1, min(shares))
+    across = [min(local, 1 << (-(-each.loads // slices) - 1).bit_length()) for each in every]
+    fitting = min(each.rows * lanes // local for each, lanes in zip(every, across, strict=True))
+    return local, slices, max(1, min(2 if device.has_small_subgroups else 4, fitting)), across
 
 
 def _local(device: DeviceProfile, loads: int, most: int = _MOST_LOCAL) -> int:
@@ -188,17 +210,16 @@ def _local(device: DeviceProfile, loads: int, most: int = _MOST_LOCAL) -> int:
     return local
 
 
-def _region_of(device: DeviceProfile, rows: int, taps: int, depth: int, tile: tuple[int, int], words: int) -> _Region:
-    """The rows of a workgroup that verifies a product with so many rows, and so many words in a row."""
-    loads = taps * -(-depth // (16 if depth % 16 == 0 else 4))
-    return _region(device, rows, tile[0], max(loads, words // 4))
-
-
 def is_possible(device: DeviceProfile, gemm: Gemm, tile: tuple[int, int], words: int) -> bool:
     """Whether a device can verify a product by tiles of so many rows and check words, each row of so many words."""
     taps, depth = gemm.vertical.window * gemm.horizontal.window, gemm.source[3]
-    region = _region_of(device, gemm.rows, taps, depth, tile, words)
-    rounds = region.passes * (1 + words + taps * (2 + -(-depth // 4))) + -(-region.tiles * tile[1] // region.local)
+    rows = _rows_of(device, tile[0], taps, depth, words)
+    if device.is_cpu:
+        local, across, at_once = LANES, 1, _at_once(rows)
+    else:
+        local, _, at_once, (across,) = _shared_rows(device, [rows], -(-gemm.rows // rows.rows))
+    passes = -(-rows.rows // (local // across * at_once))
+    rounds = passes * (1 + words + taps * (2 + -(-depth // 4))) + -(-rows.tiles * tile[1] // local)
     return rounds <= MOST_ROUNDS and not device.avoids(variant(device))
 
 
@@ -208,38 +229,40 @@ def verify(
     checked: Checked,
     tensors: Mapping[str, TensorRef],
     spec: Mapping[str, int | bool],
-    push: Mapping[str, int],
+    values: Mapping[str, int],
 ) -> None:
     """Verify a product, and copy it: ``tensors`` are the left matrix and the copy.
 
-    ``spec`` and ``push`` have the geometry.
+    ``spec`` and ``values`` have the geometry.
     """
-    depth, words, (_, checks) = push["depth"], push["words"], checked.tile
-    taps, rows = push["kernel_height"] * push["kernel_width"], push["rows"]
-    region = _region_of(g.device, rows, taps, depth, checked.tile, words)
-    regions = -(-rows // region.rows)
-    tensors, of_extra, own_push = _arguments(g, operands, checked, tensors, regions)
-    tensors["counters"] = g.scratch(ALIGNMENT) if region.slices == 1 else g.counters(3 * regions)
-    g.dispatch(
+    depth, words, (tile_rows, checks) = values["depth"], values["words"], checked.tile
+    rows = _rows_of(g.device, tile_rows, values["kernel_height"] * values["kernel_width"], depth, words)
+    tensors, of_extra, own = _arguments(g, operands, checked, tensors)
+    own_spec = {"ROWS": _at_once(rows)} if g.device.is_cpu else {}
+    check = Check(
         variant(g.device),
-        groups=g.flat(regions * region.slices, 1),
-        spec={
-            "local_x": region.local,
-            "SLICES": region.slices,
-            "ROWS": region.at_once,
-            "ACROSS": region.across,
+        {
             "SPAN": next(span for span in (16, 4, 1) if depth % span == 0),
             "WIDE": words % 4 == 0,
-            "REGION": region.rows,
+            **own_spec,
             **of_extra,
             **spec,
         },
-        tensors=tensors,
-        check_words=-(-rows // checked.tile[0]) * checks,
-        region_checks=region.tiles * checks,
-        **own_push,
-        **push,
+        tensors,
+        checked.filters,
+        -(-values["rows"] // rows.rows),
+        {
+            "region_rows": rows.rows,
+            "check_words": -(-values["rows"] // tile_rows) * checks,
+            "region_checks": rows.tiles * checks,
+            **own,
+            **values,
+        },
+        _NAMES,
+        partial(_share, g.device),
+        rows,
     )
+    checksum_dispatch.verify(g, check)
 
 
 def _tiles_together(device: DeviceProfile, gemm: Gemm, tile: tuple[int, int]) -> int:
@@ -293,14 +316,12 @@ def verify_by_channel(
     (vertical, horizontal), tile = gemm.axes, checked.tile
     (batches, out_height, out_width, outputs), (_, height, width, depth) = gemm.target, gemm.source
     together, block, words = _tiles_together(g.device, gemm, tile), _block(g.device, gemm), -(-outputs // 4)
+    tensors, of_extra, own = _arguments(g, operands, checked, tensors)
     regions = batches * -(-out_height // tile[0]) * -(-out_width // (tile[1] * together)) * (words // block)
     takes_several = not (g.device.is_cpu or g.device.has_small_subgroups)
-    tensors, of_extra, own_push = _arguments(g, operands, checked, tensors, regions)
-    g.dispatch(
+    check = Check(
         variant_by_channel(g.device),
-        groups=g.flat(regions, 1),
-        spec={
-            "local_x": _local_by_channel(g.device, gemm, tile),
+        {
             "WHOLE_WORDS": depth % 4 == 0,
             "KERNEL_HEIGHT": vertical.window,
             "KERNEL_WIDTH": horizontal.window,
@@ -309,49 +330,57 @@ def verify_by_channel(
             "STRIDE_X": horizontal.stride,
             "DILATION_Y": vertical.dilation,
             "DILATION_X": horizontal.dilation,
-            "TILE_HEIGHT": tile[0],
-            "TILE_WIDTH": tile[1],
-            "TILES": together,
-            "BLOCK": block if block < words else 0,
             "COLUMNS": min(tile[1] * together, out_width, _COLUMNS_TOGETHER) if takes_several else 1,
             **of_extra,
         },
-        tensors=tensors,
-        words=words,
-        batch=batches,
-        out_height=out_height,
-        out_width=out_width,
-        height=height,
-        width=width,
-        depth=depth,
-        pad_top=vertical.before,
-        pad_left=horizontal.before,
-        **own_push,
+        tensors,
+        checked.filters,
+        regions,
+        {
+            "words": words,
+            "block": block if block < words else 0,
+            "tile_height": tile[0],
+            "tile_width": tile[1],
+            "tiles": together,
+            "out_height": out_height,
+            "out_width": out_width,
+            "height": height,
+            "width": width,
+            "depth": depth,
+            "pad_top": vertical.before,
+            "pad_left": horizontal.before,
+            **own,
+        },
+        _NAMES_BY_CHANNEL,
+        _share_by_channel,
+        _local_by_channel(g.device, gemm, tile),
     )
+    checksum_dispatch.verify(g, check)
+
+
+def _share_by_channel(checks: Sequence[Check]) -> Shared:
+    """Products of a dispatch have the workgroups that the largest one needs."""
+    local = max(check.task for check in checks if isinstance(check.task, int))
+    return Shared({"local_x": local}, [{}] * len(checks))
 
 
 def _arguments(
-    g: Lowering, operands: Operands, checked: Checked, tensors: Mapping[str, TensorRef], regions: int
+    g: Lowering, operands: Operands, checked: Checked, tensors: Mapping[str, TensorRef]
 ) -> tuple[dict[str, TensorRef], dict[str, bool], dict[str, int]]:
-    """The tensors, specialisation constants and push constants that both shaders have, for so many workgroups."""
-    g.checksums += regions
+    """The tensors, specialisation constants and words of the table that both shaders have."""
     tensor = operands.target
     extra = None if operands.epilogue is None else combined_one_for_one(operands.epilogue)
     flag, number = g.compared(Subject(g.operation, tensor.name, tensor.dtype.name, tensor.shape, of_rows=True))
     is_copied = tensors["dst"] is not checked.results
-    every = {
-        **tensors,
-        "dst": tensors["dst"] if is_copied else g.scratch(ALIGNMENT),
-        "filters": checked.filters,
-        "computed": checked.results,
-        "checks": checked.words,
-        "extra": checked.words if extra is None else g.tensor(extra.whole),
-        "flag": flag,
-    }
-    push = {
+    every = {**tensors, "computed": checked.results, "checks": checked.words, "flag": flag}
+    if not is_copied:
+        del every["dst"]
+    if extra is not None:
+        every["extra"] = g.tensor(extra.whole)
+    values = {
         "last_word": max(0, operands.input.size - 1) // 4,
         "input_zero": zero_point(operands.input),
         "sign_mask": sign_mask(operands.input),
         "number": number,
     }
-    return every, {"HAS_EXTRA": extra is not None, "COPIES": is_copied}, push
+    return every, {"HAS_EXTRA": extra is not None, "COPIES": is_copied}, values

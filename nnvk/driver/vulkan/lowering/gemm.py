@@ -349,7 +349,7 @@ def check_words(
     every, constants = checksum.filter_and_constants(operands, gemm.source[3], output.parameters, output.push)
     filters = np.append(every, constants) if by_channel else checksum.constants_of_rows(g.device, every, constants)
     checks = g.scratch(4 * words)
-    g.checked[operands.target.index] = Checked(target, checks, g.constant(filters), tile)
+    g.checked[operands.target.index] = Checked(target, checks, filters, tile)
     return checks
 
 

@@ -23,7 +23,9 @@ from nnvk.driver.vulkan.shaders.commands import (
     Copy,
     Dispatch,
     Storage,
+    Table,
     TensorRef,
+    binding_of,
     padded,
 )
 from nnvk.driver.vulkan.shaders.declaration import Variant
@@ -82,15 +84,15 @@ class Checked:
     results: TensorRef
     words: TensorRef
     """The check words of all invocations, with those of a tile together."""
-    filters: TensorRef
+    filters: np.ndarray
     """The sum of the filters that the left matrix is multiplied by for sums of rows, and the rest of these sums."""
     tile: tuple[int, int]
     """Its rows and its check words; its height and width where filters see a channel each."""
 
 
 DIFFERENCE_WORDS = 6
-"""The words of a reported difference: whether there is one, the comparison, the place, the two words there. The number
-of checksums that were compared follows."""
+"""The words of a reported difference: whether there is one, the comparison, the place, the two words there. A
+sum follows that says which checksums were compared."""
 Pairs = dict[int, tuple[TensorRef, TensorRef]]
 """The results of two computations of tensors, by their indices."""
 
@@ -150,7 +152,11 @@ class Lowering:
         self.comparisons: list[Subject] = []
         """The tensors that were computed twice, in the order of the comparisons."""
         self.checksums = 0
-        """How many checksums are compared, by as many workgroups."""
+        """The sum of a number for each checksum that is compared, modulo 2^32 (`checksum_dispatch.py`)."""
+        self.deferred: list[Any] | None = None
+        """Verifications by checksums that are to be dispatched together (`checksum_dispatch.py`)."""
+        self.tables: list[Table] = []
+        """Constants that lack distances between tensors."""
         self.difference: TensorRef | None = None
         """Where comparisons report the first difference."""
         self.checked: dict[int, Checked] = {}
@@ -434,7 +440,7 @@ class Lowering:
         lacking = shader.features - self.device.features
         if lacking:
             raise bad_data(f"shader {variant.name} needs {sorted(lacking)}, which the device lacks")
-        if set(tensors) != set(shader.bindings):
+        if set(map(binding_of, tensors)) != set(shader.bindings):
             raise KeyError(f"shader {variant.name} binds {sorted(shader.bindings)}, got {sorted(tensors)}")
         shader.check_push_constants(push)
         x, y, z = (*groups, 1, 1)[:3]

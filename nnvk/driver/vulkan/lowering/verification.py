@@ -13,13 +13,15 @@ tile. Other computations run the same shader again.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from nnvk.driver.vulkan.graph.ir import Node
+from nnvk.driver.vulkan.lowering.checksum_dispatch import verify_deferred
 from nnvk.driver.vulkan.lowering.lowering import Lowering, Subject
 from nnvk.driver.vulkan.lowering.node import lower
 from nnvk.driver.vulkan.shaders.commands import Storage, TensorRef
 from nnvk.driver.vulkan.shaders.declaration import Shader
+from nnvk.ops.call import Tensor
 from nnvk.types.model import Model
 from nnvk.types.operand import Shape
 
@@ -33,43 +35,77 @@ _MOST_GROUPS = 256
 class Verifier:
     """Adds second computations of the nodes of a graph, which are lowered one after the other.
 
-    Results that checksums verify are verified when the next node was lowered, which may read them: so what it has read
-    is known to be right. If it is their only reader, and is verified by checksums too, nobody needs a copy of them.
+    Results that checksums verify are verified after other nodes were lowered, which may read them: so what these have
+    read is known to be right. If all readers of a result are among them, and are verified by checksums too, nobody
+    needs a copy of it. Results wait until their memory, with what else the shader reads, would be more than `most_held`
+    says, or a node reads them that is computed twice.
     """
 
-    def __init__(self, g: Lowering, nodes: Sequence[Node], outputs: Collection[int]) -> None:
-        """``outputs`` are the tensors that the model returns."""
+    def __init__(self, g: Lowering, nodes: Sequence[Node], outputs: Collection[int], *, together: bool = True) -> None:
+        """``outputs`` are the tensors that the model returns. ``together``: products may share dispatches."""
         self._g = g
+        self._outputs = frozenset(outputs)
         self._readers = Counter(tensor.index for node in nodes for tensor in node.inputs)
         self._readers.update(outputs)
-        self._left: Node | None = None
+        self._read = Counter[int]()  # by nodes that were lowered, and that checksums verify
+        self._most = most_held(nodes) if together else 0
+        self._left: list[Node] = []
 
     def follow(self, node: Node) -> None:
         """Verify what is known to be read now that a node was lowered."""
-        has_checksums = self._has_checksums(node)
-        self._verify_left(copies=not (has_checksums and self._is_only_reader(node)))
-        if has_checksums:
-            self._left = node
+        if self._has_checksums(node):
+            self._read.update(tensor.index for tensor in node.inputs)
+            if self._held((*self._left, node)) > self._most:
+                self._verify_left()
+            self._left.append(node)
         else:
+            written = {tensor.index for each in self._left for tensor in each.outputs}
+            if not written.isdisjoint(tensor.index for tensor in node.inputs):
+                self._verify_left()
             compute_again(self._g, node)
 
     def finish(self) -> None:
         """Verify the rest, when all nodes were lowered."""
-        self._verify_left(copies=True)
+        self._verify_left()
 
-    def _verify_left(self, *, copies: bool) -> None:
-        if self._left is not None:
-            compute_again(self._g, self._left, copies=copies)
-        self._left = None
+    def _verify_left(self) -> None:
+        """Verify all that is left: the last node first, so that none reads a copy that another one makes."""
+        left, self._left = self._left[::-1], []
+
+        def lower_again() -> None:
+            for node in left:
+                compute_again(self._g, node, copies=not self._were_read(node))
+
+        verify_deferred(self._g, lower_again)
 
     def _has_checksums(self, node: Node) -> bool:
         return all(self._g.is_checked(tensor) for tensor in node.outputs)
 
-    def _is_only_reader(self, node: Node) -> bool:
-        if self._left is None:
-            return False
-        read = {tensor.index for tensor in node.inputs}
-        return all(tensor.index in read and self._readers[tensor.index] == 1 for tensor in self._left.outputs)
+    def _were_read(self, node: Node) -> bool:
+        return all(self._read[tensor.index] == self._readers[tensor.index] for tensor in node.outputs)
+
+    def _held(self, nodes: Iterable[Node]) -> int:
+        """The bytes that verifications of nodes read."""
+        tensors = {
+            tensor
+            for node in nodes
+            for tensor in (
+                *(self._g.tensor(each.whole) for each in node.inputs if not each.is_constant),
+                *(self._g.checked[each.index].results for each in node.outputs),
+                *(self._g.checked[each.index].words for each in node.outputs),
+            )
+        }
+        return sum(tensor.nbytes for tensor in tensors)
+
+
+def most_held(nodes: Sequence[Node]) -> int:
+    """The most bytes that wait to be verified: as many as the largest node reads and writes, which is needed anyway."""
+    return max((_nbytes((*node.inputs, *node.outputs)) for node in nodes), default=0)
+
+
+def _nbytes(tensors: Iterable[Tensor]) -> int:
+    sizes = {each.index: each.size * each.dtype.itemsize for each in tensors if not each.is_constant}
+    return sum(sizes.values())
 
 
 def compute_again(g: Lowering, node: Node, *, copies: bool = True) -> None:

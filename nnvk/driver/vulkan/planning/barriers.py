@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from nnvk.driver.vulkan.planning.plan import Address
-from nnvk.driver.vulkan.shaders.commands import Command, Storage, TensorRef, whole_vec4s
+from nnvk.driver.vulkan.shaders.commands import Command, Dispatch, Storage, TensorRef, whole_vec4s
 
 
 def barriers(
@@ -17,21 +17,29 @@ def barriers(
 ) -> frozenset[int]:
     """The commands that must wait for earlier ones: they read or write bytes that those wrote, or write what they read.
 
-    ``by_buffer``: as if every tensor were as large as the buffer that it lies in.
+    Commands need not wait for each other to raise flags. ``by_buffer``: as if every tensor were as large as the buffer
+    that it lies in, and flags were like others.
     """
 
     def ranges(tensors: Iterable[TensorRef]) -> list[_Range]:
         return [_range(addresses[tensor.number], by_buffer) for tensor in tensors]
 
     needed: set[int] = set()
-    written, read = _Touched(), _Touched()
+    written, read, raised = _Touched(), _Touched(), _Touched()
     for position, command in enumerate(commands):
-        reads, writes = ranges(command.reads), ranges(command.writes)
-        if written.meets(reads) or written.meets(writes) or read.meets(writes):
+        flags = command.flags if isinstance(command, Dispatch) and not by_buffer else []
+        reads, writes = (ranges(each for each in of if each not in flags) for of in (command.reads, command.writes))
+        raises = ranges(flags)
+        if (
+            written.meets((*reads, *writes, *raises))
+            or read.meets((*writes, *raises))
+            or raised.meets((*reads, *writes))
+        ):
             needed.add(position)
-            written, read = _Touched(), _Touched()
+            written, read, raised = _Touched(), _Touched(), _Touched()
         written.add(writes)
         read.add(reads)
+        raised.add(raises)
     return frozenset(needed)
 
 

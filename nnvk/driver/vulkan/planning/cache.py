@@ -25,7 +25,16 @@ from nnvk.driver.vulkan.lowering.lowering import Subject
 from nnvk.driver.vulkan.lowering.strided_view import StridedView
 from nnvk.driver.vulkan.planning import validation
 from nnvk.driver.vulkan.planning.plan import Address, Flag, Plan, Verification
-from nnvk.driver.vulkan.shaders.commands import Choice, Clear, Command, Copy, Dispatch, Storage, TensorRef
+from nnvk.driver.vulkan.shaders.commands import (
+    Choice,
+    Clear,
+    Command,
+    Copy,
+    Dispatch,
+    Storage,
+    TensorRef,
+    binding_of,
+)
 from nnvk.driver.vulkan.shaders.library import ShaderLibrary
 from nnvk.driver.vulkan.shaders.profile import DeviceProfile, described
 from nnvk.types.constant import bytes_of
@@ -266,7 +275,7 @@ def _command(row: Sequence[Any], refs: Mapping[int, TensorRef], library: ShaderL
     name, groups, tensors, specialization, push, operation, fused = row
     shader = library.named(name)
     shader.check_push_constants(push)
-    if tensors.keys() != set(shader.bindings):
+    if set(map(binding_of, tensors)) != set(shader.bindings):
         raise ValueError(f"shader {name} binds {sorted(shader.bindings)}, not {sorted(tensors)}")
     x, y, z = map(_whole, groups)
     named = {binding: refs[_whole(number)] for binding, number in tensors.items()}

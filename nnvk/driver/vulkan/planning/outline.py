@@ -6,16 +6,20 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from nnvk.base.errors import op_failed
 from nnvk.driver.vulkan.graph.builder import NeedsValue
 from nnvk.driver.vulkan.graph.dump import Observe
+from nnvk.driver.vulkan.lowering.checksum import BY_CHANNEL, CHECKSUM, products
 from nnvk.driver.vulkan.planning.plan import Plan
 from nnvk.driver.vulkan.planning.planner import lower
 from nnvk.driver.vulkan.planning.support import support
-from nnvk.driver.vulkan.shaders.commands import Clear, Command, Copy, Dispatch, Storage
+from nnvk.driver.vulkan.shaders.commands import Clear, Command, Copy, Dispatch, Storage, binding_of
 from nnvk.driver.vulkan.shaders.library import ShaderLibrary
 from nnvk.driver.vulkan.shaders.profile import DeviceProfile
 from nnvk.ops.flow import CONTROL_FLOW
+from nnvk.types.constant import bytes_of
 from nnvk.types.model import Model
 
 
@@ -55,9 +59,23 @@ def outline(
 def _commands(plan: Plan, model: Model) -> list[dict[str, Any]]:
     strategies = {position: choice.chosen for choice in plan.choices for position in choice.commands}
     return [
-        {"barrier": position in plan.barriers, **_command(command, model), "strategy": strategies.get(position, "")}
+        {
+            "barrier": position in plan.barriers,
+            **_command(command, model),
+            **_products(command, plan),
+            "strategy": strategies.get(position, ""),
+        }
         for position, command in enumerate(plan.commands)
     ]
+
+
+def _products(command: Command, plan: Plan) -> dict[str, Any]:
+    """What the table of a dispatch says that verifies products by checksums."""
+    if not isinstance(command, Dispatch) or command.shader.family not in (CHECKSUM.name, BY_CHANNEL.name):
+        return {}
+    address = plan.addresses[command.tensors["filters"].number]
+    words = next(data for place, data in plan.constants if place == address)
+    return {"products": products(command, np.frombuffer(bytes_of(words), np.uint32))}
 
 
 def _command(command: Command, model: Model) -> dict[str, Any]:
@@ -85,12 +103,12 @@ def _dispatch(dispatch: Dispatch, model: Model) -> dict[str, Any]:
         "tensors": [
             {
                 "name": name,
-                "binding": shader.bindings.index(name),
+                "binding": shader.bindings.index(binding_of(name)),
                 "number": tensor.number,
                 "bytes": tensor.nbytes,
                 "storage": tensor.storage.value,
-                "read": name in shader.reads,
-                "written": name in shader.writes,
+                "read": binding_of(name) in shader.reads,
+                "written": binding_of(name) in shader.writes,
             }
             for name, tensor in dispatch.tensors.items()
         ],

@@ -64,12 +64,12 @@ class Verification:
     """The comparisons of a verified plan."""
 
     address: Address
-    """The first difference: whether there is one, the comparison, the place of the word, both words, and the number of
-    checksums that were compared."""
+    """The first difference: whether there is one, the comparison, the place of the word, both words, and a sum that
+    says which checksums were compared."""
     subjects: tuple[Subject, ...]
     """The tensor of each comparison."""
     checksums: int = 0
-    """How many are compared in each execution."""
+    """This sum after each execution."""
 
     def has_failed(self, words: np.ndarray) -> bool:
         """Whether there is a difference, or a checksum was not compared."""
@@ -78,7 +78,8 @@ class Verification:
     def worded(self, model: Model, words: np.ndarray) -> str:
         """Say which element of which tensor of a model differs, and how, from the words that were reported."""
         if not words[0]:
-            return f"{int(words[-1])} checksums of results were compared, {self.checksums} were expected"
+            sums = f"their numbers add up to {int(words[-1]):#010x}, not to {self.checksums:#010x}"
+            return f"some checksums of results were not compared: {sums}"
         number, place, *both = words[1:-1]
         if number >= len(self.subjects) or both[0] == both[1]:
             return f"the report of a difference is wrong itself: {[int(word) for word in words]}"

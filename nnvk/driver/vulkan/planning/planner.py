@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -18,7 +19,7 @@ from nnvk.driver.vulkan.lowering.kernel import kernels
 from nnvk.driver.vulkan.lowering.lowering import Lowering
 from nnvk.driver.vulkan.lowering.node import lower as lower_node
 from nnvk.driver.vulkan.lowering.verification import Verifier, compare_outputs, copy_inputs_again
-from nnvk.driver.vulkan.planning import command_passes, passes
+from nnvk.driver.vulkan.planning import command_passes, passes, tables
 from nnvk.driver.vulkan.planning.autotune_results import AutotuneResults
 from nnvk.driver.vulkan.planning.barriers import barriers
 from nnvk.driver.vulkan.planning.cache import PlanCache, key_of
@@ -215,7 +216,7 @@ def lower(
     what is computed beside the results.
     """
     try:
-        return _lowered(
+        return _verified_together(
             model, input_shapes, profile, library, refuse, values, autotune_results, observe, quick, redundancy
         )
     except AvoidedShader:
@@ -223,9 +224,17 @@ def lower(
         # computed together, that need the one to avoid.
         model = replace(model, relaxed=False)
         profile = replace(profile, disabled_passes=profile.disabled_passes | FUSIONS)
-        return _lowered(
+        return _verified_together(
             model, input_shapes, profile, library, refuse, values, autotune_results, observe, quick, redundancy
         )
+
+
+def _verified_together(*arguments: Any) -> Plan:
+    """`_lowered`, with verifications in dispatches of their own if their tensors don't lie in a page."""
+    try:
+        return _lowered(*arguments)
+    except tables.ApartError:
+        return _lowered(*arguments, together=False)
 
 
 def _lowered(
@@ -239,6 +248,8 @@ def _lowered(
     observe: passes.Observe | None,
     quick: bool,
     redundancy: Redundancy,
+    *,
+    together: bool = True,
 ) -> Plan:
     """`lower`, which raises AvoidedShader where this way needs a shader variant that plans have to do without."""
     g = Lowering(profile, library, autotune_results, relaxed=model.relaxed, quick=quick, redundancy=redundancy)
@@ -260,7 +271,7 @@ def _lowered(
         graph, applied = passes.run(graph, context, settings().verify_graph, observe)
         g.applied.update(applied)
         g.users = Counter(tensor.index for node in graph.nodes for tensor in node.inputs)
-        verifier = Verifier(g, graph.nodes, model.outputs) if redundancy else None
+        verifier = Verifier(g, graph.nodes, model.outputs, together=together) if redundancy else None
         for node in graph.nodes:
             g.operation, g.fused = node.operation, tuple(sorted(node.fused))
             try:
@@ -327,6 +338,7 @@ def _placed(
             addresses[tensor.number] = Address(storage, spot.page, spot.offset, tensor.nbytes)
     parts = {tensor: part for tensor, part in parts.items() if part.whole.number in addresses}
     addresses |= addresses_of(parts, addresses)
+    tables.fill(g.tables, commands, addresses)
 
     def address(tensor: TensorRef | None) -> Address | None:
         return addresses[tensor.number] if tensor is not None and tensor.nbytes else None

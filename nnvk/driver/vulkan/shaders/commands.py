@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
+import numpy as np
+
 from nnvk.driver.vulkan.shaders.library import CompiledShader
 from nnvk.types.model import Model
 
@@ -24,6 +26,10 @@ def padded(size: int) -> int:
 def whole_vec4s(size: int) -> int:
     """``size`` rounded up to the bytes that shaders may read and write."""
     return -(-size // FOUR) * FOUR
+
+
+FLAG = "flag"
+"""The name of the tensor by which a shader raises a flag (``shaders/include/flag.glsl``)."""
 
 
 class Storage(Enum):
@@ -51,9 +57,22 @@ class TensorRef:
         return self.number  # of a plan's tensors each has its own, and planning looks them up all the time
 
 
+def name_of(binding: str, number: int) -> str:
+    """The name in a dispatch of one more tensor that lies behind a tensor of the shader, in the same page."""
+    return f"{binding}#{number}"
+
+
+def binding_of(name: str) -> str:
+    """The name in the shader of a tensor of a dispatch: of one more, that of the tensor which it lies behind."""
+    return name.partition("#")[0]
+
+
 @dataclass(frozen=True, slots=True)
 class Dispatch:
-    """One dispatch of a shader variant. ``tensors`` maps the shader's names to tensors."""
+    """One dispatch of a shader variant. ``tensors`` maps the shader's names to tensors.
+
+    A shader may find more tensors in the page of one that it binds, by a `Table`. They have names by `name_of`.
+    """
 
     shader: CompiledShader
     groups: tuple[int, int, int]
@@ -68,12 +87,29 @@ class Dispatch:
     @property
     def reads(self) -> list[TensorRef]:
         """Tensors that the dispatch may read."""
-        return [tensor for name, tensor in self.tensors.items() if name in self.shader.reads]
+        return [tensor for name, tensor in self.tensors.items() if binding_of(name) in self.shader.reads]
 
     @property
     def writes(self) -> list[TensorRef]:
         """Tensors that the dispatch may write."""
-        return [tensor for name, tensor in self.tensors.items() if name in self.shader.writes]
+        return [tensor for name, tensor in self.tensors.items() if binding_of(name) in self.shader.writes]
+
+    @property
+    def flags(self) -> list[TensorRef]:
+        """Those of both that other dispatches may read and write at the same time as flags, by atomic operations."""
+        return [tensor for name, tensor in self.tensors.items() if name == FLAG]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Table:
+    """Distances of tensors in a constant of a dispatch, to be entered when all tensors are placed."""
+
+    tensor: TensorRef
+    """The constant."""
+    data: np.ndarray
+    """Its words, of which some are still missing."""
+    distances: Mapping[int, str]
+    """The places of these, and for each the name of the tensor in the dispatch (`name_of`)."""
 
 
 @dataclass(frozen=True, slots=True)

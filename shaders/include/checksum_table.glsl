@@ -1,0 +1,25 @@
+// The products that a dispatch verifies (lowering/checksum_dispatch.py). Behind their filters lies a table in vec4s: the first
+// region of each product but the first one, a region being what a workgroup verifies, and then PRODUCT_VEC4S for each
+// product. The tensors of a product are so many words behind those of the first one.
+//
+// Include this after the tensor `filters`, its push constant, and the push constants `table` and `products`.
+
+#ifndef NNVK_CHECKSUM_TABLE_GLSL
+#define NNVK_CHECKSUM_TABLE_GLSL
+
+// The product that a region belongs to.
+uint product_of(uint region) {
+    uint product = 0u, vec4s = (products + 2u) / 4u;    // all but the first one
+    for (uint i = 0; i < vec4s; i++) {
+        bvec4 begun = lessThanEqual(filters_vec4s_at((filters_offset + table) / 4u + i), uvec4(region));
+        product += uint(begun.x) + uint(begun.y) + uint(begun.z) + uint(begun.w);
+    }
+    return product;
+}
+
+// A vec4 of the table of a product.
+uvec4 of_product(uint product, uint i) {
+    return filters_vec4s_at((filters_offset + table) / 4u + (products + 2u) / 4u + product * PRODUCT_VEC4S + i);
+}
+
+#endif
