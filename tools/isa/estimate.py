@@ -88,9 +88,14 @@ def estimate(dispatch: Mapping[str, Any], facts: Mapping[str, Any], gpu: Gpu) ->
     """The compiler's facts of a dispatch, and what the model says of it."""
     code, labels = assembly.parse(facts["assembly"])
     found = assembly.loops(code, labels)
-    known = trips.guess(dispatch, found)
     wave, statistics = facts["subgroup"], facts["statistics"]
-    run = assembly.follow_split_k(code, found, wave, gpu, trips.split_k(dispatch))
+    run, known = assembly.Run(), True
+    for share, part in trips.shares(dispatch):
+        known = trips.guess(part, found) and known
+        own = assembly.follow_split_k(code, found, wave, gpu, trips.split_k(dispatch))
+        alone = max(run.alone, own.alone)
+        run.add(own, share)
+        run.alone = alone
     hot = max(found, key=lambda loop: (loop.counts["products"], loop.first - loop.last), default=None)
     inner = hot.counts if hot else assembly.count(code)
     gemm = trips.multiply_adds(dispatch)

@@ -42,6 +42,18 @@ def split_k(dispatch: Mapping[str, Any]) -> int:
     return int(dispatch["constants"].get("SPLIT_K", 1))
 
 
+def shares(dispatch: Mapping[str, Any]) -> list[tuple[float, Mapping[str, Any]]]:
+    """The products that a dispatch verifies, each with its share of the workgroups; others are one by themselves."""
+    products, regions = dispatch.get("products", ()), dispatch["push_constants"].get("regions", 1)
+    if not products:
+        return [(1.0, dispatch)]
+    ends = [*(product["first_region"] for product in products[1:]), regions]
+    return [
+        ((end - product["first_region"]) / regions, {**dispatch, "products": [product]})
+        for product, end in zip(products, ends, strict=True)
+    ]
+
+
 def has_windows(dispatch: Mapping[str, Any]) -> bool:
     """Whether a workgroup with shared memory loads what windows that overlap have in common again and again."""
     return dispatch["shader"].startswith("gemm.") and dispatch["shader"].split(".")[2] == "depthwise"
@@ -99,11 +111,7 @@ def guess(dispatch: Mapping[str, Any], found: Sequence[Loop]) -> bool:
 
 def _guess_checksums(dispatch: Mapping[str, Any], found: Sequence[Loop]) -> bool:
     """Set the iterations over products, over rows, with those over results and inputs inside, and over check words."""
-    return _set_all(found, [_up(len(dispatch["products"]) - 1, 4), *_most(_trips_of_rows, dispatch)])
-
-
-def _trips_of_rows(dispatch: Mapping[str, Any], product: Mapping[str, int]) -> list[float]:
-    constants, local = dispatch["constants"], dispatch["local"][0]
+    constants, local, (product,) = dispatch["constants"], dispatch["local"][0], dispatch["products"]
     across = (1 << product["across"]) * constants["SLICES"]
     depth = _up(product["depth"], 4)
     loads = depth // (constants["SPAN"] // 4) if constants["SPAN"] >= 4 else depth
@@ -115,16 +123,13 @@ def _trips_of_rows(dispatch: Mapping[str, Any], product: Mapping[str, int]) -> l
         of_inputs = [_up(product["kernel_height"] * product["kernel_width"], across // lanes), _up(loads, lanes)]
     passes = _up(product["region_rows"], (local >> product["across"]) * constants["ROWS"])
     of_checks = _up(product["region_checks"], 4 * local * constants["SLICES"])
-    return [passes, _up(words, across), *of_inputs, of_checks]
+    of_products = _up(dispatch["push_constants"]["products"] - 1, 4)
+    return _set_all(found, [of_products, passes, _up(words, across), *of_inputs, of_checks])
 
 
 def _guess_rectangles(dispatch: Mapping[str, Any], found: Sequence[Loop]) -> bool:
     """Set the iterations over products, over check words, and over results and inputs."""
-    return _set_all(found, [_up(len(dispatch["products"]) - 1, 4), *_most(_trips_of_rectangles, dispatch)])
-
-
-def _trips_of_rectangles(dispatch: Mapping[str, Any], product: Mapping[str, int]) -> list[float]:
-    constants, local = dispatch["constants"], dispatch["local"][0]
+    constants, local, (product,) = dispatch["constants"], dispatch["local"][0], dispatch["products"]
     height, width = product["tile_height"], min(product["tile_width"] * product["tiles"], product["out_width"])
     lines = (height - 1) * constants["STRIDE_Y"] + (constants["KERNEL_HEIGHT"] - 1) * constants["DILATION_Y"] + 1
     tiles, columns, block = _up(width, product["tile_width"]), _up(width, constants["COLUMNS"]), product["block"]
@@ -132,12 +137,8 @@ def _trips_of_rectangles(dispatch: Mapping[str, Any], product: Mapping[str, int]
     words, inputs = product["words"] / blocks, _up(product["depth"], 4) / blocks
     of_checks = _up(tiles * (block or words), 4 * local)
     of_results, of_inputs = [_up(words * height, local), columns], [_up(inputs * lines, local), columns]
-    return [of_checks, *of_results, *of_inputs]
-
-
-def _most(trips: Any, dispatch: Mapping[str, Any]) -> list[float]:
-    """The most iterations of each loop among the products of a dispatch."""
-    return [max(each) for each in zip(*(trips(dispatch, product) for product in dispatch["products"]), strict=True)]
+    of_products = _up(dispatch["push_constants"]["products"] - 1, 4)
+    return _set_all(found, [of_products, of_checks, *of_results, *of_inputs])
 
 
 def _set_all(found: Sequence[Loop], trips: Sequence[float]) -> bool:

@@ -19,6 +19,7 @@ from nnvk.check.model_rows import parse, reference
 from nnvk.driver.vulkan import VulkanDevice
 from nnvk.driver.vulkan.kernels import depthwise_conv2d
 from nnvk.driver.vulkan.kernels.depthwise_conv2d import Tile
+from nnvk.driver.vulkan.lowering import verification
 from nnvk.driver.vulkan.lowering.checksum import BY_CHANNEL, CHECKSUM, products, variant
 from nnvk.driver.vulkan.planning.plan import Plan
 from nnvk.driver.vulkan.shaders.commands import Dispatch, Storage
@@ -213,12 +214,19 @@ def chain(code: OperandCode) -> tuple[Model, list[np.ndarray]]:
     return net.finish(x), list(net.arrays)
 
 
+@pytest.fixture
+def alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No results wait for others to be verified with them."""
+    monkeypatch.setattr(verification, "most_held", lambda *_: 0)
+
+
 def copies(plan: Plan) -> list[bool]:
     """Whether checksums are compared by dispatches that copy the results."""
     every = [each for each in plan.commands if isinstance(each, Dispatch) and each.shader.family in CHECKING]
     return [bool(each.shader.constant(each.specialization, "COPIES")) for each in every]
 
 
+@pytest.mark.usefixtures("alone")
 @pytest.mark.parametrize("code", [I8, U8], ids=lambda code: code.name)
 def test_results_with_one_reader_are_verified_in_place(
     own: VulkanDevice, as_gpu: VulkanDevice, code: OperandCode
@@ -237,6 +245,7 @@ def test_results_with_one_reader_are_verified_in_place(
         assert found["found"] > FAULTS
 
 
+@pytest.mark.usefixtures("alone")
 def test_results_are_copied_for_readers_that_come_later(own: VulkanDevice) -> None:
     net = Net()
     x = net.input(1, 9, 7, 16, code=I8, scale=0.05, zero=3)
@@ -248,6 +257,7 @@ def test_results_are_copied_for_readers_that_come_later(own: VulkanDevice) -> No
     assert copies(plan) == [True, False, True]
 
 
+@pytest.mark.usefixtures("alone")
 def test_a_checksum_that_is_not_compared_is_found(own: VulkanDevice) -> None:
     """Nobody reads a copy that would be missing."""
     model, inputs = chain(I8)

@@ -60,7 +60,7 @@ def blocks(code: OperandCode) -> tuple[Model, list[np.ndarray]]:
 @pytest.fixture(autouse=True)
 def with_room(monkeypatch: pytest.MonkeyPatch) -> None:
     """All products wait as long as they can."""
-    monkeypatch.setattr(verification, "most_held", lambda _: 1 << 30)
+    monkeypatch.setattr(verification, "most_held", lambda *_: 1 << 30)
 
 
 def dispatches(plan: Plan, families: set[str]) -> dict[int, Dispatch]:
@@ -200,7 +200,7 @@ def test_products_wait_only_in_memory_that_is_needed_anyway(own: VulkanDevice, m
     model, inputs = blocks(I8)
     plans: dict[int, Plan] = {}
     for most in (0, 1 << 30):
-        monkeypatch.setattr(verification, "most_held", lambda _, most=most: most)
+        monkeypatch.setattr(verification, "most_held", lambda *_, most=most: most)
         plans[most] = plan_of(own, model, inputs, VERIFIED)
     assert counts(plans[0]) == [1] * 10
     assert plans[0].most_alive < plans[1 << 30].most_alive

@@ -21,6 +21,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from operator import mul
 
 import numpy as np
 
@@ -58,6 +59,8 @@ _MOST_AT_ONCE_BY_CHANNEL = 5
 """The most columns of such a filter that inputs are loaded for together."""
 
 
+_FILLING = 2
+"""So many workgroups for each unit fill a GPU."""
 _COUNTERS = 3
 """Words that workgroups count in which share rows."""
 _NAMES = (
@@ -184,22 +187,26 @@ def _share(device: DeviceProfile, checks: Sequence[Check]) -> Shared:
     if device.is_cpu:
         return Shared({"ALONE": True, "local_x": LANES}, [{"across": 0}] * len(checks), counters=_COUNTERS)
     every = [check.task for check in checks if isinstance(check.task, _Rows)]
-    local, slices, at_once, across = _shared_rows(device, every, sum(check.regions for check in checks))
+    local, slices, at_once, across = _shared_rows(device, every, [check.regions for check in checks])
     spec = {"local_x": local, "SLICES": slices, "ROWS": at_once}
     return Shared(spec, [{"across": lanes.bit_length() - 1} for lanes in across], slices, _COUNTERS)
 
 
-def _shared_rows(device: DeviceProfile, every: Sequence[_Rows], regions: int) -> tuple[int, int, int, list[int]]:
-    """The invocations of a workgroup of a GPU, the workgroups of a region, of which there are so many, the rows that an
-    invocation has at once, and for each product the invocations of a workgroup that share a row.
+def _shared_rows(
+    device: DeviceProfile, every: Sequence[_Rows], regions_of: Sequence[int]
+) -> tuple[int, int, int, list[int]]:
+    """The invocations of a workgroup of a GPU, the workgroups of a region, of which each product has so many, the rows
+    that an invocation has at once, and for each product the invocations of a workgroup that share a row.
     """
-    least, most = (function(each.rows * each.loads for each in every) for function in (min, max))
-    local = _local(device, most, _SLICED_LOCAL if regions < device.units else _MOST_LOCAL)
-    shares = device.units // regions, least // (local * _SLICED_LOADS), MOST_COUNTERS // (_COUNTERS * regions)
+    regions, loads = sum(regions_of), [each.rows * each.loads for each in every]
+    # Larger workgroups are faster, unless many that are too large fill the device.
+    fitting = min(loads) if regions >= _FILLING * device.units else sum(map(mul, loads, regions_of)) // regions
+    local = _local(device, fitting, _SLICED_LOCAL if regions < device.units else _MOST_LOCAL)
+    shares = device.units // regions, min(loads) // (local * _SLICED_LOADS), MOST_COUNTERS // (_COUNTERS * regions)
     slices = max(1, min(shares))
     across = [min(local, 1 << (-(-each.loads // slices) - 1).bit_length()) for each in every]
-    fitting = min(each.rows * lanes // local for each, lanes in zip(every, across, strict=True))
-    return local, slices, max(1, min(2 if device.has_small_subgroups else 4, fitting)), across
+    most = min(each.rows * lanes // local for each, lanes in zip(every, across, strict=True))
+    return local, slices, max(1, min(2 if device.has_small_subgroups else 4, most)), across
 
 
 def _local(device: DeviceProfile, loads: int, most: int = _MOST_LOCAL) -> int:
@@ -217,7 +224,7 @@ def is_possible(device: DeviceProfile, gemm: Gemm, tile: tuple[int, int], words:
     if device.is_cpu:
         local, across, at_once = LANES, 1, _at_once(rows)
     else:
-        local, _, at_once, (across,) = _shared_rows(device, [rows], -(-gemm.rows // rows.rows))
+        local, _, at_once, (across,) = _shared_rows(device, [rows], [-(-gemm.rows // rows.rows)])
     passes = -(-rows.rows // (local // across * at_once))
     rounds = passes * (1 + words + taps * (2 + -(-depth // 4))) + -(-rows.tiles * tile[1] // local)
     return rounds <= MOST_ROUNDS and not device.avoids(variant(device))
@@ -360,7 +367,7 @@ def verify_by_channel(
 
 def _share_by_channel(checks: Sequence[Check]) -> Shared:
     """Products of a dispatch have the workgroups that the largest one needs."""
-    local = max(check.task for check in checks if isinstance(check.task, int))
+    local = min(check.task for check in checks if isinstance(check.task, int))
     return Shared({"local_x": local}, [{}] * len(checks))
 
 

@@ -154,13 +154,14 @@ def _dispatch(g: Lowering, checks: Sequence[Check]) -> None:
     lowered = g.operation, g.fused
     g.operation = first.operation
     g.fused = tuple(sorted(operations - {first.operation}))
-    g.dispatch(
-        first.variant,
-        groups=g.flat(regions * shared.slices, 1),
-        spec={**first.spec, **shared.spec},
-        tensors=tensors,
-        regions=regions,
-        table=table,
-        products=len(checks),
-    )
+    with g.apart_from_choices():
+        g.dispatch(
+            first.variant,
+            groups=g.flat(regions * shared.slices, 1),
+            spec={**first.spec, **shared.spec},
+            tensors=tensors,
+            regions=regions,
+            table=table,
+            products=len(checks),
+        )
     g.operation, g.fused = lowered

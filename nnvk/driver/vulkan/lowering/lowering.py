@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import itertools
 from collections import ChainMap, Counter
-from collections.abc import Callable, Hashable, Mapping, MutableMapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, MutableMapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
@@ -509,6 +510,13 @@ class Lowering:
         tensors.update(first)
         self._tensors, self.counts = tensors, counts
         return both, both_counts
+
+    @contextmanager
+    def apart_from_choices(self) -> Iterator[None]:
+        """Commands that are added meanwhile are no part of what was chosen."""
+        before, self._is_second = self._is_second, True
+        yield
+        self._is_second = before
 
     def copy_input_again(self, index: int) -> tuple[TensorRef, TensorRef] | None:
         """Copy an input for second computations, if it was copied. Returns both copies."""

@@ -21,6 +21,7 @@ from nnvk.driver.vulkan.lowering.lowering import Lowering, Subject
 from nnvk.driver.vulkan.lowering.node import lower
 from nnvk.driver.vulkan.shaders.commands import Storage, TensorRef
 from nnvk.driver.vulkan.shaders.declaration import Shader
+from nnvk.driver.vulkan.shaders.profile import DeviceProfile
 from nnvk.ops.call import Tensor
 from nnvk.types.model import Model
 from nnvk.types.operand import Shape
@@ -30,6 +31,8 @@ EXCHANGE = -1
 """Stands for an operation where inputs come from the host, and outputs go there."""
 _LOCAL = 64
 _MOST_GROUPS = 256
+_HELD_BY_CPU, _HELD_BY_GPU = 1 << 20, 4 << 20
+"""Bytes that may wait to be verified."""
 
 
 class Verifier:
@@ -48,32 +51,33 @@ class Verifier:
         self._readers = Counter(tensor.index for node in nodes for tensor in node.inputs)
         self._readers.update(outputs)
         self._read = Counter[int]()  # by nodes that were lowered, and that checksums verify
-        self._most = most_held(nodes) if together else 0
+        self._most = most_held(g.device, nodes) if together else 0
         self._left: list[Node] = []
 
     def follow(self, node: Node) -> None:
         """Verify what is known to be read now that a node was lowered."""
         if self._has_checksums(node):
             self._read.update(tensor.index for tensor in node.inputs)
-            if self._held((*self._left, node)) > self._most:
-                self._verify_left()
+            for were_read in (True, False):  # those that need no copy first
+                if self._left and self._held((*self._left, node)) > self._most:
+                    self._verify([each for each in self._left if self._were_read(each) or not were_read])
             self._left.append(node)
         else:
             written = {tensor.index for each in self._left for tensor in each.outputs}
             if not written.isdisjoint(tensor.index for tensor in node.inputs):
-                self._verify_left()
+                self._verify(self._left)
             compute_again(self._g, node)
 
     def finish(self) -> None:
         """Verify the rest, when all nodes were lowered."""
-        self._verify_left()
+        self._verify(self._left)
 
-    def _verify_left(self) -> None:
-        """Verify all that is left: the last node first, so that none reads a copy that another one makes."""
-        left, self._left = self._left[::-1], []
+    def _verify(self, nodes: Sequence[Node]) -> None:
+        """Verify some that are left: the last node first, so that none reads a copy that another one makes."""
+        self._left = [node for node in self._left if node not in nodes]
 
         def lower_again() -> None:
-            for node in left:
+            for node in reversed(nodes):
                 compute_again(self._g, node, copies=not self._were_read(node))
 
         verify_deferred(self._g, lower_again)
@@ -98,9 +102,15 @@ class Verifier:
         return sum(tensor.nbytes for tensor in tensors)
 
 
-def most_held(nodes: Sequence[Node]) -> int:
-    """The most bytes that wait to be verified: as many as the largest node reads and writes, which is needed anyway."""
-    return max((_nbytes((*node.inputs, *node.outputs)) for node in nodes), default=0)
+def most_held(device: DeviceProfile, nodes: Sequence[Node]) -> int:
+    """The most bytes that wait to be verified.
+
+    On a CPU that is what stays in its cache. On a GPU it is what the largest node reads and writes, which a plan needs
+    anyway, or `_HELD_BY_GPU` if that is more.
+    """
+    if device.is_cpu:
+        return _HELD_BY_CPU
+    return max(_HELD_BY_GPU, *(_nbytes((*node.inputs, *node.outputs)) for node in nodes))
 
 
 def _nbytes(tensors: Iterable[Tensor]) -> int:
