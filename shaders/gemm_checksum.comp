@@ -104,9 +104,10 @@ uint number;    // of the comparison
 const uint PRODUCT_VEC4S = 7;
 #include "include/checksum_table.glsl"
 
-void take_product(uint product) {
+// Whether the table is as it should be.
+bool take_product(uint product) {
     uvec4 words_of[PRODUCT_VEC4S];
-    [[unroll]] for (uint i = 0; i < PRODUCT_VEC4S; i++) words_of[i] = of_product(product, i);
+    bool fits = load_product(product, words_of);
     src_first = src_offset + words_of[0].x;
     filters_first = filters_offset + words_of[0].y;
     computed_first = computed_offset + words_of[0].z;
@@ -125,16 +126,17 @@ void take_product(uint product) {
     height = words_of[3].w;
     width = words_of[4].x;
     depth = words_of[4].y;
-    kernel_height = words_of[4].z;
-    kernel_width = words_of[4].w;
-    pad_top = int(words_of[5].x);
-    pad_left = int(words_of[5].y);
-    magic_height = words_of[5].z;
-    magic_width = words_of[5].w;
-    last_word = words_of[6].x;
-    input_zero = int(words_of[6].y);
-    sign_mask = words_of[6].z;
-    number = words_of[6].w;
+    kernel_height = words_of[4].z >> 16;
+    kernel_width = words_of[4].z & 0xffffu;
+    pad_top = int(words_of[4].w);
+    pad_left = int(words_of[5].x);
+    magic_height = words_of[5].y;
+    magic_width = words_of[5].z;
+    last_word = words_of[5].w;
+    input_zero = int(words_of[6].x);
+    sign_mask = words_of[6].y;
+    number = words_of[6].z;
+    return fits;
 }
 
 const uint OUTSIDE = 0xffffffffu;    // the address of values in the padding
@@ -248,7 +250,7 @@ uint due_to(uint row[ROWS], bool exists[ROWS], uint lane, uint lanes, uint alway
 void main() {
     uint group = gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x, region = group / SLICES, slice = group % SLICES;
     if (region >= regions) return;
-    take_product(product_of(region));
+    if (!take_product(product_of(region))) return;    // the host misses a comparison
     // Rows side by side, and the invocations of each.
     uint shared_by = ALONE ? 0u : across, down = gl_WorkGroupSize.x >> shared_by, lanes = SLICES << shared_by;
     uint own = gl_LocalInvocationID.x >> shared_by;

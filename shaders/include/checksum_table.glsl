@@ -17,9 +17,14 @@ uint product_of(uint region) {
     return product;
 }
 
-// A vec4 of the table of a product.
-uvec4 of_product(uint product, uint i) {
-    return filters_vec4s_at((filters_offset + table) / 4u + (products + 2u) / 4u + product * PRODUCT_VEC4S + i);
+// The words of the table of a product. All of them add up to 0, unless they have changed: a size that is wrong may ask for
+// billions of iterations.
+bool load_product(uint product, out uvec4 words_of[PRODUCT_VEC4S]) {
+    uint from = (filters_offset + table) / 4u + (products + 2u) / 4u + product * PRODUCT_VEC4S;
+    [[unroll]] for (uint i = 0; i < PRODUCT_VEC4S; i++) words_of[i] = filters_vec4s_at(from + i);
+    uvec4 sums = uvec4(0u);
+    [[unroll]] for (uint i = 0; i < PRODUCT_VEC4S; i++) sums += words_of[i];
+    return sums.x + sums.y + sums.z + sums.w == 0u;
 }
 
 #endif

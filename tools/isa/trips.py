@@ -120,7 +120,7 @@ def _guess_checksums(dispatch: Mapping[str, Any], found: Sequence[Loop]) -> bool
         of_inputs = [_up(loads, across)]
     else:
         lanes = min(loads, across)
-        of_inputs = [_up(product["kernel_height"] * product["kernel_width"], across // lanes), _up(loads, lanes)]
+        of_inputs = [_up((product["kernel"] >> 16) * (product["kernel"] & 0xFFFF), across // lanes), _up(loads, lanes)]
     passes = _up(product["region_rows"], (local >> product["across"]) * constants["ROWS"])
     of_checks = _up(product["region_checks"], 4 * local * constants["SLICES"])
     of_products = _up(dispatch["push_constants"]["products"] - 1, 4)

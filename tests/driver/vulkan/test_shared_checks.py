@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from faults import overwritten, without_command
+from faults import overwritten, replaced, without_command
 from fused import I8, U8, Net, Op
 from verified import VERIFIED, outcomes, plan_of, run
 
@@ -204,3 +204,20 @@ def test_products_wait_only_in_memory_that_is_needed_anyway(own: VulkanDevice, m
         plans[most] = plan_of(own, model, inputs, VERIFIED)
     assert counts(plans[0]) == [1] * 10
     assert plans[0].most_alive < plans[1 << 30].most_alive
+
+
+def test_a_table_that_changes_is_found_at_once(own: VulkanDevice) -> None:
+    """The sizes of a product decide how long loops are."""
+    model, inputs = blocks(I8)
+    right, by_buffer = right_of(own, model, inputs), own.profile.barriers_by_buffer
+    plan = plan_of(own, model, inputs, VERIFIED)
+    position, checking = max(dispatches(plan, CHECKING).items(), key=lambda item: int(item[1].push["products"]))
+    words = plan.addresses[checking.tensors["filters"].number].nbytes // 4
+    for place in range(int(checking.push["table"]), words, 5):
+
+        def changed(plan: Plan, place: int = place) -> Plan:
+            wrong = np.array([0x7FEDCBA9], np.uint32)
+            return replaced(plan, position, checking.tensors["filters"], place, wrong, by_buffer)
+
+        with pytest.raises(VerificationError):
+            run(own, model, inputs, right, changed)

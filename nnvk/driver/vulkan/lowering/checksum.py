@@ -61,11 +61,13 @@ _MOST_AT_ONCE_BY_CHANNEL = 5
 
 _FILLING = 2
 """So many workgroups for each unit fill a GPU."""
+_WAIT = 2
+"""So many loads take as long as the wait for those of an invocation."""
 _COUNTERS = 3
 """Words that workgroups count in which share rows."""
 _NAMES = (
     *("rows", "words", "check_words", "region_rows", "region_checks", "across", "out_height", "out_width", "height"),
-    *("width", "depth", "kernel_height", "kernel_width", "pad_top", "pad_left", "magic_height", "magic_width"),
+    *("width", "depth", "kernel", "pad_top", "pad_left", "magic_height", "magic_width"),
     *("last_word", "input_zero", "sign_mask", "number"),
 )
 """The words of a product in the table of `CHECKSUM` that follow its first region."""
@@ -163,14 +165,22 @@ class _Rows:
     rows: int
     tiles: int
     """The number of tiles of the product that they are, whose check words are added up."""
-    loads: int
-    """The loads of each."""
+    inputs: int
+    """The loads of inputs of each."""
+    results: int
+    """The loads of results of each."""
+
+    @property
+    def loads(self) -> int:
+        """The loads that invocations side by side share."""
+        return max(self.inputs, self.results)
 
 
 def _rows_of(device: DeviceProfile, tile_rows: int, taps: int, depth: int, words: int) -> _Rows:
     """The rows of a workgroup, of tiles with so many of them. Several tiles fill the vectors of a CPU."""
     tiles = max(1, _MOST_AT_ONCE * LANES // tile_rows) if device.is_cpu else 1
-    return _Rows(tiles * tile_rows, tiles, max(taps * -(-depth // (16 if depth % 16 == 0 else 4)), words // 4))
+    inputs = taps * -(-depth // (16 if depth % 16 == 0 else 4))
+    return _Rows(tiles * tile_rows, tiles, inputs, words if words % 4 else words // 4)
 
 
 def _at_once(rows: _Rows) -> int:
@@ -204,9 +214,25 @@ def _shared_rows(
     local = _local(device, fitting, _SLICED_LOCAL if regions < device.units else _MOST_LOCAL)
     shares = device.units // regions, min(loads) // (local * _SLICED_LOADS), MOST_COUNTERS // (_COUNTERS * regions)
     slices = max(1, min(shares))
-    across = [min(local, 1 << (-(-each.loads // slices) - 1).bit_length()) for each in every]
-    most = min(each.rows * lanes // local for each, lanes in zip(every, across, strict=True))
-    return local, slices, max(1, min(2 if device.has_small_subgroups else 4, most)), across
+    at_once = range(1, 3 if device.has_small_subgroups else 5)
+
+    def best(rows: _Rows, count: int) -> tuple[float, int]:
+        """The time of a workgroup with so many rows of an invocation, and the best number of those that share a row."""
+        shares = (1 << power for power in range(local.bit_length()))
+        return min((_time(rows, local, slices, lanes, count), -lanes) for lanes in shares)
+
+    times = {
+        count: sum(many * best(rows, count)[0] for rows, many in zip(every, regions_of, strict=True))
+        for count in at_once
+    }
+    count = min(at_once, key=lambda count: (times[count], -count))
+    return local, slices, count, [-best(rows, count)[1] for rows in every]
+
+
+def _time(rows: _Rows, local: int, slices: int, lanes: int, at_once: int) -> float:
+    """The time that a workgroup takes for its rows, in loads: those of an invocation, and its waits for them."""
+    passes, shared_by = -(-rows.rows // (local // lanes * at_once)), lanes * slices
+    return passes * (-(-rows.inputs // shared_by) + -(-rows.results // shared_by)) * (at_once + _WAIT)
 
 
 def _local(device: DeviceProfile, loads: int, most: int = _MOST_LOCAL) -> int:
@@ -262,6 +288,7 @@ def verify(
             "region_rows": rows.rows,
             "check_words": -(-values["rows"] // tile_rows) * checks,
             "region_checks": rows.tiles * checks,
+            "kernel": values["kernel_height"] << 16 | values["kernel_width"],
             **own,
             **values,
         },

@@ -38,7 +38,7 @@ def factors(first: int, count: int) -> np.ndarray:
 def products(dispatch: Dispatch, names: Sequence[str], words: np.ndarray) -> list[dict[str, int]]:
     """The products of a dispatch by its table: ``words`` of its filters, and ``names`` of those of a product."""
     count, every = int(dispatch.push["products"]), (*_DISTANCES, _FIRST_REGION, *names)
-    pitch = round_up(len(every), 4)
+    pitch = round_up(len(every) + 1, 4)
     first = int(dispatch.push["table"]) + round_up(count - 1, 4)
     rows = words[first : first + count * pitch].reshape(count, pitch).tolist()
     return [dict(zip(every, row, strict=False)) for row in rows]
@@ -72,7 +72,9 @@ class Check:
     values: Mapping[str, int]
     """Words of the table, by name."""
     names: Sequence[str]
-    """The names of all words of a product in the table of this shader that follow its first region."""
+    """The names of the words of a product in the table of this shader that follow its first region. A last one makes
+    all of them add up to 0.
+    """
     share: Callable[[Sequence[Check]], Shared]
     """What is decided for all products of a dispatch together."""
     task: object = None
@@ -124,8 +126,8 @@ def _dispatch(g: Lowering, checks: Sequence[Check]) -> None:
     begun = np.full(round_up(len(checks) - 1, 4), 0xFFFFFFFF, np.uint32)
     begun[: len(checks) - 1] = ends[:-1]
     names = *_DISTANCES, _FIRST_REGION, *first.names
-    rows = np.zeros((len(checks), round_up(len(names), 4)), np.uint32)
-    tensors, distances = dict(first.tensors), {}
+    rows = np.zeros((len(checks), round_up(len(names) + 1, 4)), np.uint32)
+    tensors, distances = dict(first.tensors), dict[int, tuple[str, int]]()
     table = int(sizes.sum())
     for number, (check, own) in enumerate(zip(checks, shared.values, strict=True)):
         values = {
@@ -136,10 +138,12 @@ def _dispatch(g: Lowering, checks: Sequence[Check]) -> None:
             **own,
         }
         rows[number, : len(names)] = [int(values[name]) & 0xFFFFFFFF for name in names]
+        rows[number, -1] = -rows[number].sum(dtype=np.uint32)
+        row = table + begun.size + number * rows.shape[1]
         for place, name in enumerate(_DISTANCES):
             if number and name in first.tensors and check.tensors[name] is not first.tensors[name]:
                 tensors[name_of(name, number)] = check.tensors[name]
-                distances[table + begun.size + number * rows.shape[1] + place] = name_of(name, number)
+                distances[row + place] = name_of(name, number), row + rows.shape[1] - 1
     data = np.concatenate([*filters, begun, rows.reshape(-1)]).astype(np.uint32)
     tensors["filters"] = g.constant(data)
     tensors.setdefault("extra", tensors["checks"])

@@ -108,8 +108,10 @@ class Table:
     """The constant."""
     data: np.ndarray
     """Its words, of which some are still missing."""
-    distances: Mapping[int, str]
-    """The places of these, and for each the name of the tensor in the dispatch (`name_of`)."""
+    distances: Mapping[int, tuple[str, int]]
+    """The places of these, and for each the name of the tensor in the dispatch (`name_of`), and the place of a word
+    from which the distance is subtracted.
+    """
 
 
 @dataclass(frozen=True, slots=True)
