@@ -11,9 +11,9 @@ and a rectangle is divided into blocks of channels.
 
 The variant computes the word in the check word by another formula than the stored one, so that the scaling of the
 accumulators is verified as well. The parameters of this scaling are a part of the check words, too. A result is
-verified when its first reader was lowered (`verification.py`). If several operations read it, it is copied to become
-their second result, as the left matrix and the other tensor of an epilogue are, so that no change of memory stays
-unseen. The host knows how many checksums the device has to compare.
+verified when operations were lowered that read it, together with other results (`verification.py`). If others will read
+it later, it is copied to become their second result, as the left matrix and the other tensor of an epilogue are, so
+that no change of memory stays unseen. The host knows which checksums the device has to compare.
 """
 
 from __future__ import annotations
