@@ -79,7 +79,7 @@ _NAMES_BY_CHANNEL = (
 
 
 def products(dispatch: Dispatch, words: np.ndarray) -> list[dict[str, int]]:
-    """What a dispatch of `CHECKSUM` or `BY_CHANNEL` knows of each product. ``words`` are its tensor ``filters``."""
+    """The words of each product of a dispatch of `CHECKSUM` or `BY_CHANNEL`. ``words`` are its tensor ``filters``."""
     names = _NAMES if dispatch.shader.family == CHECKSUM.name else _NAMES_BY_CHANNEL
     return checksum_dispatch.products(dispatch, names, words)
 

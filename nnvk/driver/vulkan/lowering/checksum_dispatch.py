@@ -46,7 +46,7 @@ def products(dispatch: Dispatch, names: Sequence[str], words: np.ndarray) -> lis
 
 @dataclass(frozen=True, slots=True)
 class Shared:
-    """What products have in common in a dispatch, and what they have not."""
+    """The decisions for all products of a dispatch together."""
 
     spec: Mapping[str, int | bool]
     values: Sequence[Mapping[str, int]]
@@ -76,15 +76,15 @@ class Check:
     all of them add up to 0.
     """
     share: Callable[[Sequence[Check]], Shared]
-    """What is decided for all products of a dispatch together."""
+    """The function that decides for all products of a dispatch together."""
     task: object = None
-    """What ``share`` has to know."""
+    """The facts that ``share`` needs."""
     operation: int = 0
     fused: tuple[int, ...] = ()
 
     @property
     def key(self) -> object:
-        """What the products of a dispatch have in common."""
+        """The properties that the products of a dispatch have in common."""
         places = tuple(
             (name, tensor if tensor.storage is not Storage.ARENA else tensor.storage)
             for name, tensor in sorted(self.tensors.items())

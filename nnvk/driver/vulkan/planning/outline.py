@@ -70,7 +70,7 @@ def _commands(plan: Plan, model: Model) -> list[dict[str, Any]]:
 
 
 def _products(command: Command, plan: Plan) -> dict[str, Any]:
-    """What the table of a dispatch says that verifies products by checksums."""
+    """The words of each product that a dispatch verifies by checksums."""
     if not isinstance(command, Dispatch) or command.shader.family not in (CHECKSUM.name, BY_CHANNEL.name):
         return {}
     address = plan.addresses[command.tensors["filters"].number]
