@@ -288,18 +288,13 @@ uint check_word(Output to, ivec4 sum, ivec4 other) {
 }
 #endif
 
-// Store four results if they exist. Parts of pixels whose elements are packed in words are padded to vec4s. There is only
-// one branch: callers unroll this, and SwiftShader's compiler tries every path through branches,
-// including ?:, but not mix.
+// The results for four sums, with the epilogue. Bytes may be the low ones of words (`pack_result`). Callers that store
+// several results may compute all of them before the first branch: compilers move loads of other tensors into the branch
+// that alone uses them, and wait there for each.
 #ifdef DTYPE_Q8
 // `sum_float` is the float nearest to the sum.
-void store_output(bool exists, uint pixel, Output to, TOTAL sum, vec4 sum_float, ACC4 other) {
-#else
-void store_output(bool exists, uint pixel, Output to, TOTAL sum, ACC4 other) {
-#endif
-    uint at = to.base + pixel * to.stride;
-#if defined(DTYPE_Q8)
-    ivec4 result;
+ACC4 result_of(Output to, TOTAL sum, vec4 sum_float, ACC4 other) {
+    ACC4 result;
     if (TO_BYTES) {
         result = multiply_to_low_bytes(sum, sum_float, to.to_bytes, to.low, to.high, NONNEGATIVE);
     } else {
@@ -307,7 +302,27 @@ void store_output(bool exists, uint pixel, Output to, TOTAL sum, ACC4 other) {
         else result = multiply_by_quantized_multiplier(sum, to.multiplier.mantissa, to.multiplier.right) + to.zero;
         result = activate(result, to.low, to.high);
     }
-#elif defined(DTYPE_Q16)
+#ifdef EPILOGUE_FUSED
+    if (TO_BYTES) result = whole_bytes(result);
+    result = with_epilogue(to.end, result, other, to.sign_mask, true);
+#endif
+    return result;
+}
+
+ACC4 result_of(Output to, TOTAL sum, ACC4 other) { return result_of(to, sum, vec4(sum), other); }
+
+// Of `FLOAT_TOTALS`.
+ACC4 result_of(Output to, vec4 sum, ACC4 other) { return result_of(to, ivec4(sum), sum, other); }
+
+uint pack_result(Output to, ACC4 result) {
+#ifndef EPILOGUE_FUSED
+    if (TO_BYTES) return pack_low_bytes(result, to.sign_mask);
+#endif
+    return pack_bytes(result, to.sign_mask);
+}
+#else
+ACC4 result_of(Output to, TOTAL sum, ACC4 other) {
+#ifdef DTYPE_Q16
     sum = with_total(sum, Wide4(to.bias, to.bias_high));
     ACC4 result = activate(rescaled(sum, to.mantissa, to.shift), to.low, to.high);
 #else
@@ -321,13 +336,21 @@ void store_output(bool exists, uint pixel, Output to, TOTAL sum, ACC4 other) {
     ACC4 result = activate(sum, to.low, to.high);
 #endif
 #endif
-    if (exists) {
 #if defined(EPILOGUE_FUSED) && defined(IS_QUANTISED)
-        if (TO_BYTES) result = whole_bytes(result);
-        result = with_epilogue(to.end, result, other, to.sign_mask, true);
+    result = with_epilogue(to.end, result, other, to.sign_mask, true);
 #elif defined(EPILOGUE_FUSED)
-        result = with_epilogue(to.end, ROUNDED(result), other);
+    result = with_epilogue(to.end, ROUNDED(result), other);
 #endif
+    return result;
+}
+#endif
+
+// Store four results if they exist. Parts of pixels whose elements are packed in words are padded to vec4s. There is only
+// one branch: callers unroll this, and SwiftShader's compiler tries every path through branches,
+// including ?:, but not mix.
+void store_result(bool exists, uint pixel, Output to, ACC4 result) {
+    uint at = to.base + pixel * to.stride;
+    if (exists) {
 #ifdef STORED_ALONE
         if (!VECTOR_STORES) {
             // Results that do not exist repeat the last one that does.
@@ -348,28 +371,30 @@ void store_output(bool exists, uint pixel, Output to, TOTAL sum, ACC4 other) {
 #elif defined(DTYPE_Q16)
         dst_vec4s[at] = ENCODE4_WITH(result & 0xffff, 0u);
 #elif defined(DTYPE_Q8)
-#ifdef EPILOGUE_FUSED
-        dst_vec4s[at] = pack_bytes(result, to.sign_mask);
-#else
-        dst_vec4s[at] = TO_BYTES ? pack_low_bytes(result, to.sign_mask) : pack_bytes(result, to.sign_mask);
-#endif
-#ifdef CHECKED
-        check_sum += CHECK_FACTOR(pixel) * check_word(to, sum, other);
-#endif
+        dst_vec4s[at] = pack_result(to, result);
 #else
         dst_vec4s[at] = ENCODE4_WITH(result, 0u);
 #endif
     }
 }
 
-#ifdef DTYPE_Q8
-void store_output(bool exists, uint pixel, Output to, TOTAL sum, ACC4 other) {
-    store_output(exists, pixel, to, sum, vec4(sum), other);
+// With CHECKED, add what an invocation has to say about four results that it stores.
+void check_output(bool exists, uint pixel, Output to, TOTAL sum, ACC4 other) {
+#ifdef CHECKED
+    if (exists) check_sum += CHECK_FACTOR(pixel) * check_word(to, sum, other);
+#endif
 }
 
+void store_output(bool exists, uint pixel, Output to, TOTAL sum, ACC4 other) {
+    store_result(exists, pixel, to, result_of(to, sum, other));
+    check_output(exists, pixel, to, sum, other);
+}
+
+#ifdef DTYPE_Q8
 // Store four results of `FLOAT_TOTALS`.
 void store_output(bool exists, uint pixel, Output to, vec4 sum, ACC4 other) {
-    store_output(exists, pixel, to, ivec4(sum), sum, other);
+    store_result(exists, pixel, to, result_of(to, sum, other));
+    check_output(exists, pixel, to, ivec4(sum), other);
 }
 #endif
 

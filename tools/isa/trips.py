@@ -185,7 +185,7 @@ def _guess_matrices(dispatch: Mapping[str, Any], found: Sequence[Loop]) -> None:
     at_once = max(1, _SUMS_TOGETHER // (constants["DOWN"] * pixels))
     for loop in found:
         if loop.counts["products"]:
-            loop.trips = _up(stages, split_k(dispatch))
+            loop.trips = _up(stages, split_k(dispatch)) - 1  # the last stage is behind the loop
         elif loop.counts["vmem_written"]:  # rows of matrices, and pixels in them
             loop.trips = constants["DOWN"] if loop.parent is None else pixels
         elif loop.counts["vmem_read"]:

@@ -5,7 +5,8 @@
 //
 // A workgroup stages both operands in shared memory, STAGE chunks of 16 bytes of K at a time. An invocation loads the
 // same chunk of some pixels and of some filters. It holds what it has loaded in registers while the previous stage is
-// multiplied. Channels of a tap are padded to whole chunks, so a chunk never has two taps.
+// multiplied. Channels of a tap are padded to whole chunks, so a chunk never has two taps. Of few channels, whole lines of
+// a window are one tap (LINE_TAPS).
 //
 // Weights are filters one after the other (lowering/cooperative_matrix.py): taps, and in them channels, padded to whole
 // chunks. Sums of the weights of each filter may follow (COUNT_WEIGHTS). Values past the channels of a tap or past K are 0
@@ -39,6 +40,10 @@ layout(constant_id = 44) const uint STAGE = 4;
 // K has a whole number of stages; and so has each tap, so that all invocations move from tap to tap together.
 layout(constant_id = 39) const bool WHOLE_STAGES = false;
 layout(constant_id = 42) const bool WHOLE_TAPS = false;
+// Above 1: the taps of a line of a window, which lie one after the other in the input. They are one tap here, so that few
+// channels are not padded to chunks tap by tap.
+layout(constant_id = 66) const uint LINE_TAPS = 1;
+const bool IN_LINES = LINE_TAPS > 1u;
 
 #ifdef DTYPE_Q8
 // The inputs are added up, for the zero point of weights; and so are the weights, if their sums do not follow them.
@@ -71,6 +76,8 @@ const uint STAGED = (ROWS + COLUMNS) * LINE, ENDED = gl_WorkGroupSize.x / SUBGRO
 // An invocation stores four channels of some pixels: of TOGETHER at once, and of a row of matrices every TOGETHER-th.
 const uint FOURS = ACROSS * N / 4, TOGETHER = SUBGROUP_SIZE / FOURS, PIXELS = (M + TOGETHER - 1) / TOGETHER;
 const uint SUMS = DOWN * PIXELS, MAX_SUMS = 16, VEC4S = 1, MAX_VEC4S = 1;    // vectors, if K is split
+// Of these, so many have their results computed before the first is stored.
+const uint MAX_STORED_TOGETHER = 8, STORED_TOGETHER = PIXELS < MAX_STORED_TOGETHER ? PIXELS : MAX_STORED_TOGETHER;
 const bool IN_WHOLE_CHUNKS = SPAN == WIDE_SPAN;            // the channels of a tap
 
 #include "split_k.glsl"
@@ -147,6 +154,39 @@ uvec4 load_chunk(uint address, uint chunk) {
     return words;
 }
 
+// The first element of a window's line in the input's line, which may be in the padding before it.
+int first_of_line(Window window, uint chunk) { return window.x * int(channels) + int(chunk * CHUNK); }
+
+#ifdef DTYPE_F16
+// Four elements of the input's line of 32-bit floats as 16-bit floats; zeros in the padding.
+uvec2 floats_from_line(uint line, int first, int last) {
+    ivec4 from = first + ivec4(0, 1, 2, 3), inside = clamp(from, 0, last);
+    vec4 values;
+    [[unroll]] for (uint i = 0; i < 4u; i++) values[i] = src_floats_at(line + uint(inside[i]));
+    values = within_halves(values);
+    return HIDDEN(pack_halves(PADDED ? mix(vec4(0.0), values, equal(from, inside)) : values));
+}
+#endif
+
+// The same of a line of taps. `line` is the address of the input's line, and the first element is at `first` in it.
+// Elements in the padding are arbitrary, but from floats zeros.
+uvec4 load_from_line(uint line, int first) {
+    int last = int(width * channels) - 1;
+    uvec4 words;
+#ifdef DTYPE_F16
+    if (FROM_FLOATS) return uvec4(floats_from_line(line, first, last), floats_from_line(line, first + 4, last));
+#endif
+    const int values = int(CHUNK / 4u), bits = 32 / values;    // of a word, and of each of its values
+    int from = int(line) + first, low_word = int(line) / values, high_word = (int(line) + last) / values;
+    int word = from >> findLSB(values);
+    uint loaded[5];
+    [[unroll]] for (int i = 0; i < 5; i++) loaded[i] = src_at(uint(clamp(word + i, low_word, high_word)));
+    uint shift = uint((from & (values - 1)) * bits);
+    [[unroll]] for (uint i = 0; i < 4u; i++)
+        words[i] = mix(loaded[i], loaded[i] >> shift | loaded[i + 1u] << (32u - max(shift, 1u)), shift != 0u);
+    return words;
+}
+
 // Load the chunks at the source. Past the end of K the first chunk is loaded again, which costs less than a branch: a branch
 // would copy registers.
 void fetch(out Share share, Source source, Part part, uint chunks, uint tap_chunks, Window windows[MAX_LOADS],
@@ -156,21 +196,37 @@ void fetch(out Share share, Source source, Part part, uint chunks, uint tap_chun
     share.chunk = mix(0u, source.chunk, share.exists) + (WHOLE_STAGES ? own : mix(0u, own, share.exists));
     uvec2 tap = ONE_TAP ? uvec2(0u) : mix(uvec2(0u), source.tap, bvec2(share.exists));
     [[unroll]] for (uint i = 0; i < INPUT_LOADS; i++) {
-        uint address = tap_address(part, windows[i], tap.x, tap.y);
-        share.inside[i] = !PADDED || address != OUTSIDE;
-        share.inputs[i] = load_chunk(PADDED ? mix(part.source, address, share.inside[i]) : address, share.chunk);
+        if (IN_LINES) {
+            int y = windows[i].y + part.pitch.x * int(tap.x);
+            share.inside[i] = !PADDED || uint(y) < height;
+            uint line = windows[i].start - uint(windows[i].x) * channels + uint(part.pitch.x) * tap.x * width * channels;
+            line = mix(part.source, line, share.inside[i]);
+            share.inputs[i] = load_from_line(line, first_of_line(windows[i], share.chunk));
+        } else {
+            uint address = tap_address(part, windows[i], tap.x, tap.y);
+            share.inside[i] = !PADDED || address != OUTSIDE;
+            share.inputs[i] = load_chunk(PADDED ? mix(part.source, address, share.inside[i]) : address, share.chunk);
+        }
     }
     uint at = tap_number(part, tap.x, tap.y) * tap_chunks + share.chunk;
     [[unroll]] for (uint i = 0; i < WEIGHT_LOADS; i++) share.weights[i] = WEIGHTS_AT(filters[i] + at);
+}
+
+// The bits of the first elements of a chunk; of all, or none, if there are more or fewer than it has.
+uvec4 bits_of_first(int count) {
+    ivec4 left = int(16u / CHUNK) * count - ivec4(0, 4, 8, 12);    // bytes, of each word
+    return mix((uvec4(1u) << uvec4(clamp(left, 0, 3) * 8)) - 1u, uvec4(~0u), greaterThanEqual(left, ivec4(4)));
 }
 
 // The bits of a chunk that are values of K.
 uvec4 bits_of(Share share) {
     if (!WHOLE_STAGES && !share.exists) return uvec4(0u);
     if (IN_WHOLE_CHUNKS) return uvec4(~0u);
-    ivec4 left = int(16u / CHUNK) * (int(depth) - int(share.chunk * CHUNK)) - ivec4(0, 4, 8, 12);    // bytes, of each word
-    return mix((uvec4(1u) << uvec4(clamp(left, 0, 3) * 8)) - 1u, uvec4(~0u), greaterThanEqual(left, ivec4(4)));
+    return bits_of_first(int(depth) - int(share.chunk * CHUNK));
 }
+
+// The bits of a chunk from a line of taps that are not in the padding.
+uvec4 bits_inside(int first) { return bits_of_first(int(width * channels) - first) & ~bits_of_first(-first); }
 
 #ifdef DTYPE_Q8
 const uint SIGNS = SIGNED ? 0u : 0x80808080u, WEIGHT_SIGNS = WEIGHTS_SIGNED ? 0u : 0x80808080u;
@@ -180,6 +236,27 @@ int sum_of_chunk(uvec4 bytes) {
            sum_of_signed_bytes(bytes.w);
 }
 #endif
+
+SUM_MATRIX sums[DOWN * ACROSS];    // of the subgroup
+
+// Multiply the stage in shared memory.
+void multiply_stage(uint subgroup_down, uint subgroup_across) {
+    [[unroll]] for (uint k = 0; k < STAGE_DEPTH; k++) {
+        const uint at = k * (2u * STAGE / STAGE_DEPTH);
+        INPUT_MATRIX inputs[DOWN];
+        WEIGHT_MATRIX weight[ACROSS];
+        [[unroll]] for (uint i = 0; i < DOWN; i++)
+            coopMatLoad(inputs[i], pool, 2u * LINE * M * (subgroup_down * DOWN + i) + at, 2u * LINE,
+                        gl_CooperativeMatrixLayoutRowMajor);
+        [[unroll]] for (uint j = 0; j < ACROSS; j++)
+            coopMatLoad(weight[j], pool, 2u * LINE * (ROWS + N * (subgroup_across * ACROSS + j)) + at, 2u * LINE,
+                        gl_CooperativeMatrixLayoutColumnMajor);
+        [[unroll]] for (uint i = 0; i < DOWN; i++) {
+            [[unroll]] for (uint j = 0; j < ACROSS; j++)
+                sums[i * ACROSS + j] = coopMatMulAdd(inputs[i], weight[j], sums[i * ACROSS + j]);
+        }
+    }
+}
 
 void main() {
     Place place = place_of_group(COLUMNS, ROWS, SPLIT_K);
@@ -208,7 +285,6 @@ void main() {
 #else
     const uvec4 outside = uvec4(0u);
 #endif
-    SUM_MATRIX sums[DOWN * ACROSS];
     [[unroll]] for (uint i = 0; i < DOWN * ACROSS; i++) sums[i] = SUM_MATRIX(SUM(0));
 
     Stretch slice = stretch_of(place.k_slice, chunks, STAGE);
@@ -216,14 +292,19 @@ void main() {
     if (!IN_ONE_TAP) advance(source, part, tap_chunks, own % STAGE);
     Share share;
     fetch(share, source, part, chunks, tap_chunks, windows, filters);
-    for (uint stage = slice.first; stage < slice.end; stage += STAGE) {
+    // Only a phase may have no taps. The last stage is multiplied after the loop and loads nothing.
+    bool has_k = SPLIT != PHASES || slice.first < slice.end;
+    for (uint stage = slice.first; has_k;) {
         uvec4 bits = bits_of(share);
-        barrier();    // the previous stage has been multiplied
         [[unroll]] for (uint i = 0; i < INPUT_LOADS; i++) {
             uvec4 value = share.inputs[i];
 #ifdef DTYPE_Q8
             value ^= SIGNS;
 #endif
+            if (IN_LINES && PADDED && !FROM_FLOATS) {
+                uvec4 inside = bits_inside(first_of_line(windows[i], share.chunk));
+                value = value & inside | outside & ~inside;
+            }
             if (PADDED) value = mix(outside, value, bvec4(share.inside[i]));
             value &= bits;
             put((line + i * LOAD_ROWS) * LINE + own % STAGE, value);
@@ -243,24 +324,14 @@ void main() {
 #endif
         }
         barrier();
+        stage += STAGE;
+        if (stage >= slice.end) break;
         advance(source, part, tap_chunks, STAGE);
         fetch(share, source, part, chunks, tap_chunks, windows, filters);
-        [[unroll]] for (uint k = 0; k < STAGE_DEPTH; k++) {
-            const uint at = k * (2u * STAGE / STAGE_DEPTH);
-            INPUT_MATRIX inputs[DOWN];
-            WEIGHT_MATRIX weight[ACROSS];
-            [[unroll]] for (uint i = 0; i < DOWN; i++)
-                coopMatLoad(inputs[i], pool, 2u * LINE * M * (subgroup_down * DOWN + i) + at, 2u * LINE,
-                            gl_CooperativeMatrixLayoutRowMajor);
-            [[unroll]] for (uint j = 0; j < ACROSS; j++)
-                coopMatLoad(weight[j], pool, 2u * LINE * (ROWS + N * (subgroup_across * ACROSS + j)) + at, 2u * LINE,
-                            gl_CooperativeMatrixLayoutColumnMajor);
-            [[unroll]] for (uint i = 0; i < DOWN; i++) {
-                [[unroll]] for (uint j = 0; j < ACROSS; j++)
-                    sums[i * ACROSS + j] = coopMatMulAdd(inputs[i], weight[j], sums[i * ACROSS + j]);
-            }
-        }
+        multiply_stage(subgroup_down, subgroup_across);
+        barrier();    // the next stage is stored
     }
+    if (has_k) multiply_stage(subgroup_down, subgroup_across);
     barrier();
 #ifdef DTYPE_Q8
     if (COUNT_INPUTS) {
@@ -317,11 +388,19 @@ void main() {
     Output targets[MAX_VEC4S];
     targets[0] = target;
     add_up(place, targets, whole);
+    uint pixels[MAX_SUMS];
+    ACC4 others[MAX_SUMS], results[MAX_SUMS];
     [[unroll]] for (uint n = 0; n < SUMS; n++) {
         uint row = gl_SubgroupInvocationID / FOURS + n % PIXELS * TOGETHER;
         uint pixel = window_of(part, place.row + (subgroup_down * DOWN + n / PIXELS) * M + row).pixel;
-        pixel = mix(NO_PIXEL, pixel, row < M);
-        store_output(pixel, target, whole[n], other_of(pixel, target));
+        pixels[n] = mix(NO_PIXEL, pixel, row < M);
+        others[n] = other_of(pixels[n], target);
+    }
+    [[unroll]] for (uint n = 0; n < SUMS; n++) results[n] = result_of(target, whole[n], others[n]);
+    [[unroll]] for (uint n = 0; n < SUMS; n++) {
+        bool exists = exists_in(pixels[n], target);
+        store_result(exists, pixels[n], target, results[n]);
+        check_output(exists, pixels[n], target, whole[n], others[n]);
     }
 #else
     for (uint i = 0; i < DOWN; i++) {
@@ -334,14 +413,30 @@ void main() {
             }
         }
         subgroupBarrier();
-        for (uint row = gl_SubgroupInvocationID / FOURS; row < M; row += TOGETHER) {
-            uint at = room + row * SUM_LINE + four, tile_row = (subgroup_down * DOWN + i) * M + row;
-            TOTAL sum = SUMS_OF(uvec4(pool[2u * at], pool[2u * at + 1u])) + target.bias;
+        [[unroll]] for (uint first = 0; first < PIXELS; first += STORED_TOGETHER) {
+            uint pixels[MAX_STORED_TOGETHER];
+            ACC4 others[MAX_STORED_TOGETHER], results[MAX_STORED_TOGETHER];
+            TOTAL totals[MAX_STORED_TOGETHER];
+            [[unroll]] for (uint r = 0; r < STORED_TOGETHER; r++) {
+                uint row = gl_SubgroupInvocationID / FOURS + (first + r) * TOGETHER;
+                uint pixel = window_of(part, place.row + (subgroup_down * DOWN + i) * M + row).pixel;
+                pixels[r] = mix(NO_PIXEL, pixel, row < M);
+                others[r] = other_of(pixels[r], target);
+            }
+            [[unroll]] for (uint r = 0; r < STORED_TOGETHER; r++) {
+                uint row = min(gl_SubgroupInvocationID / FOURS + (first + r) * TOGETHER, M - 1u);
+                uint at = room + row * SUM_LINE + four;
+                totals[r] = SUMS_OF(uvec4(pool[2u * at], pool[2u * at + 1u])) + target.bias;
 #ifdef DTYPE_Q8
-            if (COUNT_INPUTS) sum -= filter_zero * input_sums[tile_row];
+                if (COUNT_INPUTS) totals[r] -= filter_zero * input_sums[(subgroup_down * DOWN + i) * M + row];
 #endif
-            uint pixel = window_of(part, place.row + tile_row).pixel;
-            store_output(pixel, target, sum, other_of(pixel, target));
+                results[r] = result_of(target, totals[r], others[r]);
+            }
+            [[unroll]] for (uint r = 0; r < STORED_TOGETHER; r++) {
+                bool exists = exists_in(pixels[r], target);
+                store_result(exists, pixels[r], target, results[r]);
+                check_output(exists, pixels[r], target, totals[r], others[r]);
+            }
         }
         subgroupBarrier();
     }

@@ -364,16 +364,17 @@ void main() {
     add_up(place, targets, whole);
 #endif
     uint pixels[MAX_ROWS];
-    ACC4 others[MAX_SUMS];
+    ACC4 others[MAX_SUMS], results[MAX_SUMS];
     [[unroll]] for (uint r = 0; r < INVOCATION_ROWS; r++) {
         pixels[r] = window_of(part, place.row + line + r * LINES).pixel;
         [[unroll]] for (uint f = 0; f < VEC4S; f++) others[r * VEC4S + f] = other_of(pixels[r], targets[f]);
     }
-    [[unroll]] for (uint r = 0; r < INVOCATION_ROWS; r++) {
-        [[unroll]] for (uint f = 0; f < VEC4S; f++) {
-            uint number = r * VEC4S + f;
-            store_output(pixels[r], targets[f], whole[number], others[number]);
-        }
+    [[unroll]] for (uint n = 0; n < SUMS; n++) results[n] = result_of(targets[n % VEC4S], whole[n], others[n]);
+    [[unroll]] for (uint n = 0; n < SUMS; n++) {
+        uint pixel = pixels[n / VEC4S];
+        bool exists = exists_in(pixel, targets[n % VEC4S]);
+        store_result(exists, pixel, targets[n % VEC4S], results[n]);
+        check_output(exists, pixel, targets[n % VEC4S], whole[n], others[n]);
     }
     STORE_CHECK(place)
 }

@@ -263,6 +263,40 @@ def test_floats_are_packed_with_zeros(monkeypatch: pytest.MonkeyPatch) -> None:
     assert not packed[:, :, 21:].any()
 
 
+def test_lines_of_taps_are_packed_as_one_tap() -> None:
+    data = np.random.default_rng(1).integers(-128, 128, (7, 2, 3, 5), np.int8)
+    packed = pack(constant(data, OperandCode.TENSOR_QUANT8_ASYMM_SIGNED, 0.5, 3).in_lines(3), WITH_MATRICES)
+    weights = packed[: 7 * 2 * 16].view(np.int8).reshape(7, 2, 16)
+    np.testing.assert_array_equal(weights[:, :, :15], data.reshape(7, 2, 15))
+    assert not weights[:, :, 15:].any()
+
+
+@pytest.mark.parametrize(
+    ("text", "taps"),
+    [
+        ("CONV_2D u8[1,9,11,3]*0.05+120 #u8[10,5,7,3]*0.02+131 #i32[10] SAME 2 2 NONE nhwc -> u8*2+100", 7),
+        ("CONV_2D u8[1,9,11,3]*0.05+120 #u8[10,5,7,3]*0.02+131 #i32[10] SAME 1 1 NONE nhwc 2 1 -> u8*2+100", 1),
+        ("CONV_2D u8[1,9,11,4]*0.05+120 #u8[10,5,7,4]*0.02+131 #i32[10] SAME 1 1 NONE nhwc -> u8*2+100", 1),
+        ("GROUPED_CONV_2D u8[1,5,6,10]*0.1+9 #u8[74,3,2,5]*0.1+9 #i32[74] SAME 1 1 2 NONE nhwc -> u8*2+100", 1),
+        ("TRANSPOSE_CONV_2D u8[1,4,5,3]*0.1+9 #u8[7,3,4,3]*0.1+9 #i32[7] 1 0 2 1 2 3 NONE nhwc -> u8*2+100", 1),
+    ],
+)
+def test_lines_of_few_channels_are_one_tap(monkeypatch: pytest.MonkeyPatch, text: str, taps: int) -> None:
+    """If taps and channels lie one after the other, in the input and in the filter."""
+    found: list[int] = []
+
+    def spy(work: Work, device: DeviceProfile) -> list[Strategy]:
+        found.append(work.line_taps)
+        return ranked(work, device)
+
+    monkeypatch.setattr(gemm, "ranked", spy)
+    devices, absence = find_devices()
+    if not devices:
+        pytest.skip(absence)
+    assert shaders_of(devices[0].planner, parse(text))
+    assert set(found) == {taps}
+
+
 # --- results --------------------------------------------------------------------------------------------------
 
 
@@ -300,6 +334,11 @@ CONVOLUTIONS = (
     ("CONV_2D", "[2,5,7,16]", "[33,2,3,16]", "SAME 2 1 NONE nhwc"),
     ("CONV_2D", "[1,9,11,20]", "[5,1,1,20]", "VALID 1 1 RELU6 nhwc"),
     ("CONV_2D", "[1,4,9,3]", "[8,3,3,3]", "VALID 2 2 NONE nhwc"),
+    # Lines of taps are one tap: several chunks, windows wider than the image, lines in the padding alone, no padding.
+    ("CONV_2D", "[2,9,11,3]", "[10,7,7,3]", "SAME 2 2 RELU nhwc"),
+    ("CONV_2D", "[1,5,2,5]", "[6,2,7,5]", "SAME 1 1 NONE nhwc"),
+    ("CONV_2D", "[2,3,2,1]", "[5,2,3,1]", "7 2 3 1 2 1 NONE nhwc"),
+    ("CONV_2D", "[2,4,13,1]", "[3,2,10,1]", "VALID 1 1 NONE nhwc"),
     ("CONV_2D", "[1,6,6,64]", "[40,3,3,64]", "SAME 1 1 NONE nhwc"),
     ("CONV_2D", "[1,16,9,11]", "[5,3,3,16]", "SAME 1 1 NONE nchw"),
     ("GROUPED_CONV_2D", "[1,5,6,10]", "[74,3,2,5]", "SAME 1 1 2 NONE nhwc"),
@@ -366,6 +405,16 @@ def check(device: VulkanDevice, text: str) -> None:
 def test_like_the_reference(matrices: VulkanDevice, monkeypatch: pytest.MonkeyPatch, text: str) -> None:
     """The tile that drivers compile in the shortest time gives the results of the reference."""
     force(monkeypatch, ((1, 1), (1, 1)))
+    check(matrices, text)
+
+
+@pytest.mark.parametrize("size", ["[2,9,11,3]", "[1,3,2,3]"])
+@pytest.mark.parametrize("split_k", [1, 2])
+def test_lines_of_floats(matrices: VulkanDevice, monkeypatch: pytest.MonkeyPatch, size: str, split_k: int) -> None:
+    """Few channels are read as 32-bit floats, and converted when they are loaded."""
+    force(monkeypatch, ((1, 1), (1, 1)), split_k)
+    text = f"CAST f32{size}~3 -> f16 | CONV_2D $ #f16[10,7,7,3]~2 #f16[10]~9 SAME 2 2 RELU nhwc | CAST $ -> f32"
+    assert not any("convert" in name for name in shaders_of(matrices.planner, parse(text)))
     check(matrices, text)
 
 

@@ -57,7 +57,14 @@ _NARROW = 32
 """Subgroups with fewer invocations are those of Intel's GPUs, where an invocation has half as many registers."""
 _MOST_HELD, _MOST_HELD_NARROW = 56, 16
 """Vectors of an invocation, with which no compiler spills registers in a loop over taps; and of narrow subgroups."""
-_SHAPES = (((4, 4), (2, 2)), ((4, 2), (2, 2)), ((2, 4), (2, 2)), ((2, 2), (2, 2)), ((1, 1), (2, 2)))
+_SHAPES = (
+    ((4, 4), (2, 2)),
+    ((4, 2), (2, 2)),
+    ((2, 4), (2, 2)),
+    ((2, 2), (2, 2)),
+    ((2, 1), (2, 2)),
+    ((1, 1), (2, 2)),
+)
 """Matrices of sums of a subgroup, and subgroups of a workgroup, both along pixels and along output channels."""
 _SHAPES_NARROW = (((2, 1), (4, 4)), ((1, 2), (4, 4)), ((1, 1), (4, 4)), ((1, 1), (2, 4)), ((1, 1), (2, 2)))
 """Those of narrow subgroups, of which a workgroup has more."""

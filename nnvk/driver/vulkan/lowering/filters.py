@@ -73,6 +73,18 @@ class Filters:
         return Box(tuple(zip(self.shape, self.strides, strict=True)))
 
     @property
+    def has_dense_taps(self) -> bool:
+        """Whether the channels of a tap follow those of the tap before."""
+        *_, tap, channel = self.strides
+        return tap == self.channels * channel
+
+    def in_lines(self, taps: int) -> Filters:
+        """The same filters, with so many neighbouring taps as one that has all of their channels."""
+        part, output, tap, channel = self.strides
+        strides = part, output, tap * taps, channel
+        return replace(self, taps=self.taps // taps, channels=self.channels * taps, strides=strides)
+
+    @property
     def can_be_packed(self) -> bool:
         """Whether `packed` reads the source of a view, instead of a copy."""
         return self.tensor.view is not None and _strides_to_pack(self.box, self.tensor.view.box) is not None

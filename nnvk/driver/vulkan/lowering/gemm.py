@@ -189,7 +189,15 @@ def work_of(g: Lowering, operands: Operands, gemm: Gemm) -> Work:
         and gemm.split in (Split.NOTHING, Split.CHANNELS)
         and not fit_four_bits(g, filters, None),
         narrow=operands.is_wide and has_narrow_sums(g, operands),
+        line_taps=_line_taps(filters, gemm),
     )
+
+
+def _line_taps(filters: Filters, gemm: Gemm) -> int:
+    """The taps of a line if cooperative matrices can take them as one: those of few channels, one after the other."""
+    window, dilation = gemm.horizontal.window, gemm.horizontal.dilation
+    is_possible = gemm.split is Split.NOTHING and dilation == 1 and filters.has_dense_taps
+    return window if is_possible and has_few_channels(gemm.depth) else 1
 
 
 def best_strategy(g: Lowering, operands: Operands, gemm: Gemm, work: Work) -> Strategy:
@@ -228,7 +236,7 @@ def multiply_by(g: Lowering, strategy: Strategy, operands: Operands, gemm: Gemm,
     scale = 1.0 if scaling is None else scaling.scale
     four_bits = strategy.packed and strategy.matrices is None and fit_four_bits(g, filters, levels)
     if strategy.matrices is not None:
-        weights = cooperative_matrix.packed_by_filter(g, filters)
+        weights = cooperative_matrix.packed_by_filter(g, filters.in_lines(work.line_taps))
     elif levels is not None:
         weights = packed_levels(g, filters, levels, four_bits=four_bits)
     elif takes_halves(strategy, work, g.device):
@@ -272,7 +280,8 @@ def multiply_by(g: Lowering, strategy: Strategy, operands: Operands, gemm: Gemm,
         spec |= {name: parts for name, parts in places.items() if parts != 1}
         if is_wide:
             spec[FROM_FLOATS] = True
-        push |= tile_push(gemm, source_parts) | magics
+        line_taps = work.line_taps if strategy.matrices is not None else 1
+        push |= tile_push(gemm, source_parts, line_taps) | magics
         if operands.depthwise is not None:
             tensors["bias"] = depthwise_gemm.bias_and_parameters(g, operands)
             spec |= depthwise_gemm.constants(operands.depthwise, g.device)

@@ -55,8 +55,12 @@ def tile_spec(strategy: Strategy, gemm: Gemm, work: Work, device: DeviceProfile)
         spec["SPLIT_K"] = strategy.split_k
     if strategy.matrices is not None:
         # The phases of a transposed convolution have different numbers of taps.
-        taps = 0 if gemm.split is Split.PHASES else work.taps
-        return spec | cooperative_matrix.constants(strategy.matrices, work.kind, taps, gemm.depth)
+        taps, depth = work.in_lines
+        if work.line_taps > 1:
+            spec["LINE_TAPS"] = work.line_taps
+        return spec | cooperative_matrix.constants(
+            strategy.matrices, work.kind, 0 if gemm.split is Split.PHASES else taps, depth
+        )
     if strategy.tile in ("register", "quads"):
         spec |= {"local_x": local_x * local_y, "ACROSS": local_x, "VEC4S": strategy.vec4s, "PACKED": strategy.packed}
         if strategy.tile == "register":
@@ -90,8 +94,8 @@ def _line_taps(strategy: Strategy, gemm: Gemm) -> int:
     return gemm.horizontal.window if is_unrolled else 0
 
 
-def tile_push(gemm: Gemm, source_parts: int) -> dict[str, int]:
-    """Push constants of gemm.comp: those of all data types."""
+def tile_push(gemm: Gemm, source_parts: int, line_taps: int = 1) -> dict[str, int]:
+    """Push constants of gemm.comp: those of all data types. ``line_taps`` neighbouring taps are one."""
     _, height, width, channels = gemm.source
     _, out_height, out_width, _ = gemm.target
     return {
@@ -102,10 +106,10 @@ def tile_push(gemm: Gemm, source_parts: int) -> dict[str, int]:
         "height": height,
         "width": width,
         "channels": channels * source_parts,
-        "depth": gemm.depth,
+        "depth": gemm.depth * line_taps,
         "parts": gemm.parts,
         "kernel_height": gemm.vertical.window,
-        "kernel_width": gemm.horizontal.window,
+        "kernel_width": gemm.horizontal.window // line_taps,
         "pad_top": gemm.vertical.before,
         "pad_left": gemm.horizontal.before,
     }

@@ -154,6 +154,14 @@ class Work:
     depthwise: int = 0
     """The taps of the depthwise convolution that gives the input, in the same dispatch; 0 if the input is in memory."""
 
+    line_taps: int = 1
+    """Taps of a line of a window that lie one after the other in memory: cooperative matrices take them as one."""
+
+    @property
+    def in_lines(self) -> tuple[int, int]:
+        """The taps, and the channels of each, as cooperative matrices take them."""
+        return self.taps // self.line_taps, self.depth * self.line_taps
+
     @property
     def steps(self) -> int:
         """Fours of K."""
@@ -269,7 +277,7 @@ class Strategy:
     def is_busy(self, work: Work) -> bool:
         """Whether every K slice has something to do, which shared.glsl relies on."""
         if self.matrices is not None:
-            stages = -(-cooperative_matrix.chunks(work.kind, work.taps, work.depth) // self.matrices.stage)
+            stages = -(-cooperative_matrix.chunks(work.kind, *work.in_lines) // self.matrices.stage)
             return -(-stages // self.split_k) * (self.split_k - 1) < stages
         return self.vec4s_of_k_slice(work) * (self.split_k - 1) < work.steps
 
@@ -354,7 +362,7 @@ def _behind_depthwise(work: Work, device: DeviceProfile, arithmetics: Iterable[s
 
 
 def _by_cooperative_matrices(work: Work, device: DeviceProfile) -> Iterator[Strategy]:
-    for tile in cooperative_matrix.tiles(work.kind, work.taps, device):
+    for tile in cooperative_matrix.tiles(work.kind, work.in_lines[0], device):
         yield Strategy(
             cooperative_matrix.TILE,
             tile.rows,

@@ -232,14 +232,15 @@ def _by_shared_memory(strategy: Strategy, work: Work, costs: Costs, vectors: _Ve
 
 
 def _by_matrices(tile: MatrixTile, work: Work, costs: Costs, vectors: _Vectors, lanes: int) -> Run:
+    taps, depth = work.in_lines
     return cooperative_matrix.run(
         tile,
         work.kind,
         costs,
         lanes,
         groups=work.parts * -(-work.rows // tile.rows) * -(-work.columns // tile.columns),
-        taps=work.taps,
-        depth=work.depth,
+        taps=taps,
+        depth=depth,
         stored=vectors.stored,
         ending=vectors.ending,
     )
