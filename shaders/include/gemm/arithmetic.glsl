@@ -3,7 +3,8 @@
 //
 // Bytes are unsigned here. ARITHMETIC_DOT multiplies four bytes with one instruction (SPV_KHR_integer_dot_product).
 // Zero points are applied outside the loop: sum (a - za) (w - zw) = sum a w - zw sum a - za sum w + n za zw. The sums
-// of a and w are accumulated separately. ARITHMETIC_FLOAT converts bytes to floats by a mask, because shifts are
+// of a and w are accumulated separately. Of constant weights the host knows the last two terms, which are part of the bias
+// then (SETTLED). ARITHMETIC_FLOAT converts bytes to floats by a mask, because shifts are
 // expensive on vectors. Byte q therefore becomes 2^(8 q) times its value. Byte 3 is reduced by 128, because one
 // instruction converts signed words. The other factor is smaller by the same power of two. Products are integers below
 // 2^16, and 256 of them add up exactly in 24 bits.
@@ -280,6 +281,12 @@ void carry(inout Sum sum) {
 
 // --- sums of what zero points are multiplied by ----------------------------------------------------------------
 
+#if defined(ARITHMETIC_DOT) && defined(DTYPE_Q8)
+// The bias has what is due to the input's zero point, so that weights are not added up.
+layout(constant_id = 67) const bool SETTLED = false;
+#else
+const bool SETTLED = false;
+#endif
 #ifdef ARITHMETIC_DOT
 const bool COUNTS = true;
 #else
@@ -299,19 +306,17 @@ uint count_inputs(uint count, INPUT4 inputs) {
 
 uvec4 count_weights(uvec4 count, Weights4 weights) {
 #ifdef ARITHMETIC_DOT
-    return count + dots_of_bytes(ONES, weights.outputs);
-#else
-    return count;
+    if (!SETTLED) return count + dots_of_bytes(ONES, weights.outputs);
 #endif
+    return count;
 }
 
 // The correction by zero points for four output channels, without the part of the pixels, over a number of vec4s.
 ACC4 due_to_weights(uvec4 count, uint vec4s) {
 #ifdef ARITHMETIC_DOT
-    return input_zero * (int(vec4s * 4u) * weight_zero - ivec4(count));
-#else
-    return ACC4(0);
+    if (!SETTLED) return input_zero * (int(vec4s * 4u) * weight_zero - ivec4(count));
 #endif
+    return ACC4(0);
 }
 
 TOTAL total(Sum sum, uint input_count, ACC4 due) {

@@ -177,6 +177,15 @@ void locate_next_tap(inout Source source, Part part, Window windows[MAX_LOADS], 
         source.weights[i] = tap_number(part, source.tap.x, source.tap.y) * quads + weight_four(weight_of(i));
 }
 
+// Weights past the end of K: real zeros.
+WEIGHTS4 past_the_end() {
+#ifdef DTYPE_Q8
+    return WEIGHTS4(uint(weight_zero) * 0x01010101u);
+#else
+    return WEIGHTS4(0);
+#endif
+}
+
 // Load the share. Elements past the end of K are zeros.
 void fetch(out Share share, Source source, uint firsts[MAX_LOADS], uint stage, uint vec4s) {
 #ifdef TILE_DEPTHWISE
@@ -188,7 +197,7 @@ void fetch(out Share share, Source source, uint firsts[MAX_LOADS], uint stage, u
 #endif
     [[unroll]] for (uint i = 0; i < WEIGHT_LOADS; i++) {
         share.weights[i] = packed_weights_at(weight_at(firsts[i], source.weights[i], weight_of(i)));
-        if (!WHOLE_STAGES && is_past(stage, vec4s, weight_of(i))) share.weights[i] = WEIGHTS4(0);
+        if (!WHOLE_STAGES && is_past(stage, vec4s, weight_of(i))) share.weights[i] = past_the_end();
     }
 }
 
@@ -345,7 +354,7 @@ void main() {
         barrier();
     }
     if (has_k) multiply_stage(sums, counts, zeros);
-    // Elements past the end of K count too: their weights are words of zeros, which are multiplied by the padding.
+    // Elements past the end of K count too: their weights are real zeros.
     ACC4 due[MAX_VEC4S];
     [[unroll]] for (uint f = 0; f < VEC4S; f++)
         due[f] = due_to_weights(counts.weights[f], divide_up(own.end - own.first, STAGE) * STAGE);

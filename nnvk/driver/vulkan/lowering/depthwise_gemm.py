@@ -103,19 +103,23 @@ def constants(depthwise: Call, device: DeviceProfile) -> dict[str, int | bool]:
     return {**spec, "DEPTHWISE_ACTIVATED": is_activated, "DEPTHWISE_PRESERVES_NAN": preserves_nan}
 
 
-def bias_and_parameters(g: Lowering, operands: Operands) -> TensorRef:
-    """The tensor ``bias`` of the GEMM, padded to vec4s, and behind it the parameters of the depthwise convolution."""
+def bias_and_parameters(g: Lowering, operands: Operands, *, settled: bool) -> TensorRef:
+    """The tensor ``bias`` of the GEMM, padded to vec4s, and behind it the parameters of the depthwise convolution.
+
+    ``settled``: the bias has what is due to the zero point of the GEMM's input.
+    """
     depthwise, bias = operands.depthwise, operands.bias
     assert depthwise is not None
     assert bias is not None
 
     def both() -> np.ndarray:
         of_gemm = np.zeros(round_up(bias.size, 4), np.int32 if of(depthwise.input) is Q8 else np.float32)
-        of_gemm[: bias.size] = bias.data.reshape(-1)
+        own = half_weights.settled(g, operands.input, operands.filters, bias) if settled else bias.data.reshape(-1)
+        of_gemm[: bias.size] = own.astype(of_gemm.dtype)
         return np.concatenate([of_gemm.view(np.int32), _parameters(g, depthwise).reshape(-1)])
 
     types = depthwise.input.type, depthwise.output.type, depthwise.activation
-    form = "depthwise", depthwise.filter.index, depthwise.bias.index, types
+    form = "depthwise", depthwise.filter.index, depthwise.bias.index, types, settled, operands.filters.tensor.index
     return g.constant_form(bias, form, both)
 
 

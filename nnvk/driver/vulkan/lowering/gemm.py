@@ -43,6 +43,7 @@ from nnvk.driver.vulkan.lowering.strategies import (
     WeightLayout,
     Work,
     is_quick,
+    settles_bias,
     takes_halves,
 )
 from nnvk.driver.vulkan.lowering.strategy_costs import ranked
@@ -249,13 +250,14 @@ def multiply_by(g: Lowering, strategy: Strategy, operands: Operands, gemm: Gemm,
     else:
         weights = in_order(g, filters, gemm.parts_outside, scale)
     words = _check_words(g, strategy, operands, gemm, work) if source_parts == 1 else 0
+    settled = settles_bias(strategy, work, g.device)
     output = filter_output(
         g,
         operands,
         gemm.columns,
         gemm.pixel_parts,
         narrow=work.narrow,
-        settled=takes_halves(strategy, work, g.device),
+        settled=settled,
         biases_follow=bool(words) and split_k and operands.epilogue is not None,
         weight_scales=None if levels is None else levels.scales,
     )
@@ -283,11 +285,13 @@ def multiply_by(g: Lowering, strategy: Strategy, operands: Operands, gemm: Gemm,
         line_taps = work.line_taps if strategy.matrices is not None else 1
         push |= tile_push(gemm, source_parts, line_taps) | magics
         if operands.depthwise is not None:
-            tensors["bias"] = depthwise_gemm.bias_and_parameters(g, operands)
+            tensors["bias"] = depthwise_gemm.bias_and_parameters(g, operands, settled=settled)
             spec |= depthwise_gemm.constants(operands.depthwise, g.device)
             push |= {"kernel_height": 1, "kernel_width": 1}  # of the GEMM's own filter
         if work.kind == "q8":
             spec |= {"SIGNED": bool(offset(operands.input)), "WEIGHTS_SIGNED": bool(offset(filters.tensor))}
+            if settled and strategy.arithmetic == "dot":
+                spec["SETTLED"] = True
             if takes_halves(strategy, work, g.device):
                 spec |= half_weights.constants(half_weights.form_of(g.device, work.rows, work.packed_weights))
                 spec["SHORT_SUMS"] = half_weights.has_short_sums(g, filters)

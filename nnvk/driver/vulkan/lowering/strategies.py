@@ -496,6 +496,12 @@ def takes_halves(strategy: Strategy, work: Work, device: DeviceProfile) -> bool:
     return work.settled and strategy.packed and work.kind == "q8" and by_elements(strategy, work, device)
 
 
+def settles_bias(strategy: Strategy, work: Work, device: DeviceProfile) -> bool:
+    """Whether the bias has what is due to the zero point of inputs of bytes, so that no weights are added up."""
+    by_dots = work.kind == "q8" and strategy.arithmetic == "dot" and strategy.matrices is None
+    return (by_dots and (work.settled or work.depthwise > 0)) or takes_halves(strategy, work, device)
+
+
 def span(strategy: Strategy, work: Work, device: DeviceProfile) -> int:
     """Channels that a round of a tile takes at once, a divisor of all; 1 where these are no vec4s."""
     wide = 4
