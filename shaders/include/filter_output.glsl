@@ -288,13 +288,11 @@ uint check_word(Output to, ivec4 sum, ivec4 other) {
 }
 #endif
 
-// The results for four sums, with the epilogue. Bytes may be the low ones of words (`pack_result`). Callers that store
-// several results may compute all of them before the first branch: compilers move loads of other tensors into the branch
-// that alone uses them, and wait there for each.
+// The results for four sums, without the epilogue. Bytes may be the low ones of words (`pack_result`).
 #ifdef DTYPE_Q8
 // `sum_float` is the float nearest to the sum.
-ACC4 result_of(Output to, TOTAL sum, vec4 sum_float, ACC4 other) {
-    ACC4 result;
+ACC4 plain_result(Output to, TOTAL sum, vec4 sum_float) {
+    ivec4 result;
     if (TO_BYTES) {
         result = multiply_to_low_bytes(sum, sum_float, to.to_bytes, to.low, to.high, NONNEGATIVE);
     } else {
@@ -302,29 +300,26 @@ ACC4 result_of(Output to, TOTAL sum, vec4 sum_float, ACC4 other) {
         else result = multiply_by_quantized_multiplier(sum, to.multiplier.mantissa, to.multiplier.right) + to.zero;
         result = activate(result, to.low, to.high);
     }
-#ifdef EPILOGUE_FUSED
-    if (TO_BYTES) result = whole_bytes(result);
-    result = with_epilogue(to.end, result, other, to.sign_mask, true);
-#endif
     return result;
 }
 
-ACC4 result_of(Output to, TOTAL sum, ACC4 other) { return result_of(to, sum, vec4(sum), other); }
+ACC4 plain_result(Output to, TOTAL sum) { return plain_result(to, sum, vec4(sum)); }
 
 // Of `FLOAT_TOTALS`.
-ACC4 result_of(Output to, vec4 sum, ACC4 other) { return result_of(to, ivec4(sum), sum, other); }
+ACC4 plain_result(Output to, vec4 sum) { return plain_result(to, ivec4(sum), sum); }
 
 uint pack_result(Output to, ACC4 result) {
-#ifndef EPILOGUE_FUSED
-    if (TO_BYTES) return pack_low_bytes(result, to.sign_mask);
-#endif
+#ifdef EPILOGUE_FUSED
     return pack_bytes(result, to.sign_mask);
+#else
+    return TO_BYTES ? pack_low_bytes(result, to.sign_mask) : pack_bytes(result, to.sign_mask);
+#endif
 }
 #else
-ACC4 result_of(Output to, TOTAL sum, ACC4 other) {
+ACC4 plain_result(Output to, TOTAL sum) {
 #ifdef DTYPE_Q16
     sum = with_total(sum, Wide4(to.bias, to.bias_high));
-    ACC4 result = activate(rescaled(sum, to.mantissa, to.shift), to.low, to.high);
+    return activate(rescaled(sum, to.mantissa, to.shift), to.low, to.high);
 #else
 #ifdef ARITHMETIC_INT8
     sum = multiply_add(sum, to.scale, to.bias);
@@ -332,69 +327,92 @@ ACC4 result_of(Output to, TOTAL sum, ACC4 other) {
 #if defined(DTYPE_F32) || defined(DTYPE_F16)
     vec4 result = sum;
     if (ACTIVATED) result = PRESERVES_NAN ? activate_by_comparisons(sum, to.low, to.high) : activate(sum, to.low, to.high);
-#else
-    ACC4 result = activate(sum, to.low, to.high);
-#endif
-#endif
-#if defined(EPILOGUE_FUSED) && defined(IS_QUANTISED)
-    result = with_epilogue(to.end, result, other, to.sign_mask, true);
-#elif defined(EPILOGUE_FUSED)
-    result = with_epilogue(to.end, ROUNDED(result), other);
-#endif
     return result;
+#else
+    return activate(sum, to.low, to.high);
+#endif
+#endif
 }
 #endif
 
-// Store four results if they exist. Parts of pixels whose elements are packed in words are padded to vec4s. There is only
-// one branch: callers unroll this, and SwiftShader's compiler tries every path through branches,
-// including ?:, but not mix.
-void store_result(bool exists, uint pixel, Output to, ACC4 result) {
-    uint at = to.base + pixel * to.stride;
-    if (exists) {
-#ifdef STORED_ALONE
-        if (!VECTOR_STORES) {
-            // Results that do not exist repeat the last one that does.
-            result.y = mix(result.x, result.y, to.stored > 1u);
-            result.z = mix(result.y, result.z, to.stored > 2u);
-            result.w = mix(result.z, result.w, to.stored > 3u);
-        }
-        uvec4 each = at + min(uvec4(0u, 1u, 2u, 3u), uvec4(to.stored - 1u));
-#ifdef MAY_WIDEN
-        if (TO_FLOATS) {
-            result = ROUNDED(result);
-            if (VECTOR_STORES) dst_floats_vec4s[at >> 2] = result;
-            else [[unroll]] for (uint i = 0; i < 4u; i++) dst_floats[each[i]] = result[i];
-        } else
-#endif
-        if (VECTOR_STORES) dst_vec4s[at >> 2] = ENCODE4_WITH(result, 0u);
-        else [[unroll]] for (uint i = 0; i < 4u; i++) STORE_FROM(dst, each[i], result[i]);
-#elif defined(DTYPE_Q16)
-        dst_vec4s[at] = ENCODE4_WITH(result & 0xffff, 0u);
-#elif defined(DTYPE_Q8)
-        dst_vec4s[at] = pack_result(to, result);
+// The results of the epilogue for four of these.
+ACC4 with_end(Output to, ACC4 result, ACC4 other) {
+#if defined(EPILOGUE_FUSED) && defined(IS_QUANTISED)
+    if (TO_BYTES) result = whole_bytes(result);
+    return with_epilogue(to.end, result, other, to.sign_mask, true);
+#elif defined(EPILOGUE_FUSED)
+    return with_epilogue(to.end, ROUNDED(result), other);
 #else
-        dst_vec4s[at] = ENCODE4_WITH(result, 0u);
+    return result;
 #endif
+}
+
+// The results for four sums, with the epilogue. Callers that compute all of their results before the first branch wait once
+// for other tensors: AMD's compiler moves loads into the branch that alone uses them.
+ACC4 result_of(Output to, TOTAL sum, ACC4 other) { return with_end(to, plain_result(to, sum), other); }
+
+// Store four results that exist. Parts of pixels whose elements are packed in words are padded to vec4s.
+void store_existing(uint pixel, Output to, ACC4 result) {
+    uint at = to.base + pixel * to.stride;
+#ifdef STORED_ALONE
+    if (!VECTOR_STORES) {
+        // Results that do not exist repeat the last one that does.
+        result.y = mix(result.x, result.y, to.stored > 1u);
+        result.z = mix(result.y, result.z, to.stored > 2u);
+        result.w = mix(result.z, result.w, to.stored > 3u);
+    }
+    uvec4 each = at + min(uvec4(0u, 1u, 2u, 3u), uvec4(to.stored - 1u));
+#ifdef MAY_WIDEN
+    if (TO_FLOATS) {
+        result = ROUNDED(result);
+        if (VECTOR_STORES) dst_floats_vec4s[at >> 2] = result;
+        else [[unroll]] for (uint i = 0; i < 4u; i++) dst_floats[each[i]] = result[i];
+    } else
+#endif
+    if (VECTOR_STORES) dst_vec4s[at >> 2] = ENCODE4_WITH(result, 0u);
+    else [[unroll]] for (uint i = 0; i < 4u; i++) STORE_FROM(dst, each[i], result[i]);
+#elif defined(DTYPE_Q16)
+    dst_vec4s[at] = ENCODE4_WITH(result & 0xffff, 0u);
+#elif defined(DTYPE_Q8)
+    dst_vec4s[at] = pack_result(to, result);
+#else
+    dst_vec4s[at] = ENCODE4_WITH(result, 0u);
+#endif
+}
+
+// With CHECKED, add what an invocation has to say about four results that exist.
+void check_existing(uint pixel, Output to, TOTAL sum, ACC4 other) {
+#ifdef CHECKED
+    check_sum += CHECK_FACTOR(pixel) * check_word(to, sum, other);
+#endif
+}
+
+// Store results of `result_of`, if they exist.
+void store_result(bool exists, uint pixel, Output to, ACC4 result, TOTAL sum, ACC4 other) {
+    if (exists) {
+        store_existing(pixel, to, result);
+        check_existing(pixel, to, sum, other);
     }
 }
 
-// With CHECKED, add what an invocation has to say about four results that it stores.
-void check_output(bool exists, uint pixel, Output to, TOTAL sum, ACC4 other) {
-#ifdef CHECKED
-    if (exists) check_sum += CHECK_FACTOR(pixel) * check_word(to, sum, other);
-#endif
-}
-
+// Store four results if they exist. There is only one branch: callers unroll this, and SwiftShader's compiler tries every
+// path through branches, including ?:, but not mix.
 void store_output(bool exists, uint pixel, Output to, TOTAL sum, ACC4 other) {
-    store_result(exists, pixel, to, result_of(to, sum, other));
-    check_output(exists, pixel, to, sum, other);
+    ACC4 result = plain_result(to, sum);
+    if (exists) {
+        store_existing(pixel, to, with_end(to, result, other));
+        check_existing(pixel, to, sum, other);
+    }
 }
 
 #ifdef DTYPE_Q8
-// Store four results of `FLOAT_TOTALS`.
+// Of `FLOAT_TOTALS`.
 void store_output(bool exists, uint pixel, Output to, vec4 sum, ACC4 other) {
-    store_result(exists, pixel, to, result_of(to, sum, other));
-    check_output(exists, pixel, to, ivec4(sum), other);
+    ACC4 result = plain_result(to, sum);
+    if (exists) {
+        store_existing(pixel, to, with_end(to, result, other));
+        check_existing(pixel, to, ivec4(sum), other);
+    }
 }
 #endif
 

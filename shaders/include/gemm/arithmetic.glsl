@@ -306,17 +306,18 @@ uint count_inputs(uint count, INPUT4 inputs) {
 
 uvec4 count_weights(uvec4 count, Weights4 weights) {
 #ifdef ARITHMETIC_DOT
-    if (!SETTLED) return count + dots_of_bytes(ONES, weights.outputs);
+    if (!SETTLED) count += dots_of_bytes(ONES, weights.outputs);
 #endif
     return count;
 }
 
 // The correction by zero points for four output channels, without the part of the pixels, over a number of vec4s.
 ACC4 due_to_weights(uvec4 count, uint vec4s) {
+    ACC4 due = ACC4(0);
 #ifdef ARITHMETIC_DOT
-    if (!SETTLED) return input_zero * (int(vec4s * 4u) * weight_zero - ivec4(count));
+    if (!SETTLED) due = input_zero * (int(vec4s * 4u) * weight_zero - ivec4(count));
 #endif
-    return ACC4(0);
+    return due;
 }
 
 TOTAL total(Sum sum, uint input_count, ACC4 due) {

@@ -399,8 +399,7 @@ void main() {
     [[unroll]] for (uint n = 0; n < SUMS; n++) results[n] = result_of(target, whole[n], others[n]);
     [[unroll]] for (uint n = 0; n < SUMS; n++) {
         bool exists = exists_in(pixels[n], target);
-        store_result(exists, pixels[n], target, results[n]);
-        check_output(exists, pixels[n], target, whole[n], others[n]);
+        store_result(exists, pixels[n], target, results[n], whole[n], others[n]);
     }
 #else
     for (uint i = 0; i < DOWN; i++) {
@@ -434,8 +433,7 @@ void main() {
             }
             [[unroll]] for (uint r = 0; r < STORED_TOGETHER; r++) {
                 bool exists = exists_in(pixels[r], target);
-                store_result(exists, pixels[r], target, results[r]);
-                check_output(exists, pixels[r], target, totals[r], others[r]);
+                store_result(exists, pixels[r], target, results[r], totals[r], others[r]);
             }
         }
         subgroupBarrier();
