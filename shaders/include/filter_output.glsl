@@ -305,7 +305,7 @@ ACC4 plain_result(Output to, TOTAL sum, vec4 sum_float) {
 
 ACC4 plain_result(Output to, TOTAL sum) { return plain_result(to, sum, vec4(sum)); }
 
-// Of `FLOAT_TOTALS`.
+// The same for `FLOAT_TOTALS`.
 ACC4 plain_result(Output to, vec4 sum) { return plain_result(to, ivec4(sum), sum); }
 
 uint pack_result(Output to, ACC4 result) {
@@ -406,7 +406,7 @@ void store_output(bool exists, uint pixel, Output to, TOTAL sum, ACC4 other) {
 }
 
 #ifdef DTYPE_Q8
-// Of `FLOAT_TOTALS`.
+// The same for `FLOAT_TOTALS`.
 void store_output(bool exists, uint pixel, Output to, vec4 sum, ACC4 other) {
     ACC4 result = plain_result(to, sum);
     if (exists) {

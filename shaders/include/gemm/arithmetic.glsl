@@ -3,7 +3,7 @@
 //
 // Bytes are unsigned here. ARITHMETIC_DOT multiplies four bytes with one instruction (SPV_KHR_integer_dot_product).
 // Zero points are applied outside the loop: sum (a - za) (w - zw) = sum a w - zw sum a - za sum w + n za zw. The sums
-// of a and w are accumulated separately. Of constant weights the host knows the last two terms, which are part of the bias
+// of a and w are accumulated separately. The host knows the last two terms of constant weights, which are part of the bias
 // then (SETTLED). ARITHMETIC_FLOAT converts bytes to floats by a mask, because shifts are
 // expensive on vectors. Byte q therefore becomes 2^(8 q) times its value. Byte 3 is reduced by 128, because one
 // instruction converts signed words. The other factor is smaller by the same power of two. Products are integers below

@@ -5,8 +5,8 @@
 //
 // A workgroup stages both operands in shared memory, STAGE chunks of 16 bytes of K at a time. An invocation loads the
 // same chunk of some pixels and of some filters. It holds what it has loaded in registers while the previous stage is
-// multiplied. Channels of a tap are padded to whole chunks, so a chunk never has two taps. Of few channels, whole lines of
-// a window are one tap (LINE_TAPS).
+// multiplied. Channels of a tap are padded to whole chunks, so a chunk never has two taps. If there are few, whole lines
+// of a window are one tap (LINE_TAPS).
 //
 // Weights are filters one after the other (lowering/cooperative_matrix.py): taps, and in them channels, padded to whole
 // chunks. Sums of the weights of each filter may follow (COUNT_WEIGHTS). Values past the channels of a tap or past K are 0
@@ -76,7 +76,7 @@ const uint STAGED = (ROWS + COLUMNS) * LINE, ENDED = gl_WorkGroupSize.x / SUBGRO
 // An invocation stores four channels of some pixels: of TOGETHER at once, and of a row of matrices every TOGETHER-th.
 const uint FOURS = ACROSS * N / 4, TOGETHER = SUBGROUP_SIZE / FOURS, PIXELS = (M + TOGETHER - 1) / TOGETHER;
 const uint SUMS = DOWN * PIXELS, MAX_SUMS = 16, VEC4S = 1, MAX_VEC4S = 1;    // vectors, if K is split
-// Of these, so many have their results computed before the first is stored.
+// The results of so many are computed before the first is stored.
 const uint MAX_STORED_TOGETHER = 8, STORED_TOGETHER = PIXELS < MAX_STORED_TOGETHER ? PIXELS : MAX_STORED_TOGETHER;
 const bool IN_WHOLE_CHUNKS = SPAN == WIDE_SPAN;            // the channels of a tap
 

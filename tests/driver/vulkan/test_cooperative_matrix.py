@@ -408,16 +408,6 @@ def test_like_the_reference(matrices: VulkanDevice, monkeypatch: pytest.MonkeyPa
     check(matrices, text)
 
 
-@pytest.mark.parametrize("size", ["[2,9,11,3]", "[1,3,2,3]"])
-@pytest.mark.parametrize("split_k", [1, 2])
-def test_lines_of_floats(matrices: VulkanDevice, monkeypatch: pytest.MonkeyPatch, size: str, split_k: int) -> None:
-    """Few channels are read as 32-bit floats, and converted when they are loaded."""
-    force(monkeypatch, ((1, 1), (1, 1)), split_k)
-    text = f"CAST f32{size}~3 -> f16 | CONV_2D $ #f16[10,7,7,3]~2 #f16[10]~9 SAME 2 2 RELU nhwc | CAST $ -> f32"
-    assert not any("convert" in name for name in shaders_of(matrices.planner, parse(text)))
-    check(matrices, text)
-
-
 IN_EVERY_TILE = (
     "CONV_2D i8[1,6,6,64]*0.05-7 #i8[40,3,3,64]*0.02+5 #i32[40] SAME 1 1 NONE nhwc -> i8*2-20",
     "FULLY_CONNECTED f16[67,131]~3 #f16[29,131]~2 #f16[29]~9 RELU",
