@@ -16,10 +16,12 @@
 layout(local_size_x_id = 0) in;
 // The number of output channels is a multiple of four.
 layout(constant_id = 5) const bool VECTOR_STORES = true;
+layout(constant_id = 6) const bool PAIRS = false;    // the four channels are transformed by pairs: registers are few
 
 #include "include/winograd.glsl"
 
 READ_VIEW(0, Sums, sums, vec4)
+READ_VIEW(0, Sums_Twos, sums_vec2s, vec2)
 READ_VIEW(1, Weights, weights, float)
 READ_VIEW(1, Weights_Fours, weights_vec4s, vec4)
 #ifdef EPILOGUE_FUSED
@@ -60,6 +62,8 @@ layout(push_constant) uniform Push {
 
 #include "include/filter_output.glsl"
 
+const uint PASSES = PAIRS ? 2u : 1u;
+
 // The input's channels c to c + 3 of a pixel that begins at an index.
 vec4 load_channels(uint from, uint c) {
     if (VECTORS) return LOAD4_WITH(src, (from + c) >> 2, 0u);
@@ -94,32 +98,46 @@ vec4 direct_sum(uint image, ivec2 start, uint output_channel) {
 void main() {
     uint vec4s = divide_up(out_channels, 4u), at = flat_invocation(), number = divide(at, vec4s, magic_vec4s);
     if (number >= tiles) return;
+    vec4 values[2][MOST][MOST];    // of four channels, or of each pair
+    [[unroll]] for (uint pair = 0; pair < PASSES; pair++) {
+        [[unroll]] for (uint y = 0; y < TALL; y++) {
+            vec4 line[MOST];
+            [[unroll]] for (uint i = 0; i < WIDE; i++) {
+                uint x = mix((i - 4u) * 5u, i + 1u, i < 4u);    // in the order in which they are needed
+                uint from = (y * WIDE + x) * tiles * vec4s + at;
+                if (PAIRS) line[x] = vec4(sums_vec2s_at(sums_offset / 2u + from * 2u + pair), 0.0, 0.0);
+                else line[x] = sums_at(sums_offset / 4u + from);
+            }
+            from_six_points(line);
+            [[unroll]] for (uint x = 0; x < RIGHT; x++) {
+                if (DOWN == 4u) values[pair][y][x] = line[x];
+                else add_point(y, line[x], values[pair][0][x], values[pair][1][x]);
+            }
+        }
+        if (DOWN == 4u) {
+            [[unroll]] for (uint x = 0; x < RIGHT; x++) {
+                vec4 line[MOST];
+                [[unroll]] for (uint y = 0; y < TALL; y++) line[y] = values[pair][y][x];
+                from_six_points(line);
+                [[unroll]] for (uint y = 0; y < DOWN; y++) values[pair][y][x] = line[y];
+            }
+        }
+    }
+
+    // Not before the transform, because it leaves few registers for other values.
     uint channel = (at - number * vec4s) * 4u;
     Output target = output_of(channel);
     Tile tile = tile_of(number, uvec2(tiles_down, tiles_across), uvec2(magic_down, magic_across));
     ivec2 start = ivec2(tile.y, tile.x) - ivec2(pad_top, pad_left);
     uint first = (tile.image * out_height + tile.y) * out_width + tile.x;
-
-    vec4 values[MOST][MOST];
-    [[unroll]] for (uint y = 0; y < TALL; y++) {
-        vec4 line[MOST];
-        [[unroll]] for (uint x = 0; x < WIDE; x++)
-            line[x] = sums_at(sums_offset / 4u + (y * WIDE + x) * tiles * vec4s + at);
-        from_six_points(line);
-        [[unroll]] for (uint x = 0; x < RIGHT; x++) values[y][x] = line[x];
-    }
-    uvec4 largest = uvec4(0u);
+    uint largest = 0u;
     [[unroll]] for (uint x = 0; x < RIGHT; x++) {
-        vec4 line[MOST];
-        [[unroll]] for (uint y = 0; y < TALL; y++) line[y] = values[y][x];
-        if (DOWN == 2u) from_four_points(line);
-        else from_six_points(line);
         [[unroll]] for (uint y = 0; y < DOWN; y++) {
-            values[y][x] = line[y];
-            largest = max(largest, magnitudes(line[y]));
+            if (PAIRS) values[0][y][x].zw = values[1][y][x].xy;
+            largest = max(largest, largest_of(magnitudes(values[0][y][x])));
         }
     }
-    if (largest_of(largest) >= INFINITE) {
+    if (largest >= INFINITE) {
         for (uint i = 0; i < DOWN * RIGHT; i++) {
             uint y = i / RIGHT, x = i % RIGHT;
             if (any(bvec2(tile.y + y >= out_height, tile.x + x >= out_width))) continue;
@@ -131,7 +149,7 @@ void main() {
     [[unroll]] for (uint y = 0; y < DOWN; y++) {
         [[unroll]] for (uint x = 0; x < RIGHT; x++) {
             bool exists = all(bvec2(tile.y + y < out_height, tile.x + x < out_width));
-            store_output(mix(NO_PIXEL, first + y * out_width + x, exists), target, target.bias + values[y][x]);
+            store_output(mix(NO_PIXEL, first + y * out_width + x, exists), target, target.bias + values[0][y][x]);
         }
     }
 }

@@ -54,10 +54,13 @@ void from_six_points(inout vec4 v[MOST]) {
     v[3] = multiply_add(0.5, near_odd, 2.0 * far_odd) + v[5];
 }
 
-void from_four_points(inout vec4 v[MOST]) {
-    vec4 odd = v[1] - v[2];
-    v[0] = v[0] + v[1] + v[2];
-    v[1] = odd + v[3];
+// The same for two pixels and one of four points after the other, so that no more than two lines are held.
+void add_point(uint point, vec4 v, inout vec4 first, inout vec4 second) {
+    if (point == 0u) first = v;
+    if (point == 1u || point == 2u) first = first + v;
+    if (point == 1u) second = v;
+    if (point == 2u) second = second - v;
+    if (point == 3u) second = second + v;
 }
 
 // The bits without the sign. As integers they have the order of the magnitudes, with NaN above all.

@@ -22,6 +22,7 @@ from nnvk.driver.vulkan.lowering.winograd import Winograd
 from nnvk.driver.vulkan.planning.passes.fp16 import FLOAT16
 from nnvk.driver.vulkan.planning.plan import Plan
 from nnvk.driver.vulkan.planning.planner import lower
+from nnvk.driver.vulkan.shaders.commands import Dispatch
 from nnvk.driver.vulkan.shaders.profile import DeviceProfile
 from nnvk.ops.window import axis
 from nnvk.types.codes import FuseCode, OperationCode, PaddingCode
@@ -32,7 +33,7 @@ Candidates = Callable[[Work, Gemm, Sequence[int], DeviceProfile], list[Strategy 
 
 @pytest.fixture
 def tiled(vulkan: VulkanDevice, monkeypatch: pytest.MonkeyPatch) -> VulkanDevice:
-    """The device, which computes what it can by tiles of 2 x 4, or what is relaxed of 4 x 4, however few channels."""
+    """The device, which computes what it can by tiles of 2 x 4, or of 4 x 4 where it may, however few channels."""
     monkeypatch.setattr(winograd, "candidates", forced)
     monkeypatch.setattr(winograd, "LEAST_CHANNELS", 1)
     return vulkan
@@ -107,6 +108,27 @@ def test_sizes_and_paddings(tiled: VulkanDevice, text: str) -> None:
 
 
 @pytest.mark.parametrize("type_", ["f32", "f16"])
+@pytest.mark.parametrize("text", SIZES.strip().splitlines()[:3])
+def test_few_registers(small_gpu: VulkanDevice, monkeypatch: pytest.MonkeyPatch, text: str, type_: str) -> None:
+    """GPUs with small subgroups transform channels by pairs, by small tiles alone, and all GPUs these line by line."""
+    monkeypatch.setattr(winograd, "candidates", forced)
+    monkeypatch.setattr(winograd, "LEAST_CHANNELS", 1)
+    row = convolution(text.replace("f32", type_))
+    row.inputs[0][-1, 0, 0, -1] = np.inf  # a tile that is computed directly
+    commands = [each for each in plan_of(small_gpu, row.model).commands if isinstance(each, Dispatch)]
+    stages = [each for each in commands if each.shader.family.startswith("winograd")]
+    of_input, of_output = (each.shader.named_constants(each.specialization) for each in stages)
+    has_pairs, channels = small_gpu.profile.has_small_subgroups, row.model.operands[1].type.dimensions[3]
+    assert (of_input["PAIRS"], of_output["PAIRS"]) == (has_pairs and channels % 4 == 0, has_pairs)
+    assert of_input["DOWN"] == (2 if type_ == "f32" or has_pairs else 4)
+    assert of_input["LINE_BY_LINE"] == (of_input["DOWN"] == 2)
+    (want,) = reference(row)
+    got = result_of(small_gpu, row, want)
+    tolerance = 2**-9 if type_ == "f16" else 2e-5
+    np.testing.assert_allclose(got.astype(np.float32), want, tolerance, tolerance)
+
+
+@pytest.mark.parametrize("type_", ["f32", "f16"])
 @pytest.mark.parametrize("groups", [1, 2])
 def test_one_group_of_a_grouped_convolution_is_a_convolution(tiled: VulkanDevice, type_: str, groups: int) -> None:
     text = f"{type_}[1,9,11,16] #{type_}[12,3,3,{16 // groups}] #{type_}[12] SAME 1 1"
@@ -120,13 +142,14 @@ def test_one_group_of_a_grouped_convolution_is_a_convolution(tiled: VulkanDevice
 
 @pytest.mark.parametrize("text", SIZES.strip().splitlines())
 def test_halves_and_relaxed_models(tiled: VulkanDevice, text: str) -> None:
-    """The tiles are 4 x 4, whose errors are small beside those of 16-bit floats."""
+    """The tiles are 4 x 4, whose errors are small beside those of 16-bit floats, unless registers are few."""
+    down = 2 if tiled.profile.has_small_subgroups else 4
     relaxed, in_float16 = convolution(text), convolution(text.replace("f32", "f16"))
     relaxed = Row(replace(relaxed.model, relaxed=True), relaxed.inputs)
     for row in (relaxed, in_float16):
         plan = plan_of(tiled, row.model)
         (choice,) = (each for each in plan.choices if "rows" in each.tuning_key)
-        assert choice.chosen.startswith("winograd 4x4")
+        assert choice.chosen.startswith(f"winograd {down}x4")
         # GPUs compute relaxed models with 16-bit floats too.
         is_in_float16 = row is in_float16 or any(each.chosen == FLOAT16 for each in plan.choices)
         (want,) = reference(row)

@@ -6,7 +6,8 @@ output pixels. A tile of 2 x 4 pixels takes 24 multiplications instead of 72.
 
 Rounding errors grow with the points. Tiles of 2 x 4 are as exact as direct sums: the largest error against float64 is
 about the same at any number of channels. Tiles of 4 x 4 take 36 multiplications instead of 144, and their errors are
-two to three times larger. They are for float16 and relaxed models, which may be off by a thousand times more.
+two to three times larger. They are for float16 and relaxed models, which may be off by a thousand times more, on
+devices with enough registers.
 """
 
 from __future__ import annotations
@@ -174,7 +175,9 @@ def sizes(g: Lowering, filters: Filters, gemm: Gemm, work: Work) -> tuple[int, .
     ):
         return ()
     rounds = _ACROSS * (1 + _WINDOW**2 * (2 + -(-work.depth // 4)))
-    all_ = (2, 4) if work.kind == F16.name or g.relaxed else (2,)
+    # The 36 points of a tile of 4 x 4 don't fit few registers, and take 0.98 of the instructions on Mali and VideoCore.
+    may_be_large = (work.kind == F16.name or g.relaxed) and not g.device.has_small_subgroups
+    all_ = (2, 4) if may_be_large else (2,)
     return tuple(down for down in all_ if down * rounds < MOST_ROUNDS and _may_be(Tiles(down, gemm), g.device))
 
 
@@ -252,11 +255,20 @@ def convolve(g: Lowering, candidate: Winograd, operands: Operands, gemm: Gemm) -
     spec = {"DOWN": tiles.down, "VECTORS": channels % 4 == 0, **as_floats}
     at_points = _at_points(g, "input at points", (tiles.points, tiles.count, tiles.channels))
     sums = _at_points(g, "sums at points", (tiles.points, tiles.count, tiles.outputs))
-    across, local = _together(tiles, g.device), g.device.team
+    pairs = g.device.has_small_subgroups and channels % 4 == 0
+    across, local = _together(tiles, g.device, 2 if pairs else 4), g.device.team
+    line_by_line = tiles.down == 2 and not g.device.is_cpu
     g.dispatch(
         WINOGRAD_INPUT.variant(DTYPE=kind),
         groups=g.flat(tiles.count * across, local),
-        spec={"local_x": local, **spec, "ACROSS": across, "LOCAL": local},
+        spec={
+            "local_x": local,
+            **spec,
+            "ACROSS": across,
+            "LOCAL": local,
+            "PAIRS": pairs,
+            "LINE_BY_LINE": line_by_line,
+        },
         tensors={"src": source, "dst": g.tensor(at_points)},
         harmless=_harmless(length_and_largest(g, filters)[0]),
         **seen,
@@ -268,7 +280,13 @@ def convolve(g: Lowering, candidate: Winograd, operands: Operands, gemm: Gemm) -
     g.dispatch(
         WINOGRAD_OUTPUT.variant(DTYPE=kind, EPILOGUE=output.variant),
         groups=groups,
-        spec={"local_x": _LOCAL, **spec, **output.spec, "VECTOR_STORES": gemm.columns % 4 == 0},
+        spec={
+            "local_x": _LOCAL,
+            **spec,
+            **output.spec,
+            "VECTOR_STORES": gemm.columns % 4 == 0,
+            "PAIRS": g.device.has_small_subgroups,
+        },
         tensors={
             "sums": g.tensor(sums),
             "weights": weights,
@@ -289,11 +307,14 @@ def _at_points(g: Lowering, name: str, shape: Sequence[int]) -> Tensor:
     return g.intermediate(name, OperandType(OperandCode.TENSOR_FLOAT32, tuple(shape)))
 
 
-def _together(tiles: Tiles, device: DeviceProfile) -> int:
-    """Invocations that go through the channels of a tile together; where a CPU has tiles enough, one alone."""
+def _together(tiles: Tiles, device: DeviceProfile, at_once: int) -> int:
+    """Invocations that go through the channels of a tile together; where a CPU has tiles enough, one alone.
+
+    ``at_once``: the channels of an invocation.
+    """
     if device.is_cpu and tiles.count >= 2 * device.units * device.team:
         return 1
-    return min(device.team, 1 << (tiles.channels // 4 - 1).bit_length())
+    return min(device.team, 1 << (tiles.channels // at_once - 1).bit_length())
 
 
 def _harmless(length: float) -> float:
