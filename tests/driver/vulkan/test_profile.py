@@ -70,6 +70,7 @@ def test_registers_and_products_by_the_sizes_of_subgroups(
     profile = profile_of("", "integrated_gpu", limits, frozenset())
     assert (profile.has_few_registers, profile.lacks_high_products) == (few, no_high_products)
     assert profile.has_small_subgroups == (own == 16)
+    assert profile.has_subgroups_of_eight == (least == 8)
     software = profile_of("", "cpu", limits, frozenset())
     for other in (software, constrain(software, "gpu")):
         assert not (other.has_few_registers or other.lacks_high_products)

@@ -8,7 +8,15 @@ from dataclasses import replace
 import pytest
 from profiles import DEVICES, EIGHT_LANES, FOUR_LANES, GPU
 
-from nnvk.driver.vulkan.lowering.strategies import Strategy, Work, by_elements, candidates, span, takes_halves
+from nnvk.driver.vulkan.lowering.strategies import (
+    Strategy,
+    Work,
+    by_elements,
+    candidates,
+    registers,
+    span,
+    takes_halves,
+)
 from nnvk.driver.vulkan.lowering.strategy_costs import cost, ranked
 from nnvk.driver.vulkan.shaders.profile import ACCELERATED_DOTS, DeviceProfile
 
@@ -180,6 +188,19 @@ def test_gpus_with_few_registers_hold_fewer_sums(rows: int) -> None:
     assert few.tile == many.tile == "shared"
     assert few.sums <= 5 <= many.sums
     assert rows < 784 or few.sums < many.sums
+
+
+@pytest.mark.parametrize(("least", "most"), [(8, 32), (64, 128)], ids=["Intel", "Adreno"])
+def test_gpus_with_few_registers_have_no_tiles_that_are_spilled(least: int, most: int) -> None:
+    """Nor windows of depthwise convolutions beside sums, but for bytes on Adreno."""
+    device = replace(FEW_REGISTERS, smallest_subgroup=least, largest_subgroup=most)
+    for work in (IMAGE, BYTES, replace(IMAGE, taps=1), MATRIX):
+        ways = [way for way in candidates(work, device) if way.tile in ("shared", "register", "quads")]
+        assert max(registers(way, work) for way in ways) <= (60 if least == 8 else 96)
+        assert {"register 4x8 in 4x16", "shared 32x64 in 16x8"} <= {str(way).split(",")[0] for way in ways}
+        assert ("shared 40x64 in 16x8" in map(str, ways)) == (work.kind != "q8" and (work.taps == 1 or least == 64))
+        behind = [*candidates(replace(work, depthwise=9), device)]
+        assert bool(behind) == (work.kind == "q8" and least == 64)
 
 
 def test_gpus_with_few_registers_convert_bytes_one_after_the_other_without_dot_products() -> None:

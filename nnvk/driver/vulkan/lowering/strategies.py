@@ -88,9 +88,15 @@ _UNROLLED = 32
 _SMALL_HELD = 40
 """The most `Strategy.held` on GPUs with small subgroups: with more, the compilers of Mali and VideoCore spill. So does
 Intel's where bytes are converted."""
+_FEW_HELD, _EIGHT_HELD = 96, 60
+"""The most `registers` on GPUs with few, and on those with subgroups of eight. With more, Adreno's compiler spills 32
+times, and Intel's 2 to 143 times."""
+_FOUND = 4
+"""Registers to find the pixels of several taps."""
 _WINDOWS = 2
 """The most windows that an invocation of the tile `depthwise` loads at once. Each has up to nine vectors, and it takes
-conditions for what is in the padding, of which AMD's compiler spills more. Adreno's spills with two."""
+conditions for what is in the padding, of which AMD's compiler spills more. Adreno's spills with two, and
+with one for floats; Intel's always."""
 _VECTOR_LOCAL = 8, 16
 _VECTOR_ROWS = 16
 """Rows up to which the tile `vector` is thought of: it reads the weights once a row."""
@@ -239,6 +245,13 @@ class Strategy:
         return 4 * (self.sums + self.sums // self.vec4s + self.vec4s)
 
     @property
+    def staged(self) -> int:
+        """32-bit registers of an invocation for what it stages at once, of the tile `shared`."""
+        if not self.is_staged:
+            return 0
+        return 4 * (self.windows + -(-self.size[1] * self.stage // math.prod(self.local)))
+
+    @property
     def is_quick(self) -> bool:
         """Whether drivers compile its shader quickly: an invocation has few sums, whose code is unrolled."""
         return self.held <= _QUICK_REGISTERS
@@ -340,17 +353,33 @@ def all_strategies(work: Work, device: DeviceProfile) -> Iterator[Strategy]:
         if _sums_are_short(work, arithmetic):
             whole += _in_registers(work, device, arithmetic)
         for strategy in whole:
-            is_tight = device.has_small_subgroups or converts_bytes(strategy, work, device)
-            if is_tight and strategy.held > _SMALL_HELD:
-                continue
-            yield strategy
-            yield from _split_k(strategy, work, device)
+            if _fits(strategy, work, device):
+                yield strategy
+                yield from _split_k(strategy, work, device)
         if arithmetic in ("none", "dot", "int8") and uses_subgroups(device):
             for rows in (8, 16, 24, 28, 32) if work.rows >= LANES else (work.rows,):
                 yield Strategy("subgroup", rows, (LANES, 1), arithmetic=arithmetic)
 
 
+def _fits(strategy: Strategy, work: Work, device: DeviceProfile) -> bool:
+    """Whether an invocation has enough registers, so that compilers do not spill them."""
+    is_tight = device.has_small_subgroups or converts_bytes(strategy, work, device)
+    if is_tight and strategy.held > _SMALL_HELD:
+        return False
+    most = _EIGHT_HELD if device.has_subgroups_of_eight else _FEW_HELD
+    return not device.has_few_registers or registers(strategy, work) <= most
+
+
+def registers(strategy: Strategy, work: Work) -> int:
+    """The 32-bit registers of an invocation for sums, factors, what is staged, and to find the pixels of taps."""
+    pixels = strategy.sums // strategy.vec4s // (4 if strategy.tile == "quads" else 1)
+    inputs = pixels * (1 if strategy.arithmetic == "dot" else 4)
+    return 4 * (strategy.sums + strategy.vec4s) + inputs + strategy.staged + (_FOUND if work.taps > 1 else 0)
+
+
 def _behind_depthwise(work: Work, device: DeviceProfile, arithmetics: Iterable[str]) -> Iterator[Strategy]:
+    if device.has_few_registers and (work.kind != "q8" or device.has_subgroups_of_eight):
+        return
     for arithmetic in arithmetics:
         for shared in _shared(device, arithmetic, packed=True):
             strategy = replace(shared, tile=DEPTHWISE)

@@ -166,6 +166,14 @@ class DeviceProfile:
         return not self.is_cpu and not self.has_small_subgroups and not is_usual
 
     @property
+    def has_subgroups_of_eight(self) -> bool:
+        """Whether the device is a GPU whose compiler may choose subgroups of eight invocations, as Intel's.
+
+        It chooses them for shaders whose registers do not fit larger ones. An invocation then has 128 of 32 bits.
+        """
+        return self.has_few_registers and self.smallest_subgroup <= _SMALLEST_SUBGROUP
+
+    @property
     def lacks_high_products(self) -> bool:
         """Whether the device is a GPU without an instruction for the high word of a product of 32 bits.
 
@@ -216,6 +224,7 @@ _MATRIX_TYPES: dict[tuple[str, ...], str] = {
     ("float16", "float16", "float32", "float32"): "f16",
 }
 """The data type, as the axis DTYPE has it, by the components of A, B, C and the result of cooperative matrices."""
+_SMALLEST_SUBGROUP = 8
 _USUAL_SUBGROUPS = 32, 64
 """The sizes of subgroups of AMD's and NVIDIA's GPUs, and of what else has no others."""
 _TEXEL = 16
