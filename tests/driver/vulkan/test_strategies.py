@@ -163,7 +163,7 @@ def test_gpus_with_small_subgroups_multiply_floats_in_registers(kind: str) -> No
     chosen = ranked(work, small)[0]
     assert (chosen.tile, chosen.rows, chosen.vec4s) == ("register", 2, 2)
     assert by_elements(chosen, work, small)
-    assert span(chosen, work, small) == 8
+    assert span(chosen, work, small) == 4  # VideoCore
     assert not by_elements(chosen, work, GPU)
 
 
@@ -176,6 +176,21 @@ def test_gpus_with_small_subgroups_convert_bytes_one_after_the_other() -> None:
     few = [way for way in every if way.tile == "register" and way.vec4s == 1]
     assert every[: len(few)] == few
     assert all(by_elements(way, BYTES, small) == (way.tile == "register") for way in every)
+
+
+def test_video_core_computes_first_layers_by_few_sums() -> None:
+    """Its compiler keeps four vectors of sums beside unrolled taps in memory, and the addresses of weights of 8 channels."""
+    layer = Work("f32", 112 * 112, 32, 1, 9, 3, constant=True, in_order=False, matrix=False)
+    mali = replace(GPU, subgroup_size=16, unified_memory=True, units=2, features=GPU.features | {"shaderInt16"})
+    video_core = replace(mali, features=GPU.features - {"shaderInt16"})
+    assert ranked(layer, video_core)[0].sums <= 4
+    way = next(way for way in candidates(layer, mali) if str(way) == "register 2x8 in 4x16")
+    assert cost(way, layer, video_core) > 1.2 * cost(way, layer, mali)
+    wide = replace(layer, taps=1, depth=48)
+    assert cost(way, wide, video_core) == pytest.approx(cost(way, wide, mali), rel=0.05)
+    for depth in (8, 48, 72):
+        deep = replace(layer, taps=1, depth=depth)
+        assert [span(way, deep, device) for device in (mali, video_core)] == [16 if depth == 48 else 8, 4]
 
 
 FEW_REGISTERS = replace(GPU, smallest_subgroup=8, unified_memory=True, units=8)

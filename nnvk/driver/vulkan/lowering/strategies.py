@@ -543,7 +543,8 @@ def span(strategy: Strategy, work: Work, device: DeviceProfile) -> int:
     elif takes_halves(strategy, work, device):
         wide = 8 if work.depth % 16 else 16
     elif strategy.tile == "register" and work.kind != "q8":
-        wide = 8 if strategy.arithmetic == "half" or by_elements(strategy, work, device) else 4
-        if device.has_small_integers and by_elements(strategy, work, device) and work.depth % 16 == 0:
-            wide = 16  # VideoCore's compiler takes more instructions for it than for 8, and twice as long
+        wide = 8 if strategy.arithmetic == "half" else 4
+        # VideoCore's compiler computes the addresses of all weights of a round first, and keeps those of 8 in memory.
+        if device.has_small_integers and by_elements(strategy, work, device):
+            wide = 8 if work.depth % 16 else 16
     return 1 if work.depth % 4 else 4 if work.depth % wide else wide

@@ -83,6 +83,7 @@ _CONVERTED = 2
 """The time of a round on GPUs without dot products whose registers are few, where bytes of weights are converted."""
 _SPILLED_SUMS = 1.6
 """The time of a round of tiles whose sums VideoCore spills, and of what comes before and after the rounds."""
+_FEW_TAPS = 9
 _TAP_BY_TAP = 60
 """Cycles to find a pixel of a tap whose channels are no vec4s: each round has a tap of its own."""
 _SPILLED = 4
@@ -130,6 +131,8 @@ def cost(strategy: Strategy, work: Work, device: DeviceProfile) -> float:
         run.step *= _CONVERTED
     elif work.depthwise and device.has_small_subgroups:
         run.step *= _SPILLED
+    elif _spills_sums(strategy, work, device):
+        run.step *= _SPILLED_SUMS
     elif device.has_few_registers:
         run.step *= 1 + _PAST_MOST_HELD * max(0.0, run.held - _MOST_HELD)
     run.size = math.prod(strategy.local)
@@ -147,6 +150,16 @@ def cost(strategy: Strategy, work: Work, device: DeviceProfile) -> float:
         run.idle += costs.latency * -(-strategy.split_k // max(1, together // strategy.sums))
     run.memory += _bytes(work)
     return cycles(run, costs, device) + _preparation(strategy, work, costs, lanes * device.units)
+
+
+def _spills_sums(strategy: Strategy, work: Work, device: DeviceProfile) -> bool:
+    """Whether VideoCore's compiler keeps sums in memory: more than two vectors, in first layers of 3 x 3.
+
+    Larger windows spill with fewer, too.
+    """
+    is_first_layer = 1 < work.taps <= _FEW_TAPS and work.depth < 4 and work.kind != "q8"
+    is_video_core = device.has_small_subgroups and not device.has_small_integers
+    return is_video_core and is_first_layer and strategy.tile in ("register", "shared") and strategy.sums > 2
 
 
 def _step_of_halves(strategy: Strategy, work: Work, costs: Costs, vectors: _Vectors, form: Form) -> float:
