@@ -179,7 +179,7 @@ def test_gpus_with_small_subgroups_convert_bytes_one_after_the_other() -> None:
 
 
 def test_video_core_computes_first_layers_by_few_sums() -> None:
-    """Its compiler keeps four vectors of sums in memory there, and the addresses of weights of 8 channels everywhere."""
+    """Its compiler keeps four vectors of sums in memory there, and weights' addresses of 8 channels everywhere."""
     layer = Work("f32", 112 * 112, 32, 1, 9, 3, constant=True, in_order=False, matrix=False)
     mali = replace(GPU, subgroup_size=16, unified_memory=True, units=2, features=GPU.features | {"shaderInt16"})
     video_core = replace(mali, features=GPU.features - {"shaderInt16"})
