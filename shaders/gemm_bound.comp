@@ -19,12 +19,14 @@
 
 #include "include/flag.glsl"
 #include "include/indexing.glsl"
-#include "include/texels.glsl"
+#include "include/tensors.glsl"
 
 layout(local_size_x_id = 0) in;
 // Input channels of a part, and output channels of one, are whole vec4s.
 layout(constant_id = 3) const bool WIDE = false;
 layout(constant_id = 4) const bool WIDE_RESULTS = false;
+// The output channels of a part are padded to vec4s in memory.
+layout(constant_id = 15) const bool PADDED_RESULTS = false;
 layout(constant_id = 9) const uint ROWS = 4;              // pixels of an invocation
 layout(constant_id = 12) const bool HAS_EXTRA = false;    // the product's epilogue adds a tensor, one for one
 #ifdef LOADS_SHARED
@@ -33,17 +35,13 @@ layout(constant_id = 10) const uint TOGETHER = 1;    // vec4s of K of a round, a
 const uint TOGETHER = 1;
 #endif
 
-READ_VIEW(0, Src, src, float)
-READ_VIEW(0, Src_Wide, src_wide, vec4)
-READ_VIEW(1, Filters, filters, vec4)
+READS(0, Src, src)
+READ_VIEW(1, Filters, filters, WEIGHT4)
 READ_VIEW(2, Bias, bias, float)
-READ_VIEW(3, Computed, computed, float)
-READ_VIEW(3, Computed_Wide, computed_wide, vec4)
-layout(set = 0, binding = 4) writeonly buffer Dst { float dst[]; };
-layout(set = 0, binding = 4) writeonly buffer Dst_Wide { vec4 dst_wide[]; };
+READS(3, Computed, computed)
+WRITES(4, Dst, dst)
 FLAG_AS(5, Flag, flag)
-READ_VIEW(6, Extra, extra, float)
-READ_VIEW(6, Extra_Wide, extra_wide, vec4)
+READS(6, Extra, extra)
 
 layout(push_constant) uniform Push {
     uint src_offset;
@@ -99,7 +97,7 @@ struct Column {
 
 // The index in filters of those of the first element of K.
 uint first_filters(Column column) {
-    return filters_offset / 4u + column.part * filter_part + column.first / 32u * filter_block + column.first / 4u % 8u;
+    return filters_offset / WEIGHT_WORDS + column.part * filter_part + column.first / 32u * filter_block + column.first / 4u % 8u;
 }
 
 vec4 biases_of(Column column) {
@@ -114,10 +112,9 @@ vec4 inputs_at(uint address, uint channel) {
     uint from = mix(0u, address, inside);
     vec4 loaded;
     if (WIDE) {
-        loaded = src_wide_at(src_offset + from + channel >> 2);
+        loaded = LOAD4_WITH(src, from + channel >> 2, 0u);
     } else {
-        uvec4 at = src_offset + from + min(channel + uvec4(0u, 1u, 2u, 3u), uvec4(depth - 1u));
-        loaded = vec4(src_at(at.x), src_at(at.y), src_at(at.z), src_at(at.w));
+        loaded = GATHER4_WITH(src, from + min(channel + uvec4(0u, 1u, 2u, 3u), uvec4(depth - 1u)), 0u);
         loaded = mix(vec4(0.0), loaded, lessThan(channel + uvec4(0u, 1u, 2u, 3u), uvec4(depth)));
     }
     return mix(vec4(0.0), loaded, bvec4(inside));
@@ -125,7 +122,7 @@ vec4 inputs_at(uint address, uint channel) {
 
 // The filters of an element of K, which begin at an index with those of a channel. Inputs past the last channel are 0.
 vec4 filters_of(uint at, uint channel, uint i) {
-    return filters_at(at + (WIDE ? i : min(i, depth - 1u - channel)) * filter_step);
+    return FROM_WEIGHT4(filters_at(at + (WIDE ? i : min(i, depth - 1u - channel)) * filter_step));
 }
 
 // The place of the first of the four results of a pixel.
@@ -136,29 +133,26 @@ uvec4 places_of(Column column, uint row) {
 }
 
 vec4 results_at(Column column, uint row) {
-    if (WIDE_RESULTS) return computed_wide_at(computed_offset + place_of(column, row) >> 2);
-    uvec4 at = computed_offset + places_of(column, row);
-    return vec4(computed_at(at.x), computed_at(at.y), computed_at(at.z), computed_at(at.w));
+    if (WIDE_RESULTS) return LOAD4_WITH(computed, place_of(column, row) >> 2, 0u);
+    return GATHER4_WITH(computed, places_of(column, row), 0u);
 }
 
 // Added to the sums of a pixel behind the product.
 vec4 extra_of(Column column, uint row) {
     if (!HAS_EXTRA) return vec4(0.0);
-    if (WIDE_RESULTS) return extra_wide_at(extra_offset + place_of(column, row) >> 2);
-    uvec4 at = extra_offset + places_of(column, row);
-    return vec4(extra_at(at.x), extra_at(at.y), extra_at(at.z), extra_at(at.w));
+    if (WIDE_RESULTS) return LOAD4_WITH(extra, place_of(column, row) >> 2, 0u);
+    return GATHER4_WITH(extra, places_of(column, row), 0u);
 }
 
 void copy(Column column, uint row, vec4 results) {
-    uint at = dst_offset + place_of(column, row);
-    if (WIDE_RESULTS) {
-        dst_wide[at >> 2] = results;
-    } else {
-        uint count = min(4u, out_channels - column.first);
-        [[unroll]] for (uint i = 0; i < 4u; i++) {
-            if (i < count) dst[at + i] = results[i];
-        }
+    uint at = place_of(column, row);
+    if (WIDE_RESULTS) STORE4_WITH(dst, at >> 2, results, 0u);
+#ifdef STORED_ALONE
+    uint count = WIDE_RESULTS ? 0u : min(4u, out_channels - column.first);
+    [[unroll]] for (uint i = 0; i < 4u; i++) {
+        if (i < count) STORE(dst, at + i, results[i]);
     }
+#endif
 }
 
 // Whether a line of filters of a transposed convolution comes to a line of pixels, as far as strides say.
@@ -170,7 +164,7 @@ bool is_reached(int line, uint ky) {
 // Compares the results of a pixel within a bound that takes the magnitude of each finite term.
 void check_row(Column column, uint row) {
     vec4 start = biases_of(column), sum = mix(vec4(0.0), start, are_finite(start));
-    vec4 magnitude = abs(sum), bound = vec4(0.0);
+    vec4 magnitude = abs(sum), bound = vec4(0.0), lost = vec4(0.0);
     uvec4 classes = classes_of(start);
     ivec3 window = window_of(row);
     uint at = first_filters(column);
@@ -191,6 +185,7 @@ void check_row(Column column, uint row) {
                     filter4 = mix(vec4(0.0), filter4, is_term);
                     block = fma(factors, filter4, block);
                     magnitude += abs(factors) * abs(filter4);
+                    lost += lost_of(factors, filter4);
                 }
             }
             at += min(4u, depth - channel) * filter_step;
@@ -202,9 +197,11 @@ void check_row(Column column, uint row) {
             }
         }
     }
-    bound = SLACK * (bound + pad_steps * UNIT_ROUNDOFF * magnitude) + underflow;
+    bound = SLACK * (bound + pad_steps * UNIT_ROUNDOFF * magnitude) + underflow + lost;
     if (HAS_EXTRA) {
         vec4 extra = extra_of(column, row);
+        bound += rounding_of(sum);
+        classes |= classes_of_rounded(sum, bound);
         classes |= classes_of(extra);
         extra = mix(vec4(0.0), extra, are_finite(extra));
         sum += extra;
@@ -215,7 +212,9 @@ void check_row(Column column, uint row) {
     [[unroll]] for (uint i = 0; i < 4u; i++) {
         float due = sum[i];
         bool is_wrong = !is_right(results[i], classes[i], magnitude[i], bound[i], due);
-        if (column.first + i < out_channels && is_wrong) report(place_of(column, row) + i, results[i], due);
+        uint place = place_of(column, row) + i, padded = divide_up(out_channels, 4u) * 4u;
+        if (PADDED_RESULTS) place = place / padded * out_channels + place % padded;
+        if (column.first + i < out_channels && is_wrong) report(place, results[i], due);
     }
 }
 
@@ -294,9 +293,10 @@ void main() {
         vec4 results = results_at(column, row);
         if (is_column && first_row + r < rows) copy(column, row, results);
         vec4 extra = extra_of(column, row), bound = bounds[r];
-        if (HAS_EXTRA) bound += EXTRA_STEPS * UNIT_ROUNDOFF * abs(extra);
-        bvec4 near = lessThanEqual(abs(results - clamp(sums[r] + extra, vec4(low), vec4(high))), bound);
-        if (!all(near) || !all(are_finite(results)) || !all(are_finite(bound))) far |= 1u << r;
+        if (HAS_EXTRA) bound += EXTRA_STEPS * UNIT_ROUNDOFF * abs(extra) + rounding_of(sums[r]);
+        vec4 due = clamp(sums[r] + extra, vec4(low), vec4(high));
+        bvec4 near = lessThanEqual(abs(results - due), bound + rounding_of(due));
+        if (!are_all_near(near, results, bound, column.first)) far |= 1u << r;
     }
     far &= is_column ? ~0u >> 32u - min(rows - first_row, ROWS) : 0u;
     while (far != 0u) {

@@ -66,10 +66,12 @@ def overwritten(
 
 
 def replaced(plan: Plan, position: int, tensor: TensorRef, place: int, values: np.ndarray, by_buffer: bool) -> Plan:
-    """The plan with a copy of 32-bit values onto a tensor from an element on, before the command at a position."""
+    """The plan with a copy of values onto a tensor from an element on, before the command at a position."""
     data = np.zeros(-(-values.nbytes // ALIGNMENT) * ALIGNMENT, np.uint8)
     data[: values.nbytes] = values.view(np.uint8)
-    return _with_copy(plan, position, plan.addresses[tensor.number], 4 * place, values.nbytes, data, by_buffer)
+    return _with_copy(
+        plan, position, plan.addresses[tensor.number], values.itemsize * place, values.nbytes, data, by_buffer
+    )
 
 
 def _with_copy(

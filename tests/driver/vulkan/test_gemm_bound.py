@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -65,6 +65,8 @@ GROUPED_CONV_2D f32[1,9,37,8] #f32[8,3,3,1] #f32[8] SAME 1 1 8 NONE nhwc
 DEPTHWISE_CONV_2D f32[1,5,43,4] #f32[1,2,25,4] #f32[4] VALID 1 1 1 NONE
 """.strip().splitlines()
 EVERY = ROWS + BY_CHANNEL_ROWS
+HALVES = [row.replace("f32", "f16") for row in EVERY]
+"""The same products of 16-bit floats, whose results are rounded once more."""
 PRODUCTS = "gemm", "fully_connected", "depthwise_conv2d"
 
 
@@ -96,19 +98,40 @@ def run_model(
     return outputs
 
 
+@pytest.mark.parametrize("rows", [EVERY, HALVES], ids=["f32", "f16"])
 @pytest.mark.parametrize("place", range(len(EVERY)))
-def test_products_of_floats_are_verified_by_a_bound(own: VulkanDevice, as_gpu: VulkanDevice, place: int) -> None:
-    row, name = parse(EVERY[place]), (BOUND if place < len(ROWS) else BY_CHANNEL).name
+def test_products_of_floats_are_verified_by_a_bound(
+    own: VulkanDevice, as_gpu: VulkanDevice, place: int, rows: list[str]
+) -> None:
+    row, name = parse(rows[place]), (BOUND if place < len(ROWS) else BY_CHANNEL).name
+    tolerance = 1e-4 if rows is EVERY else 2e-3
     for device in (own, as_gpu):
         plain, verified, twice = (families(device, row, PrepareOptions(redundancy=each)) for each in Redundancy)
         assert (verified[name], twice[name], plain[name]) == (1, 0, 0)
         assert sum(verified[each] for each in PRODUCTS) == 1
         for ours, theirs in zip(run(device, row, row.inputs), reference(row), strict=True):
-            np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=1e-4 * np.abs(theirs).max())
+            np.testing.assert_allclose(ours, theirs, rtol=tolerance, atol=tolerance * np.abs(theirs).max())
 
 
 def _inputs(row: Row, kind: str) -> list[np.ndarray]:
     return _of_kind(row.inputs, kind)
+
+
+class Range(NamedTuple):
+    """Magnitudes of inputs of a type: the powers of ten between which they lie, and others for some kinds."""
+
+    large: float
+    over: float
+    small: float
+    subnormal: float
+    powers: tuple[int, int]
+    slope: int
+
+
+RANGES = {
+    np.dtype(np.float32): Range(1e30, 3e38, 1e-36, 1e-40, (-30, 15), 6),
+    np.dtype(np.float16): Range(1e3, 6e4, 1e-3, 1e-6, (-6, 3), 3),
+}
 
 
 def _of_kind(arrays: Sequence[np.ndarray], kind: str) -> list[np.ndarray]:
@@ -116,22 +139,23 @@ def _of_kind(arrays: Sequence[np.ndarray], kind: str) -> list[np.ndarray]:
     rng = np.random.default_rng(7)
     made = []
     for array in arrays:
+        of, shape = RANGES[array.dtype], array.shape
         values = {
-            "equal": np.full(array.shape, 0.1),
-            "positive": rng.random(array.shape),
-            "large": rng.normal(size=array.shape) * 1e30,
-            "over the range": rng.normal(size=array.shape) * 3e38,
-            "small": rng.normal(size=array.shape) * 1e-36,
-            "subnormal": rng.normal(size=array.shape) * 1e-40,
-            "of all magnitudes": rng.normal(size=array.shape) * 10.0 ** rng.integers(-30, 15, array.shape),
-            "growing": rng.choice([-1.0, 1.0], array.shape) * 10.0 ** np.linspace(-6, 6, array.shape[-1]),
-            "shrinking": rng.choice([-1.0, 1.0], array.shape) * 10.0 ** np.linspace(6, -6, array.shape[-1]),
+            "equal": np.full(shape, 0.1),
+            "positive": rng.random(shape),
+            "large": rng.normal(size=shape) * of.large,
+            "over the range": rng.normal(size=shape) * of.over,
+            "small": rng.normal(size=shape) * of.small,
+            "subnormal": rng.normal(size=shape) * of.subnormal,
+            "of all magnitudes": rng.normal(size=shape) * 10.0 ** rng.integers(*of.powers, shape),
+            "growing": rng.choice([-1.0, 1.0], shape) * 10.0 ** np.linspace(-of.slope, of.slope, shape[-1]),
+            "shrinking": rng.choice([-1.0, 1.0], shape) * 10.0 ** np.linspace(of.slope, -of.slope, shape[-1]),
             "special": rng.choice(
-                [0.0, -0.0, 1.5, np.inf, -np.inf, np.nan], array.shape, p=[0.3, 0.1, 0.57, 0.01, 0.01, 0.01]
+                [0.0, -0.0, 1.5, np.inf, -np.inf, np.nan], shape, p=[0.3, 0.1, 0.57, 0.01, 0.01, 0.01]
             ),
         }[kind]
         with np.errstate(over="ignore"):
-            made.append(values.astype(np.float32))
+            made.append(values.astype(array.dtype))
     return made
 
 
@@ -163,16 +187,27 @@ def test_clean_products_raise_no_alarm_on_gpus(as_gpu: VulkanDevice, place: int,
     run(as_gpu, row, _inputs(row, kind))
 
 
+@pytest.mark.parametrize("place", range(len(EVERY)))
+def test_clean_products_of_16_bits_raise_no_alarm(own: VulkanDevice, as_gpu: VulkanDevice, place: int) -> None:
+    row = parse(HALVES[place])
+    for device in (own, as_gpu):
+        prepared = device.prepare_model(row.model, PrepareOptions(redundancy=Redundancy.CHECKSUMS))
+        outputs = empty_like(reference(row))
+        for kind in KINDS:
+            prepared.execute(request(_inputs(row, kind), outputs), ExecuteOptions())
+
+
 @pytest.mark.numbers
+@pytest.mark.parametrize("rows", [ROWS, HALVES], ids=["f32", "f16"])
 @pytest.mark.parametrize("tile", ["register", "quads", "shared", "subgroup", "vector"])
 @pytest.mark.parametrize("place", [3, 5, 8, 13])
 def test_no_strategy_raises_an_alarm(
-    own: VulkanDevice, as_gpu: VulkanDevice, monkeypatch: pytest.MonkeyPatch, place: int, tile: str
+    own: VulkanDevice, as_gpu: VulkanDevice, monkeypatch: pytest.MonkeyPatch, place: int, tile: str, rows: list[str]
 ) -> None:
     """Each adds up in its own order; the smallest and the largest of each kind, and one with K split."""
-    row = parse(ROWS[place])
+    row = parse(rows[place])
     for device in (own, as_gpu):
-        plan = partial(families, device, row, PrepareOptions())
+        plan = partial(families, device, row, PrepareOptions(redundancy=Redundancy.CHECKSUMS))
         for _ in forced_strategies(monkeypatch, device, plan, tile):
             for kind in ("equal", "of all magnitudes", "growing", "shrinking"):
                 run(device, row, _inputs(row, kind))
@@ -302,6 +337,55 @@ def test_sums_with_another_tensor_are_verified_by_a_bound(
             run_model(device, model, inputs, [output], with_wrong_sum)
 
 
+@pytest.mark.parametrize("channels", [5, 8])
+def test_sums_of_16_bits_with_another_tensor_are_verified_by_a_bound(
+    own: VulkanDevice, as_gpu: VulkanDevice, channels: int
+) -> None:
+    """Sums are rounded before the tensor is added, so one that is rounded to infinity stays so."""
+    convolution = f"#f16[{channels},1,1,{channels}] #f16[{channels}] SAME 1 1 NONE"
+    row = parse(f"CONV_2D f16[2,5,7,{channels}] {convolution} | CONV_2D $ {convolution} | ADD $0 $ RELU")
+    options = PrepareOptions(redundancy=Redundancy.CHECKSUMS)
+    for device in (own, as_gpu):
+        assert families(device, row, options)[BOUND.name] == 2
+        prepared, outputs = device.prepare_model(row.model, options), empty_like(reference(row))
+        for kind in KINDS:
+            prepared.execute(request(_inputs(row, kind), outputs), ExecuteOptions())
+
+
+SMALL_ERRORS = {"two steps of the result": (0, 2 * 2.0**-10), "a step of the largest result": (1, 2.0**-10)}
+
+
+@pytest.mark.parametrize("error", SMALL_ERRORS)
+@pytest.mark.parametrize("place", [0, 2, 7, 18, 19])
+def test_errors_of_a_few_steps_of_16_bits_are_found(own: VulkanDevice, place: int, error: str) -> None:
+    row, (of_largest, relative) = parse(HALVES[place]), SMALL_ERRORS[error]
+    (right,) = run(own, row, row.inputs)
+    largest = np.abs(right).astype(np.float64)
+    element = int(largest.argmax())
+    wrong = right.flat[element] * np.float16(1 + (2 if of_largest else 1) * relative)
+
+    def with_wrong_element(plan: Plan) -> Plan:
+        at = product_of(plan)
+        written = plan.commands[at].writes[0]
+        return replaced(plan, at + 1, written, element, np.array([wrong]), own.profile.barriers_by_buffer)
+
+    with pytest.raises(VerificationError, match="by another one"):
+        run(own, row, row.inputs, with_wrong_element)
+
+
+def test_verified_plans_add_up_no_numbers_of_16_bits(as_gpu: VulkanDevice) -> None:
+    if not as_gpu.profile.has_native_16:
+        pytest.skip("the device has no 16-bit floats")
+    for text in (HALVES[7].replace("17,32", "17,320").replace("3,3,32", "3,3,320"), HALVES[18]):
+        row = parse(text)
+        plans = [
+            as_gpu.planner.plan(row.model, [array.shape for array in row.inputs], PrepareOptions(redundancy=each))
+            for each in (Redundancy.NONE, Redundancy.CHECKSUMS)
+        ]
+        names = [plan.commands[product_of(plan)].shader.name for plan in plans]
+        assert ["half" in name for name in names] == [True, False], names
+
+
 def with_short_sums(plan: Plan) -> Plan:
     """The plan with a product that leaves out a line of the window, or a channel."""
     at, commands = product_of(plan), list(plan.commands)
@@ -314,9 +398,10 @@ def with_short_sums(plan: Plan) -> Plan:
     return replace(plan, commands=tuple(commands))
 
 
+@pytest.mark.parametrize("rows", [EVERY, HALVES], ids=["f32", "f16"])
 @pytest.mark.parametrize("place", [1, 3, 4, 5, 6, 8, 9, 10, 12, 13, 14, 15, 16, *range(18, 23)])
-def test_a_shader_that_is_wrong_each_time_is_found(own: VulkanDevice, place: int) -> None:
-    row = parse(EVERY[place])
+def test_a_shader_that_is_wrong_each_time_is_found(own: VulkanDevice, place: int, rows: list[str]) -> None:
+    row = parse(rows[place])
     for _ in range(2):
         with pytest.raises(VerificationError, match="by another one"):
             run(own, row, row.inputs, with_short_sums)
@@ -352,9 +437,9 @@ def test_results_that_are_scaled_by_a_thousandth_are_found(own: VulkanDevice) ->
 @pytest.mark.parametrize(
     ("change", "variant", "pixels"),
     [
-        ({"is_cpu": False, "subgroup_size": 16}, "gemm_bound.own", 2),
-        ({"is_cpu": False, "subgroup_size": 32}, "gemm_bound.own", 4),
-        ({"is_cpu": True, "subgroup_size": 4}, "gemm_bound.own", 4),
+        ({"is_cpu": False, "subgroup_size": 16}, "gemm_bound.f32.own", 2),
+        ({"is_cpu": False, "subgroup_size": 32}, "gemm_bound.f32.own", 4),
+        ({"is_cpu": True, "subgroup_size": 4}, "gemm_bound.f32.own", 4),
     ],
     ids=["small subgroups", "gpu", "another cpu"],
 )
@@ -377,7 +462,7 @@ def test_devices_share_loads_and_have_pixels_as_they_can(
 
 @pytest.mark.parametrize(("taps", "depth", "pixels"), [(9, 512, 32), (9, 1024, 16), (1, 9216, 16), (1, 100_000, 1)])
 def test_long_sums_take_few_pixels(own: VulkanDevice, taps: int, depth: int, pixels: int) -> None:
-    assert gemm_bound.is_possible(own.profile, taps, depth)
+    assert gemm_bound.is_possible(own.profile, "f32", taps, depth)
     assert gemm_bound.pixels_of(own.profile, 1000, taps, depth) == pixels
 
 
@@ -386,18 +471,18 @@ def test_long_sums_take_few_pixels(own: VulkanDevice, taps: int, depth: int, pix
 )
 def test_long_lines_of_windows_take_few_pixels(own: VulkanDevice, window: int, stride: int, pixels: int) -> None:
     axis = Axis(size=999, window=window, stride=stride, dilation=1, before=0, after=0, out=99)
-    assert gemm_bound.is_possible_by_channel(own.profile, axis, axis)
+    assert gemm_bound.is_possible_by_channel(own.profile, "f32", axis, axis)
     assert gemm_bound.pixels_of_line(own.profile, axis) == pixels
 
 
 def test_sums_that_no_loop_reaches_through_are_computed_twice(own: VulkanDevice) -> None:
-    assert not gemm_bound.is_possible(own.profile, 1, 120_000)
+    assert not gemm_bound.is_possible(own.profile, "f32", 1, 120_000)
 
 
 @pytest.mark.parametrize(("place", "name"), [(7, "gemm"), (14, "gemm"), (18, "depthwise_conv2d")])
 def test_a_device_that_avoids_the_shader_computes_products_twice(fresh: VulkanDevice, place: int, name: str) -> None:
     row = parse(EVERY[place])
-    avoided = frozenset({gemm_bound.variant(fresh.profile).name, BY_CHANNEL.variant().name})
+    avoided = frozenset({gemm_bound.variant(fresh.profile, "f32").name, BY_CHANNEL.variant(DTYPE="f32").name})
     fresh.planner.profile = replace(fresh.planner.profile, avoided=avoided)
     found = families(fresh, row, PrepareOptions(redundancy=Redundancy.CHECKSUMS))
     assert (found[BOUND.name], found[BY_CHANNEL.name], found[name]) == (0, 0, 2)

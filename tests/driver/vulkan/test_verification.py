@@ -196,8 +196,10 @@ DEPTHWISE_CONV_2D | 8 bits, constant filters | i8[1,7,6,8]*0.05-3 #pc3[1,3,3,8] 
 TRANSPOSE_CONV_2D | 8 bits, constant filters | u8[1,5,3,4]*1 #u8[8,3,3,4]*1 #i32[8] (1,9,5,8) SAME 2 2 NONE nhwc -> u8*9
 CONV_2D | 32-bit floats | f32[2,9,7,16] #f32[24,1,1,16] #f32[24] SAME 1 1 NONE
 GROUPED_CONV_2D | 32-bit floats | f32[1,7,6,8] #f32[8,3,3,4] #f32[8] SAME 1 1 2 NONE nhwc
+GROUPED_CONV_2D | 16-bit floats | f16[1,7,6,8] #f16[8,3,3,4] #f16[8] SAME 1 1 2 NONE nhwc
 FULLY_CONNECTED | 32-bit floats | f32[19,33] #f32[7,33] #f32[7] RELU
 BATCH_MATMUL | 32-bit floats | f32[3,9,22] f32[3,22,5]
+BATCH_MATMUL | 16-bit floats | f16[3,9,22] f16[3,22,5]
 DEPTHWISE_CONV_2D | 32-bit floats | f32[2,11,13,8] #f32[1,3,3,8] #f32[8] SAME 1 1 1 RELU6
 TRANSPOSE_CONV_2D | 32-bit floats | f32[1,9,7,16] #f32[8,3,3,16] #f32[8] (1,18,14,8) SAME 2 2 NONE nhwc
 CONV_2D | 8 bits, computed filters | i8[2,9,7,16]*0.05+12 i8[24,1,1,16]*0.02 i32[24] SAME 1 1 NONE -> i8*0.3-10

@@ -11,7 +11,7 @@ from nnvk.driver.vulkan.lowering.gemm import (
     best_strategy,
     epilogue_channels,
     has_few_channels,
-    may_be_bounded,
+    is_bounded,
     multiply,
     multiply_by,
     refuse_long_sums,
@@ -55,9 +55,7 @@ def lower(call: Call, g: Lowering) -> None:
         return
     gemm = Gemm.of_convolution(call, conv_axes(call))
     work = work_of(g, operands, gemm)
-    # The rounding errors of Winograd's tiles have no bound for each result by itself.
-    is_bounded = may_be_bounded(g, operands, gemm) or g.to_bound(operands.target) is not None
-    downs = () if is_bounded else winograd.sizes(g, operands.filters, gemm, work)
+    downs = () if is_bounded(g, operands, gemm) else winograd.sizes(g, operands.filters, gemm, work)
     candidate: Strategy | Winograd
     if downs:
         every = g.once(("candidates", work, gemm, downs), lambda: winograd.candidates(work, gemm, downs, g.device))

@@ -178,7 +178,12 @@ def multiply_by_channel(g: Lowering, operands: Operands, gemm: Gemm) -> None:
         return
     batches, out_height, out_width, out_channels = gemm.target
     _, height, width, channels = gemm.source
-    float16 = kind == F16.name and g.device.has_native_16 and may_be_float16(g, filters, filters.taps)
+    is_plain = kind in (F32.name, F16.name) and operands.epilogue is None and operands.target.view is None
+    is_plain = is_plain and dtype(operands.target) == kind
+    is_bounded = is_plain and g.may_store_checks and gemm_bound.is_possible_by_channel(g.device, kind, *gemm.axes)
+    float16 = (
+        kind == F16.name and g.device.has_native_16 and not is_bounded and may_be_float16(g, filters, filters.taps)
+    )
     half = SHADER.variant(DTYPE=F16.name, ARITHMETIC="half", SUMS="whole", EPILOGUE="plain")
     float16 = float16 and not g.device.avoids(half)
     every = g.once(("tiles", gemm, kind, float16), lambda: tiles(gemm, kind, g.device, float16))
@@ -214,8 +219,7 @@ def multiply_by_channel(g: Lowering, operands: Operands, gemm: Gemm) -> None:
     if is_checked:
         words = tile.count(gemm)
         tensors["checks"] = check_words(g, operands, gemm, target, output, size, words, by_channel=True)
-    is_plain = kind == F32.name and operands.epilogue is None and operands.target.view is None
-    if is_plain and g.may_store_checks and gemm_bound.is_possible_by_channel(g.device, vertical, horizontal):
+    if is_bounded:
         g.bounded[operands.target.index] = target
     g.dispatch(
         variant_of("whole_checked" if is_checked else "whole"),

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from nnvk.driver.vulkan.lowering.dtypes import F32, Q8, of
+from nnvk.driver.vulkan.lowering.dtypes import F16, F32, Q8, of
 from nnvk.driver.vulkan.lowering.elementwise_program import (
     Number,
     Program,
@@ -150,9 +150,14 @@ def combined_one_for_one(epilogue: Epilogue) -> Tensor | None:
 
 
 def added_one_for_one(epilogue: Epilogue) -> Tensor | None:
-    """The float32 tensor whose elements an epilogue adds to the results, if only an activation follows."""
+    """The tensor of floats whose elements an epilogue adds to the results, if only an activation follows."""
     call, *others = epilogue.calls
-    if others or call.code is not OperationCode.ADD or of(call.output) is not F32 or call.known("activation") is None:
+    if (
+        others
+        or call.code is not OperationCode.ADD
+        or of(call.output) not in (F32, F16)
+        or call.known("activation") is None
+    ):
         return None
     extra = _second(call, epilogue.result)
     source = source_of(extra, call.output)
@@ -161,7 +166,7 @@ def added_one_for_one(epilogue: Epilogue) -> Tensor | None:
 
 
 def has_bound_with(epilogue: Epilogue, call: Call) -> bool:
-    """Whether `gemm_bound.py` knows a float32 call's product together with an epilogue: sums behind no activation.
+    """Whether `gemm_bound.py` knows a product of floats together with an epilogue: sums behind no activation.
 
     A filter that sees a channel has no bound with an epilogue.
     """

@@ -34,7 +34,7 @@ from nnvk.driver.vulkan.lowering.gemm_arguments import grid, tile_push, tile_spe
 from nnvk.driver.vulkan.lowering.gemm_problem import POINT, Gemm, Split
 from nnvk.driver.vulkan.lowering.lowering import MOST_ROUNDS, Checked, Lowering
 from nnvk.driver.vulkan.lowering.quantised import activation_push, offset, sign_push
-from nnvk.driver.vulkan.lowering.relayout import are_pixels_dense, finish_pixels, pixels_of
+from nnvk.driver.vulkan.lowering.relayout import are_pixels_dense, finish_pixels, pixels_of, round_up
 from nnvk.driver.vulkan.lowering.side_by_side import Matrices, read
 from nnvk.driver.vulkan.lowering.strategies import (
     GEMM,
@@ -150,7 +150,7 @@ def multiply(g: Lowering, operands: Operands, gemm: Gemm) -> None:
 def work_of(g: Lowering, operands: Operands, gemm: Gemm) -> Work:
     """The description of a GEMM that strategies are chosen by."""
     filters, kind, (vertical, horizontal) = operands.filters, dtype(operands.input), gemm.axes
-    native = kind == F16.name and g.device.has_native_16
+    native = kind == F16.name and g.device.has_native_16 and not is_bounded(g, operands, gemm)
     float16 = native and may_be_float16(g, filters)
     float16_split_k = native and may_be_float16(g, filters, split_k=True)
     if operands.depthwise is not None:
@@ -221,7 +221,7 @@ def multiply_by(g: Lowering, strategy: Strategy, operands: Operands, gemm: Gemm,
         verify(g, operands, gemm, checked, source, target)
         return
     if (results := g.to_bound(operands.target)) is not None:
-        source, _, _ = read(g, operands.input, Matrices(gemm.parts, gemm.rows, gemm.depth))
+        source, _, _ = read(g, narrowed(g, operands), Matrices(gemm.parts, gemm.rows, gemm.depth))
         verify_by_bound(g, operands, gemm, results, source, target, levels)
         return
     is_wide = operands.wide_input is not None and strategy.tile != "vector" and has_few_channels(gemm.depth)
@@ -413,17 +413,26 @@ def verify(g: Lowering, operands: Operands, gemm: Gemm, checked: Checked, source
 
 
 def may_be_bounded(g: Lowering, operands: Operands, gemm: Gemm) -> bool:
-    """Whether a product of 32-bit floats will be verified by `verify_by_bound` if it is computed by gemm.comp.
+    """Whether a product of floats will be verified by `verify_by_bound` if it is computed by gemm.comp.
 
-    An epilogue may add a tensor, but not behind an activation (`epilogue.has_bound_with`).
+    An epilogue may add a tensor, but not behind an activation (`epilogue.has_bound_with`). Results have the type of the
+    inputs.
     """
-    epilogue = operands.epilogue
-    has_sums = of(operands.input) is F32 and operands.target.view is None
+    epilogue, kind = operands.epilogue, of(operands.input)
+    has_sums = kind in (F32, F16) and of(operands.target) is kind and operands.target.view is None
     if not (g.may_store_checks and has_sums):
         return False
     if epilogue is not None and (operands.activation != FuseCode.NONE or added_one_for_one(epilogue) is None):
         return False
-    return gemm_bound.is_possible(g.device, gemm.vertical.window * gemm.horizontal.window, gemm.depth)
+    return gemm_bound.is_possible(g.device, kind.name, gemm.vertical.window * gemm.horizontal.window, gemm.depth)
+
+
+def is_bounded(g: Lowering, operands: Operands, gemm: Gemm) -> bool:
+    """Whether a product's errors must have a bound, in its own lowering or in the one that verifies it.
+
+    Sums of 16-bit floats have none that tells faults from roundings, and Winograd's tiles none for each result.
+    """
+    return may_be_bounded(g, operands, gemm) or g.to_bound(operands.target) is not None
 
 
 def verify_by_bound(
@@ -446,15 +455,16 @@ def verify_by_bound(
     weights, layout = gemm_bound.filters_of(g, filters, gemm.parts_outside)
     output = filter_output(g, operands, gemm.columns, gemm.pixel_parts)
     taps, (_, height, width, channels) = vertical.window * horizontal.window, gemm.source
-    outside = gemm.parts_outside
+    outside, of_results = gemm.parts_outside, gemm_bound.layout_of_results(g.device, operands.target, gemm)
+    columns = round_up(gemm.columns, 4) if of_results["PADDED_RESULTS"] else gemm.columns
     geometry = (
         tile_push(gemm, 1)
         | layout
         | {
             "src_part": height * width * channels if outside else gemm.depth,
             "bias_part": 0 if outside else gemm.columns,
-            "dst_part": gemm.rows * gemm.columns if outside else gemm.columns,
-            "dst_pitch": gemm.target[3],
+            "dst_part": gemm.rows * columns if outside else columns,
+            "dst_pitch": gemm.target[3] // gemm.columns * columns,
         }
     )
     if gemm.split is Split.PHASES:  # the shader goes through all pixels of the output
@@ -475,7 +485,7 @@ def verify_by_bound(
         {
             "HAS_EXTRA": extra is not None,
             "WIDE": gemm.depth % 4 == 0,
-            "WIDE_RESULTS": gemm.columns % 4 == 0,
+            **of_results,
             "STRIDE_Y": vertical.stride,
             "STRIDE_X": horizontal.stride,
             "DILATION_Y": vertical.dilation,

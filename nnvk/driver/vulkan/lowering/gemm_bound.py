@@ -7,6 +7,9 @@ Algorithms*, 2002, section 4.2). These are no larger than the sums of the magnit
 up. This bound holds for every input, and for sums of slices of K as well. It is about half of the number of terms times
 the sum of all magnitudes. `_STEPS` allows for another order of some terms.
 
+Results of 16 bits are rounded once more, by at most 2^-11 of them. Their products are exact, and sums have 32 bits: a
+verified plan has no strategy that adds up numbers of 16 bits.
+
 An activation brings two values no further apart. An epilogue may add another tensor, which adds two roundings to each
 side. The left matrix and that tensor are second results of other operations, and a copy of the results becomes the
 second result, as with checksums.
@@ -18,11 +21,12 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from nnvk.driver.vulkan.lowering.dtypes import F16, F32, dtype, of
 from nnvk.driver.vulkan.lowering.filter_output import Operands, filter_output
 from nnvk.driver.vulkan.lowering.filters import BLOCK, Filters, in_order, in_order_by_blocks
 from nnvk.driver.vulkan.lowering.gemm_problem import Gemm
 from nnvk.driver.vulkan.lowering.lowering import MOST_ROUNDS, Lowering, Subject
-from nnvk.driver.vulkan.lowering.relayout import round_up
+from nnvk.driver.vulkan.lowering.relayout import are_pixels_dense, round_up
 from nnvk.driver.vulkan.lowering.strategies import LANES, uses_subgroups
 from nnvk.driver.vulkan.shaders.commands import TensorRef
 from nnvk.driver.vulkan.shaders.declaration import Shader, Variant
@@ -30,8 +34,8 @@ from nnvk.driver.vulkan.shaders.profile import DeviceProfile
 from nnvk.ops.call import Tensor
 from nnvk.ops.window import Axis
 
-BOUND = Shader("gemm_bound", LOADS=("own", "shared"))
-BY_CHANNEL = Shader("depthwise_bound")
+BOUND = Shader("gemm_bound", DTYPE=("f32", "f16"), LOADS=("own", "shared"))
+BY_CHANNEL = Shader("depthwise_bound", DTYPE=("f32", "f16"))
 """The shader for convolutions whose filters see a channel each. Their sums are short, so one bound is enough."""
 _BLOCK = 32
 """Terms that the shader adds up by themselves."""
@@ -39,6 +43,10 @@ _STEPS = 40
 """Roundings that are allowed for besides: of products, of the sums of slices of K, and of terms in another order."""
 _SMALLEST = 2.0**-124
 """The most that a term may lose if it, or its share in the bound, is too small for a normal number."""
+_SMALLEST_HALF = 2.0**-14
+"""The smallest normal number of 16 bits."""
+_SMALLEST_STEP = 2.0**-25
+"""Half of the distance between subnormal numbers of 16 bits."""
 _LARGEST = 1e38
 """The magnitude from which on another order of a sum may overflow."""
 _LINE = 4
@@ -59,20 +67,20 @@ _SHARED_ROWS = 32
 """The same where a subgroup shares the loads of inputs, so that few loads are left."""
 
 
-def variant(device: DeviceProfile) -> Variant:
-    """The variant of the shader for a device."""
-    return BOUND.variant(LOADS="shared" if uses_subgroups(device) else "own")
+def variant(device: DeviceProfile, kind: str) -> Variant:
+    """The variant of the shader for floats of a kind on a device."""
+    return BOUND.variant(DTYPE=kind, LOADS="shared" if uses_subgroups(device) else "own")
 
 
-def is_possible(device: DeviceProfile, taps: int, depth: int) -> bool:
-    """Whether a device can verify a product of windows of so many taps and channels."""
-    return not device.avoids(variant(device)) and _rounds(1, taps, depth) <= MOST_ROUNDS
+def is_possible(device: DeviceProfile, kind: str, taps: int, depth: int) -> bool:
+    """Whether a device can verify a product of windows of so many taps and channels, of floats of a kind."""
+    return not device.avoids(variant(device, kind)) and _rounds(1, taps, depth) <= MOST_ROUNDS
 
 
-def is_possible_by_channel(device: DeviceProfile, vertical: Axis, horizontal: Axis) -> bool:
+def is_possible_by_channel(device: DeviceProfile, kind: str, vertical: Axis, horizontal: Axis) -> bool:
     """The same for a convolution whose filters see a channel each. The loop along a line of a window is unrolled."""
     rounds = vertical.window * (1 + _LONG_LINE * (1 + horizontal.window))
-    return horizontal.reach <= _LONGEST and rounds <= MOST_ROUNDS and not device.avoids(BY_CHANNEL.variant())
+    return horizontal.reach <= _LONGEST and rounds <= MOST_ROUNDS and not device.avoids(BY_CHANNEL.variant(DTYPE=kind))
 
 
 def pixels_of_line(device: DeviceProfile, horizontal: Axis) -> int:
@@ -116,6 +124,20 @@ def filters_of(g: Lowering, filters: Filters, parts_outside: bool) -> tuple[Tens
     return in_order(g, filters, parts_outside), layout
 
 
+def layout_of_results(device: DeviceProfile, target: Tensor, gemm: Gemm) -> dict[str, int | bool]:
+    """The specialisation constants that say how a product's results lie in memory, as `pixels_of` has them."""
+    is_padded = not are_pixels_dense(device, target, gemm.target, gemm.pixel_parts)
+    are_packed = of(target) is F16 and not device.has_native_16
+    return {"WIDE_RESULTS": gemm.columns % 4 == 0 or are_packed, "PADDED_RESULTS": is_padded}
+
+
+def _smallest_result(device: DeviceProfile, target: Tensor) -> float:
+    """The most that a result may lose besides if it is too small for a normal number."""
+    if of(target) is F32:
+        return 0.0
+    return _SMALLEST_STEP if device.preserves_small_halves else _SMALLEST_HALF
+
+
 def verify_by_channel(g: Lowering, operands: Operands, gemm: Gemm, results: TensorRef, target: TensorRef) -> None:
     """Verify a convolution of floats whose filters see a channel each, and copy it to ``target``."""
     tensor, (vertical, horizontal), taps = operands.target, gemm.axes, operands.filters.taps
@@ -125,12 +147,12 @@ def verify_by_channel(g: Lowering, operands: Operands, gemm: Gemm, results: Tens
     pixels, local = pixels_of_line(g.device, horizontal), LANES if g.device.is_cpu else _LOCAL
     tiles = gemm.rows // out_width * -(-out_width // pixels)
     g.dispatch(
-        BY_CHANNEL.variant(),
+        BY_CHANNEL.variant(DTYPE=dtype(tensor)),
         groups=g.flat(tiles * -(-outputs // 4), local),
         spec={
             "local_x": local,
             "WIDE": channels == outputs and channels % 4 == 0,
-            "WIDE_RESULTS": outputs % 4 == 0,
+            **layout_of_results(g.device, tensor, gemm),
             "ROWS": pixels,
             "KERNEL_WIDTH": horizontal.window,
             "PRESERVES_SPECIAL": g.device.preserves_special,
@@ -161,7 +183,7 @@ def verify_by_channel(g: Lowering, operands: Operands, gemm: Gemm, results: Tens
         low=output.push["low"],
         high=output.push["high"],
         steps=_SLACK * (taps + _STEPS),
-        underflow=(taps + _STEPS) * _SMALLEST,
+        underflow=(taps + _STEPS) * _SMALLEST + _smallest_result(g.device, tensor),
         number=number,
     )
 
@@ -190,7 +212,7 @@ def verify(
     if uses_subgroups(g.device):
         across, of_loads = round_up(vec4s, LANES), {"TOGETHER": 2 if depth % 8 == 0 else 1}
     g.dispatch(
-        variant(g.device),
+        variant(g.device, dtype(target)),
         groups=g.flat(int(push["parts"] * -(-push["rows"] // rows) * across), local),
         spec={
             "local_x": local,
@@ -204,7 +226,7 @@ def verify(
         pad_steps=float(
             _STEPS + 2 * spec["HAS_EXTRA"] + 2 * (scales is not None) + _BLOCK + taps * -(-depth // _BLOCK)
         ),
-        underflow=(taps * depth + _STEPS) * _SMALLEST * largest,
+        underflow=(taps * depth + _STEPS) * _SMALLEST * largest + _smallest_result(g.device, target),
         number=number,
         **push,
     )

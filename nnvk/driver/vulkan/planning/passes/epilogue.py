@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from nnvk.driver.vulkan.graph.ir import Graph, Node
-from nnvk.driver.vulkan.lowering.dtypes import F32, Q8, dtype, of
+from nnvk.driver.vulkan.lowering.dtypes import F16, F32, Q8, dtype, of
 from nnvk.driver.vulkan.lowering.epilogue import Epilogue, combined_one_for_one, combines, fits, has_bound_with
 from nnvk.driver.vulkan.lowering.kernel import kernels
 from nnvk.driver.vulkan.lowering.quantised import is_lookup
@@ -167,7 +167,7 @@ def _is_verified_with(gemm: Node, calls: Sequence[Call]) -> bool:
     call, names = gemm.call, gemm.traits.gemm
     assert names is not None
     result, type_ = call.output.index, of(getattr(call, names.input))
-    if type_ is F32 and of(call.output) is F32:
+    if type_ in (F32, F16) and of(call.output) is type_:
         return has_bound_with(Epilogue((*gemm.behind, *calls), result, calls[-1].output), call)
     constants = [getattr(call, name) for name in (names.weights, names.bias) if name is not None]
     is_exact = type_ is Q8 and gemm.code not in _EXACT_BY_STRATEGIES
