@@ -14,13 +14,15 @@ from profiles import DEVICES, GPU
 from nnvk.base.errors import NnapiError
 from nnvk.base.settings import override
 from nnvk.check.device import shaders_of
-from nnvk.check.model_rows import parse
+from nnvk.check.model_rows import empty_like, parse, reference, request
 from nnvk.driver.vulkan import VulkanDevice, find_devices
 from nnvk.driver.vulkan.lowering import cooperative_matrix, gemm
 from nnvk.driver.vulkan.lowering.cooperative_matrix import ARITHMETICS, FEATURES, TILE, MatrixTile, pack, tiles
 from nnvk.driver.vulkan.lowering.filters import Filters, filters_of
 from nnvk.driver.vulkan.lowering.strategies import GEMM, Strategy, Work
 from nnvk.driver.vulkan.lowering.strategy_costs import ranked
+from nnvk.driver.vulkan.planning.passes import fp16
+from nnvk.driver.vulkan.shaders.commands import Dispatch
 from nnvk.driver.vulkan.shaders.library import ShaderLibrary
 from nnvk.driver.vulkan.shaders.profile import (
     ACCELERATED_DOTS,
@@ -34,6 +36,7 @@ from nnvk.driver.vulkan.shaders.profile import (
 from nnvk.ops.call import Tensor
 from nnvk.types.codes import OperandCode
 from nnvk.types.operand import OperandType
+from nnvk.types.request import ExecuteOptions, PrepareOptions
 
 LIBRARY = ShaderLibrary()
 VARIANTS = [variant.native for variant in GEMM.variants if TILE in variant.name]
@@ -456,6 +459,36 @@ def test_large_tiles_with_long_stages_have_one_tap(kind: str) -> None:
     for taps, stages in ((1, {4, 8}), (9, {4})):
         found = {tile.stage for tile in tiles(kind, taps, WITH_MATRICES) if tile.matrices == (4, 4)}
         assert found == stages
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "f32[1,19,23,3] #f32[24,3,3,3] #f32[24] SAME 1 1 RELU",
+        "f32[2,31,22,3] #f32[24,5,7,3] #f32[24] SAME 2 2 NONE",
+        "f32[1,21,18,1] #f32[24,5,5,1] #f32[24] VALID 1 1 RELU6",
+    ],
+)
+def test_lines_of_32_bit_inputs_of_relaxed_models(
+    matrices: VulkanDevice, monkeypatch: pytest.MonkeyPatch, text: str
+) -> None:
+    """The first layer reads 32-bit floats itself, of which it takes a line of a window as one tap."""
+    force(monkeypatch, ((1, 1), (1, 1)))
+    monkeypatch.setattr(fp16, "_WORTH_A_CONVERSION", 0)
+    with override(cooperative_matrices="1", device_profile="gpu"):
+        (device, *_), _ = find_devices()
+    if not device.profile.has_native_16:
+        pytest.skip("the device has no 16-bit floats of its own")
+    row = parse(f"CONV_2D {text} | CONV_2D $ #f32[24,1,1,24] #f32[24] SAME 1 1 NONE")
+    model = row.model.with_relaxed(True)
+    plan = device.planner.plan(model, [array.shape for array in row.inputs], PrepareOptions())
+    first = next(each for each in plan.commands if isinstance(each, Dispatch))
+    constants = [first.shader.constant(first.specialization, name) for name in ("LINE_TAPS", "FROM_FLOATS")]
+    assert constants == [int(text.split()[1].split(",")[2]), 1]
+    outputs = empty_like(reference(row))
+    device.prepare_model(model, PrepareOptions()).execute(request(row.inputs, outputs), ExecuteOptions())
+    for ours, theirs in zip(outputs, reference(row), strict=True):
+        np.testing.assert_allclose(ours, theirs, atol=2e-3 * np.abs(theirs).max())
 
 
 SPLIT = (
