@@ -106,6 +106,18 @@ def test_products_that_share_dispatches_of_gpus_miss_no_fault(as_gpu: VulkanDevi
     misses_no_fault(as_gpu, I8, 12)
 
 
+def test_verifications_in_a_row_need_no_barriers(own: VulkanDevice) -> None:
+    """They write flags alone; a tensor that one of them does not write stands for nothing that others use."""
+    model, inputs = blocks(I8)
+    plan = plan_of(own, model, inputs, VERIFIED)
+    places = dispatches(plan, CHECKING)
+    behind = {place for place in places if place - 1 in places}
+    assert behind
+    if own.profile.barriers_by_buffer:
+        pytest.skip("the device has barriers by buffer")
+    assert plan.barriers.isdisjoint(behind)
+
+
 def test_an_error_names_the_product_among_those_of_a_dispatch(own: VulkanDevice, as_gpu: VulkanDevice) -> None:
     model, inputs = blocks(I8)
     for device in (own, as_gpu):

@@ -16,7 +16,7 @@ import numpy as np
 
 from nnvk.driver.vulkan.lowering.lowering import Lowering
 from nnvk.driver.vulkan.lowering.relayout import round_up
-from nnvk.driver.vulkan.shaders.commands import ALIGNMENT, Dispatch, Storage, Table, TensorRef, name_of
+from nnvk.driver.vulkan.shaders.commands import Dispatch, Storage, Table, TensorRef, name_of
 from nnvk.driver.vulkan.shaders.declaration import Variant
 
 GOLDEN = np.uint32(0x9E3779B1)
@@ -148,12 +148,12 @@ def _dispatch(g: Lowering, checks: Sequence[Check]) -> None:
     tensors["filters"] = g.constant(data)
     tensors.setdefault("extra", tensors["checks"])
     if "dst" not in tensors:
-        tensors["dst"] = g.scratch(ALIGNMENT)
+        tensors["dst"] = tensors["flag"]
     if distances:
         g.tables.append(Table(tensors["filters"], data, distances))
     if shared.counters:
         is_shared = shared.slices > 1
-        tensors["counters"] = g.counters(shared.counters * regions) if is_shared else g.scratch(ALIGNMENT)
+        tensors["counters"] = g.counters(shared.counters * regions) if is_shared else tensors["flag"]
     operations = {place for check in checks for place in (check.operation, *check.fused)}
     lowered = g.operation, g.fused
     g.operation = first.operation
