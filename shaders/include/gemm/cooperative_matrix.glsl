@@ -44,6 +44,8 @@ layout(constant_id = 42) const bool WHOLE_TAPS = false;
 // channels are not padded to chunks tap by tap.
 layout(constant_id = 66) const uint LINE_TAPS = 1;
 const bool IN_LINES = LINE_TAPS > 1u;
+// The last stage is multiplied after the loop, and loads nothing.
+layout(constant_id = 68) const bool LAST_APART = false;
 
 #ifdef DTYPE_Q8
 // The inputs are added up, for the zero point of weights; and so are the weights, if their sums do not follow them.
@@ -292,10 +294,11 @@ void main() {
     if (!IN_ONE_TAP) advance(source, part, tap_chunks, own % STAGE);
     Share share;
     fetch(share, source, part, chunks, tap_chunks, windows, filters);
-    // Only a phase may have no taps. The last stage is multiplied after the loop and loads nothing.
+    // Only a phase may have no taps.
     bool has_k = SPLIT != PHASES || slice.first < slice.end;
-    for (uint stage = slice.first; has_k;) {
+    for (uint stage = slice.first; LAST_APART ? has_k : stage < slice.end;) {
         uvec4 bits = bits_of(share);
+        if (!LAST_APART) barrier();    // the previous stage has been multiplied
         [[unroll]] for (uint i = 0; i < INPUT_LOADS; i++) {
             uvec4 value = share.inputs[i];
 #ifdef DTYPE_Q8
@@ -325,13 +328,13 @@ void main() {
         }
         barrier();
         stage += STAGE;
-        if (stage >= slice.end) break;
+        if (LAST_APART && stage >= slice.end) break;
         advance(source, part, tap_chunks, STAGE);
         fetch(share, source, part, chunks, tap_chunks, windows, filters);
         multiply_stage(subgroup_down, subgroup_across);
-        barrier();    // the next stage is stored
+        if (LAST_APART) barrier();    // the next stage is stored
     }
-    if (has_k) multiply_stage(subgroup_down, subgroup_across);
+    if (LAST_APART && has_k) multiply_stage(subgroup_down, subgroup_across);
     barrier();
 #ifdef DTYPE_Q8
     if (COUNT_INPUTS) {

@@ -447,6 +447,30 @@ def test_long_stages(matrices: VulkanDevice, monkeypatch: pytest.MonkeyPatch, te
     check(matrices, text)
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        *IN_EVERY_TILE,
+        "CONV_2D u8[1,5,6,13]*0.05+120 #u8[12,3,3,13]*0.02+131 #i32[12] SAME 1 1 RELU nhwc -> u8*2+100",
+        "TRANSPOSE_CONV_2D i8[1,4,5,40]*0.05-7 #i8[11,1,4,40]*0.02+5 #i32[11] 1 0 2 3 2 3 NONE nhwc -> i8*2-20",
+    ],
+)
+@pytest.mark.parametrize("split_k", [1, 2])
+def test_last_stages_behind_the_loop(
+    matrices: VulkanDevice, monkeypatch: pytest.MonkeyPatch, text: str, split_k: int
+) -> None:
+    """As on GPUs with wide subgroups; a phase without taps has no stage."""
+    force(monkeypatch, ((1, 1), (1, 1)), split_k)
+    monkeypatch.setattr(cooperative_matrix, "ends_apart", lambda _: True)
+    check(matrices, text)
+
+
+def test_narrow_subgroups_multiply_the_last_stage_in_the_loop() -> None:
+    for subgroup, is_apart in ((8, False), (16, False), (32, True), (64, True)):
+        tile = MatrixTile((16, 16, 16), (2, 2), (2, 2), subgroup, 4)
+        assert cooperative_matrix.constants(tile, "q8", 9, 64)["LAST_APART"] == is_apart
+
+
 def test_software_devices_have_short_stages_and_gpus_both() -> None:
     for is_cpu, stages in ((True, {4}), (False, {4, 8})):
         device = replace(WITH_MATRICES, is_cpu=is_cpu, prefers_matrices=True)

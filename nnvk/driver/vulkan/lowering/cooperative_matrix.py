@@ -200,7 +200,16 @@ def constants(tile: MatrixTile, kind: str, taps: int, depth: int) -> dict[str, i
         "STAGE": tile.stage,
         "WHOLE_STAGES": whole_stages,
         "WHOLE_TAPS": whole_taps,
+        "LAST_APART": ends_apart(tile),
     }
+
+
+def ends_apart(tile: MatrixTile) -> bool:
+    """Whether the last stage is multiplied after the loop, so that it loads nothing.
+
+    The compiler of Intel's GPUs, which have narrow subgroups, spills more registers of such a loop.
+    """
+    return tile.subgroup_size >= _NARROW
 
 
 def _whole(tile: MatrixTile, kind: str, taps: int, depth: int) -> tuple[bool, bool]:
