@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
+import verified
 from builder import rebuilt
 from faults import replaced
 from forced import forced_strategies
@@ -71,31 +72,14 @@ PRODUCTS = "gemm", "fully_connected", "depthwise_conv2d"
 
 
 def families(device: VulkanDevice, row: Row, options: PrepareOptions) -> Counter[str]:
-    plan = device.planner.plan(row.model, [array.shape for array in row.inputs], options)
-    return Counter(command.shader.family for command in plan.commands if isinstance(command, Dispatch))
+    return verified.families(verified.plan_of(device, row.model, row.inputs, options))
 
 
 def run(
     device: VulkanDevice, row: Row, inputs: list[np.ndarray], change: Callable[[Plan], Plan] = lambda plan: plan
 ) -> list[np.ndarray]:
     """Execute a model verified, by a plan that is changed once it is made. Returns the outputs."""
-    return run_model(device, row.model, inputs, empty_like(reference(row)), change)
-
-
-def run_model(
-    device: VulkanDevice,
-    model: Model,
-    inputs: list[np.ndarray],
-    outputs: list[np.ndarray],
-    change: Callable[[Plan], Plan] = lambda plan: plan,
-) -> list[np.ndarray]:
-    """The same of any model, into arrays."""
-    plan = device.planner.plan
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(device.planner, "plan", lambda *arguments: change(plan(*arguments)))
-        prepared = device.prepare_model(model, PrepareOptions(redundancy=Redundancy.CHECKSUMS))
-        prepared.execute(request(inputs, outputs), ExecuteOptions())
-    return outputs
+    return verified.run(device, row.model, inputs, reference(row), change)
 
 
 @pytest.mark.parametrize("rows", [EVERY, HALVES], ids=["f32", "f16"])
@@ -106,9 +90,9 @@ def test_products_of_floats_are_verified_by_a_bound(
     row, name = parse(rows[place]), (BOUND if place < len(ROWS) else BY_CHANNEL).name
     tolerance = 1e-4 if rows is EVERY else 2e-3
     for device in (own, as_gpu):
-        plain, verified, twice = (families(device, row, PrepareOptions(redundancy=each)) for each in Redundancy)
-        assert (verified[name], twice[name], plain[name]) == (1, 0, 0)
-        assert sum(verified[each] for each in PRODUCTS) == 1
+        plain, bounded, twice = (families(device, row, PrepareOptions(redundancy=each)) for each in Redundancy)
+        assert (bounded[name], twice[name], plain[name]) == (1, 0, 0)
+        assert sum(bounded[each] for each in PRODUCTS) == 1
         for ours, theirs in zip(run(device, row, row.inputs), reference(row), strict=True):
             np.testing.assert_allclose(ours, theirs, rtol=tolerance, atol=tolerance * np.abs(theirs).max())
 
@@ -326,15 +310,15 @@ def test_sums_with_another_tensor_are_verified_by_a_bound(
         assert ["fused" in plan.commands[place].shader.name for place in products] == [False, True]
         assert sum(shader.family == BOUND.name for _, shader in dispatches) == 2
         for kind in ("equal", "over the range", "growing", "shrinking", "special"):
-            run_model(device, model, _of_kind(inputs, kind), [output])
-        (right,) = run_model(device, model, inputs, [output.copy()])
+            verified.run(device, model, _of_kind(inputs, kind), [output])
+        (right,) = verified.run(device, model, inputs, [output.copy()])
         wrong = right.reshape(-1)[-1:] - np.float32(1e-3)
 
         def with_wrong_sum(plan: Plan, at: int = products[1], wrong: np.ndarray = wrong) -> Plan:
             return replaced(plan, at + 1, plan.commands[at].writes[0], output.size - 1, wrong, by_buffer=True)
 
         with pytest.raises(VerificationError, match=rf"element \[1, 4, 6, {channels - 1}\]"):
-            run_model(device, model, inputs, [output], with_wrong_sum)
+            verified.run(device, model, inputs, [output], with_wrong_sum)
 
 
 @pytest.mark.parametrize("channels", [5, 8])

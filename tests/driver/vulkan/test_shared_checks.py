@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -118,16 +119,18 @@ def test_verifications_in_a_row_need_no_barriers(own: VulkanDevice) -> None:
     assert plan.barriers.isdisjoint(behind)
 
 
+def _with_overwritten(plan: Plan, position: int, product: Dispatch, by_buffer: bool) -> Plan:
+    """The plan with other bytes in the results of a product, behind it."""
+    rng = np.random.default_rng(position)
+    return overwritten(plan, position + 1, [product.tensors["dst"]], 4, rng, by_buffer)
+
+
 def test_an_error_names_the_product_among_those_of_a_dispatch(own: VulkanDevice, as_gpu: VulkanDevice) -> None:
     model, inputs = blocks(I8)
     for device in (own, as_gpu):
         right, by_buffer = right_of(device, model, inputs), device.profile.barriers_by_buffer
         for position, product in dispatches(plan_of(device, model, inputs, VERIFIED), PRODUCTS).items():
-
-            def wrong(plan: Plan, position: int = position, product: Dispatch = product) -> Plan:
-                rng = np.random.default_rng(position)
-                return overwritten(plan, position + 1, [product.tensors["dst"]], 4, rng, by_buffer)  # noqa: B023
-
+            wrong = partial(_with_overwritten, position=position, product=product, by_buffer=by_buffer)
             with pytest.raises(VerificationError) as raised:
                 run(device, model, inputs, right, wrong)
             said = [
