@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
@@ -176,10 +177,11 @@ def test_a_loop_records_each_state_once(
     made = execution(compilation, [np.array([50], np.int32), np.ones(4, np.float32)], [output], reusable=True)
     made.compute()
     assert len(recordings) <= 6, "condition and body, from the first state and from two that take turns"
+    gc.collect()  # what other tests have left shall not go meanwhile
     allocated, recorded = vulkan.gpu.native().allocated_bytes, len(recordings)
     for _ in range(3):
         made.compute()
-    assert vulkan.gpu.native().allocated_bytes == allocated
+    assert vulkan.gpu.native().allocated_bytes <= allocated, "others may have freed memory meanwhile"
     assert len(recordings) == recorded
 
 

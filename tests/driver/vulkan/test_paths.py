@@ -139,6 +139,7 @@ def test_work_that_outlasts_its_deadline_is_abandoned_and_its_memory_used_again(
     source, output = np.zeros(size, np.float32), np.zeros(size, np.float32)
     request = Request(host(source), to_host(output))
     (plan,) = prepared._program.single._plans.values()  # type: ignore[attr-defined]
+    gc.collect()  # what other tests have left shall not go meanwhile
     allocated = vulkan.gpu.native().allocated_bytes
     missed = 0
     for turn in range(6):  # a fast device needs a short deadline
@@ -153,7 +154,7 @@ def test_work_that_outlasts_its_deadline_is_abandoned_and_its_memory_used_again(
     assert missed
     prepared.execute(request, OPTIONS)
     assert (output == 1).all()
-    assert vulkan.gpu.native().allocated_bytes == allocated
+    assert vulkan.gpu.native().allocated_bytes <= allocated, "others may have freed memory meanwhile"
 
 
 def test_work_that_outlasts_its_deadline_when_no_thread_is_left(
