@@ -44,6 +44,12 @@ def as_gpu(request: pytest.FixtureRequest) -> VulkanDevice:
     return _first(request.param)
 
 
+@pytest.fixture(scope="session", params=["", "gpu", "mobile-min"], ids=["own", "gpu", "smallest"])
+def device(request: pytest.FixtureRequest) -> VulkanDevice:
+    """The device as itself, as a GPU and as the smallest."""
+    return _first(request.param)
+
+
 @pytest.fixture(scope="session")
 def narrow() -> VulkanDevice:
     """The device if it had only a few workgroups in a dimension, so that long dispatches must fold into two."""

@@ -46,11 +46,10 @@ def test_sizes_on_gpus(as_gpu: VulkanDevice, text: str) -> None:
 
 @pytest.mark.parametrize("block", [32, 128])
 @pytest.mark.parametrize("rows", [1, 512])
-def test_memory(own: VulkanDevice, as_gpu: VulkanDevice, rows: int, block: int) -> None:
+def test_memory(device: VulkanDevice, rows: int, block: int) -> None:
     """A plan has 4 bits for each weight, and no unpacked weights in its arena."""
     size, units = 256, 320
     weights, scales = size * units // 2, 4 * size // block * units
-    for device in (own, as_gpu):
-        pages = plan_of(device.planner, parse(row(rows, size, units, block, has_zeros=False))).pages
-        assert sum(pages[Storage.CONSTANTS]) <= weights + scales + 4 * units + 1024
-        assert sum(pages.get(Storage.ARENA, ())) <= 4 * rows * (size + units) + 1024
+    pages = plan_of(device.planner, parse(row(rows, size, units, block, has_zeros=False))).pages
+    assert sum(pages[Storage.CONSTANTS]) <= weights + scales + 4 * units + 1024
+    assert sum(pages.get(Storage.ARENA, ())) <= 4 * rows * (size + units) + 1024

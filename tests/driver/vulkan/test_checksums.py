@@ -62,18 +62,17 @@ def residual(code: OperandCode) -> tuple[Model, list[np.ndarray]]:
 
 
 @pytest.mark.parametrize("place", range(len(ROWS)))
-def test_products_are_verified_by_checksums(own: VulkanDevice, as_gpu: VulkanDevice, place: int) -> None:
+def test_products_are_verified_by_checksums(device: VulkanDevice, place: int) -> None:
     row = parse(ROWS[place])
-    for device in (own, as_gpu):
-        plain, verified = (
-            families(plan_of(device, row.model, row.inputs, PrepareOptions(redundancy=wanted)))
-            for wanted in (Redundancy.NONE, Redundancy.CHECKSUMS)
-        )
-        assert verified[CHECKSUM.name] + verified[BY_CHANNEL.name] == 1
-        for family in ("gemm", "depthwise_conv2d"):
-            assert verified[family] == plain[family]
-        for ours, theirs in zip(run(device, row.model, row.inputs, reference(row)), reference(row), strict=True):
-            np.testing.assert_array_equal(ours, theirs)
+    plain, verified = (
+        families(plan_of(device, row.model, row.inputs, PrepareOptions(redundancy=wanted)))
+        for wanted in (Redundancy.NONE, Redundancy.CHECKSUMS)
+    )
+    assert verified[CHECKSUM.name] + verified[BY_CHANNEL.name] == 1
+    for family in ("gemm", "depthwise_conv2d"):
+        assert verified[family] == plain[family]
+    for ours, theirs in zip(run(device, row.model, row.inputs, reference(row)), reference(row), strict=True):
+        np.testing.assert_array_equal(ours, theirs)
 
 
 @pytest.mark.parametrize("place", range(len(ROWS)))
@@ -86,19 +85,16 @@ def test_no_fault_that_changes_a_result_is_missed(own: VulkanDevice, place: int)
 
 
 @pytest.mark.parametrize("code", [I8, U8], ids=lambda code: code.name)
-def test_no_fault_in_a_sum_of_two_products_is_missed(
-    own: VulkanDevice, as_gpu: VulkanDevice, code: OperandCode
-) -> None:
+def test_no_fault_in_a_sum_of_two_products_is_missed(device: VulkanDevice, code: OperandCode) -> None:
     model, inputs = residual(code)
-    for device in (own, as_gpu):
-        plan = plan_of(device, model, inputs, VERIFIED)
-        names = [command.shader.name for command in plan.commands if isinstance(command, Dispatch)]
-        assert any(".fused" in name for name in names)
-        assert families(plan)[CHECKSUM.name] == 2
-        right = run(device, model, inputs, [np.zeros(plan.output_shapes[0], inputs[0].dtype)])
-        found = outcomes(device, model, inputs, right, range(2 * FAULTS))
-        assert found["missed"] == 0
-        assert found["found"] > FAULTS // 2
+    plan = plan_of(device, model, inputs, VERIFIED)
+    names = [command.shader.name for command in plan.commands if isinstance(command, Dispatch)]
+    assert any(".fused" in name for name in names)
+    assert families(plan)[CHECKSUM.name] == 2
+    right = run(device, model, inputs, [np.zeros(plan.output_shapes[0], inputs[0].dtype)])
+    found = outcomes(device, model, inputs, right, range(2 * FAULTS))
+    assert found["missed"] == 0
+    assert found["found"] > FAULTS // 2
 
 
 @pytest.mark.parametrize("name", ["weights", "bias", "multipliers"])
@@ -228,21 +224,18 @@ def copies(plan: Plan) -> list[bool]:
 
 @pytest.mark.usefixtures("alone")
 @pytest.mark.parametrize("code", [I8, U8], ids=lambda code: code.name)
-def test_results_with_one_reader_are_verified_in_place(
-    own: VulkanDevice, as_gpu: VulkanDevice, code: OperandCode
-) -> None:
+def test_results_with_one_reader_are_verified_in_place(device: VulkanDevice, code: OperandCode) -> None:
     model, inputs = chain(code)
-    for device in (own, as_gpu):
-        plan = plan_of(device, model, inputs, VERIFIED)
-        assert copies(plan) == [False, False, False, True]
-        every = [each.shader.family for each in plan.commands if isinstance(each, Dispatch)]
-        dispatched = [family for family in every if family != "verification"]
-        verified = [place for place, family in enumerate(dispatched) if family in CHECKING]
-        assert verified == [2, 4, 6, 7]  # a product is computed before the one in front of it is verified
-        right = run(device, model, inputs, [np.zeros(plan.output_shapes[0], inputs[0].dtype)])
-        found = outcomes(device, model, inputs, right, range(3 * FAULTS))
-        assert found["missed"] == 0
-        assert found["found"] > FAULTS
+    plan = plan_of(device, model, inputs, VERIFIED)
+    assert copies(plan) == [False, False, False, True]
+    every = [each.shader.family for each in plan.commands if isinstance(each, Dispatch)]
+    dispatched = [family for family in every if family != "verification"]
+    verified = [place for place, family in enumerate(dispatched) if family in CHECKING]
+    assert verified == [2, 4, 6, 7]  # a product is computed before the one in front of it is verified
+    right = run(device, model, inputs, [np.zeros(plan.output_shapes[0], inputs[0].dtype)])
+    found = outcomes(device, model, inputs, right, range(3 * FAULTS))
+    assert found["missed"] == 0
+    assert found["found"] > FAULTS
 
 
 @pytest.mark.usefixtures("alone")
@@ -290,17 +283,16 @@ PRODUCTS = [
 @pytest.mark.parametrize("tile", ["register", "quads", "shared", "subgroup"])
 @pytest.mark.parametrize("place", range(len(PRODUCTS)))
 def test_each_strategy_stores_check_words(
-    own: VulkanDevice, as_gpu: VulkanDevice, monkeypatch: pytest.MonkeyPatch, place: int, tile: str
+    device: VulkanDevice, monkeypatch: pytest.MonkeyPatch, place: int, tile: str
 ) -> None:
     """The smallest and the largest of each kind, and one with K split."""
     row = parse(PRODUCTS[place])
-    for device in (own, as_gpu):
-        plan = partial(plan_of, device, row.model, row.inputs, PrepareOptions())
-        for _ in forced_strategies(monkeypatch, device, plan, tile):
-            for ours, theirs in zip(run(device, row.model, row.inputs, reference(row)), reference(row), strict=True):
-                np.testing.assert_array_equal(ours, theirs)
-            found = outcomes(device, row.model, row.inputs, reference(row), range(place, place + 2))
-            assert found["missed"] == 0
+    plan = partial(plan_of, device, row.model, row.inputs, PrepareOptions())
+    for _ in forced_strategies(monkeypatch, device, plan, tile):
+        for ours, theirs in zip(run(device, row.model, row.inputs, reference(row)), reference(row), strict=True):
+            np.testing.assert_array_equal(ours, theirs)
+        found = outcomes(device, row.model, row.inputs, reference(row), range(place, place + 2))
+        assert found["missed"] == 0
 
 
 SUMS = """
@@ -338,23 +330,20 @@ def test_an_epilogue_behind_split_k_is_verified(
 @pytest.mark.numbers
 @pytest.mark.parametrize("place", range(3))
 def test_each_tile_of_a_depthwise_convolution_stores_check_words(
-    own: VulkanDevice, as_gpu: VulkanDevice, monkeypatch: pytest.MonkeyPatch, place: int
+    device: VulkanDevice, monkeypatch: pytest.MonkeyPatch, place: int
 ) -> None:
     row, every = parse(BY_CHANNEL_ROWS[place]), depthwise_conv2d.tiles
-    for device in (own, as_gpu):
-        works: list[list[Tile]] = []
-        monkeypatch.setattr(
-            depthwise_conv2d, "tiles", lambda *arguments, works=works: works.append(every(*arguments)) or works[-1]
-        )
-        plan_of(device, row.model, row.inputs, PrepareOptions())
-        for tile in works[0]:
-            monkeypatch.setattr(depthwise_conv2d, "tiles", lambda *_, tile=tile: [tile])
-            plan = plan_of(device, row.model, row.inputs, VERIFIED)
-            assert families(plan)[BY_CHANNEL.name] == 1
-            for ours, theirs in zip(run(device, row.model, row.inputs, reference(row)), reference(row), strict=True):
-                np.testing.assert_array_equal(ours, theirs)
-            found = outcomes(device, row.model, row.inputs, reference(row), range(place, place + 4))
-            assert found["missed"] == 0
+    works: list[list[Tile]] = []
+    monkeypatch.setattr(depthwise_conv2d, "tiles", lambda *arguments: works.append(every(*arguments)) or works[-1])
+    plan_of(device, row.model, row.inputs, PrepareOptions())
+    for tile in works[0]:
+        monkeypatch.setattr(depthwise_conv2d, "tiles", lambda *_, tile=tile: [tile])
+        plan = plan_of(device, row.model, row.inputs, VERIFIED)
+        assert families(plan)[BY_CHANNEL.name] == 1
+        for ours, theirs in zip(run(device, row.model, row.inputs, reference(row)), reference(row), strict=True):
+            np.testing.assert_array_equal(ours, theirs)
+        found = outcomes(device, row.model, row.inputs, reference(row), range(place, place + 4))
+        assert found["missed"] == 0
 
 
 @pytest.mark.parametrize("code", ["i8", "u8"])

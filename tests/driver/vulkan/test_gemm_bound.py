@@ -84,17 +84,14 @@ def run(
 
 @pytest.mark.parametrize("rows", [EVERY, HALVES], ids=["f32", "f16"])
 @pytest.mark.parametrize("place", range(len(EVERY)))
-def test_products_of_floats_are_verified_by_a_bound(
-    own: VulkanDevice, as_gpu: VulkanDevice, place: int, rows: list[str]
-) -> None:
+def test_products_of_floats_are_verified_by_a_bound(device: VulkanDevice, place: int, rows: list[str]) -> None:
     row, name = parse(rows[place]), (BOUND if place < len(ROWS) else BY_CHANNEL).name
     tolerance = 1e-4 if rows is EVERY else 2e-3
-    for device in (own, as_gpu):
-        plain, bounded, twice = (families(device, row, PrepareOptions(redundancy=each)) for each in Redundancy)
-        assert (bounded[name], twice[name], plain[name]) == (1, 0, 0)
-        assert sum(bounded[each] for each in PRODUCTS) == 1
-        for ours, theirs in zip(run(device, row, row.inputs), reference(row), strict=True):
-            np.testing.assert_allclose(ours, theirs, rtol=tolerance, atol=tolerance * np.abs(theirs).max())
+    plain, bounded, twice = (families(device, row, PrepareOptions(redundancy=each)) for each in Redundancy)
+    assert (bounded[name], twice[name], plain[name]) == (1, 0, 0)
+    assert sum(bounded[each] for each in PRODUCTS) == 1
+    for ours, theirs in zip(run(device, row, row.inputs), reference(row), strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=tolerance, atol=tolerance * np.abs(theirs).max())
 
 
 def _inputs(row: Row, kind: str) -> list[np.ndarray]:
@@ -172,13 +169,12 @@ def test_clean_products_raise_no_alarm_on_gpus(as_gpu: VulkanDevice, place: int,
 
 
 @pytest.mark.parametrize("place", range(len(EVERY)))
-def test_clean_products_of_16_bits_raise_no_alarm(own: VulkanDevice, as_gpu: VulkanDevice, place: int) -> None:
+def test_clean_products_of_16_bits_raise_no_alarm(device: VulkanDevice, place: int) -> None:
     row = parse(HALVES[place])
-    for device in (own, as_gpu):
-        prepared = device.prepare_model(row.model, PrepareOptions(redundancy=Redundancy.CHECKSUMS))
-        outputs = empty_like(reference(row))
-        for kind in KINDS:
-            prepared.execute(request(_inputs(row, kind), outputs), ExecuteOptions())
+    prepared = device.prepare_model(row.model, PrepareOptions(redundancy=Redundancy.CHECKSUMS))
+    outputs = empty_like(reference(row))
+    for kind in KINDS:
+        prepared.execute(request(_inputs(row, kind), outputs), ExecuteOptions())
 
 
 @pytest.mark.numbers
@@ -186,36 +182,32 @@ def test_clean_products_of_16_bits_raise_no_alarm(own: VulkanDevice, as_gpu: Vul
 @pytest.mark.parametrize("tile", ["register", "quads", "shared", "subgroup", "vector"])
 @pytest.mark.parametrize("place", [3, 5, 8, 13])
 def test_no_strategy_raises_an_alarm(
-    own: VulkanDevice, as_gpu: VulkanDevice, monkeypatch: pytest.MonkeyPatch, place: int, tile: str, rows: list[str]
+    device: VulkanDevice, monkeypatch: pytest.MonkeyPatch, place: int, tile: str, rows: list[str]
 ) -> None:
-    """Each adds up in its own order; the smallest and the largest of each kind, and one with K split."""
-    row = parse(rows[place])
-    for device in (own, as_gpu):
-        plan = partial(families, device, row, PrepareOptions(redundancy=Redundancy.CHECKSUMS))
-        for _ in forced_strategies(monkeypatch, device, plan, tile):
-            for kind in ("equal", "of all magnitudes", "growing", "shrinking"):
-                run(device, row, _inputs(row, kind))
+    """Each adds up in another order; the smallest and the largest of each kind, and one with K split."""
+    row, options = parse(rows[place]), PrepareOptions(redundancy=Redundancy.CHECKSUMS)
+    for _ in forced_strategies(monkeypatch, device, partial(families, device, row, options), tile):
+        prepared, outputs = device.prepare_model(row.model, options), empty_like(reference(row))
+        for kind in ("equal", "of all magnitudes", "growing", "shrinking"):
+            prepared.execute(request(_inputs(row, kind), outputs), ExecuteOptions())
 
 
 @pytest.mark.parametrize("place", range(len(OF_BYTES)))
-def test_products_with_weights_of_bytes_are_verified_by_a_bound(
-    own: VulkanDevice, as_gpu: VulkanDevice, place: int
-) -> None:
+def test_products_with_weights_of_bytes_are_verified_by_a_bound(device: VulkanDevice, place: int) -> None:
     """Sums that have yet to be scaled overflow, or lose small terms, where the verification's do not."""
     row = parse(OF_BYTES[place])
-    for device in (own, as_gpu):
-        shapes, options = [array.shape for array in row.inputs], PrepareOptions(redundancy=Redundancy.CHECKSUMS)
-        plan = device.planner.plan(row.model, shapes, options)
-        assert families(device, row, options)[BOUND.name] == 1
-        assert "int8" in plan.commands[product_of(plan)].shader.name
-        for kind in KINDS:
-            run(device, row, _inputs(row, kind))
-        for power in range(-126, 127, 14):
-            with np.errstate(over="ignore"):
-                inputs = [np.ldexp(array, power) for array in _inputs(row, "shrinking")]
-            run(device, row, inputs)
-        with pytest.raises(VerificationError, match="by another one"):
-            run(device, row, row.inputs, with_another_zero_point)
+    shapes, options = [array.shape for array in row.inputs], PrepareOptions(redundancy=Redundancy.CHECKSUMS)
+    plan = device.planner.plan(row.model, shapes, options)
+    assert families(device, row, options)[BOUND.name] == 1
+    assert "int8" in plan.commands[product_of(plan)].shader.name
+    for kind in KINDS:
+        run(device, row, _inputs(row, kind))
+    for power in range(-126, 127, 14):
+        with np.errstate(over="ignore"):
+            inputs = [np.ldexp(array, power) for array in _inputs(row, "shrinking")]
+        run(device, row, inputs)
+    with pytest.raises(VerificationError, match="by another one"):
+        run(device, row, row.inputs, with_another_zero_point)
 
 
 def with_another_zero_point(plan: Plan) -> Plan:
@@ -299,41 +291,38 @@ def residual(channels: int, activation: FuseCode) -> tuple[Model, list[np.ndarra
 @pytest.mark.parametrize("activation", [FuseCode.NONE, FuseCode.RELU6], ids=lambda code: code.name)
 @pytest.mark.parametrize("channels", [5, 8])
 def test_sums_with_another_tensor_are_verified_by_a_bound(
-    own: VulkanDevice, as_gpu: VulkanDevice, channels: int, activation: FuseCode
+    device: VulkanDevice, channels: int, activation: FuseCode
 ) -> None:
     model, inputs = residual(channels, activation)
     output = np.zeros((2, 5, 7, channels), np.float32)
-    for device in (own, as_gpu):
-        plan = device.planner.plan(model, [(2, 5, 7, channels)], PrepareOptions(redundancy=Redundancy.CHECKSUMS))
-        dispatches = [(place, each.shader) for place, each in enumerate(plan.commands) if isinstance(each, Dispatch)]
-        products = [place for place, shader in dispatches if shader.family == "gemm"]
-        assert ["fused" in plan.commands[place].shader.name for place in products] == [False, True]
-        assert sum(shader.family == BOUND.name for _, shader in dispatches) == 2
-        for kind in ("equal", "over the range", "growing", "shrinking", "special"):
-            verified.run(device, model, _of_kind(inputs, kind), [output])
-        (right,) = verified.run(device, model, inputs, [output.copy()])
-        wrong = right.reshape(-1)[-1:] - np.float32(1e-3)
+    plan = device.planner.plan(model, [(2, 5, 7, channels)], PrepareOptions(redundancy=Redundancy.CHECKSUMS))
+    dispatches = [(place, each.shader) for place, each in enumerate(plan.commands) if isinstance(each, Dispatch)]
+    products = [place for place, shader in dispatches if shader.family == "gemm"]
+    assert ["fused" in plan.commands[place].shader.name for place in products] == [False, True]
+    assert sum(shader.family == BOUND.name for _, shader in dispatches) == 2
+    for kind in ("equal", "over the range", "growing", "shrinking", "special"):
+        verified.run(device, model, _of_kind(inputs, kind), [output])
+    (right,) = verified.run(device, model, inputs, [output.copy()])
+    wrong = right.reshape(-1)[-1:] - np.float32(1e-3)
 
-        def with_wrong_sum(plan: Plan, at: int = products[1], wrong: np.ndarray = wrong) -> Plan:
-            return replaced(plan, at + 1, plan.commands[at].writes[0], output.size - 1, wrong, by_buffer=True)
+    def with_wrong_sum(plan: Plan) -> Plan:
+        at = products[1]
+        return replaced(plan, at + 1, plan.commands[at].writes[0], output.size - 1, wrong, by_buffer=True)
 
-        with pytest.raises(VerificationError, match=rf"element \[1, 4, 6, {channels - 1}\]"):
-            verified.run(device, model, inputs, [output], with_wrong_sum)
+    with pytest.raises(VerificationError, match=rf"element \[1, 4, 6, {channels - 1}\]"):
+        verified.run(device, model, inputs, [output], with_wrong_sum)
 
 
 @pytest.mark.parametrize("channels", [5, 8])
-def test_sums_of_16_bits_with_another_tensor_are_verified_by_a_bound(
-    own: VulkanDevice, as_gpu: VulkanDevice, channels: int
-) -> None:
+def test_sums_of_16_bits_with_another_tensor_are_verified_by_a_bound(device: VulkanDevice, channels: int) -> None:
     """Sums are rounded before the tensor is added, so one that is rounded to infinity stays so."""
     convolution = f"#f16[{channels},1,1,{channels}] #f16[{channels}] SAME 1 1 NONE"
     row = parse(f"CONV_2D f16[2,5,7,{channels}] {convolution} | CONV_2D $ {convolution} | ADD $0 $ RELU")
     options = PrepareOptions(redundancy=Redundancy.CHECKSUMS)
-    for device in (own, as_gpu):
-        assert families(device, row, options)[BOUND.name] == 2
-        prepared, outputs = device.prepare_model(row.model, options), empty_like(reference(row))
-        for kind in KINDS:
-            prepared.execute(request(_inputs(row, kind), outputs), ExecuteOptions())
+    assert families(device, row, options)[BOUND.name] == 2
+    prepared, outputs = device.prepare_model(row.model, options), empty_like(reference(row))
+    for kind in KINDS:
+        prepared.execute(request(_inputs(row, kind), outputs), ExecuteOptions())
 
 
 SMALL_ERRORS = {"two steps of the result": (0, 2 * 2.0**-10), "a step of the largest result": (1, 2.0**-10)}
