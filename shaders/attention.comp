@@ -4,14 +4,14 @@
 // keys at a time: sums of earlier chunks are scaled down if a later one has a larger score. With OWN, more keys and
 // values follow in tensors of their own, as those of the token that a cache does not have yet.
 //
-// Each tensor has matrices in two dimensions of batches. Its strides are in elements: of both dimensions, of rows, and of
-// columns. Keys, values and the mask may have 32 bits where the others have 16 (CACHE_F32).
+// Keys, values and the mask may have 32 bits where the others have 16 (CACHE_F32).
 
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require
 
 #include "include/tensors.glsl"
 #include "include/math.glsl"
+#include "include/softmax.glsl"
 
 layout(local_size_x_id = 0) in;
 layout(constant_id = 3) const uint LOCAL = 64;
@@ -65,7 +65,6 @@ layout(push_constant) uniform Push {
     uint values_first;
     uint ownkeys_first;
     uint ownvalues_first;
-    uint inner;      // matrices of the inner dimension of batches
     uint depth;      // columns of queries and keys
     uint columns;    // of values
     uint count;      // keys
@@ -77,33 +76,13 @@ layout(push_constant) uniform Push {
 
 #include "include/lanes.glsl"
 
-#define LOWEST uintBitsToFloat(0xff800000u)    // minus infinity
-
 shared vec4 shares[(CHUNK + MOST_OWN) / 4];
 shared vec4 others[LOCAL];
 
-// The place of the matrix of a workgroup in a tensor.
-struct Place {
-    uint first;
-    uint row;       // elements from row to row
-    uint column;
-};
+#include "include/attention.glsl"
 
+// Places are found right before they are used, so that they take few registers.
 Place query_place, keys_place, values_place, ownkeys_place, ownvalues_place, mask_place, dst_place;
-
-// `number`: of the tensor's strides. Places are found right before they are used, so that they take few registers.
-Place place_of(uint number, uint first) {
-    uint outer = gl_WorkGroupID.y / inner, within = gl_WorkGroupID.y - outer * inner;
-    uvec4 own = strides_at(strides_offset / 4 + number);
-    return Place(first + outer * own.x + within * own.y, own.z, own.w);
-}
-
-vec4 exact_exp4(vec4 x) { return vec4(exact_exp(x.x), exact_exp(x.y), exact_exp(x.z), exact_exp(x.w)); }
-float sum_of_four(vec4 four) { return (four.x + four.y) + (four.z + four.w); }
-float largest_of_four(vec4 four) { return max(max(four.x, four.y), max(four.z, four.w)); }
-
-// The number to subtract before exp. All scores may be minus infinity.
-float about(float largest) { return largest == LOWEST ? 0.0 : largest; }
 
 // The products of the query and four keys from the k-th on, of which there are `count`.
 #define PRODUCTS(keys, FOUR_AT, FOUR_OF)                                                                  \
@@ -140,15 +119,6 @@ PRODUCTS(ownkeys, LOAD4, GATHER4)
 VALUES_OF(values, LOAD_CACHED4, GATHER_CACHED4)
 VALUES_OF(ownvalues, LOAD4, GATHER4)
 
-// The mask of four keys, with zeros behind its last one.
-vec4 mask_of(uint row, uint k) {
-    uint at = mask_place.first + row * mask_place.row;
-    if (MASK_VEC4S) return LOAD_CACHED4(mask, (at + k) / 4);
-    uvec4 keys = k + uvec4(0, 1, 2, 3);
-    vec4 found = GATHER_CACHED4(mask, at + min(keys, uvec4(masked - 1)) * mask_place.column);
-    return mix(vec4(0.0), found, lessThan(keys, uvec4(masked)));
-}
-
 // The state of a workgroup's row. Each invocation has a part of the sums.
 float largest = LOWEST, sum = 0.0;
 vec4 sums[MOST_VEC4S] = vec4[](vec4(0.0), vec4(0.0), vec4(0.0), vec4(0.0));
@@ -157,7 +127,7 @@ vec4 sums[MOST_VEC4S] = vec4[](vec4(0.0), vec4(0.0), vec4(0.0), vec4(0.0));
 #define TAKE_SCORES(keys, row, k, last, number, to, most)                           \
     {                                                                               \
         vec4 score = products_with_##keys(query_row, k, last) * scale;              \
-        if (MASKED && (number) < masked) score += mask_of(row, number);             \
+        if (MASKED && (number) < masked) score += mask_of(mask_place, row, number); \
         if ((k) + 3 >= (last)) {                                                    \
             uvec4 each = (k) + uvec4(0, 1, 2, 3);                                   \
             score = mix(score, vec4(LOWEST), greaterThanEqual(each, uvec4(last)));  \

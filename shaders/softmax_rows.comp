@@ -10,6 +10,7 @@
 #include "include/tensors.glsl"
 #include "include/indexing.glsl"
 #include "include/math.glsl"
+#include "include/softmax.glsl"
 
 layout(local_size_x_id = 0) in;
 layout(constant_id = 3) const bool WIDE = false;
@@ -44,8 +45,6 @@ layout(push_constant) uniform Push {
 
 #include "include/lanes.glsl"
 
-#define LOWEST uintBitsToFloat(0xff800000u)    // minus infinity
-
 float value(uint at, uint masked_at) {
     float x = LOAD(src, at);
     if (SCALED) x = x * scale;
@@ -62,8 +61,6 @@ vec4 value4(uint at, uint masked_at) {
     }
     return x;
 }
-
-vec4 exact_exp4(vec4 x) { return vec4(exact_exp(x.x), exact_exp(x.y), exact_exp(x.z), exact_exp(x.w)); }
 
 const uint BLOCK = 32;    // sums of sums of few elements lose less than one long sum
 
@@ -91,14 +88,8 @@ float sum_of_row(uint lane, float sum) {
     return sum;
 }
 
-float sum_of_four(vec4 four) { return (four.x + four.y) + (four.z + four.w); }
-float largest_of_four(vec4 four) { return max(max(four.x, four.y), max(four.z, four.w)); }
-
 vec4 four_of(Share row, uint k) { return value4(row.first + 4 * k, row.masked + 4 * k * mask_stride_3); }
 float element_of(Share row, uint k) { return value(row.first + k, row.masked + k * mask_stride_3); }
-
-// The number to subtract before exp. A row may be masked out completely by minus infinity.
-float about(float largest) { return largest == LOWEST ? 0.0 : largest; }
 
 void through_registers(Share row) {
     vec4 held[MAX_VEC4S], most = vec4(LOWEST), sums = vec4(0.0);

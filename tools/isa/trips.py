@@ -30,6 +30,8 @@ def multiply_adds(dispatch: Mapping[str, Any]) -> int:
         return push["parts"] * push["rows"] * push["out_channels"] * k + of_depthwise
     if name == "fully_connected":
         return dispatch["groups"][0] * push["inputs"] * push["out_channels"]
+    if name == "attention_tile":
+        return dispatch["groups"][1] * push["rows"] * push["count"] * (push["depth"] + push["columns"])
     if name == "depthwise_conv2d":
         constants = dispatch["constants"]
         pixels = push["batch"] * push["out_height"] * push["out_width"]
@@ -55,8 +57,12 @@ def shares(dispatch: Mapping[str, Any]) -> list[tuple[float, Mapping[str, Any]]]
 
 
 def has_windows(dispatch: Mapping[str, Any]) -> bool:
-    """Whether a workgroup with shared memory loads what windows that overlap have in common again and again."""
-    return dispatch["shader"].startswith("gemm.") and dispatch["shader"].split(".")[2] == "depthwise"
+    """Whether a workgroup with shared memory loads the same again and again.
+
+    That is what windows that overlap have in common, and the values of attention, which all rows of queries read.
+    """
+    family, *choice = dispatch["shader"].split(".")
+    return family == "attention_tile" or (family == "gemm" and choice[1] == "depthwise")
 
 
 def unread(dispatch: Mapping[str, Any]) -> tuple[str, ...]:
@@ -102,6 +108,8 @@ def guess(dispatch: Mapping[str, Any], found: Sequence[Loop]) -> bool:
         return _guess_checksums(dispatch, found)
     elif name == "depthwise_checksum":
         return _guess_rectangles(dispatch, found)
+    elif name == "attention_tile":
+        return _guess_attention(dispatch, found)
     elif name in ("normalize_rows", "softmax_rows"):
         _set_rows(found, constants, push["length"])
     else:
@@ -148,6 +156,24 @@ def _set_all(found: Sequence[Loop], trips: Sequence[float]) -> bool:
     for loop, count in zip(found, trips, strict=True):
         loop.trips = count
     return True
+
+
+def _guess_attention(dispatch: Mapping[str, Any], found: Sequence[Loop]) -> bool:
+    """Set the iterations over queries, over keys, and over results in the end; over stages, depth and values inside."""
+    constants, push, local = dispatch["constants"], dispatch["push_constants"], dispatch["local"][0]
+    rows, team, across, together, steps = (constants[name] for name in ("ROWS", "TEAM", "ACROSS", "TOGETHER", "STEPS"))
+    slices, of_slice = team // across, _up(min(team, _up(push["count"], 4)), team // across)
+    of_values = [of_slice // together - constants["AHEAD"], of_slice % together]
+    outer = [loop for loop in found if loop.parent is None]
+    values = [loop for loop in found if loop.parent is not None and loop.counts["vmem_read"]]
+    values = [loop for loop in values if not loop.counts["lds_written"]]
+    for loop, trips in zip(values, of_values, strict=False):
+        loop.trips = trips
+    for loop in found:
+        if loop.parent is not None and loop not in values:
+            loop.trips = _up(steps, rows // 4) if loop.counts["lds_written"] else _up(min(steps, rows // 4), together)
+    of_results = [_up(rows * across, local)] if slices > 1 else []
+    return _set_all(outer, [_up(rows * steps, local), _up(push["count"], 4 * team), *of_results])
 
 
 def _guess_product(dispatch: Mapping[str, Any], found: Sequence[Loop]) -> None:

@@ -118,13 +118,13 @@ def test_scores_that_others_read_are_there(vulkan: VulkanDevice) -> None:
 
 @both_kinds
 def test_attention(vulkan: VulkanDevice, kind: OperandCode) -> None:
-    """All of it: four dispatches where there were ten."""
+    """All of it: at most four dispatches where there were ten."""
     net = Net(real=kind)
     x = net.op(Op.ADD, net.op(Op.MUL, scores(net, 1, 2, 16, 16), net.scalar(0.35)), net.input(1, 1, 16, 16))
     flags = [net.build.value(False), net.build.value(False)]
     y = net.op(Op.BATCH_MATMUL, softmax(net, x), net.input(1, 2, 16, 8), *flags)
     names = run(vulkan, net, y)
-    assert names.count("softmax_rows") == 1
+    assert names.count("softmax_rows") + names.count("attention_tile") == 1
     assert "softmax" not in names
     assert "binary" not in names
 

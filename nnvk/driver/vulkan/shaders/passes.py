@@ -33,7 +33,7 @@ class Pass(Enum):
     PAD = "pad", "Convolutions and pools pad their input themselves."
     ROW_NORM = "row_norm", "The operations of a layer normalisation become one command."
     SOFTMAX = "softmax", "A softmax scales and masks its input itself."
-    ATTENTION = "attention", "The operations of attention on a few rows of queries become one command."
+    ATTENTION = "attention", "The operations of attention become one command."
     HEADS = "heads", "GEMMs read and write the matrices of attention heads in place, instead of transposed copies."
     TRANSPOSES = "transposes", "Transpositions move past other commands, cancel each other, or become one."
     CONVERTS = "converts", "GEMMs convert between 16-bit and 32-bit floats themselves."

@@ -1,12 +1,13 @@
-"""Attention of a few rows of queries becomes one operation (ATTENTION), as in the steps of a language model.
+"""Attention becomes one operation (ATTENTION).
 
 The pattern is a softmax of the products of queries and keys, whose results are the factors of values. The products may
 be scaled and masked. In a step with a cache, they are often two tensors that are concatenated: those of the cache and
 those of the new token, and the results of both are added.
 
-With few rows, GEMMs wait for memory and for each other's launches, and the fused operation reads each key and value
-once. With many rows it would read them once for each row, so GEMMs compute those. Sums are added up in another order,
-so that results may differ by a few units in the last place.
+With few rows, as in the steps of a language model, GEMMs wait for memory and for each other's launches, and the fused
+operation reads each key and value once. Of many rows, it computes tiles on GPUs where the cost model says that it takes
+less time than GEMMs (`lowering/attention_tile.py`), but not in verified plans, which have a bound on the errors of
+GEMMs alone. Sums are added up in another order, so that results may differ by a few units in the last place.
 """
 
 from __future__ import annotations
@@ -17,19 +18,20 @@ from dataclasses import dataclass, replace
 
 from nnvk.driver.vulkan.graph.ir import Graph, Node
 from nnvk.driver.vulkan.graph.rewriter import Rewriter
+from nnvk.driver.vulkan.kernels.attention import MOST_ROWS
+from nnvk.driver.vulkan.lowering import attention_tile
+from nnvk.driver.vulkan.lowering.attention_tile import Problem
 from nnvk.driver.vulkan.planning.passes.arrangements import box_of
 from nnvk.driver.vulkan.planning.passes.context import Context
 from nnvk.driver.vulkan.planning.passes.patterns import has_no_activation
-from nnvk.ops.call import Tensor
+from nnvk.ops.call import Call, Tensor
 from nnvk.ops.internal import InternalCode, call_of
 from nnvk.ops.strided import Box, dense_dimensions
 from nnvk.ops.traits import View
 from nnvk.types.codes import OperandCode, OperationCode
 
-_MOST_ROWS = 4
-"""The most rows of queries: each row reads all keys and values."""
 _MOST_ELEMENTS = {True: 1 << 20, False: 1 << 17}
-"""The most elements of keys and values of a matrix, on CPUs and on GPUs, because one workgroup reads all of them.
+"""The most elements of keys and values of a matrix for few rows, on CPUs and on GPUs: one workgroup reads all of them.
 
 A unit of a GPU reads so many in about 20 us, by an estimate: as long as four launches take. Units share larger GEMMs.
 """
@@ -59,7 +61,7 @@ class _Part:
 
 
 def fuse_attention(graph: Graph, context: Context) -> tuple[Graph, int]:
-    """Compute the attention of few rows of queries by one operation."""
+    """Compute attention by one operation where that takes less time."""
     rewriter = Rewriter(graph)
     for node in rewriter.nodes():
         if node.code is InternalCode.SOFTMAX_ROWS:
@@ -74,8 +76,9 @@ def _fuse(rewriter: Rewriter, context: Context, softmax: Node) -> None:
         return
     parts.sort(key=lambda part: part.box.first)
     last = parts[0].node if len(parts) == 1 else _sum_of(rewriter, parts)
-    if last is None or not _fits(call.length, scores, parts, _MOST_ELEMENTS[context.profile.is_cpu]):
+    if last is None or not _fits(call.length, scores, parts):
         return
+    has_few_rows = scores[0].query.shape[-2] <= MOST_ROWS
     nodes: list[Node] = []
 
     def keys_of(products: _Products) -> Tensor:
@@ -94,7 +97,7 @@ def _fuse(rewriter: Rewriter, context: Context, softmax: Node) -> None:
     mask, value = before.mask if call.mask is None else call.mask, parts[0].values
     cached = [each for each in (before.keys, value, mask) if each is not None]
     wide = {each.index: _before_conversion(rewriter, each) for each in cached}
-    if len({each.code for each in wide.values()}) == 1:
+    if has_few_rows and len({each.code for each in wide.values()}) == 1:
         before = replace(before, keys=wide[before.keys.index])
         value, mask = wide[value.index], None if mask is None else wide[mask.index]
     new = call_of(
@@ -113,7 +116,7 @@ def _fuse(rewriter: Rewriter, context: Context, softmax: Node) -> None:
     given, cached = [new.query, new.own_key, new.own_value], [new.value, mask]
     is_uniform = all(each is None or each.code is new.output.code for each in given)
     is_uniform &= all(each is None or each.code is new.key.code for each in cached)
-    if is_uniform and not context.refuse(new):
+    if is_uniform and not context.refuse(new) and _pays(new, context):
         rewriter.replace(last, *nodes, last.with_call(new))
 
 
@@ -126,11 +129,20 @@ def _before_conversion(rewriter: Rewriter, tensor: Tensor) -> Tensor:
     return source if source.code is OperandCode.TENSOR_FLOAT32 else tensor
 
 
-def _fits(length: int, scores: list[_Products], parts: list[_Part], most: int) -> bool:
-    """Whether the sizes go together, and are such that the fused operation is faster."""
-    *batches, rows, depth = scores[0].query.shape
+def _pays(call: Call, context: Context) -> bool:
+    """Whether the device takes less time for the fused operation."""
+    *_, rows, columns = call.output.shape
+    if rows > MOST_ROWS:
+        return not context.verifies and attention_tile.pays(Problem.of(call), context.profile)
+    keys = call.key.shape[-2] + (0 if call.own_key is None else call.own_key.shape[-2])
+    return keys * (call.key.shape[-1] + columns) <= _MOST_ELEMENTS[context.profile.is_cpu]
+
+
+def _fits(length: int, scores: list[_Products], parts: list[_Part]) -> bool:
+    """Whether the sizes go together."""
+    *batches, rows, _ = scores[0].query.shape
     counts = [products.keys.shape[-2 if products.by_rows else -1] for products in scores]
-    if rows > _MOST_ROWS or sum(counts) != length:
+    if sum(counts) != length:
         return False
     first = 0
     for count, part in zip(counts, parts, strict=True):
@@ -139,7 +151,7 @@ def _fits(length: int, scores: list[_Products], parts: list[_Part], most: int) -
         if part.box.folded != box.folded or part.values.shape != (*batches, count, columns):
             return False
         first += count
-    return length * (depth + parts[0].values.shape[-1]) <= most
+    return True
 
 
 # --- what comes before the softmax -----------------------------------------------------------------------------------

@@ -1,0 +1,80 @@
+"""Models of attention, in parts that can be exchanged."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+from fused import F16, F32, Net, Op
+
+from nnvk.types.codes import FuseCode
+
+TOLERANCES = {F32: 5e-5, F16: 2e-2}
+"""Scores in another order of sums differ in the last place; they are about 50, and so shares differ by 50 such units.
+Separate operations round shares to 16 bits."""
+
+
+@dataclass(frozen=True)
+class Step:
+    """The attention of a step, in parts that can be exchanged."""
+
+    batches: tuple[int, ...] = (2, 3)
+    rows: int = 1
+    keys: int = 13
+    own: int = 0
+    """Keys and values in tensors of their own, whose scores are concatenated."""
+    depth: int = 8
+    columns: int = 8
+    mask: tuple[int, ...] = ()
+    """The shape of what is added to the scores of the keys, but for those of their own."""
+    scale: float | None = None
+    beta: float = 1.0
+    by_rows: bool = True
+    """Whether keys are rows."""
+    activation: FuseCode = FuseCode.NONE
+    """The activation of the ADD at the end."""
+
+    is_wide: bool = False
+    """Whether keys, values and the mask are cast from 32 bits, but for those of their own."""
+
+    def cached(self, net: Net, *shape: int) -> int:
+        """Keys, values or a mask."""
+        return net.op(Op.CAST, net.input(*shape, code=F32)) if self.is_wide else net.input(*shape)
+
+    def scores(self, net: Net, query: int, count: int, *, is_own: bool = False) -> int:
+        shape = (count, self.depth) if self.by_rows else (self.depth, count)
+        flags = [net.build.value(flag) for flag in (False, self.by_rows)]
+        key = (net.input if is_own else partial(self.cached, net))(*self.batches, *shape)
+        found = net.op(Op.BATCH_MATMUL, query, key, *flags)
+        return found if self.scale is None else net.op(Op.MUL, found, net.scalar(self.scale), net.code(0))
+
+    def build(self, net: Net) -> list[int]:
+        """The result, and the scores and shares behind it."""
+        query = net.input(*self.batches, self.rows, self.depth)
+        scores = self.scores(net, query, self.keys)
+        if self.mask:
+            scores = net.op(Op.ADD, scores, self.cached(net, *self.mask), net.code(0))
+        rank = len(self.batches)
+        if self.own:
+            own = self.scores(net, query, self.own, is_own=True)
+            scores = net.op(Op.CONCATENATION, scores, own, net.code(rank + 1))
+        shares = net.op(Op.SOFTMAX, scores, self.beta)
+        if not self.own:
+            return [self.mixed(net, shares, self.cached(net, *self.batches, self.keys, self.columns)), scores, shares]
+        parts = []
+        for first, count in ((0, self.keys), (self.keys, self.own)):
+            begin = np.array([0] * (rank + 1) + [first], np.int32)
+            size = np.array([*self.batches, self.rows, count], np.int32)
+            shape = *self.batches, count, self.columns
+            values = net.input(*shape) if first else self.cached(net, *shape)
+            parts.append(
+                self.mixed(net, net.op(Op.SLICE, shares, begin, size), values, is_row=bool(first) and count == 1)
+            )
+        return [net.op(Op.ADD, *parts, net.code(int(self.activation))), scores, shares]
+
+    def mixed(self, net: Net, shares: int, values: int, *, is_row: bool = False) -> int:
+        if is_row:
+            return net.op(Op.MUL, shares, values, net.code(0))
+        flags = [net.build.value(False)] * 2
+        return net.op(Op.BATCH_MATMUL, shares, values, *flags)
