@@ -32,6 +32,7 @@ layout(constant_id = 14) const bool MASK_VEC4S = false;
 layout(constant_id = 15) const uint STEPS = 8;           // vec4s of depth
 layout(constant_id = 16) const bool AHEAD = false;       // registers suffice to load values, and keys, before their turn
 const uint MOST_VEC4S = 4, MOST_TOGETHER = 4;
+const uint ROWS_TOGETHER = TOGETHER > 1 ? 4 : 1;    // of queries, whose vec4s are in registers at once
 const uint LOCAL = ROWS / 4 * TEAM;
 const uint KEYS = 4 * TEAM;
 const uint STAGE = ROWS / 4;          // vec4s of depth of keys that fit where shares will be
@@ -119,18 +120,20 @@ vec4 scores[4];
 void add_scores(uint block, uint place, uint first_step) {
     uint steps = min(STAGE, STEPS - first_step);
     for (uint i = 0; i < steps; i += TOGETHER) {
-        vec4 own[4 * MOST_TOGETHER], key[4 * MOST_TOGETHER];
-        [[unroll]] for (uint t = 0; t < TOGETHER; t++) {
-            [[unroll]] for (uint r = 0; r < 4; r++) {
-                own[4 * t + r] = queries[(block * 4 + r) * STEPS + min(first_step + i + t, STEPS - 1)];
-                key[4 * t + r] = shares[(i + t) * LINE + r * TEAM + place];
-            }
-        }
+        vec4 key[4 * MOST_TOGETHER];
         [[unroll]] for (uint t = 0; t < TOGETHER; t++)
-            [[unroll]] for (uint c = 0; c < 4; c++)
-                [[unroll]] for (uint r = 0; r < 4; r++)
-                    [[unroll]] for (uint j = 0; j < 4; j++)
-                        scores[r][j] = multiply_add(own[4 * t + r][c], key[4 * t + j][c], scores[r][j]);
+            [[unroll]] for (uint j = 0; j < 4; j++) key[4 * t + j] = shares[(i + t) * LINE + j * TEAM + place];
+        [[unroll]] for (uint first = 0; first < 4; first += ROWS_TOGETHER) {
+            vec4 own[4 * MOST_TOGETHER];
+            [[unroll]] for (uint t = 0; t < TOGETHER; t++)
+                [[unroll]] for (uint r = first; r < first + ROWS_TOGETHER; r++)
+                    own[4 * t + r] = queries[(block * 4 + r) * STEPS + min(first_step + i + t, STEPS - 1)];
+            [[unroll]] for (uint t = 0; t < TOGETHER; t++)
+                [[unroll]] for (uint c = 0; c < 4; c++)
+                    [[unroll]] for (uint r = first; r < first + ROWS_TOGETHER; r++)
+                        [[unroll]] for (uint j = 0; j < 4; j++)
+                            scores[r][j] = multiply_add(own[4 * t + r][c], key[4 * t + j][c], scores[r][j]);
+        }
     }
 }
 

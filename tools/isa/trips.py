@@ -159,21 +159,29 @@ def _set_all(found: Sequence[Loop], trips: Sequence[float]) -> bool:
 
 
 def _guess_attention(dispatch: Mapping[str, Any], found: Sequence[Loop]) -> bool:
-    """Set the iterations over queries, over keys, and over results in the end; over stages, depth and values inside."""
+    """Set the iterations over keys, over stages, depth and values inside, over queries before, and over results."""
     constants, push, local = dispatch["constants"], dispatch["push_constants"], dispatch["local"][0]
     rows, team, across, together, steps = (constants[name] for name in ("ROWS", "TEAM", "ACROSS", "TOGETHER", "STEPS"))
-    slices, of_slice = team // across, _up(min(team, _up(push["count"], 4)), team // across)
+    of_slice = _up(min(team, _up(push["count"], 4)), team // across)
     of_values = [of_slice // together - constants["AHEAD"], of_slice % together]
-    outer = [loop for loop in found if loop.parent is None]
-    values = [loop for loop in found if loop.parent is not None and loop.counts["vmem_read"]]
-    values = [loop for loop in values if not loop.counts["lds_written"]]
+    inner = [loop for loop in found if loop.parent is not None]
+    over_keys = next((loop.parent for loop in found if loop.parent is not None), None)
+    if over_keys is None:
+        return False
+    for number, loop in enumerate(found):
+        if loop.parent is None:
+            before, behind = _up(rows * steps, local), _up(rows * across, local)
+            loop.trips = (
+                before if number < over_keys else behind if number > over_keys else _up(push["count"], 4 * team)
+            )
+    values = [loop for loop in inner if loop.counts["vmem_read"] and not loop.counts["lds_written"]]
     for loop, trips in zip(values, of_values, strict=False):
         loop.trips = trips
-    for loop in found:
-        if loop.parent is not None and loop not in values:
-            loop.trips = _up(steps, rows // 4) if loop.counts["lds_written"] else _up(min(steps, rows // 4), together)
-    of_results = [_up(rows * across, local)] if slices > 1 else []
-    return _set_all(outer, [_up(rows * steps, local), _up(push["count"], 4 * team), *of_results])
+    for loop in inner:
+        if loop not in values:
+            stages = loop.counts["lds_written"]
+            loop.trips = _up(steps, rows // 4) if stages else _up(min(steps, rows // 4), together)
+    return True
 
 
 def _guess_product(dispatch: Mapping[str, Any], found: Sequence[Loop]) -> None:

@@ -115,7 +115,8 @@ def _tiles(problem: Problem, device: DeviceProfile) -> Iterator[Tile]:
         for team in _TEAMS:
             tile = Tile(rows, team)
             fits = tile.local <= device.max_invocations and tile.nbytes(problem.steps) <= device.max_shared_memory
-            if fits and tile.local >= _LEAST_LOCAL and tile.own_vec4s(problem.columns) <= most:
+            is_busy = tile.local >= _LEAST_LOCAL and tile.keys < 2 * max(problem.keys, 4 * _TEAMS[0])
+            if fits and is_busy and tile.own_vec4s(problem.columns) <= most:
                 yield tile
 
 
