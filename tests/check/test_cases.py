@@ -123,6 +123,7 @@ def test_every_shader_is_met(dispatched: dict[str, set[str]], name: str) -> None
     wanted = {shader.name for shader in declared_shaders()} - _OF_NO_OPERATION
     if PROFILES[name].is_cpu:
         wanted.remove("fully_connected")  # a CPU has tiles for few rows that are thought to be faster
+        wanted.remove("attention_tile")  # GEMMs are faster there
     assert wanted <= met
 
 
