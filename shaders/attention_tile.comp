@@ -3,10 +3,9 @@
 // all keys, their softmax, and the sums of values with these shares. It takes KEYS keys at a time, whose shares are in
 // shared memory: sums of earlier keys are scaled down if later ones have a larger score.
 //
-// Four rows have a team of invocations. Of each KEYS keys, an invocation first computes the scores of these rows and four
-// keys, which all invocations have brought to shared memory, some columns at a time. Then it makes shares of a part of a
-// row. At last it adds up a slice of the values, in some of their columns, for its four rows again. Slices are added up
-// at the end.
+// Four rows have a team of invocations. An invocation first computes the scores of these rows and four keys, which all
+// invocations have brought to shared memory, some columns at a time. Then it makes shares of a part of a row. At last it
+// adds up a slice of the values, in some of their columns, for its four rows again. Slices are added up at the end.
 
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require
@@ -197,8 +196,8 @@ void make_shares(uint lane) {
 // The sums of an invocation: of four rows by some vec4s of columns.
 vec4 sums[4 * MOST_VEC4S];
 
-// The values of fours of keys, every SLICES-th, from the k-th of those of the shares on. Shares of keys that do not exist
-// are 0, but values may be infinite.
+// The values of `number` times four keys, SLICES vec4s of shares apart, from the k-th vec4 on. Shares of keys that do not
+// exist are 0, but values may be infinite.
 #define LOAD_VALUES(value, place, k, number, four)                                                       \
     {                                                                                                    \
         uint width = VALUES_VEC4S ? place.row / 4 : place.row, key = first + 4 * (k);                    \

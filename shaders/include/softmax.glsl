@@ -1,4 +1,4 @@
-// What shaders with a softmax share. Include math.glsl before it.
+// Functions that shaders with a softmax share. Include math.glsl before this file.
 
 #ifndef NNVK_SOFTMAX_GLSL
 #define NNVK_SOFTMAX_GLSL

@@ -153,7 +153,7 @@ def test_more_keys_take_longer() -> None:
 
 
 def test_a_small_device_has_small_tiles() -> None:
-    """By its invocations, and its shared memory."""
+    """Its invocations and its shared memory limit them."""
     problem, small = problem_of(MINILM), DEVICES["smallest"]
     for tile in tiles(problem, small):
         assert tile.local <= small.max_invocations
@@ -169,7 +169,7 @@ def test_tiles_say_what_they_are() -> None:
 
 @pytest.mark.parametrize("redundancy", Redundancy)
 def test_verified_plans_keep_gemms(redundancy: Redundancy) -> None:
-    """The errors of GEMMs have a bound, by another shader. What is computed twice may be this shader."""
+    """The errors of GEMMs have a bound, by another shader. A plan that computes all twice has the fused operation."""
     net = Net()
     model = net.finish(MINILM.build(net)[0])
     shapes = [array.shape for array in net.arrays]

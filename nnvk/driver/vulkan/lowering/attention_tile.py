@@ -49,11 +49,11 @@ class Problem:
     """Its data type, as the axis DTYPE has it."""
     matrices: int
     rows: int
-    """Of queries."""
+    """The rows of queries of a matrix."""
     keys: int
     depth: int
     columns: int
-    """Of values."""
+    """The columns of values."""
     masked: bool
 
     @property
@@ -115,7 +115,8 @@ def _tiles(problem: Problem, device: DeviceProfile) -> Iterator[Tile]:
         for team in _TEAMS:
             tile = Tile(rows, team)
             fits = tile.local <= device.max_invocations and tile.nbytes(problem.steps) <= device.max_shared_memory
-            is_busy = tile.local >= _LEAST_LOCAL and tile.keys < 2 * max(problem.keys, 4 * _TEAMS[0])
+            # An invocation has four keys, and later four columns of values.
+            is_busy = tile.local >= _LEAST_LOCAL and tile.keys < 2 * max(problem.keys, problem.columns, 4 * _TEAMS[0])
             if fits and is_busy and tile.own_vec4s(problem.columns) <= most:
                 yield tile
 

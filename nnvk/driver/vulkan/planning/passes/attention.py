@@ -5,9 +5,10 @@ be scaled and masked. In a step with a cache, they are often two tensors that ar
 those of the new token, and the results of both are added.
 
 With few rows, as in the steps of a language model, GEMMs wait for memory and for each other's launches, and the fused
-operation reads each key and value once. Of many rows, it computes tiles on GPUs where the cost model says that it takes
-less time than GEMMs (`lowering/attention_tile.py`), but not in verified plans, which have a bound on the errors of
-GEMMs alone. Sums are added up in another order, so that results may differ by a few units in the last place.
+operation reads each key and value once. With many rows, GPUs compute tiles of them where the cost model says that this
+takes less time than GEMMs (`lowering/attention_tile.py`). Verified plans keep these GEMMs, because there is no bound on
+the errors of the fused operation. Sums are added up in another order, so that results may differ by a few units in the
+last place.
 """
 
 from __future__ import annotations
