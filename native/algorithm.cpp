@@ -59,7 +59,7 @@ void write_texels(const Device& device, VkDescriptorSet set, const std::vector<s
 
 Algorithm::Algorithm(std::shared_ptr<Device> device_, std::vector<std::shared_ptr<Buffer>> buffers_,
                      const std::vector<uint32_t>& spirv, const std::vector<uint32_t>& specialization,
-                     uint32_t push_constant_size_, uint32_t subgroup_size)
+                     uint32_t push_constant_size_, uint32_t subgroup_size, bool full_subgroups)
   : device(std::move(device_)), buffers(checked_buffers(*device, std::move(buffers_))),
     push_constant_size(push_constant_size_) {
     const uint32_t limit = device->physical->properties.limits.maxPushConstantsSize;
@@ -80,7 +80,7 @@ Algorithm::Algorithm(std::shared_ptr<Device> device_, std::vector<std::shared_pt
         tensors.push_back(buffer->tensor());
     }
     const PipelineSpec spec{static_cast<uint32_t>(tensors.size()), spirv, specialization, push_constant_size,
-                            subgroup_size};
+                            subgroup_size, full_subgroups};
     pipeline_ = device->pipelines().get(spec, has_new_pipeline_);
     PipelineScope scope(VK_NULL_HANDLE, pipeline_->handle);
     TexelScope texels;

@@ -21,9 +21,10 @@ class Algorithm : public ProcessBound, public std::enable_shared_from_this<Algor
   public:
     // Binding k is buffers[k]; specialization[i] are the 32 bits of the constant with id i. Where a subgroup size is
     // given, all subgroups have it, and the device has the features subgroupSizeControl and computeFullSubgroups.
+    // `full_subgroups`: the invocations along x are a multiple of it.
     Algorithm(std::shared_ptr<Device> device, std::vector<std::shared_ptr<Buffer>> buffers,
               const std::vector<uint32_t>& spirv, const std::vector<uint32_t>& specialization,
-              uint32_t push_constant_size, uint32_t subgroup_size = 0);
+              uint32_t push_constant_size, uint32_t subgroup_size = 0, bool full_subgroups = false);
     ~Algorithm();
 
     const std::shared_ptr<Device> device;

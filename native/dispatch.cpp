@@ -50,7 +50,9 @@ VKAPI_ATTR VkResult VKAPI_CALL create_compute_pipelines(VkDevice device, VkPipel
             size.pNext = const_cast<void*>(info.stage.pNext);
             size.requiredSubgroupSize = t_pipeline->subgroup_size;
             info.stage.pNext = &size;
-            info.stage.flags |= VK_PIPELINE_SHADER_STAGE_CREATE_REQUIRE_FULL_SUBGROUPS_BIT;
+            if (t_pipeline->full_subgroups) {
+                info.stage.flags |= VK_PIPELINE_SHADER_STAGE_CREATE_REQUIRE_FULL_SUBGROUPS_BIT;
+            }
         }
         const VkResult result =
             vkCreateComputePipelines(device, t_pipeline->cache, count, &info, allocator, &t_pipeline->pipeline);
@@ -135,8 +137,9 @@ Adoption::Adoption(VkBuffer buffer, VkDeviceMemory memory) : buffer(buffer), mem
 
 Adoption::~Adoption() { t_adoption = nullptr; }
 
-PipelineScope::PipelineScope(VkPipelineCache cache, VkPipeline pipeline, uint32_t subgroup_size)
-  : cache(cache), pipeline(pipeline), given(pipeline != VK_NULL_HANDLE), subgroup_size(subgroup_size) {
+PipelineScope::PipelineScope(VkPipelineCache cache, VkPipeline pipeline, uint32_t subgroup_size, bool full_subgroups)
+  : cache(cache), pipeline(pipeline), given(pipeline != VK_NULL_HANDLE), subgroup_size(subgroup_size),
+    full_subgroups(full_subgroups) {
     t_pipeline = this;
 }
 

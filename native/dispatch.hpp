@@ -34,10 +34,11 @@ class Adoption {
 };
 
 // While it lives, this thread's kp::Algorithm either compiles from `cache`, and `pipeline` is then what it has made, or
-// takes `pipeline` where one is given. With a `subgroup_size` it is compiled for full subgroups of that size. A pipeline that Kompute destroys meanwhile stays: it was one that was given.
+// takes `pipeline` where one is given. With a `subgroup_size` it is compiled for subgroups of that size, which may have to
+// be full. A pipeline that Kompute destroys meanwhile stays: it was one that was given.
 class PipelineScope {
   public:
-    PipelineScope(VkPipelineCache cache, VkPipeline pipeline, uint32_t subgroup_size = 0);
+    PipelineScope(VkPipelineCache cache, VkPipeline pipeline, uint32_t subgroup_size = 0, bool full_subgroups = false);
     ~PipelineScope();
     PipelineScope(const PipelineScope&) = delete;
     PipelineScope& operator=(const PipelineScope&) = delete;
@@ -46,6 +47,7 @@ class PipelineScope {
     VkPipeline pipeline;
     const bool given;
     const uint32_t subgroup_size;
+    const bool full_subgroups;
 };
 
 // While it lives, this thread's kp::Algorithm has, beside its storage buffers, which are bindings 0 and up, as many uniform

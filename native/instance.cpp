@@ -287,6 +287,7 @@ void PhysicalDevice::read_properties() {
     add("shaderUnits", std::max<uint64_t>({amd_units, nv.shaderSMCount, arm.shaderCoreCount}));
     add("hostVisibleDeviceMemory", host_visible_device_memory(memory));
     add("subgroupSize", subgroup.subgroupSize);
+    add("leastRequiredSubgroupSize", least_required_subgroup);
     add("minSubgroupSize", sizes.minSubgroupSize ? sizes.minSubgroupSize : subgroup.subgroupSize);
     add("maxSubgroupSize", sizes.maxSubgroupSize ? sizes.maxSubgroupSize : subgroup.subgroupSize);
 }

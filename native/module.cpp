@@ -263,13 +263,15 @@ void bind_devices(nb::module_& m) {
         .def(
             "create_algorithm",
             [](std::shared_ptr<Device> self, const nb::bytes& spirv, std::vector<std::shared_ptr<Buffer>> buffers,
-               const std::vector<uint32_t>& specialization, uint32_t push_constant_size, uint32_t subgroup_size) {
+               const std::vector<uint32_t>& specialization, uint32_t push_constant_size, uint32_t subgroup_size,
+               bool full_subgroups) {
                 const std::vector<uint32_t> words = words_of(spirv);
                 nb::gil_scoped_release unlocked;
                 return make_bound<Algorithm>(std::move(self), std::move(buffers), words, specialization,
-                                             push_constant_size, subgroup_size);
+                                             push_constant_size, subgroup_size, full_subgroups);
             },
-            "spirv"_a, "buffers"_a, "specialization"_a, "push_constant_size"_a, nb::kw_only(), "subgroup_size"_a = 0)
+            "spirv"_a, "buffers"_a, "specialization"_a, "push_constant_size"_a, nb::kw_only(), "subgroup_size"_a = 0,
+            "full_subgroups"_a = false)
         .def("create_program", &make_program)
         .def(
             "pipeline_cache_data",

@@ -20,6 +20,7 @@ std::string key_of(const PipelineSpec& spec) {
     std::string key;
     auto append = [&key](const void* data, size_t size) { key.append(static_cast<const char*>(data), size); };
     const uint32_t header[] = {spec.bindings, spec.push_constant_size, spec.subgroup_size,
+                               static_cast<uint32_t>(spec.full_subgroups),
                                static_cast<uint32_t>(spec.specialization.size())};
     append(header, sizeof header);
     append(spec.specialization.data(), spec.specialization.size() * sizeof(uint32_t));
@@ -89,7 +90,7 @@ std::shared_ptr<Pipeline> PipelineStore::get(const PipelineSpec& spec, bool& is_
     std::lock_guard lock(pipeline->building_);
     is_new = !pipeline->owner_;
     if (is_new) {
-        PipelineScope scope(device_.pipeline_cache(), VK_NULL_HANDLE, spec.subgroup_size);
+        PipelineScope scope(device_.pipeline_cache(), VK_NULL_HANDLE, spec.subgroup_size, spec.full_subgroups);
         TexelScope texels;
         pipeline->owner_ = build_kompute(device_, tensors, spec);
         pipeline->handle = scope.pipeline;

@@ -31,7 +31,8 @@ struct PipelineSpec {
     const std::vector<uint32_t>& spirv;
     const std::vector<uint32_t>& specialization;
     uint32_t push_constant_size;
-    uint32_t subgroup_size; // of all subgroups, which are full; 0: as the driver likes
+    uint32_t subgroup_size; // of all subgroups; 0: as the driver likes
+    bool full_subgroups;    // each has as many invocations
 };
 
 // A kp::Algorithm on `tensors`. It is built in two stages: a constructor that throws leaks what it has made, but the

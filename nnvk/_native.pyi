@@ -154,6 +154,7 @@ class Device:
         push_constant_size: int,
         *,
         subgroup_size: int = 0,
+        full_subgroups: bool = False,
     ) -> Algorithm:
         """A compute pipeline with its descriptor set.
 
@@ -163,8 +164,9 @@ class Device:
                 uniform texel buffer of R32G32B32A32_UINT. Buffers may repeat.
             specialization: 32 bits each, `specialization[i]` for the constant with id i.
             push_constant_size: size of the push-constant block, a multiple of 4.
-            subgroup_size: the size of all subgroups, which are full; 0 lets the driver choose. Other sizes need the
-                features subgroupSizeControl and computeFullSubgroups.
+            subgroup_size: the size of all subgroups; 0 lets the driver choose. Other sizes need the features
+                subgroupSizeControl and computeFullSubgroups.
+            full_subgroups: all of these have so many invocations; those of a workgroup along x are a multiple.
 
         Raises:
             ValueError: no buffer, more than 16, one of another device or larger than maxStorageBufferRange; push

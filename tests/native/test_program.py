@@ -311,7 +311,8 @@ def test_a_required_subgroup_size(validated: _native.Device, spirv: Callable[[st
                 validated.create_algorithm(*arguments, subgroup_size=size)
             continue
         program = validated.create_program()
-        program.dispatch(validated.create_algorithm(*arguments, subgroup_size=size), (1, 1, 1), b"")
+        algorithm = validated.create_algorithm(*arguments, subgroup_size=size, full_subgroups=True)
+        program.dispatch(algorithm, (1, 1, 1), b"")
         program.finish([], [])
         program.run([], [])
         assert list(buffer.view().view("u4")[:2]) == [size, 128 // size]

@@ -68,7 +68,7 @@ def compiled(dispatches: Sequence[Mapping[str, Any]], gpu: Gpu, radv: Driver, fo
 
 def _key(dispatch: Mapping[str, Any], gpu: Gpu, radv: Driver) -> str:
     digest = hashlib.sha256(Path(dispatch["spirv"]).read_bytes()).hexdigest()
-    what = (digest, dispatch["specialization"], gpu.name, radv.version)
+    what = (digest, dispatch["specialization"], dispatch["subgroup_size"], gpu.name, radv.version)
     return hashlib.sha256(repr(what).encode()).hexdigest()[:16]
 
 
@@ -76,8 +76,8 @@ def _job(key: str, dispatch: Mapping[str, Any]) -> str:
     numbers = [tensor["binding"] for tensor in dispatch["tensors"]]
     bindings = ",".join(f"0:{number}:7:1,0:{FIRST_TEXELS + number}:4:1" for number in numbers)
     words = ",".join(f"{number}:{word:x}:4" for number, word in enumerate(dispatch["specialization"])) or "-"
-    subgroup = str(dispatch["constants"].get("SUBGROUP_SIZE", 0))
-    fields = (key, dispatch["spirv"], "main", str(dispatch["push_constant_size"]), subgroup, bindings, words)
+    size, subgroup = str(dispatch["push_constant_size"]), str(dispatch["subgroup_size"])
+    fields = (key, dispatch["spirv"], "main", size, subgroup, bindings, words)
     return "\t".join(fields) + "\n"
 
 

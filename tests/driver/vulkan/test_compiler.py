@@ -77,7 +77,14 @@ class LazyDevice:
         return object()
 
     def create_algorithm(
-        self, module: bytes, buffers: list[object], constants: tuple[int, ...], size: int, *, subgroup_size: int
+        self,
+        module: bytes,
+        buffers: list[object],
+        constants: tuple[int, ...],
+        size: int,
+        *,
+        subgroup_size: int,
+        full_subgroups: bool,
     ) -> Any:
         return SimpleNamespace(module=module, has_new_pipeline=True)
 
@@ -135,7 +142,8 @@ def dispatch(number: int) -> Dispatch:
         bindings=("src", "dst"),
         push_constant_size=4,
         frozen=lambda *_, **__: name.encode(),
-        subgroup_size=lambda _: 0,
+        subgroup_size=lambda *_: 0,
+        has_full_subgroups=False,
     )
     return cast(Dispatch, SimpleNamespace(shader=shader, specialization=()))
 

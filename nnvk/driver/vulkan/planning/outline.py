@@ -50,18 +50,18 @@ def outline(
     except NeedsValue as needs:
         raise op_failed(f"it is planned at execution, for the value of operand {needs.operand}: {needs}") from needs
     return {
-        "commands": _commands(plan, model),
+        "commands": _commands(plan, model, profile.required_subgroup),
         "memory": {storage.value: list(plan.pages[storage]) for storage in Storage},
         "passes": {each.value: count for each, count in plan.applied.items()},
     }
 
 
-def _commands(plan: Plan, model: Model) -> list[dict[str, Any]]:
+def _commands(plan: Plan, model: Model, required_subgroup: int) -> list[dict[str, Any]]:
     strategies = {position: choice.chosen for choice in plan.choices for position in choice.commands}
     return [
         {
             "barrier": position in plan.barriers,
-            **_command(command, model),
+            **_command(command, model, required_subgroup),
             **_products(command, plan),
             "strategy": strategies.get(position, ""),
         }
@@ -78,15 +78,15 @@ def _products(command: Command, plan: Plan) -> dict[str, Any]:
     return {"products": products(command, np.frombuffer(bytes_of(words), np.uint32))}
 
 
-def _command(command: Command, model: Model) -> dict[str, Any]:
+def _command(command: Command, model: Model, required_subgroup: int) -> dict[str, Any]:
     if isinstance(command, Copy):
         return {"kind": "copy", "bytes": command.nbytes}
     if isinstance(command, Clear):
         return {"kind": "clear", "bytes": command.target.nbytes}
-    return {"kind": "dispatch", **_dispatch(command, model)}
+    return {"kind": "dispatch", **_dispatch(command, model, required_subgroup)}
 
 
-def _dispatch(dispatch: Dispatch, model: Model) -> dict[str, Any]:
+def _dispatch(dispatch: Dispatch, model: Model, required_subgroup: int) -> dict[str, Any]:
     shader, operation = dispatch.shader, model.operations[dispatch.operation]
     words: Sequence[int] = dispatch.specialization
     return {
@@ -98,6 +98,7 @@ def _dispatch(dispatch: Dispatch, model: Model) -> dict[str, Any]:
         "local": list(shader.local_size(words)),
         "specialization": list(words),
         "constants": shader.named_constants(words),
+        "subgroup_size": shader.subgroup_size(words, required_subgroup),
         "push_constants": {name: _finite(value) for name, value in dispatch.push.items()},
         "push_constant_size": shader.push_constant_size,
         "tensors": [

@@ -55,9 +55,10 @@ class _Helped:
 class Compiler:
     """Compiles the pipelines of one recording."""
 
-    def __init__(self, device: _native.Device, unroll_loops: bool, watch: Watch) -> None:
+    def __init__(self, device: _native.Device, unroll_loops: bool, watch: Watch, required_subgroup: int = 0) -> None:
         self._device = device
         self._unroll_loops = unroll_loops
+        self._required_subgroup = required_subgroup
         self._watch = watch
         self._left: deque[_Job] = deque()
         self._helped: queue.SimpleQueue[_Helped | None] = queue.SimpleQueue()
@@ -73,7 +74,12 @@ class Compiler:
         shader, words = dispatch.shader, dispatch.specialization
         module = shader.frozen(words, self._device.features, unroll_loops=self._unroll_loops)
         return device.create_algorithm(
-            module, buffers, (), shader.push_constant_size, subgroup_size=shader.subgroup_size(words)
+            module,
+            buffers,
+            (),
+            shader.push_constant_size,
+            subgroup_size=shader.subgroup_size(words, self._required_subgroup),
+            full_subgroups=shader.has_full_subgroups,
         )
 
     def compile(self, dispatches: Sequence[Dispatch], create: Callable[[Dispatch], _native.Algorithm]) -> None:

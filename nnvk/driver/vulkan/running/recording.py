@@ -27,6 +27,7 @@ class Recording:
         external: Mapping[Address, _native.Buffer] | None = None,
         timestamps: str = "none",
         unroll_loops: bool = False,
+        required_subgroup: int = 0,
         watch: Watch | None = None,
     ) -> None:
         """``external`` binds device memory instead of staging memory to inputs or outputs of the model.
@@ -34,7 +35,8 @@ class Recording:
         An input and an output may be the same memory.
 
         ``timestamps``: ``none``, ``ends`` (begin and end of the whole), or ``each`` (after every command too).
-        ``unroll_loops``: the driver gets modules with unrolled loops. ``watch`` observes the compilation.
+        ``unroll_loops``: the driver gets modules with unrolled loops. ``required_subgroup`` is that of
+        `DeviceProfile`. ``watch`` observes the compilation.
         """
         self.plan = plan
         self._device = device
@@ -43,7 +45,7 @@ class Recording:
         self._kept: list[tuple[_native.Buffer, _native.Buffer]] = []
         """Inputs that are written before they were read, and the buffers that have them until then."""
         self._update_in_place()
-        self._compiler = Compiler(device, unroll_loops, watch or Watch())
+        self._compiler = Compiler(device, unroll_loops, watch or Watch(), required_subgroup)
         self._algorithms: dict[tuple[object, ...], _native.Algorithm] = {}
         self._buffers: dict[Storage, list[_native.Buffer]] = {
             Storage.CONSTANTS: list(constants),

@@ -119,7 +119,8 @@ class ResidentPlan:
 
     def compile(self) -> None:
         """Compile the pipelines, without a recording."""
-        compiler = Compiler(self._native, self._gpu.unroll_loops, self._watch or Watch())
+        watch, required = self._watch or Watch(), self._gpu.profile.required_subgroup
+        compiler = Compiler(self._native, self._gpu.unroll_loops, watch, required)
         try:
             compiler.compile_alone(distinct(self.plan.commands))
         except (RuntimeError, MemoryError) as error:
@@ -153,6 +154,7 @@ class ResidentPlan:
                 external={address: memory.buffer for address, memory in bound.external.items()},
                 timestamps=timestamps,
                 unroll_loops=self._gpu.unroll_loops,
+                required_subgroup=self._gpu.profile.required_subgroup,
                 watch=self._watch,
             )
         except (RuntimeError, MemoryError) as error:

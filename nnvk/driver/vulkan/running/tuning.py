@@ -125,7 +125,14 @@ class Trial:
         native = gpu.native()
         self._upload = Upload(native, plan, gpu.constants)
         constants = self._upload.wait()
-        recording = Recording(native, plan, constants, timestamps="each", unroll_loops=gpu.unroll_loops)
+        recording = Recording(
+            native,
+            plan,
+            constants,
+            timestamps="each",
+            unroll_loops=gpu.unroll_loops,
+            required_subgroup=gpu.profile.required_subgroup,
+        )
         self._program = recording.program
         inputs = (*plan.inputs, *plan.entropy)
         self._inputs = [np.zeros(address.nbytes, np.uint8) for address in inputs if address is not None]

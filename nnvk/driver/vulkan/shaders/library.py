@@ -15,6 +15,7 @@ from typing import Any
 from nnvk.driver.vulkan.shaders.declaration import NATIVE, Shader, Variant
 from nnvk.driver.vulkan.shaders.float_controls import FLOAT_CONTROLS, declare_float_controls
 from nnvk.driver.vulkan.shaders.freeze import freeze
+from nnvk.driver.vulkan.shaders.profile import SUBGROUP_SIZE_FEATURES
 from nnvk.driver.vulkan.shaders.unroll import unroll
 
 # An editable installation has two folders for a package: one for what was built, and the source tree.
@@ -26,8 +27,6 @@ _LARGEST_CONSTANT = 1024
 """The largest size of tiles, windows and workgroups in a valid plan, because compilers unroll loops over them."""
 _SUBGROUP_SIZE = "SUBGROUP_SIZE"
 """The specialisation constant of shaders that require a size of subgroups."""
-_SUBGROUP_FEATURES = frozenset({"subgroupSizeControl", "computeFullSubgroups"})
-"""The features by which that is required."""
 _AXES = ("local_x", "local_y", "local_z")
 _PACK = {"uint": "I", "int": "i", "float": "f", "bool": "I"}
 
@@ -67,7 +66,7 @@ class CompiledShader:
         self.features: frozenset[str] = frozenset(entry["features"])
         """Device features without which the variant can't run, by their Vulkan names."""
         if any(constant["name"] == _SUBGROUP_SIZE for constant in entry["specialization"]):
-            self.features |= _SUBGROUP_FEATURES
+            self.features |= SUBGROUP_SIZE_FEATURES
         self.shared_memory_bytes: int = entry["shared_memory_bytes"] or 0
         axes = dict(zip(entry["local_size_ids"], _AXES, strict=True))
         self._constants: dict[str, tuple[int, str, Any]] = {
@@ -130,9 +129,19 @@ class CompiledShader:
         """The word of a specialisation constant among the words that `specialization` gave."""
         return words[self._constants[name][0]]
 
-    def subgroup_size(self, words: Sequence[int]) -> int:
-        """The size that all subgroups must have; 0 if it does not matter."""
-        return self.constant(words, _SUBGROUP_SIZE) if self.has_constant(_SUBGROUP_SIZE) else 0
+    @property
+    def has_full_subgroups(self) -> bool:
+        """Whether it requires subgroups of a size, each with as many invocations."""
+        return self.has_constant(_SUBGROUP_SIZE)
+
+    def subgroup_size(self, words: Sequence[int], preferred: int = 0) -> int:
+        """The size that all subgroups must have; 0 if it does not matter.
+
+        ``preferred``: the size that the device prefers, for shaders without subgroup operations.
+        """
+        if self.has_full_subgroups:
+            return self.constant(words, _SUBGROUP_SIZE)
+        return 0 if any(name.startswith("subgroup") for name in self.features) else preferred
 
     def with_constants(self, words: Sequence[int], **values: int) -> tuple[int, ...]:
         """The words of `specialization` with new values for the named constants."""

@@ -75,6 +75,9 @@ class DeviceProfile:
     prefers_matrices: bool = False
     """GEMMs take cooperative matrices wherever they can (`NNVK_COOPERATIVE_MATRICES=1`)."""
 
+    prefers_smallest_subgroup: bool = False
+    """Pipelines without subgroup operations require the smallest size of subgroups."""
+
     disabled_passes: frozenset[str] = frozenset()
     """Names of the disabled passes (`NNVK_DISABLE_PASSES`)."""
     avoided: frozenset[str] = frozenset()
@@ -137,6 +140,11 @@ class DeviceProfile:
         """M, N and K of the cooperative matrices for a data type, as the axis DTYPE has it."""
         found = [_MATRIX.fullmatch(text) for text in sorted(self.cooperative_matrices)]
         return [(int(m[2]), int(m[3]), int(m[4])) for m in found if m and m[1] == kind]
+
+    @property
+    def required_subgroup(self) -> int:
+        """The size of subgroups that pipelines without subgroup operations require; 0 lets the driver choose."""
+        return self.smallest_subgroup if self.prefers_smallest_subgroup else 0
 
     @property
     def unroll_loops(self) -> bool:
@@ -232,6 +240,8 @@ _MATRIX_TYPES: dict[tuple[str, ...], str] = {
 _SMALLEST_SUBGROUP = 8
 _USUAL_SUBGROUPS = 32, 64
 """The sizes of subgroups of AMD's and NVIDIA's GPUs, and of what else has no others."""
+SUBGROUP_SIZE_FEATURES = frozenset({"subgroupSizeControl", "computeFullSubgroups"})
+"""The features by which pipelines require a size of subgroups."""
 _TEXEL = 16
 """Bytes of a texel, which has four words (shaders/include/texels.glsl)."""
 
@@ -274,7 +284,18 @@ def profile_of(
         largest_subgroup=most,
         cooperative_matrices=usable,
         matrix_subgroup=least,
+        prefers_smallest_subgroup=not usable and _may_require_subgroups_of_32(kind, limits, features),
     )
+
+
+def _may_require_subgroups_of_32(kind: str, limits: Mapping[str, int | float], features: frozenset[str]) -> bool:
+    """Whether a GPU is one of AMD's, from RDNA 1 on, whose driver prefers subgroups of 64.
+
+    RDNA 1 and 2 issue an instruction of 64 invocations in two cycles, and twice as many subgroups of 32 wait less for
+    memory. RDNA 3 and later, which have cooperative matrices, issue most instructions of floats of 64 in one cycle.
+    """
+    sizes = tuple(int(limits.get(f"{end}SubgroupSize", 0)) for end in ("leastRequired", "max"))
+    return kind != "cpu" and features >= SUBGROUP_SIZE_FEATURES and sizes == _USUAL_SUBGROUPS
 
 
 _SETS = ("features", "cooperative_matrices", "disabled_passes", "avoided", "left_out")
@@ -355,6 +376,7 @@ def _as_mobile_min(profile: DeviceProfile) -> DeviceProfile:
         timestamps=False,
         host_writes_device_memory=False,
         cooperative_matrices=frozenset(),
+        prefers_smallest_subgroup=False,
     )
 
 
