@@ -186,6 +186,16 @@ COSTS["unified gpu"] = replace(
     cache=32,
     memory=6,
 )
+# Those whose pipelines require subgroups half as large as the driver prefers: more of them wait at the same time. The
+# factors were fitted as the costs of `gpu` were.
+for _name in ("gpu", "unified gpu"):
+    _costs = COSTS[_name]
+    COSTS[f"{_name} with required subgroups"] = replace(
+        _costs,
+        latency=0.7 * _costs.latency,
+        staged_latency=_costs.staged_latency / 4,
+        longer_latency=_costs.longer_latency / 4,
+    )
 # Those with small subgroups, by the instructions that the compilers of Mali and VideoCore make: all are issued one
 # after the other, and the address of a vector in shared memory takes four of them.
 COSTS["unified gpu with small subgroups"] = replace(
@@ -208,9 +218,12 @@ def costs_of(device: DeviceProfile) -> Costs:
     """The costs that are assumed of a device."""
     if device.is_cpu:
         return COSTS["cpu with texels" if device.texel_loads else "cpu"]
-    if not device.unified_memory:
-        return COSTS["gpu"]
-    return COSTS["unified gpu with small subgroups" if device.has_small_subgroups else "unified gpu"]
+    name = "unified gpu" if device.unified_memory else "gpu"
+    if device.required_subgroup:
+        name += " with required subgroups"
+    elif device.unified_memory and device.has_small_subgroups:
+        name += " with small subgroups"
+    return COSTS[name]
 
 
 @dataclass(slots=True)

@@ -75,7 +75,8 @@ LANES = 8
 """Invocations of a subgroup that the tile `subgroup` is made for."""
 _STAGES = {"dot": (4, 8), "float": (4, 8), "half": (4, 8)}
 """Fours of K that the tile `shared` may load at once: short factors take little room. Others 4."""
-_SHARED = (
+_Size = tuple[tuple[int, int], int, tuple[int, ...]]
+_SHARED: tuple[_Size, ...] = (
     ((16, 8), 1, (2, 3, 4, 5, 6, 7, 8)),
     ((16, 16), 1, (2, 3, 4, 6, 8)),
     ((8, 16), 1, (2, 3, 4, 5)),
@@ -83,6 +84,10 @@ _SHARED = (
     ((8, 16), 2, (8,)),
 )
 """Sizes of the tile `shared`: invocations of a workgroup, vec4s of output channels of an invocation, and its pixels."""
+_FEW_ROWS = (((16, 8), 1, (1,)),)
+"""Those for so few rows of dot products on GPUs."""
+_WIDE = (((32, 4), 1, (4,)),)
+"""Those for dot products on GPUs behind a depthwise convolution, which each block of output channels computes again."""
 _UNROLLED = 32
 """Vectors of sums by vec4s of K of a stage, of the tile `shared` on CPUs: drivers take gigabytes to compile more."""
 _SMALL_HELD = 40
@@ -349,7 +354,8 @@ def all_strategies(work: Work, device: DeviceProfile) -> Iterator[Strategy]:
         if strategy.sums <= cooperative_matrix.MOST_SUMS:
             yield from _split_k(strategy, work, device)
     for arithmetic in arithmetics:
-        whole = [one for one in _shared(device, arithmetic, work.order is WeightLayout.IN_BLOCKS) if one.is_busy(work)]
+        packed, more = work.order is WeightLayout.IN_BLOCKS, _FEW_ROWS if work.rows <= LANES else ()
+        whole = [one for one in _shared(device, arithmetic, packed, more) if one.is_busy(work)]
         if _sums_are_short(work, arithmetic):
             whole += _in_registers(work, device, arithmetic)
         for strategy in whole:
@@ -381,7 +387,7 @@ def _behind_depthwise(work: Work, device: DeviceProfile, arithmetics: Iterable[s
     if device.has_few_registers and (work.kind != "q8" or device.has_subgroups_of_eight):
         return
     for arithmetic in arithmetics:
-        for shared in _shared(device, arithmetic, packed=True):
+        for shared in _shared(device, arithmetic, packed=True, more=_WIDE):
             strategy = replace(shared, tile=DEPTHWISE)
             most = 1 if device.has_few_registers else _WINDOWS
             fits = strategy.windows <= most and strategy.is_busy(work)
@@ -411,8 +417,11 @@ def uses_subgroups(device: DeviceProfile) -> bool:
     return "subgroupShuffle" in device.features and device.is_cpu and device.subgroup_size == LANES
 
 
-def _shared(device: DeviceProfile, arithmetic: str, packed: bool) -> Iterator[Strategy]:
-    for (local, vec4s, pixels), stage in itertools.product(_SHARED, _STAGES.get(arithmetic, (4,))):
+def _shared(device: DeviceProfile, arithmetic: str, packed: bool, more: tuple[_Size, ...] = ()) -> Iterator[Strategy]:
+    """``more``: sizes that are for dot products on GPUs alone."""
+    by_dots = arithmetic == "dot" and not device.is_cpu
+    sizes = _SHARED + (more if by_dots else ())
+    for (local, vec4s, pixels), stage in itertools.product(sizes, _STAGES.get(arithmetic, (4,))):
         for each in pixels:
             strategy = Strategy("shared", each * local[1], local, vec4s, arithmetic, packed, stage=stage)
             if _can_stage(strategy, device):
