@@ -10,6 +10,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from profiles import GPU
 from spirv_contraction import forbid_contraction
 from valid_spirv import check_valid
 
@@ -303,10 +304,28 @@ def test_which_devices_get_unrolled_loops(monkeypatch: pytest.MonkeyPatch) -> No
     ]:
         with override(unroll_loops=setting):
             gpu.profile = replace(gpu.profile, is_cpu=is_cpu, subgroup_size=subgroup_size)
-            assert gpu.unroll_loops is expected
+            assert gpu.unrolls("softmax") is expected
             given.clear()
             row = parse(next(case.text for case in cases() if case.text.startswith("SOFTMAX ")))
             execute(devices[0], row, empty_like(reference(row)))
             assert bool(given) is expected
             for shader in devices[0].planner.library._compiled.values():
                 shader._modules.clear()
+
+
+@pytest.mark.parametrize(
+    ("sizes", "variant", "expected"),
+    [
+        ((64, 64, 128), "gemm.q8.register.float.split.fused", True),  # Adreno
+        ((64, 64, 128), "gemm.f32.register.none.whole.plain", False),
+        ((64, 64, 128), "depthwise_conv2d.q8.none.whole.plain", False),
+        ((8, 32, 32), "gemm.q8.register.float.split.fused", False),  # Intel
+        ((32, 64, 64), "gemm.q8.register.float.split.fused", False),  # AMD
+        ((16, 16, 16), "depthwise_conv2d.q8.none.whole.plain", True),  # Mali
+    ],
+)
+def test_which_shaders_get_unrolled_loops(sizes: tuple[int, int, int], variant: str, expected: bool) -> None:
+    least, own, most = sizes
+    profile = replace(GPU, smallest_subgroup=least, subgroup_size=own, largest_subgroup=most)
+    assert profile.unrolls(variant) is expected
+    assert not replace(profile, is_cpu=True).unrolls(variant)

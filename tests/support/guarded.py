@@ -16,6 +16,7 @@ from nnvk.driver.vulkan import VulkanDevice
 from nnvk.driver.vulkan.graph.builder import NeedsValue
 from nnvk.driver.vulkan.planning.barriers import barriers
 from nnvk.driver.vulkan.planning.plan import Address, Plan
+from nnvk.driver.vulkan.running.compiler import Unrolls, never
 from nnvk.driver.vulkan.running.recording import Recording
 from nnvk.driver.vulkan.shaders.commands import Storage, whole_vec4s
 from nnvk.types.constant import bytes_of
@@ -62,13 +63,13 @@ def spread(plan: Plan) -> Plan:
 class GuardedRecording(Recording):
     """An instance of a plan that was `spread`."""
 
-    def __init__(self, device: _native.Device, plan: Plan, *, unroll_loops: bool = False) -> None:
+    def __init__(self, device: _native.Device, plan: Plan, *, unrolls: Unrolls = never) -> None:
         self._constant_pages = [_image(size) for size in plan.pages[Storage.CONSTANTS]]
         for address, data in plan.constants:
             page = self._constant_pages[address.page]
             page[address.offset : address.offset + data.nbytes] = bytes_of(data)
         constants = [_upload(device, page) for page in self._constant_pages]
-        super().__init__(device, plan, constants, unroll_loops=unroll_loops)
+        super().__init__(device, plan, constants, unrolls=unrolls)
         for buffer in (*self._buffers[Storage.STAGING], *self._buffers[Storage.UPLOAD]):
             buffer.view()[:] = _image(buffer.size)
 
@@ -127,7 +128,7 @@ def run_plan_guarded(
 ) -> list[str]:
     """`run_guarded` for a plan."""
     plan = spread(plan)
-    instance = GuardedRecording(device.gpu.native(), plan, unroll_loops=device.gpu.unroll_loops)
+    instance = GuardedRecording(device.gpu.native(), plan, unrolls=device.gpu.unrolls)
     given = [array for array, address in zip(inputs, plan.inputs, strict=True) if address is not None]
     entropy = [np.arange(address.nbytes, dtype=np.uint8) for address in plan.entropy]
     reports = {address: np.zeros(address.nbytes // 4, np.uint32) for address in plan.reports}

@@ -17,7 +17,7 @@ from typing import Any, cast
 import pytest
 
 from nnvk.driver.vulkan.running import compiler, watch
-from nnvk.driver.vulkan.running.compiler import Compiler
+from nnvk.driver.vulkan.running.compiler import Compiler, never
 from nnvk.driver.vulkan.running.watch import Watch
 from nnvk.driver.vulkan.shaders.commands import Dispatch
 
@@ -155,7 +155,7 @@ MODULES = [each.shader.name.encode() for each in DISPATCHES]
 def compile_on(driver: LazyDriver, watched: Watch | None = None) -> LazyDevice:
     """The device after all shaders were compiled."""
     device = LazyDevice(driver)
-    compiling = Compiler(device, False, watched or Watch())  # type: ignore[arg-type]
+    compiling = Compiler(device, never, watched or Watch())  # type: ignore[arg-type]
     if not driver.shared:
         driver.helpers_stop = compiling._stop
 
@@ -325,7 +325,7 @@ def test_an_error_of_creation_is_raised() -> None:
 
     device = LazyDevice(LazyDriver(shared=True))
     with pytest.raises(MemoryError, match=r"shader\."):
-        Compiler(device, False, Watch()).compile(DISPATCHES, create)  # type: ignore[arg-type]
+        Compiler(device, never, Watch()).compile(DISPATCHES, create)  # type: ignore[arg-type]
 
 
 def test_the_first_execution_compiles_nothing() -> None:

@@ -27,7 +27,7 @@ def difference(gpu: Gpu, library: ShaderLibrary, variant: Variant) -> str:
     device = gpu.native()
     buffers = [device.create_buffer(array.nbytes, host_visible=True) for array in (expected.operands, results)]
     specialization = shader.specialization({"local_x": _LOCAL, "TEXELS": gpu.profile.texel_loads})
-    module = shader.frozen(specialization, device.features, unroll_loops=gpu.unroll_loops)
+    module = shader.frozen(specialization, device.features, unroll_loops=gpu.unrolls(shader.name))
     algorithm = device.create_algorithm(module, buffers, (), shader.push_constant_size)
     program = device.create_program()
     push_constants = struct.pack("<3I", 0, 0, results.size)

@@ -52,12 +52,21 @@ class _Helped:
     seconds: float
 
 
+Unrolls = Callable[[str], bool]
+"""Whether the driver gets a variant, by its name, with unrolled loops."""
+
+
+def never(_: str) -> bool:
+    """No variant has unrolled loops."""
+    return False
+
+
 class Compiler:
     """Compiles the pipelines of one recording."""
 
-    def __init__(self, device: _native.Device, unroll_loops: bool, watch: Watch, required_subgroup: int = 0) -> None:
+    def __init__(self, device: _native.Device, unrolls: Unrolls, watch: Watch, required_subgroup: int = 0) -> None:
         self._device = device
-        self._unroll_loops = unroll_loops
+        self._unrolls = unrolls
         self._required_subgroup = required_subgroup
         self._watch = watch
         self._left: deque[_Job] = deque()
@@ -72,7 +81,7 @@ class Compiler:
     ) -> _native.Algorithm:
         """The Algorithm of a dispatch on buffers, on this device or on a helper's."""
         shader, words = dispatch.shader, dispatch.specialization
-        module = shader.frozen(words, self._device.features, unroll_loops=self._unroll_loops)
+        module = shader.frozen(words, self._device.features, unroll_loops=self._unrolls(shader.name))
         return device.create_algorithm(
             module,
             buffers,

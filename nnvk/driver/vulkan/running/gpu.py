@@ -53,11 +53,10 @@ class Gpu:
         self.renew()
         forks.renew_in_child(self)
 
-    @property
-    def unroll_loops(self) -> bool:
-        """Whether the driver gets modules with unrolled loops: as `Settings.unroll_loops` says, or as it needs them."""
+    def unrolls(self, variant: str) -> bool:
+        """Whether the driver gets a variant with unrolled loops: as `Settings.unroll_loops` says, or as it needs it."""
         chosen = settings().unroll_loops
-        return chosen == "1" if chosen else self.profile.unroll_loops
+        return chosen == "1" if chosen else self.profile.unrolls(variant)
 
     def renew(self) -> None:
         """Begin without a Vulkan device; a forked child can't use its parent's."""

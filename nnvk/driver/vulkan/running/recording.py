@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from nnvk.driver.vulkan.planning.plan import Address, Plan
-from nnvk.driver.vulkan.running.compiler import Compiler, distinct
+from nnvk.driver.vulkan.running.compiler import Compiler, Unrolls, distinct, never
 from nnvk.driver.vulkan.running.relocation import copies_in_place, relocations
 from nnvk.driver.vulkan.running.watch import Watch
 from nnvk.driver.vulkan.shaders.commands import Clear, Copy, Dispatch, Storage, TensorRef
@@ -26,7 +26,7 @@ class Recording:
         *,
         external: Mapping[Address, _native.Buffer] | None = None,
         timestamps: str = "none",
-        unroll_loops: bool = False,
+        unrolls: Unrolls = never,
         required_subgroup: int = 0,
         watch: Watch | None = None,
     ) -> None:
@@ -35,7 +35,7 @@ class Recording:
         An input and an output may be the same memory.
 
         ``timestamps``: ``none``, ``ends`` (begin and end of the whole), or ``each`` (after every command too).
-        ``unroll_loops``: the driver gets modules with unrolled loops. ``required_subgroup`` is that of
+        ``unrolls``: which modules the driver gets with unrolled loops. ``required_subgroup`` is that of
         `DeviceProfile`. ``watch`` observes the compilation.
         """
         self.plan = plan
@@ -45,7 +45,7 @@ class Recording:
         self._kept: list[tuple[_native.Buffer, _native.Buffer]] = []
         """Inputs that are written before they were read, and the buffers that have them until then."""
         self._update_in_place()
-        self._compiler = Compiler(device, unroll_loops, watch or Watch(), required_subgroup)
+        self._compiler = Compiler(device, unrolls, watch or Watch(), required_subgroup)
         self._algorithms: dict[tuple[object, ...], _native.Algorithm] = {}
         self._buffers: dict[Storage, list[_native.Buffer]] = {
             Storage.CONSTANTS: list(constants),

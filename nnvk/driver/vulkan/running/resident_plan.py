@@ -120,7 +120,7 @@ class ResidentPlan:
     def compile(self) -> None:
         """Compile the pipelines, without a recording."""
         watch, required = self._watch or Watch(), self._gpu.profile.required_subgroup
-        compiler = Compiler(self._native, self._gpu.unroll_loops, watch, required)
+        compiler = Compiler(self._native, self._gpu.unrolls, watch, required)
         try:
             compiler.compile_alone(distinct(self.plan.commands))
         except (RuntimeError, MemoryError) as error:
@@ -153,7 +153,7 @@ class ResidentPlan:
                 self._upload.wait(),
                 external={address: memory.buffer for address, memory in bound.external.items()},
                 timestamps=timestamps,
-                unroll_loops=self._gpu.unroll_loops,
+                unrolls=self._gpu.unrolls,
                 required_subgroup=self._gpu.profile.required_subgroup,
                 watch=self._watch,
             )

@@ -130,7 +130,7 @@ class Trial:
             plan,
             constants,
             timestamps="each",
-            unroll_loops=gpu.unroll_loops,
+            unrolls=gpu.unrolls,
             required_subgroup=gpu.profile.required_subgroup,
         )
         self._program = recording.program

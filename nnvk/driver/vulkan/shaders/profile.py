@@ -146,14 +146,16 @@ class DeviceProfile:
         """The size of subgroups that pipelines without subgroup operations require; 0 lets the driver choose."""
         return self.smallest_subgroup if self.prefers_smallest_subgroup else 0
 
-    @property
-    def unroll_loops(self) -> bool:
-        """Whether the driver gets modules with unrolled loops (`unroll`).
+    def unrolls(self, variant: str) -> bool:
+        """Whether the driver gets the module of a variant with unrolled loops (`unroll`).
 
         The drivers of GPUs with small subgroups, Mali and VideoCore, keep indexed local arrays in memory otherwise.
         Other drivers unroll loops themselves, and may take 1.7 times as long to compile unrolled modules (lavapipe).
+        Where bytes are multiplied as floats, Adreno's compiler takes 0.8 of the instructions and fewer registers for
+        unrolled modules, and Intel's spills.
         """
-        return self.has_small_subgroups
+        is_adreno = self.has_few_registers and not self.has_subgroups_of_eight
+        return self.has_small_subgroups or (is_adreno and variant.startswith(_CONVERTS_BYTES))
 
     @property
     def has_small_subgroups(self) -> bool:
@@ -242,6 +244,8 @@ _USUAL_SUBGROUPS = 32, 64
 """The sizes of subgroups of AMD's and NVIDIA's GPUs, and of what else has no others."""
 SUBGROUP_SIZE_FEATURES = frozenset({"subgroupSizeControl", "computeFullSubgroups"})
 """The features by which pipelines require a size of subgroups."""
+_CONVERTS_BYTES = "gemm.q8.register.float."
+"""The variants of `gemm` that convert bytes for one element of K after the other."""
 _TEXEL = 16
 """Bytes of a texel, which has four words (shaders/include/texels.glsl)."""
 
