@@ -178,7 +178,7 @@ def test_common_sizes_have_a_tile(subgroup: int, sizes: tuple[str, ...]) -> None
         device = replace(WITH_MATRICES, matrix_subgroup=subgroup, cooperative_matrices=frozenset(sizes))
         found = list(tiles(kind, taps, device))
         assert len(found) > 1
-        assert all(tile.held(kind) <= (56 if subgroup == 32 else 16) for tile in found)
+        assert all(tile.held(kind) <= (56 if subgroup == 32 else 11) for tile in found)
 
 
 # --- what the device lists ----------------------------------------------------------------------------------------

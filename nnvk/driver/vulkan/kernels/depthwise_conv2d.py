@@ -61,8 +61,8 @@ _TILES_FEW_REGISTERS = ((2, 4), (2, 2), (2, 1), (1, 1))
 """Those of GPUs with few registers, which compute one column at once."""
 _TILES_SMALL = ((1, 4), (1, 2), (1, 1)), ((1, 3), (1, 2), (1, 1))
 """Those of GPUs with small subgroups, of strides of 1 and of others. Mali's compiler spills larger ones."""
-_TILES_SMALLEST = ((1, 2), (1, 1))
-"""Those of VideoCore, whose compiler spills 11 to 33 numbers of tiles of four pixels."""
+_TILES_SMALLEST = ((1, 2), (1, 1)), ((1, 1),)
+"""Those of VideoCore, of bytes and strides of 1, and of floats with others. Its compiler spills larger ones."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,16 +117,18 @@ def tiles(gemm: Gemm, kind: str, device: DeviceProfile, float16: bool = False) -
         return Tile(height, width, at_once, arithmetic, by_lines=device.has_small_subgroups)
 
     arithmetics = ("none", "half") if float16 and not device.is_cpu else ("none",)
-    found = {tile(*size, arithmetic) for size in _sizes(device, horizontal.stride) for arithmetic in arithmetics}
+    found = {tile(*size, arithmetic) for size in _sizes(device, horizontal.stride, kind) for arithmetic in arithmetics}
     return sorted(found, key=lambda tile: (cost(tile, gemm, kind, device), tile.height, tile.width, tile.arithmetic))
 
 
-def _sizes(device: DeviceProfile, stride: int) -> Iterable[tuple[int, int]]:
+def _sizes(device: DeviceProfile, stride: int, kind: str) -> Iterable[tuple[int, int]]:
     """The heights and widths of tiles, for windows that are so far from each other along the width."""
     if device.is_cpu:
         return _TILES_CPU
     if device.has_small_subgroups:
-        return _TILES_SMALL[stride > 1] if device.has_small_integers else _TILES_SMALLEST
+        if device.has_small_integers:
+            return _TILES_SMALL[stride > 1]
+        return _TILES_SMALLEST[stride > 1 and kind != "q8"]
     return _TILES_FEW_REGISTERS if device.has_few_registers else _TILES_GPU
 
 

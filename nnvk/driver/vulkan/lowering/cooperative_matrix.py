@@ -55,7 +55,7 @@ _MOST_LOADS = 8
 """Chunks of each operand that an invocation loads of a stage."""
 _NARROW = 32
 """Subgroups with fewer invocations are those of Intel's GPUs, where an invocation has half as many registers."""
-_MOST_HELD, _MOST_HELD_NARROW = 56, 16
+_MOST_HELD, _MOST_HELD_NARROW = 56, 11
 """Vectors of an invocation, with which no compiler spills registers in a loop over taps; and of narrow subgroups."""
 _SHAPES = (
     ((4, 4), (2, 2)),

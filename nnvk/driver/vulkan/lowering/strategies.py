@@ -101,7 +101,9 @@ _FOUND = 4
 _WINDOWS = 2
 """The most windows that an invocation of the tile `depthwise` loads at once. Each has up to nine vectors, and it takes
 conditions for what is in the padding, of which AMD's compiler spills more. Adreno's spills with two, and
-with one for floats; Intel's always."""
+with one for floats; Intel's always. NVIDIA's keeps 56 to 84 bytes of two windows of 32-bit floats in memory."""
+_WIDE_SUBGROUP = 64
+"""The largest subgroups of AMD's GPUs, and not of NVIDIA's."""
 _VECTOR_LOCAL = 8, 16
 _VECTOR_ROWS = 16
 """Rows up to which the tile `vector` is thought of: it reads the weights once a row."""
@@ -389,7 +391,8 @@ def _behind_depthwise(work: Work, device: DeviceProfile, arithmetics: Iterable[s
     for arithmetic in arithmetics:
         for shared in _shared(device, arithmetic, packed=True, more=_WIDE):
             strategy = replace(shared, tile=DEPTHWISE)
-            most = 1 if device.has_few_registers else _WINDOWS
+            is_large = work.kind == "f32" and device.largest_subgroup < _WIDE_SUBGROUP
+            most = 1 if device.has_few_registers or is_large else _WINDOWS
             fits = strategy.windows <= most and strategy.is_busy(work)
             if fits and _sums_are_short(work, arithmetic):
                 yield strategy
