@@ -343,6 +343,11 @@ void main() {
     if (!comes_last(place)) return;
     [[unroll]] for (uint f = 0; f < VEC4S; f++) targets[f] = output_of(place_in_pixel(part), (four + f) * 4u);
     add_up(place, targets, whole);
+#elif defined(EPILOGUE_FUSED) && !defined(BYTES_AS_FLOATS)
+    // Once more, so that registers hold the place and what an epilogue needs only after the loop.
+    if (BY_ELEMENTS) {
+        [[unroll]] for (uint f = 0; f < VEC4S; f++) targets[f] = output_of(place_in_pixel(part), (four + f) * 4u);
+    }
 #else
     if (ENDS_LATE) {
         [[unroll]] for (uint f = 0; f < VEC4S; f++) {
