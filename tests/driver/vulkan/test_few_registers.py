@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from against_reference import check_like_the_reference
+from fused import Net, Op, families, run_both
 
 from nnvk.check.model_rows import parse
 from nnvk.driver.vulkan import VulkanDevice, find_devices
@@ -86,3 +87,24 @@ def test_activations_keep_nan(small: VulkanDevice, activation: str) -> None:
     found = constants(small, text)
     assert found["ACTIVATED"] == (activation != "NONE")
     assert found["PRESERVES_NAN"] == (activation != "NONE" and small.profile.preserves_special)
+
+
+@pytest.mark.parametrize("vec4s", [1, 2])
+@pytest.mark.parametrize("split_k", [1, 2])
+def test_residuals_behind_products(
+    small: VulkanDevice, monkeypatch: pytest.MonkeyPatch, vec4s: int, split_k: int
+) -> None:
+    """The place of a result and what an epilogue needs are found after the loop, also of pixels that do not exist."""
+
+    def ranked(work: Work, device: DeviceProfile) -> list[Strategy]:
+        ways = [way for way in few_strategies(work, device) if way.packed and way.vec4s == vec4s and way.rows > 1]
+        return [replace(way, split_k=split_k) for way in ways if way.split_k == 1]
+
+    monkeypatch.setattr(gemm, "ranked", ranked)
+    net = Net()
+    x = net.input(1, 5, 7, 24)
+    y = net.op(Op.TANH, net.op(Op.ADD, net.conv(x, 24, 24, 1), x))
+    plan = run_both(small, net.finish(y), net.arrays)
+    assert families(plan) == "gemm end"
+    (product,) = (command for command in plan.commands if isinstance(command, Dispatch))
+    assert product.shader.named_constants(product.specialization)["BY_ELEMENTS"]
