@@ -146,6 +146,12 @@ def test_matrix_cores_are_faster_for_long_texts() -> None:
     assert not pays(problem_of(long, "f16"), with_matrices)
 
 
+def test_shaders_that_are_avoided_are_not_chosen() -> None:
+    device = replace(GPU, avoided=frozenset({"attention_tile.f32"}))
+    assert not pays(problem_of(MINILM), device)
+    assert pays(problem_of(MINILM, "f16"), device)
+
+
 def test_more_keys_take_longer() -> None:
     problem = problem_of(MINILM)
     every = [attention_tile.cost(tiles(each, GPU)[0], each, GPU) for each in (problem, replace(problem, keys=256))]
@@ -200,6 +206,12 @@ def test_keys_of_a_cache_and_others_are_separate() -> None:
     left, reasons = refusals(Step(rows=8, own=2))
     assert "ATTENTION" not in left
     assert reasons == ["more keys follow, which the shader for many rows does not take"]
+
+
+def test_too_many_rows() -> None:
+    left, reasons = refusals(Step(batches=(1,), rows=600_000, keys=2, depth=4, columns=4))
+    assert "ATTENTION" not in left
+    assert reasons == ["there are 600000 rows of queries, the shader takes 524280"]
 
 
 def test_too_many_rounds() -> None:

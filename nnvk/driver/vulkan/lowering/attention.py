@@ -17,7 +17,7 @@ from nnvk.types.operand import Shape
 OPERANDS = "query", "key", "value", "own_key", "own_value", "output"
 """The operands that are matrices. The mask has a place as well."""
 MOST_MATRICES = 65_535
-"""Matrices, which are workgroups of one dimension: every device has so many."""
+"""Matrices, or tiles of rows, which are workgroups of one dimension: every device has so many."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from nnvk.driver.vulkan.lowering.attention import Layout, has_masks_of_vec4s, strides
+from nnvk.driver.vulkan.lowering.attention import MOST_MATRICES, Layout, has_masks_of_vec4s, strides
 from nnvk.driver.vulkan.lowering.costs import NEAR, Costs, Run, costs_of, cycles
 from nnvk.driver.vulkan.lowering.dtypes import F16, F32, SIZES, dtype
 from nnvk.driver.vulkan.lowering.lowering import MOST_ROUNDS, Lowering
@@ -128,6 +128,9 @@ def refuse(call: Call) -> str | None:
         return "more keys follow, which the shader for many rows does not take"
     if call.key.code is not call.output.code:
         return "keys and queries have different types"
+    rows, most_rows = call.output.shape[-2], _ROWS[0] * MOST_MATRICES
+    if rows > most_rows:
+        return f"there are {rows} rows of queries, the shader takes {most_rows}"
     rounds = -(-keys // (4 * _TEAMS[0])) * (depth + 8)
     return None if rounds <= MOST_ROUNDS else f"there are {keys} keys, which take too many rounds"
 
@@ -187,7 +190,7 @@ def cost(tile: Tile, problem: Problem, device: DeviceProfile) -> float:
 
 def pays(problem: Problem, device: DeviceProfile) -> bool:
     """Whether a device takes less time than for two GEMMs and a softmax, by the cost model. A CPU never does."""
-    if device.is_cpu or device.prefers_matrices:
+    if device.is_cpu or device.prefers_matrices or device.avoids(TILE.variant(DTYPE=problem.kind)):
         return False
     found = tiles(problem, device)
     return bool(found) and cost(found[0], problem, device) < separate_cost(problem, device)
