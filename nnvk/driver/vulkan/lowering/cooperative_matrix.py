@@ -55,8 +55,9 @@ _MOST_LOADS = 8
 """Chunks of each operand that an invocation loads of a stage."""
 _NARROW = 32
 """Subgroups with fewer invocations are those of Intel's GPUs, where an invocation has half as many registers."""
-_MOST_HELD, _MOST_HELD_NARROW = 56, 11
-"""Vectors of an invocation, with which no compiler spills registers in a loop over taps; and of narrow subgroups."""
+_MOST_HELD, _MOST_HELD_NARROW, _MOST_HELD_BY_TAPS_NARROW = 56, 11, 16
+"""Vectors of an invocation, with which no compiler spills registers in a loop over taps. Of narrow subgroups:
+without the places of taps, and with them."""
 _SHAPES = (
     ((4, 4), (2, 2)),
     ((4, 2), (2, 2)),
@@ -175,12 +176,12 @@ def tiles(kind: str, taps: int, device: DeviceProfile) -> Iterator[MatrixTile]:
         return
     is_narrow = device.matrix_subgroup < _NARROW and not device.is_cpu
     shapes = _SHAPES_CPU if device.is_cpu else _SHAPES_NARROW if is_narrow else _SHAPES
-    most_held = _MOST_HELD_NARROW if is_narrow else _MOST_HELD
+    most = (_MOST_HELD_NARROW, _MOST_HELD_BY_TAPS_NARROW) if is_narrow else (_MOST_HELD, _MOST_HELD)
     for matrix in device.matrix_sizes(kind):
         for (matrices, subgroups), stage in itertools.product(shapes, _STAGES_CPU if device.is_cpu else _STAGES):
             tile = MatrixTile(matrix, matrices, subgroups, device.matrix_subgroup, stage)
-            places = tile.loads if taps > 1 else 0
-            if tile.fits(kind, device) and tile.held(kind) + places <= most_held:
+            held, places = tile.held(kind), tile.loads if taps > 1 else 0
+            if tile.fits(kind, device) and held <= most[0] and held + places <= most[1]:
                 yield tile
 
 
