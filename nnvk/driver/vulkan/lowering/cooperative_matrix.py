@@ -56,8 +56,8 @@ _MOST_LOADS = 8
 _NARROW = 32
 """Subgroups with fewer invocations are those of Intel's GPUs, where an invocation has half as many registers."""
 _MOST_HELD, _MOST_HELD_NARROW, _MOST_HELD_BY_TAPS_NARROW = 56, 11, 16
-"""Vectors of an invocation, with which no compiler spills registers in a loop over taps. Of narrow subgroups:
-without the places of taps, and with them."""
+"""Vectors of an invocation, with which no compiler spills registers in a loop over taps; those of narrow subgroups
+without the places of taps; and with them."""
 _SHAPES = (
     ((4, 4), (2, 2)),
     ((4, 2), (2, 2)),
