@@ -152,7 +152,7 @@ def test_places(name: str, kind: str) -> None:
 @pytest.mark.parametrize("sizes", [(1, 7), (6, 1), (1, 1)], ids=str)
 @pytest.mark.parametrize("name", ["cubic", "cubic, other weights"])
 def test_places_of_a_single_element(name: str, sizes: tuple[int, int]) -> None:
-    """By pytorch_half_pixel that is -0.5 as in ONNX's reference; onnxruntime has 0."""
+    """It is at -0.5 for pytorch_half_pixel, as in ONNX's reference. onnxruntime has 0."""
     node = op("Resize", "x - - n", "y", coordinate_transformation_mode="pytorch_half_pixel", **MODES[name])
     net = model([node], {"x": (F, IMAGE.shape)}, ["y"], {"n": np.array([*IMAGE.shape[:2], *sizes])}, opset=19)
     (wanted,) = ReferenceEvaluator(net).run(None, {"x": IMAGE})
