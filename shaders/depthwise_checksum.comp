@@ -30,16 +30,23 @@ layout(constant_id = 10) const uint DILATION_Y = 1;
 layout(constant_id = 11) const uint DILATION_X = 1;
 layout(constant_id = 12) const bool HAS_EXTRA = false;    // an epilogue reads another tensor one for one
 layout(constant_id = 16) const bool COPIES = true;
+// An invocation takes four words of channels at once, for several lines, and keeps the filter.
+layout(constant_id = 17) const bool WIDE = false;
 // Columns of results that an invocation loads inputs and results for together: up to 4.
 layout(constant_id = 18) const uint COLUMNS = 1;
 
 READ_VIEW(0, Src, src, uint)
+READ_VIEW(0, Src_Wide, src_wide, uvec4)
 READ_VIEW(1, Filters, filters, uint)
 READ_VIEW(1, Filters_Vec4s, filters_vec4s, uvec4)
 READ_VIEW(2, Computed, computed, uint)
+READ_VIEW(2, Computed_Wide, computed_wide, uvec4)
 READ_VIEW(3, Checks, checks, uint)
+READ_VIEW(3, Checks_Wide, checks_wide, uvec4)
 READ_VIEW(4, Extra, extra, uint)
+READ_VIEW(4, Extra_Wide, extra_wide, uvec4)
 layout(set = 0, binding = 5) writeonly buffer Dst { uint dst[]; };
+layout(set = 0, binding = 5) writeonly buffer Dst_Wide { uvec4 dst_wide[]; };
 FLAG_AS(6, Flag, flag)
 
 layout(push_constant) uniform Push {
@@ -68,6 +75,7 @@ uint block;    // words of results of a block, a divisor of all, which are as ma
 uint tile_height;    // the tiles of an invocation of depthwise_conv2d.comp
 uint tile_width;
 uint tiles;    // neighbouring ones in a rectangle
+uint tiles_down;    // lines of tiles in a rectangle; one unless it has all tiles of a line
 uint out_height;
 uint out_width;
 uint height;
@@ -98,7 +106,8 @@ bool take_product(uint product) {
     block = words_of[2].x;
     tile_height = words_of[2].y;
     tile_width = words_of[2].z;
-    tiles = words_of[2].w;
+    tiles = words_of[2].w & 0xffffu;
+    tiles_down = words_of[2].w >> 16;
     out_height = words_of[3].x;
     out_width = words_of[3].y;
     height = words_of[3].z;
@@ -117,7 +126,8 @@ bool take_product(uint product) {
 #define CHECK_PLACE(i) (block == 0u ? (i) : (i) / block * words + (i) % block)
 #include "include/checksum_verdict.glsl"
 
-const uint MAX_COLUMNS = 4, MAX_AT_ONCE = 5;
+const uint MAX_COLUMNS = 4, MAX_AT_ONCE = 5, MAX_WORDS = 4, MAX_TAPS = 25;
+const uint WORDS = WIDE ? 4u : 1u;    // of channels of an invocation
 
 // The results of a workgroup: lines of an image and columns, with the ends excluded, and a block of channels.
 struct Box {
@@ -129,99 +139,136 @@ struct Box {
 
 uint line_factor(Box of, uint line) { return position_factor(OF_LINES + of.image * out_height + line); }
 
-// Four channels of a line of the input.
+// Four channels of a line of the input, or with WIDE 16.
 struct Line {
     bool inside;
-    uint first;    // the place of the first column, in words, or else in bytes
+    uint first;    // the place of the first column, in vec4s, in words, or else in bytes
     uint pitch;
     uint padding;
 };
 
 Line line_of(Box of, int y, uint word) {
     bool inside = uint(y) < height;
-    uint pitch = WHOLE_WORDS ? depth / 4u : depth, start = (of.image * height + mix(0u, uint(y), inside)) * width * pitch;
-    return Line(inside, start + (WHOLE_WORDS ? src_first + word : 4u * word), pitch,
-                (uint(input_zero) * 0x01010101u) ^ sign_mask);
+    uint pitch = WIDE ? depth / 16u : WHOLE_WORDS ? depth / 4u : depth;
+    uint start = (of.image * height + mix(0u, uint(y), inside)) * width * pitch;
+    uint first = WIDE ? (src_first + word) / 4u : WHOLE_WORDS ? src_first + word : 4u * word;
+    return Line(inside, start + first, pitch, (uint(input_zero) * 0x01010101u) ^ sign_mask);
 }
 
-// The levels of a column, those of the padding outside the image.
-uvec4 levels_at(Line line, int x) {
+// The words of a column, those of the padding outside the image.
+uvec4 words_at(Line line, int x) {
     bool inside = all(bvec2(line.inside, uint(x) < width));
-    uint at = line.first + mix(0u, uint(x) * line.pitch, inside), loaded;
-    if (WHOLE_WORDS) loaded = src_at(at);
-    else loaded = join_words(src_at(src_first + (at >> 2)), src_at(src_first + min((at + 3u) >> 2, last_word)), at);
-    return uvec4(unpack_bytes(mix(line.padding, loaded, inside), sign_mask));
+    uint at = line.first + mix(0u, uint(x) * line.pitch, inside);
+    uvec4 loaded = uvec4(0u);
+    if (WIDE) loaded = src_wide_at(at);
+    else if (WHOLE_WORDS) loaded.x = src_at(at);
+    else loaded.x = join_words(src_at(src_first + (at >> 2)), src_at(src_first + min((at + 3u) >> 2, last_word)), at);
+    return mix(uvec4(line.padding), loaded, bvec4(inside));
 }
+
+// The weights of a word of channels for a tap of the filter.
+uvec4 weights_of(uint tap, uint word) { return filters_vec4s_at(filters_first / 4u + tap * divide_up(depth, 4u) + word); }
 
 // The sum that is due to the inputs, as far as an invocation adds them up: some lines of some words of channels.
 uint due_to_inputs(Box of) {
     // Neighbouring results share columns of inputs, if all of these are loaded. Those of COLUMNS results are PITCH apart.
     const bool SHARED = DILATION_X == 1u && AT_ONCE > STRIDE_X;
     const uint KEPT = SHARED ? AT_ONCE - STRIDE_X : 0u, PITCH = SHARED ? STRIDE_X : AT_ONCE;
-    uint vec4s = divide_up(depth, 4u), due = 0u, words_in = block == 0u ? vec4s : block;
+    const uint TAPS = KERNEL_HEIGHT * KERNEL_WIDTH;
+    uint due = 0u, words_in = (block == 0u ? divide_up(depth, 4u) : block) / WORDS;
     int top = int(of.first.x * STRIDE_Y) - pad_top, left = int(of.first.y * STRIDE_X) - pad_left;
-    uint lines = (of.end.x - of.first.x - 1u) * STRIDE_Y + (KERNEL_HEIGHT - 1u) * DILATION_Y + 1u;
-    for (uint item = gl_LocalInvocationID.x; item < words_in * lines; item += gl_WorkGroupSize.x) {
-        uint behind = item / words_in, word = of.word + item - behind * words_in;
-        Line line = line_of(of, top + int(behind), word);
-        for (uint kx = 0; kx < KERNEL_WIDTH; kx += AT_ONCE) {
-            uvec4 sums[MAX_AT_ONCE], levels[MAX_COLUMNS * MAX_AT_ONCE];
-            [[unroll]] for (uint i = 0; i < AT_ONCE; i++) sums[i] = uvec4(0u);
-            int x = left + int(kx * DILATION_X);
-            [[unroll]] for (uint i = 0; i < KEPT; i++) levels[COLUMNS * PITCH + i] = levels_at(line, x + int(i));
-            for (uint column = of.first.y; column < of.end.y; column += COLUMNS) {
-                [[unroll]] for (uint i = 0; i < KEPT; i++) levels[i] = levels[COLUMNS * PITCH + i];
-                [[unroll]] for (uint i = 0; i < COLUMNS * PITCH; i++) {
-                    uint from = SHARED ? KEPT + i : i / PITCH * STRIDE_X + i % PITCH * DILATION_X;
-                    levels[KEPT + i] = levels_at(line, x + int(from));
-                }
-                [[unroll]] for (uint c = 0; c < COLUMNS; c++) {
-                    uint factor = mix(0u, column_factor(column + c), column + c < of.end.y);
-                    [[unroll]] for (uint i = 0; i < AT_ONCE; i++) sums[i] += factor * levels[c * PITCH + i];
-                }
-                x += int(COLUMNS * STRIDE_X);
-            }
-            // The line counts for each row of the filter that meets it below a result.
-            [[unroll]] for (uint ky = 0; ky < KERNEL_HEIGHT; ky++) {
-                uint above = behind - ky * DILATION_Y, y = of.first.x + above / STRIDE_Y, sum = 0u;    // may wrap
-                bool exists = all(bvec3(behind >= ky * DILATION_Y, above % STRIDE_Y == 0u, y < of.end.x));
-                [[unroll]] for (uint i = 0; i < AT_ONCE; i++) {
-                    uint tap = ky * KERNEL_WIDTH + min(kx + i, KERNEL_WIDTH - 1u);
-                    uint products = sum_of_products(sums[i], filters_vec4s_at(filters_first / 4u + tap * vec4s + word));
-                    sum += mix(0u, products, kx + i < KERNEL_WIDTH);
-                }
-                due += sum * mix(0u, line_factor(of, y), exists);
-            }
+    uint lines = (of.end.x - of.first.x - 1u) * STRIDE_Y + (KERNEL_HEIGHT - 1u) * DILATION_Y + 1u, shares = lines;
+    if (WIDE) {
+        // As few invocations share the lines of a word as fill a vector.
+        shares = 1u;
+        while (shares < gl_WorkGroupSize.x && words_in * shares % gl_WorkGroupSize.x != 0u) shares *= 2u;
+    }
+    for (uint item = gl_LocalInvocationID.x; item < words_in * shares; item += gl_WorkGroupSize.x) {
+        uint behind = item / words_in, word = of.word + (item - behind * words_in) * WORDS;
+        uvec4 filter4[MAX_TAPS * MAX_WORDS];
+        if (WIDE) {
+            [[unroll]] for (uint tap = 0; tap < TAPS; tap++)
+                [[unroll]] for (uint w = 0; w < WORDS; w++) filter4[tap * WORDS + w] = weights_of(tap, word + w);
         }
+        do {
+            Line line = line_of(of, top + int(behind), word);
+            for (uint kx = 0; kx < KERNEL_WIDTH; kx += AT_ONCE) {
+                uvec4 sums[MAX_AT_ONCE * MAX_WORDS], loaded[MAX_COLUMNS * MAX_AT_ONCE];
+                [[unroll]] for (uint i = 0; i < AT_ONCE * WORDS; i++) sums[i] = uvec4(0u);
+                int x = left + int(kx * DILATION_X);
+                [[unroll]] for (uint i = 0; i < KEPT; i++) loaded[COLUMNS * PITCH + i] = words_at(line, x + int(i));
+                for (uint column = of.first.y; column < of.end.y; column += COLUMNS) {
+                    [[unroll]] for (uint i = 0; i < KEPT; i++) loaded[i] = loaded[COLUMNS * PITCH + i];
+                    [[unroll]] for (uint i = 0; i < COLUMNS * PITCH; i++) {
+                        uint from = SHARED ? KEPT + i : i / PITCH * STRIDE_X + i % PITCH * DILATION_X;
+                        loaded[KEPT + i] = words_at(line, x + int(from));
+                    }
+                    [[unroll]] for (uint c = 0; c < COLUMNS; c++) {
+                        uint factor = mix(0u, column_factor(column + c), column + c < of.end.y);
+                        [[unroll]] for (uint i = 0; i < AT_ONCE * WORDS; i++)
+                            sums[i] += factor * uvec4(unpack_bytes(loaded[c * PITCH + i / WORDS][i % WORDS], sign_mask));
+                    }
+                    x += int(COLUMNS * STRIDE_X);
+                }
+                // The line counts for each row of the filter that meets it below a result.
+                [[unroll]] for (uint ky = 0; ky < KERNEL_HEIGHT; ky++) {
+                    uint above = behind - ky * DILATION_Y, y = of.first.x + above / STRIDE_Y, sum = 0u;    // may wrap
+                    bool exists = all(bvec3(behind >= ky * DILATION_Y, above % STRIDE_Y == 0u, y < of.end.x));
+                    [[unroll]] for (uint i = 0; i < AT_ONCE; i++) {
+                        uint tap = ky * KERNEL_WIDTH + min(kx + i, KERNEL_WIDTH - 1u), products = 0u;
+                        [[unroll]] for (uint w = 0; w < WORDS; w++)
+                            products += sum_of_products(
+                                sums[i * WORDS + w], WIDE ? filter4[min(tap, TAPS - 1u) * WORDS + w] : weights_of(tap, word));
+                        sum += mix(0u, products, kx + i < KERNEL_WIDTH);
+                    }
+                    due += sum * mix(0u, line_factor(of, y), exists);
+                }
+            }
+            behind += shares;
+        } while (WIDE && behind < lines);
     }
     return due;
+}
+
+// Words of results, or of another tensor, at a place in words.
+uvec4 results_at(uint at) { return WIDE ? computed_wide_at(at / 4u) : uvec4(computed_at(at), 0u, 0u, 0u); }
+uvec4 others_at(uint at) { return (WIDE ? extra_wide_at(at / 4u) : uvec4(extra_at(at), 0u, 0u, 0u)) ^ sign_mask; }
+uvec4 factors_of(uint of_what, uint word) {
+    return WIDE ? checksum_factor(of_what + word + uvec4(0u, 1u, 2u, 3u)) : uvec4(checksum_factor(of_what + word), 0u, 0u, 0u);
 }
 
 // The same for the results in memory, which it may copy, and for all that does not depend on data.
 uint due_to_results(Box of) {
     uint constants = filters_first + KERNEL_HEIGHT * KERNEL_WIDTH * divide_up(depth, 4u) * 4u, due = 0u;
-    uint words_out = block == 0u ? words : block, items = words_out * (of.end.x - of.first.x);
+    uint words_out = (block == 0u ? words : block) / WORDS, items = words_out * (of.end.x - of.first.x);
     for (uint item = gl_LocalInvocationID.x; item < items; item += gl_WorkGroupSize.x) {
-        uint down = item / words_out, word = of.word + item - down * words_out, y = of.first.x + down, sum = 0u;
-        uint of_word = checksum_factor(OF_WORDS + word), of_extra = HAS_EXTRA ? checksum_factor(OF_EXTRA + word) : 0u;
-        uint at = ((of.image * out_height + y) * out_width + of.first.y) * words + word, always = filters_at(constants + word);
+        uint down = item / words_out, word = of.word + (item - down * words_out) * WORDS, y = of.first.x + down;
+        uint at = ((of.image * out_height + y) * out_width + of.first.y) * words + word, columns = 0u, always = 0u;
+        [[unroll]] for (uint w = 0; w < WORDS; w++) always += filters_at(constants + word + w);
+        uvec4 sum = uvec4(0u), sum_of_others = uvec4(0u);
         for (uint x = of.first.y; x < of.end.y; x += COLUMNS) {
-            uint result[MAX_COLUMNS], other[MAX_COLUMNS];
+            uvec4 result[MAX_COLUMNS], other[MAX_COLUMNS];
             [[unroll]] for (uint c = 0; c < COLUMNS; c++) {
                 uint from = at + min(c, of.end.y - 1u - x) * words;
-                result[c] = computed_at(computed_first + from);
-                if (HAS_EXTRA) other[c] = extra_at(extra_first + from) ^ sign_mask;
+                result[c] = results_at(computed_first + from);
+                if (HAS_EXTRA) other[c] = others_at(extra_first + from);
             }
             [[unroll]] for (uint c = 0; c < COLUMNS; c++) {
                 bool exists = x + c < of.end.y;
-                uint all_of_it = of_word * result[c] + always;
-                if (HAS_EXTRA) all_of_it += of_extra * other[c];
-                sum += mix(0u, column_factor(x + c), exists) * all_of_it;
-                if (COPIES && exists) dst[dst_first + at + c * words] = result[c];
+                uint factor = mix(0u, column_factor(x + c), exists);
+                columns += factor;
+                sum += factor * result[c];
+                if (HAS_EXTRA) sum_of_others += factor * other[c];
+                if (COPIES && exists) {
+                    if (WIDE) dst_wide[(dst_first + at + c * words) / 4u] = result[c];
+                    else dst[dst_first + at + c * words] = result[c].x;
+                }
             }
             at += COLUMNS * words;
         }
-        due += sum * line_factor(of, y);
+        uint all_of_it = always * columns + sum_of_products(sum, factors_of(OF_WORDS, word));
+        if (HAS_EXTRA) all_of_it += sum_of_products(sum_of_others, factors_of(OF_EXTRA, word));
+        due += all_of_it * line_factor(of, y);
     }
     return due;
 }
@@ -231,15 +278,16 @@ void main() {
     if (region >= regions) return;
     if (!take_product(product_of(region))) return;    // the host misses a comparison
     uint tiles_x = divide_up(out_width, tile_width), tiles_y = divide_up(out_height, tile_height);
+    uint lines_y = divide_up(tiles_y, tiles_down);    // of rectangles
     uint across = divide_up(tiles_x, tiles), words_of_block = block == 0u ? words : block, blocks = words / words_of_block;
     uint place = region - first_region, rectangle = place / blocks;
-    uint line = rectangle / across, tile = (rectangle - line * across) * tiles, image = line / tiles_y;
+    uint line = rectangle / across, tile = (rectangle - line * across) * tiles, image = line / lines_y;
     uint word = (place - rectangle * blocks) * block;
-    uvec2 first = uvec2((line - image * tiles_y) * tile_height, tile * tile_width);
-    uvec2 most = uvec2(tile_height, tiles * tile_width);
+    uint down = (line - image * lines_y) * tiles_down;
+    uvec2 first = uvec2(down * tile_height, tile * tile_width), most = uvec2(tiles_down * tile_height, tiles * tile_width);
     Box of = Box(image, first, min(first + most, uvec2(out_height, out_width)), word);
-    uint own_tiles = min(tiles, tiles_x - tile);
-    uint stored = sum_of_checks((line * tiles_x + tile) * words + word, own_tiles * words_of_block);
+    uint own_tiles = min(tiles, tiles_x - tile) * min(tiles_down, tiles_y - down);
+    uint stored = sum_of_checks(((image * tiles_y + down) * tiles_x + tile) * words + word, own_tiles * words_of_block);
     Sums sums = Sums(stored, due_to_results(of) + due_to_inputs(of));
     add_up(sums);
     if (gl_LocalInvocationID.x == 0u) compare(sums, place, (image * out_height + of.first.x) * out_width + of.first.y);

@@ -42,6 +42,9 @@ layout(constant_id = 11) const uint DILATION_X = 1;
 layout(constant_id = 12) const bool HAS_EXTRA = false;
 layout(constant_id = 14) const bool COPIES = true;
 layout(constant_id = 15) const uint SLICES = 1;
+// The columns of a window lie side by side and are loaded as one, 16 bytes of them at once, of which so many words are
+// needed. 0: columns are loaded one by one.
+layout(constant_id = 16) const uint LINE_WORDS = 0;
 
 READ_VIEW(0, Src, src, uint)
 READ_VIEW(0, Src_Wide, src_wide, uvec4)
@@ -50,6 +53,7 @@ READ_VIEW(1, Filters_Vec4s, filters_vec4s, uvec4)
 READ_VIEW(2, Computed, computed, uint)
 READ_VIEW(2, Computed_Wide, computed_wide, uvec4)
 READ_VIEW(3, Checks, checks, uint)
+READ_VIEW(3, Checks_Wide, checks_wide, uvec4)
 READ_VIEW(4, Extra, extra, uint)
 READ_VIEW(4, Extra_Wide, extra_wide, uvec4)
 layout(set = 0, binding = 5) writeonly buffer Dst { uint dst[]; };
@@ -220,6 +224,54 @@ void add_products(inout uint due[ROWS], uint addresses[ROWS], uint tap, uint fou
     }
 }
 
+const bool BY_LINES = LINE_WORDS > 0u;
+
+// The bytes of a word that are in first..end - 1. Its first byte is `at`.
+uint bytes_below(int count) { return count < 4 ? (1u << 8u * uint(max(count, 0))) - 1u : ~0u; }
+uint bytes_within(int first, int end, int at) { return bytes_below(end - at) & ~bytes_below(first - at); }
+
+// Adds the products of 16 bytes of all lines of the windows of rows, from a line on, with the filter that is the sum of all.
+// That is zero past the last column.
+void add_lines(inout uint due[ROWS], ivec3 windows[ROWS], uint ky, uint step, uint end, uint part) {
+    uint padding = (uint(input_zero) * 0x01010101u) ^ sign_mask, bytes = kernel_width * depth, behind = 16u * part;
+    uvec4 valid[ROWS];    // bytes of columns that exist
+    [[unroll]] for (uint r = 0; r < ROWS; r++) {
+        int first = max(-windows[r].z, 0) * int(depth), last = (int(width) - windows[r].z) * int(depth);
+        [[unroll]] for (uint w = 0; w < LINE_WORDS; w++) valid[r][w] = bytes_within(first, last, int(behind + 4u * w));
+    }
+    for (; ky < end; ky += step) {
+        uint from = filters_first / 4u + ky * divide_up(bytes, 16u) * 4u + behind / 4u;
+        uvec4 filter4[4], low[ROWS], high[ROWS];
+        int at[ROWS];
+        bool inside[ROWS];
+        [[unroll]] for (uint w = 0; w < LINE_WORDS; w++) filter4[w] = filters_vec4s_at(from + w);
+        [[unroll]] for (uint r = 0; r < ROWS; r++) {
+            int y = windows[r].y + int(ky * DILATION_Y);
+            inside[r] = uint(y) < height;
+            int line = windows[r].x * int(height) + mix(0, y, inside[r]);
+            at[r] = (line * int(width) + windows[r].z) * int(depth) + int(behind);    // may be in front of the first image
+            ivec2 vec4s = clamp((at[r] >> 4) + ivec2(0, 1), 0, int(last_word / 4u));
+            low[r] = src_wide_at(src_first / 4u + uint(vec4s.x));
+            high[r] = src_wide_at(src_first / 4u + uint(vec4s.y));
+        }
+        [[unroll]] for (uint r = 0; r < ROWS; r++) {
+            // The five words from the first byte on.
+            bool by_two = (at[r] & 8) != 0, by_one = (at[r] & 4) != 0;
+            uvec4 first = mix(low[r], uvec4(low[r].zw, high[r].xy), bvec4(by_two));
+            uvec2 rest = mix(high[r].xy, high[r].zw, bvec2(by_two));
+            first = mix(first, uvec4(first.yzw, rest.x), bvec4(by_one));
+            uint last = mix(rest.x, rest.y, by_one);
+            uvec4 products = uvec4(0u);
+            [[unroll]] for (uint w = 0; w < LINE_WORDS; w++) {
+                uint loaded = join_words(first[w], w < 3u ? first[min(w + 1u, 3u)] : last, uint(at[r]));
+                uint exists = mix(0u, valid[r][w], inside[r]);
+                products += products_of((loaded & exists) | (padding & ~exists), filter4[w]);
+            }
+            due[r] += sum_of(products);
+        }
+    }
+}
+
 // The sum that is due to some rows.
 uint due_to(uint row[ROWS], bool exists[ROWS], uint lane, uint lanes, uint always) {
     uint due[ROWS];
@@ -233,13 +285,20 @@ uint due_to(uint row[ROWS], bool exists[ROWS], uint lane, uint lanes, uint alway
         ivec3 windows[ROWS];
         [[unroll]] for (uint r = 0; r < ROWS; r++) windows[r] = window_of(row[r]);
         // Invocations that share a row also share its taps, so that few loads of one wait for each other.
-        uint loads = divide_up(vec4s, TOGETHER), of_tap = min(loads, lanes), taps = lanes / of_tap;
-        uint end = lane < of_tap * taps ? kernel_height * kernel_width : 0u, first_tap = lane / of_tap;
+        uint loads = BY_LINES ? divide_up(kernel_width * depth, 16u) : divide_up(vec4s, TOGETHER);
+        uint of_tap = min(loads, lanes), taps = lanes / of_tap, first_tap = lane / of_tap;
+        uint end = lane < of_tap * taps ? kernel_height * (BY_LINES ? 1u : kernel_width) : 0u;
         uint first_load = lane - first_tap * of_tap;
-        for (uint tap = first_tap; tap < end; tap += taps) {
-            uint ky = tap / kernel_width;
-            [[unroll]] for (uint r = 0; r < ROWS; r++) addresses[r] = address_of(windows[r], ky, tap - ky * kernel_width);
-            for (uint load = first_load; load < loads; load += of_tap) add_products(due, addresses, tap, load * TOGETHER);
+        if (BY_LINES) {
+            for (uint load = first_load; load < loads; load += of_tap) add_lines(due, windows, first_tap, taps, end, load);
+        } else {
+            for (uint tap = first_tap; tap < end; tap += taps) {
+                uint ky = tap / kernel_width;
+                [[unroll]] for (uint r = 0; r < ROWS; r++)
+                    addresses[r] = address_of(windows[r], ky, tap - ky * kernel_width);
+                for (uint load = first_load; load < loads; load += of_tap)
+                    add_products(due, addresses, tap, load * TOGETHER);
+            }
         }
     }
     uint sum = 0u;
@@ -257,7 +316,8 @@ void main() {
     uint lane = (slice << shared_by) + gl_LocalInvocationID.x - (own << shared_by);
     uint place = region - first_region, first = place * region_rows, last = min(first + region_rows, rows) - 1u;
     Sums sums = Sums(0u, 0u);
-    uint always = filters_at(filters_first + kernel_height * kernel_width * divide_up(depth, 4u) * 4u);
+    uint of_line = BY_LINES ? divide_up(kernel_width * depth, 16u) * 4u : kernel_width * divide_up(depth, 4u);    // vec4s
+    uint always = filters_at(filters_first + kernel_height * of_line * 4u);
     for (uint next = first; next <= last; next += down * ROWS) {
         uint row[ROWS];
         bool exists[ROWS];

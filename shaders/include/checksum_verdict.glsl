@@ -46,6 +46,16 @@ const uint ADDENDS = 16, SECOND = (LOCAL_SIZE + ADDENDS - 1u) / ADDENDS, THIRD =
 uint sum_of_checks(uint first, uint count) {
     const uint TOGETHER = 4;
     uint sum = 0u;
+#ifdef SUMS_SUBGROUP
+    // The words lie side by side. A vector loads vec4s.
+    uint begin = checks_first + first, end = begin + count;
+    for (uint i = begin / 4u + gl_LocalInvocationID.x; i * 4u < end; i += LOCAL_SIZE) {
+        uvec4 places = i * 4u + uvec4(0u, 1u, 2u, 3u), loaded = checks_wide_at(i);
+        loaded = mix(uvec4(0u), loaded, lessThan(places - begin, uvec4(count)));
+        sum += loaded.x + loaded.y + loaded.z + loaded.w;
+    }
+    return sum;
+#endif
     for (uint i = gl_LocalInvocationID.x; i < count; i += TOGETHER * LOCAL_SIZE) {
         uint loaded[TOGETHER];
         [[unroll]] for (uint n = 0; n < TOGETHER; n++)

@@ -124,11 +124,16 @@ def _guess_checksums(dispatch: Mapping[str, Any], found: Sequence[Loop]) -> bool
     depth = _up(product["depth"], 4)
     loads = depth // (constants["SPAN"] // 4) if constants["SPAN"] >= 4 else depth
     words = product["words"] // 4 if constants["WIDE"] else product["words"]
+    taps = (product["kernel"] >> 16) * (product["kernel"] & 0xFFFF)
+    if constants["LINE_WORDS"]:
+        taps, loads = product["kernel"] >> 16, _up((product["kernel"] & 0xFFFF) * product["depth"], 16)
     if constants["SIDE_BY_SIDE"]:
         of_inputs = [_up(loads, across)]
     else:
         lanes = min(loads, across)
-        of_inputs = [_up((product["kernel"] >> 16) * (product["kernel"] & 0xFFFF), across // lanes), _up(loads, lanes)]
+        of_inputs = [_up(taps, across // lanes), _up(loads, lanes)]
+        if constants["LINE_WORDS"]:
+            of_inputs.reverse()
     passes = _up(product["region_rows"], (local >> product["across"]) * constants["ROWS"])
     of_checks = _up(product["region_checks"], 4 * local * constants["SLICES"])
     of_products = _up(dispatch["push_constants"]["products"] - 1, 4)
@@ -138,7 +143,8 @@ def _guess_checksums(dispatch: Mapping[str, Any], found: Sequence[Loop]) -> bool
 def _guess_rectangles(dispatch: Mapping[str, Any], found: Sequence[Loop]) -> bool:
     """Set the iterations over products, over check words, and over results and inputs."""
     constants, local, (product,) = dispatch["constants"], dispatch["local"][0], dispatch["products"]
-    height, width = product["tile_height"], min(product["tile_width"] * product["tiles"], product["out_width"])
+    height, together = product["tile_height"], product["tiles"] & 0xFFFF
+    width = min(product["tile_width"] * together, product["out_width"])
     lines = (height - 1) * constants["STRIDE_Y"] + (constants["KERNEL_HEIGHT"] - 1) * constants["DILATION_Y"] + 1
     tiles, columns, block = _up(width, product["tile_width"]), _up(width, constants["COLUMNS"]), product["block"]
     blocks = _up(product["words"], block) if block else 1

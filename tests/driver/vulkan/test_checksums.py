@@ -40,11 +40,20 @@ DEPTHWISE_CONV_2D u8[2,7,6,16]*0.05+30 #pc3[1,3,3,16] #i32[16] SAME 2 2 1 NONE -
 DEPTHWISE_CONV_2D i8[1,7,6,3]*0.05-3 #pc3[1,3,3,6] #i32[6] SAME 1 1 2 NONE -> i8*0.08-20
 FULLY_CONNECTED i8[19,33]*0.05-7 #i8[8,33]*0.02 #i32[8] RELU -> i8*0.08-20
 GROUPED_CONV_2D i8[1,7,6,8]*0.05-3 #pc0[8,3,3,4] #i32[8] SAME 1 1 2 NONE nhwc -> i8*0.08-20
+CONV_2D i8[2,23,29,3]*0.05-7 #pc0[8,7,7,3] #i32[8] SAME 2 2 NONE -> i8*0.9-10
+CONV_2D u8[1,9,4,6]*0.05+120 #pc0[8,5,5,6] #i32[8] SAME 1 1 NONE -> u8*0.9+100
+CONV_2D i8[2,13,9,1]*0.05-3 #pc0[8,10,4,1] #i32[8] SAME 2 1 NONE -> i8*0.3-10
+CONV_2D i8[1,9,11,3]*0.05-3 #pc0[8,3,3,3] #i32[8] SAME 1 1 NONE nhwc 2 2 -> i8*0.3-10
+DEPTHWISE_CONV_2D i8[2,13,11,48]*0.05-3 #pc3[1,3,3,48] #i32[48] SAME 1 1 1 NONE -> i8*0.08-20
+DEPTHWISE_CONV_2D u8[1,13,12,32]*0.05+30 #pc3[1,5,5,32] #i32[32] SAME 2 2 1 RELU -> u8*0.3+20
+DEPTHWISE_CONV_2D i8[1,9,13,16]*0.05-3 #pc3[1,3,3,32] #i32[32] SAME 1 1 2 NONE -> i8*0.08-20
+DEPTHWISE_CONV_2D i8[1,9,13,16]*0.05-3 #pc3[1,3,3,16] #i32[16] SAME 1 1 1 NONE nhwc 2 2 -> i8*0.08-20
 """.strip().splitlines()
 BY_CHANNEL_ROWS = """
 DEPTHWISE_CONV_2D i8[2,11,29,12]*0.05-3 #pc3[1,3,3,12] #i32[12] SAME 1 1 1 NONE -> i8*0.08-20
 DEPTHWISE_CONV_2D u8[1,13,37,5]*0.05+30 #pc3[1,2,7,10] #i32[10] SAME 3 2 2 RELU -> u8*0.2+20
 DEPTHWISE_CONV_2D i8[1,14,31,8]*0.05-3 #pc3[1,3,3,8] #i32[8] SAME 1 2 1 RELU6 -> i8*0.08-20
+DEPTHWISE_CONV_2D i8[2,13,31,32]*0.05-3 #pc3[1,3,3,32] #i32[32] SAME 1 1 1 NONE -> i8*0.08-20
 """.strip().splitlines()
 CHECKING = {CHECKSUM.name, BY_CHANNEL.name}
 FAULTS = 18
@@ -328,7 +337,7 @@ def test_an_epilogue_behind_split_k_is_verified(
 
 
 @pytest.mark.numbers
-@pytest.mark.parametrize("place", range(3))
+@pytest.mark.parametrize("place", range(len(BY_CHANNEL_ROWS)))
 def test_each_tile_of_a_depthwise_convolution_stores_check_words(
     device: VulkanDevice, monkeypatch: pytest.MonkeyPatch, place: int
 ) -> None:

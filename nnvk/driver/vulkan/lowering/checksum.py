@@ -21,6 +21,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from math import prod
 from operator import mul
 
 import numpy as np
@@ -51,10 +52,15 @@ _LOADS, _SLICED_LOADS = 4, 2
 """The loads that are worth another invocation of a GPU, in a workgroup; and in another one that shares its rows."""
 _MOST_TILES = 1024
 """The most tiles of a line that a workgroup verifies."""
-_COLUMNS, _COLUMNS_TOGETHER = 16, 4
-"""The columns that an invocation of a GPU goes through, where filters see a channel each; and those loaded together."""
+_COLUMNS, _COLUMNS_TOGETHER, _COLUMNS_OF_CPU = 16, 4, 2
+"""The columns that an invocation of a GPU goes through, where filters see a channel each; those loaded together; and
+those of a CPU that share inputs, whose bytes are unpacked once."""
 _BLOCKS = range(8, 17)
 """The words of channels of a workgroup of a GPU there, if they are not all."""
+_OF_LINE = 16
+"""The bytes of a line that are loaded at once."""
+_MOST_TAPS = 25
+"""The most taps of a filter that is kept."""
 _MOST_AT_ONCE_BY_CHANNEL = 5
 """The most columns of such a filter that inputs are loaded for together."""
 
@@ -134,24 +140,45 @@ def filter_and_constants(
     return every.reshape(-1), constants
 
 
-def constants_of_rows(device: DeviceProfile, every: np.ndarray, constants: np.ndarray) -> np.ndarray:
+def line_words(gemm: Gemm) -> int:
+    """The words of a line of a window, up to those that are loaded at once, if its columns are loaded as one.
+
+    They lie side by side, and none is whole words. 0: they are loaded one by one.
+    """
+    depth = gemm.source[3]
+    if gemm.is_side_by_side or gemm.horizontal.dilation > 1 or depth % 4 == 0:
+        return 0
+    return min(-(-gemm.horizontal.window * depth // 4), _OF_LINE // 4)
+
+
+def constants_of_rows(device: DeviceProfile, gemm: Gemm, every: np.ndarray, constants: np.ndarray) -> np.ndarray:
     """`Checked.filters` of the results of `filter_and_constants`, for rows: the filter and the sum of the constants.
 
-    For dot products, word i of each vec4 of the filter has byte i of all four weights.
+    Where lines are loaded, the columns of the filter lie side by side as well. For dot products, word i of each vec4 of
+    the filter has byte i of all four weights.
     """
-    if device.has_dots:
+    if line_words(gemm):
+        height, width, depth = gemm.vertical.window, gemm.horizontal.window, gemm.source[3]
+        lines = every.reshape(height, width, -1)[..., :depth].reshape(height, -1)
+        every = np.pad(lines, ((0, 0), (0, -lines.shape[1] % _OF_LINE))).reshape(-1)
+    if _takes_dots(device):
         every = np.ascontiguousarray(every.view(np.uint8).reshape(-1, 4, 4).transpose(0, 2, 1)).view(np.uint32)
     return np.append(every, constants.sum(dtype=np.uint32))
 
 
 def variant(device: DeviceProfile) -> Variant:
     """The variant of `CHECKSUM` for a device."""
-    return CHECKSUM.variant(ARITHMETIC="dot" if device.has_dots else "none", SUMS=_sums(device))
+    return CHECKSUM.variant(ARITHMETIC="dot" if _takes_dots(device) else "none", SUMS=_sums(device))
 
 
 def variant_by_channel(device: DeviceProfile) -> Variant:
     """The variant of `BY_CHANNEL` for a device."""
     return BY_CHANNEL.variant(SUMS=_sums(device))
+
+
+def _takes_dots(device: DeviceProfile) -> bool:
+    """Whether products are sums of dot products of bytes, of which a word of weights takes four: a CPU has none."""
+    return device.has_dots and not device.is_cpu
 
 
 def _sums(device: DeviceProfile) -> str:
@@ -176,11 +203,14 @@ class _Rows:
         return max(self.inputs, self.results)
 
 
-def _rows_of(device: DeviceProfile, tile_rows: int, taps: int, depth: int, words: int) -> _Rows:
+def _rows_of(
+    device: DeviceProfile, tile_rows: int, window: tuple[int, int], depth: int, words: int, *, by_lines: bool
+) -> _Rows:
     """The rows of a workgroup, of tiles with so many of them. Several tiles fill the vectors of a CPU."""
     tiles = max(1, _MOST_AT_ONCE * LANES // tile_rows) if device.is_cpu else 1
-    inputs = taps * -(-depth // (16 if depth % 16 == 0 else 4))
-    return _Rows(tiles * tile_rows, tiles, inputs, words if words % 4 else words // 4)
+    height, width = window
+    of_line = -(-width * depth // _OF_LINE) if by_lines else width * -(-depth // (16 if depth % 16 == 0 else 4))
+    return _Rows(tiles * tile_rows, tiles, height * of_line, words if words % 4 else words // 4)
 
 
 def _at_once(rows: _Rows) -> int:
@@ -245,8 +275,8 @@ def _local(device: DeviceProfile, loads: int, most: int = _MOST_LOCAL) -> int:
 
 def is_possible(device: DeviceProfile, gemm: Gemm, tile: tuple[int, int], words: int) -> bool:
     """Whether a device can verify a product by tiles of so many rows and check words, each row of so many words."""
-    taps, depth = gemm.vertical.window * gemm.horizontal.window, gemm.source[3]
-    rows = _rows_of(device, tile[0], taps, depth, words)
+    window, depth = (gemm.vertical.window, gemm.horizontal.window), gemm.source[3]
+    taps, rows = prod(window), _rows_of(device, tile[0], window, depth, words, by_lines=line_words(gemm) > 0)
     if device.is_cpu:
         local, across, at_once = LANES, 1, _at_once(rows)
     else:
@@ -269,7 +299,8 @@ def verify(
     ``spec`` and ``values`` have the geometry.
     """
     depth, words, (tile_rows, checks) = values["depth"], values["words"], checked.tile
-    rows = _rows_of(g.device, tile_rows, values["kernel_height"] * values["kernel_width"], depth, words)
+    window = values["kernel_height"], values["kernel_width"]
+    rows = _rows_of(g.device, tile_rows, window, depth, words, by_lines=spec["LINE_WORDS"] > 0)
     tensors, of_extra, own = _arguments(g, operands, checked, tensors)
     own_spec = {"ROWS": _at_once(rows)} if g.device.is_cpu else {}
     check = Check(
@@ -313,6 +344,26 @@ def _tiles_together(device: DeviceProfile, gemm: Gemm, tile: tuple[int, int]) ->
     return min(across, -(-_COLUMNS // tile[1]), max(1, invocations // (_LOCAL * device.units)))
 
 
+def _lines_together(device: DeviceProfile, gemm: Gemm, tile: tuple[int, int]) -> int:
+    """The lines of tiles that a workgroup of a CPU verifies, if it has all tiles of a line: each unit has several.
+
+    They share lines of inputs, and loads of the filter.
+    """
+    batches, height, width, _ = gemm.target
+    if not device.is_cpu or _tiles_together(device, gemm, tile) * tile[1] < width:
+        return 1
+    lines = batches * -(-height // tile[0]) // (_FILLING * device.units)
+    return max(1, min(lines, MOST_ROUNDS // _rounds_by_channel(device, gemm, tile)))
+
+
+def _is_wide(device: DeviceProfile, gemm: Gemm) -> bool:
+    """Whether invocations take 16 channels at once: a CPU gathers four words in the same time as one."""
+    vertical, horizontal = gemm.axes
+    taps = vertical.window * horizontal.window
+    fits = horizontal.window <= _MOST_AT_ONCE_BY_CHANNEL and taps <= _MOST_TAPS
+    return device.is_cpu and fits and gemm.source[3] % 16 == 0 and gemm.target[3] % 16 == 0
+
+
 def _lines(gemm: Gemm, tile: tuple[int, int]) -> int:
     """The lines of the input under a tile."""
     vertical, _ = gemm.axes
@@ -335,12 +386,17 @@ def _local_by_channel(device: DeviceProfile, gemm: Gemm, tile: tuple[int, int]) 
 
 def is_possible_by_channel(device: DeviceProfile, gemm: Gemm, tile: tuple[int, int]) -> bool:
     """The same as `is_possible` for a convolution whose filters see a channel each, by tiles of a height and width."""
+    return _rounds_by_channel(device, gemm, tile) <= MOST_ROUNDS and not device.avoids(variant_by_channel(device))
+
+
+def _rounds_by_channel(device: DeviceProfile, gemm: Gemm, tile: tuple[int, int]) -> int:
+    """The most rounds of all loops of an invocation together, for a line of tiles."""
     (vertical, horizontal), (height, width) = gemm.axes, tile
     width *= _tiles_together(device, gemm, tile)
     local, turns = _local_by_channel(device, gemm, tile), -(-horizontal.window // _MOST_AT_ONCE_BY_CHANNEL)
     of_inputs = -(-_lines(gemm, tile) * -(-gemm.source[3] // 4) // local) * (1 + turns * (1 + width + vertical.window))
     of_results = -(-height * -(-gemm.target[3] // 4) // local) * (1 + width) + width
-    return of_inputs + of_results <= MOST_ROUNDS and not device.avoids(variant_by_channel(device))
+    return of_inputs + of_results
 
 
 def verify_by_channel(
@@ -351,8 +407,13 @@ def verify_by_channel(
     (batches, out_height, out_width, outputs), (_, height, width, depth) = gemm.target, gemm.source
     together, block, words = _tiles_together(g.device, gemm, tile), _block(g.device, gemm), -(-outputs // 4)
     tensors, of_extra, own = _arguments(g, operands, checked, tensors)
-    regions = batches * -(-out_height // tile[0]) * -(-out_width // (tile[1] * together)) * (words // block)
-    takes_several = not (g.device.is_cpu or g.device.has_small_subgroups)
+    down = _lines_together(g.device, gemm, tile)
+    regions = batches * -(-out_height // (down * tile[0])) * -(-out_width // (tile[1] * together)) * (words // block)
+    is_wide = _is_wide(g.device, gemm)
+    if g.device.is_cpu or g.device.has_small_subgroups:
+        most = _COLUMNS_OF_CPU if is_wide and horizontal.stride == 1 else 1
+    else:
+        most = _COLUMNS_TOGETHER
     check = Check(
         variant_by_channel(g.device),
         {
@@ -364,7 +425,8 @@ def verify_by_channel(
             "STRIDE_X": horizontal.stride,
             "DILATION_Y": vertical.dilation,
             "DILATION_X": horizontal.dilation,
-            "COLUMNS": min(tile[1] * together, out_width, _COLUMNS_TOGETHER) if takes_several else 1,
+            "COLUMNS": min(tile[1] * together, out_width, most),
+            "WIDE": is_wide,
             **of_extra,
         },
         tensors,
@@ -375,7 +437,7 @@ def verify_by_channel(
             "block": block if block < words else 0,
             "tile_height": tile[0],
             "tile_width": tile[1],
-            "tiles": together,
+            "tiles": down << 16 | together,
             "out_height": out_height,
             "out_width": out_width,
             "height": height,

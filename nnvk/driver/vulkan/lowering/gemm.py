@@ -360,7 +360,10 @@ def check_words(
     """
     assert output.parameters is not None
     every, constants = checksum.filter_and_constants(operands, gemm.source[3], output.parameters, output.push)
-    filters = np.append(every, constants) if by_channel else checksum.constants_of_rows(g.device, every, constants)
+    if by_channel:
+        filters = np.append(every, constants)
+    else:
+        filters = checksum.constants_of_rows(g.device, gemm, every, constants)
     checks = g.scratch(4 * words)
     g.checked[operands.target.index] = Checked(target, checks, filters, tile)
     return checks
@@ -401,6 +404,7 @@ def verify(g: Lowering, operands: Operands, gemm: Gemm, checked: Checked, source
         {"src": source, "dst": target},
         {
             "SIDE_BY_SIDE": gemm.is_side_by_side,
+            "LINE_WORDS": checksum.line_words(gemm),
             "STRIDE_Y": vertical.stride,
             "STRIDE_X": horizontal.stride,
             "DILATION_Y": vertical.dilation,
