@@ -204,7 +204,7 @@ uint due_to_inputs(Box of) {
                         loaded[KEPT + i] = words_at(line, x + int(from));
                     }
                     [[unroll]] for (uint c = 0; c < COLUMNS; c++) {
-                        uint factor = mix(0u, column_factor(column + c), column + c < of.end.y);
+                        uint factor = column_factor_below(of.end.y, column + c);
                         [[unroll]] for (uint i = 0; i < AT_ONCE * WORDS; i++)
                             sums[i] += factor * uvec4(unpack_bytes(loaded[c * PITCH + i / WORDS][i % WORDS], sign_mask));
                     }
@@ -255,7 +255,7 @@ uint due_to_results(Box of) {
             }
             [[unroll]] for (uint c = 0; c < COLUMNS; c++) {
                 bool exists = x + c < of.end.y;
-                uint factor = mix(0u, column_factor(x + c), exists);
+                uint factor = column_factor_below(of.end.y, x + c);
                 columns += factor;
                 sum += factor * result[c];
                 if (HAS_EXTRA) sum_of_others += factor * other[c];
