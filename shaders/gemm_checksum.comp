@@ -227,7 +227,7 @@ void add_products(inout uint due[ROWS], uint addresses[ROWS], uint tap, uint fou
 const bool BY_LINES = LINE_WORDS > 0u;
 
 // The bytes of a word that are in first..end - 1. Its first byte is `at`.
-uint bytes_below(int count) { return count < 4 ? (1u << 8u * uint(max(count, 0))) - 1u : ~0u; }
+uint bytes_below(int count) { return mix(~0u, (1u << 8u * uint(clamp(count, 0, 3))) - 1u, count < 4); }
 uint bytes_within(int first, int end, int at) { return bytes_below(end - at) & ~bytes_below(first - at); }
 
 // Adds the products of 16 bytes of all lines of the windows of rows, from a line on, with the filter that is the sum of all.
@@ -259,11 +259,12 @@ void add_lines(inout uint due[ROWS], ivec3 windows[ROWS], uint ky, uint step, ui
             bool by_two = (at[r] & 8) != 0, by_one = (at[r] & 4) != 0;
             uvec4 first = mix(low[r], uvec4(low[r].zw, high[r].xy), bvec4(by_two));
             uvec2 rest = mix(high[r].xy, high[r].zw, bvec2(by_two));
-            first = mix(first, uvec4(first.yzw, rest.x), bvec4(by_one));
-            uint last = mix(rest.x, rest.y, by_one);
+            uint words[5] = uint[](first.x, first.y, first.z, first.w, rest.x);
+            words = uint[](mix(words[0], words[1], by_one), mix(words[1], words[2], by_one), mix(words[2], words[3], by_one),
+                           mix(words[3], words[4], by_one), mix(rest.x, rest.y, by_one));
             uvec4 products = uvec4(0u);
             [[unroll]] for (uint w = 0; w < LINE_WORDS; w++) {
-                uint loaded = join_words(first[w], w < 3u ? first[min(w + 1u, 3u)] : last, uint(at[r]));
+                uint loaded = join_words(words[w], words[w + 1u], uint(at[r]));
                 uint exists = mix(0u, valid[r][w], inside[r]);
                 products += products_of((loaded & exists) | (padding & ~exists), filter4[w]);
             }

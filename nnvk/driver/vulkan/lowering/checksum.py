@@ -46,8 +46,8 @@ _OF_WORDS = 0x40000000
 _EPILOGUE_WORDS = 16
 _LOCAL, _MOST_LOCAL, _SLICED_LOCAL = 64, 1024, 256
 """The invocations of a workgroup of a GPU; the most of them, where there is much to do; and where several share it."""
-_MOST_AT_ONCE = 8
-"""The most rows of an invocation of a CPU."""
+_MOST_AT_ONCE, _MOST_PASSES = 8, 4
+"""The most rows of an invocation of a CPU at once, and how often it takes so many."""
 _LOADS, _SLICED_LOADS = 4, 2
 """The loads that are worth another invocation of a GPU, in a workgroup; and in another one that shares its rows."""
 _MOST_TILES = 1024
@@ -204,10 +204,23 @@ class _Rows:
 
 
 def _rows_of(
-    device: DeviceProfile, tile_rows: int, window: tuple[int, int], depth: int, words: int, *, by_lines: bool
+    device: DeviceProfile,
+    every: int,
+    tile_rows: int,
+    window: tuple[int, int],
+    depth: int,
+    words: int,
+    *,
+    by_lines: bool,
 ) -> _Rows:
-    """The rows of a workgroup, of tiles with so many of them. Several tiles fill the vectors of a CPU."""
-    tiles = max(1, _MOST_AT_ONCE * LANES // tile_rows) if device.is_cpu else 1
+    """The rows of a workgroup, of tiles with so many of them, where ``every`` is the number of all rows.
+
+    Several tiles fill the vectors of a CPU, a few times if each unit has several workgroups.
+    """
+    tiles = 1
+    if device.is_cpu:
+        fill = _MOST_AT_ONCE * LANES
+        tiles = max(1, fill * min(_MOST_PASSES, max(1, every // (fill * _FILLING * device.units))) // tile_rows)
     height, width = window
     of_line = -(-width * depth // _OF_LINE) if by_lines else width * -(-depth // (16 if depth % 16 == 0 else 4))
     return _Rows(tiles * tile_rows, tiles, height * of_line, words if words % 4 else words // 4)
@@ -276,7 +289,8 @@ def _local(device: DeviceProfile, loads: int, most: int = _MOST_LOCAL) -> int:
 def is_possible(device: DeviceProfile, gemm: Gemm, tile: tuple[int, int], words: int) -> bool:
     """Whether a device can verify a product by tiles of so many rows and check words, each row of so many words."""
     window, depth = (gemm.vertical.window, gemm.horizontal.window), gemm.source[3]
-    taps, rows = prod(window), _rows_of(device, tile[0], window, depth, words, by_lines=line_words(gemm) > 0)
+    rows = _rows_of(device, gemm.rows, tile[0], window, depth, words, by_lines=line_words(gemm) > 0)
+    taps = prod(window)
     if device.is_cpu:
         local, across, at_once = LANES, 1, _at_once(rows)
     else:
@@ -300,7 +314,7 @@ def verify(
     """
     depth, words, (tile_rows, checks) = values["depth"], values["words"], checked.tile
     window = values["kernel_height"], values["kernel_width"]
-    rows = _rows_of(g.device, tile_rows, window, depth, words, by_lines=spec["LINE_WORDS"] > 0)
+    rows = _rows_of(g.device, values["rows"], tile_rows, window, depth, words, by_lines=spec["LINE_WORDS"] > 0)
     tensors, of_extra, own = _arguments(g, operands, checked, tensors)
     own_spec = {"ROWS": _at_once(rows)} if g.device.is_cpu else {}
     check = Check(
