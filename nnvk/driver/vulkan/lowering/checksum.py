@@ -140,13 +140,14 @@ def filter_and_constants(
     return every.reshape(-1), constants
 
 
-def line_words(gemm: Gemm) -> int:
+def line_words(device: DeviceProfile, gemm: Gemm) -> int:
     """The words of a line of a window, up to those that are loaded at once, if its columns are loaded as one.
 
-    They lie side by side, and none is whole words. 0: they are loaded one by one.
+    They lie side by side, and none is whole words. 0: they are loaded one by one, as by Mali and VideoCore, whose
+    compilers would spill.
     """
     depth = gemm.source[3]
-    if gemm.is_side_by_side or gemm.horizontal.dilation > 1 or depth % 4 == 0:
+    if gemm.is_side_by_side or gemm.horizontal.dilation > 1 or depth % 4 == 0 or device.has_small_subgroups:
         return 0
     return min(-(-gemm.horizontal.window * depth // 4), _OF_LINE // 4)
 
@@ -157,7 +158,7 @@ def constants_of_rows(device: DeviceProfile, gemm: Gemm, every: np.ndarray, cons
     Where lines are loaded, the columns of the filter lie side by side as well. For dot products, word i of each vec4 of
     the filter has byte i of all four weights.
     """
-    if line_words(gemm):
+    if line_words(device, gemm):
         height, width, depth = gemm.vertical.window, gemm.horizontal.window, gemm.source[3]
         lines = every.reshape(height, width, -1)[..., :depth].reshape(height, -1)
         every = np.pad(lines, ((0, 0), (0, -lines.shape[1] % _OF_LINE))).reshape(-1)
@@ -196,6 +197,8 @@ class _Rows:
     """The loads of inputs of each."""
     results: int
     """The loads of results of each."""
+    by_lines: bool
+    """Whether the columns of windows are loaded as one, which takes more registers."""
 
     @property
     def loads(self) -> int:
@@ -223,7 +226,7 @@ def _rows_of(
         tiles = max(1, fill * min(_MOST_PASSES, max(1, every // (fill * _FILLING * device.units))) // tile_rows)
     height, width = window
     of_line = -(-width * depth // _OF_LINE) if by_lines else width * -(-depth // (16 if depth % 16 == 0 else 4))
-    return _Rows(tiles * tile_rows, tiles, height * of_line, words if words % 4 else words // 4)
+    return _Rows(tiles * tile_rows, tiles, height * of_line, words if words % 4 else words // 4, by_lines)
 
 
 def _at_once(rows: _Rows) -> int:
@@ -257,7 +260,8 @@ def _shared_rows(
     local = _local(device, fitting, _SLICED_LOCAL if regions < device.units else _MOST_LOCAL)
     shares = device.units // regions, min(loads) // (local * _SLICED_LOADS), MOST_COUNTERS // (_COUNTERS * regions)
     slices = max(1, min(shares))
-    at_once = range(1, 3 if device.has_small_subgroups else 5)
+    takes_few = device.has_small_subgroups or any(each.by_lines for each in every)
+    at_once = range(1, 3 if takes_few else 5)
 
     def best(rows: _Rows, count: int) -> tuple[float, int]:
         """The time of a workgroup with so many rows of an invocation, and the best number of those that share a row."""
@@ -289,7 +293,7 @@ def _local(device: DeviceProfile, loads: int, most: int = _MOST_LOCAL) -> int:
 def is_possible(device: DeviceProfile, gemm: Gemm, tile: tuple[int, int], words: int) -> bool:
     """Whether a device can verify a product by tiles of so many rows and check words, each row of so many words."""
     window, depth = (gemm.vertical.window, gemm.horizontal.window), gemm.source[3]
-    rows = _rows_of(device, gemm.rows, tile[0], window, depth, words, by_lines=line_words(gemm) > 0)
+    rows = _rows_of(device, gemm.rows, tile[0], window, depth, words, by_lines=line_words(device, gemm) > 0)
     taps = prod(window)
     if device.is_cpu:
         local, across, at_once = LANES, 1, _at_once(rows)

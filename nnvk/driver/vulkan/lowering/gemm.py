@@ -404,7 +404,7 @@ def verify(g: Lowering, operands: Operands, gemm: Gemm, checked: Checked, source
         {"src": source, "dst": target},
         {
             "SIDE_BY_SIDE": gemm.is_side_by_side,
-            "LINE_WORDS": checksum.line_words(gemm),
+            "LINE_WORDS": checksum.line_words(g.device, gemm),
             "STRIDE_Y": vertical.stride,
             "STRIDE_X": horizontal.stride,
             "DILATION_Y": vertical.dilation,
