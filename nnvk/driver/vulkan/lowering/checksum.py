@@ -57,6 +57,8 @@ _COLUMNS, _COLUMNS_TOGETHER, _COLUMNS_OF_CPU = 16, 4, 2
 those of a CPU that share inputs, whose bytes are unpacked once."""
 _BLOCKS = range(8, 17)
 """The words of channels of a workgroup of a GPU there, if they are not all."""
+_LEAST_OF_RECTANGLE = 1 << 14
+"""The results of a workgroup of a CPU there, if there are as many."""
 _OF_LINE = 16
 """The bytes of a line that are loaded at once."""
 _MOST_TAPS = 25
@@ -363,15 +365,16 @@ def _tiles_together(device: DeviceProfile, gemm: Gemm, tile: tuple[int, int]) ->
 
 
 def _lines_together(device: DeviceProfile, gemm: Gemm, tile: tuple[int, int]) -> int:
-    """The lines of tiles that a workgroup of a CPU verifies, if it has all tiles of a line: each unit has several.
+    """The lines of tiles that a workgroup of a CPU verifies, if it has all tiles of a line.
 
-    They share lines of inputs, and loads of the filter.
+    They share lines of inputs, and loads of the filter. Each unit has several workgroups, unless results are few.
     """
-    batches, height, width, _ = gemm.target
+    batches, height, width, channels = gemm.target
     if not device.is_cpu or _tiles_together(device, gemm, tile) * tile[1] < width:
         return 1
-    lines = batches * -(-height // tile[0]) // (_FILLING * device.units)
-    return max(1, min(lines, MOST_ROUNDS // _rounds_by_channel(device, gemm, tile)))
+    every, of_line = -(-height // tile[0]), tile[0] * width * channels
+    lines = max(batches * every // (_FILLING * device.units), _LEAST_OF_RECTANGLE // of_line)
+    return max(1, min(every, lines, MOST_ROUNDS // _rounds_by_channel(device, gemm, tile)))
 
 
 def _is_wide(device: DeviceProfile, gemm: Gemm) -> bool:
