@@ -126,8 +126,10 @@ bool take_product(uint product) {
 #define CHECK_PLACE(i) (block == 0u ? (i) : (i) / block * words + (i) % block)
 #include "include/checksum_verdict.glsl"
 
+// llvmpipe unrolls loops over arrays of these sizes, but not over those that are only as large as is needed.
+const uint MAX_COLUMNS = 4, MAX_AT_ONCE = 5, MAX_WORDS = 4, MAX_TAPS = 25;
 const uint WORDS = WIDE ? 4u : 1u;    // of channels of an invocation
-const uint TAPS = KERNEL_HEIGHT * KERNEL_WIDTH, KEPT_WEIGHTS = WIDE ? TAPS * WORDS : 1u;
+const uint TAPS = KERNEL_HEIGHT * KERNEL_WIDTH, KEPT_WEIGHTS = WIDE ? MAX_TAPS * MAX_WORDS : 1u;
 
 // The results of a workgroup: lines of an image and columns, with the ends excluded, and a block of channels.
 struct Box {
@@ -192,7 +194,7 @@ uint due_to_inputs(Box of) {
         do {
             Line line = line_of(of, top + int(behind), word);
             for (uint kx = 0; kx < KERNEL_WIDTH; kx += AT_ONCE) {
-                uvec4 sums[AT_ONCE * WORDS], loaded[COLUMNS * PITCH + KEPT];
+                uvec4 sums[MAX_AT_ONCE * MAX_WORDS], loaded[MAX_COLUMNS * MAX_AT_ONCE];
                 [[unroll]] for (uint i = 0; i < AT_ONCE * WORDS; i++) sums[i] = uvec4(0u);
                 int x = left + int(kx * DILATION_X);
                 [[unroll]] for (uint i = 0; i < KEPT; i++) loaded[COLUMNS * PITCH + i] = words_at(line, x + int(i));
@@ -217,7 +219,7 @@ uint due_to_inputs(Box of) {
                         uint tap = ky * KERNEL_WIDTH + min(kx + i, KERNEL_WIDTH - 1u), products = 0u;
                         [[unroll]] for (uint w = 0; w < WORDS; w++)
                             products += sum_of_products(
-                                sums[i * WORDS + w], WIDE ? filter4[min(tap * WORDS + w, KEPT_WEIGHTS - 1u)] : weights_of(tap, word));
+                                sums[i * WORDS + w], WIDE ? filter4[min(tap, TAPS - 1u) * WORDS + w] : weights_of(tap, word));
                         sum += mix(0u, products, kx + i < KERNEL_WIDTH);
                     }
                     due += sum * mix(0u, line_factor(of, y), exists);
@@ -246,7 +248,7 @@ uint due_to_results(Box of) {
         [[unroll]] for (uint w = 0; w < WORDS; w++) always += filters_at(constants + word + w);
         uvec4 sum = uvec4(0u), sum_of_others = uvec4(0u);
         for (uint x = of.first.y; x < of.end.y; x += COLUMNS) {
-            uvec4 result[COLUMNS], other[COLUMNS];
+            uvec4 result[MAX_COLUMNS], other[MAX_COLUMNS];
             [[unroll]] for (uint c = 0; c < COLUMNS; c++) {
                 uint from = at + min(c, of.end.y - 1u - x) * words;
                 result[c] = results_at(computed_first + from);
