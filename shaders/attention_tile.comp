@@ -122,16 +122,18 @@ void add_scores(uint block, uint place, uint first_step) {
         vec4 key[4 * MOST_TOGETHER];
         [[unroll]] for (uint t = 0; t < TOGETHER; t++)
             [[unroll]] for (uint j = 0; j < 4; j++) key[4 * t + j] = shares[(i + t) * LINE + j * TEAM + place];
-        [[unroll]] for (uint first = 0; first < 4; first += ROWS_TOGETHER) {
+        [[unroll]] for (uint part = 0; part < 4 / ROWS_TOGETHER; part++) {
+            uint first = part * ROWS_TOGETHER;
             vec4 own[4 * MOST_TOGETHER];
             [[unroll]] for (uint t = 0; t < TOGETHER; t++)
-                [[unroll]] for (uint r = first; r < first + ROWS_TOGETHER; r++)
-                    own[4 * t + r] = queries[(block * 4 + r) * STEPS + min(first_step + i + t, STEPS - 1)];
+                [[unroll]] for (uint r = 0; r < ROWS_TOGETHER; r++)
+                    own[4 * t + r] = queries[(block * 4 + first + r) * STEPS + min(first_step + i + t, STEPS - 1)];
             [[unroll]] for (uint t = 0; t < TOGETHER; t++)
                 [[unroll]] for (uint c = 0; c < 4; c++)
-                    [[unroll]] for (uint r = first; r < first + ROWS_TOGETHER; r++)
+                    [[unroll]] for (uint r = 0; r < ROWS_TOGETHER; r++)
                         [[unroll]] for (uint j = 0; j < 4; j++)
-                            scores[r][j] = multiply_add(own[4 * t + r][c], key[4 * t + j][c], scores[r][j]);
+                            scores[first + r][j] =
+                                multiply_add(own[4 * t + r][c], key[4 * t + j][c], scores[first + r][j]);
         }
     }
 }
