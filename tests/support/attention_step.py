@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
 from fused import F16, F32, Net, Op
+from rewritten import codes, context_of, graph_of
 
+from nnvk.driver.vulkan.planning.passes.attention import fuse_attention
+from nnvk.driver.vulkan.planning.passes.softmax import fuse_softmax
+from nnvk.driver.vulkan.shaders.profile import DeviceProfile
+from nnvk.ops.call import Call
+from nnvk.ops.internal import InternalCode
 from nnvk.types.codes import FuseCode
 
 TOLERANCES = {F32: 5e-5, F16: 2e-2}
@@ -78,3 +85,22 @@ class Step:
             return net.op(Op.MUL, shares, values, net.code(0))
         flags = [net.build.value(False)] * 2
         return net.op(Op.BATCH_MATMUL, shares, values, *flags)
+
+
+def refusals(
+    step: Step, refuse: Callable[[Call], str | None], profile: DeviceProfile | None = None
+) -> tuple[list[str], list[str | None]]:
+    """The operations that are left by a kernel that may refuse attention, and its answers."""
+    net, answers = Net(), []
+
+    def asked(call: Call) -> str | None:
+        if call.code is not InternalCode.ATTENTION:
+            return None
+        answers.append(refuse(call))
+        return answers[-1]
+
+    model = net.finish(step.build(net)[0])
+    graph, context = graph_of(model), context_of(model, profile, refuse=asked)
+    for rewrite in (fuse_softmax, fuse_attention):
+        graph, _ = rewrite(graph, context)
+    return codes(graph), answers

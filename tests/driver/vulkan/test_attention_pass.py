@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from attention_step import TOLERANCES, Step
+from attention_step import TOLERANCES, Step, refusals
 from fused import F16, F32, Net, Op, families, run_both
-from rewritten import codes, context_of, graph_of, rewritten
+from rewritten import codes, rewritten
 
 from nnvk.driver.vulkan import VulkanDevice
 from nnvk.driver.vulkan.graph.rewriter import Rewriter
@@ -223,17 +223,7 @@ def test_matrices_without_strides_are_refused() -> None:
     ids=["columns", "depth", "batches", "matrices", "many columns", "own keys"],
 )
 def test_the_kernel_refuses(step: Step, reason: str) -> None:
-    net, reasons = Net(), []
-
-    def asked(call: Call) -> str | None:
-        if call.code is not InternalCode.ATTENTION:
-            return None
-        reasons.append(refuse(call))
-        return reasons[-1]
-
-    model = net.finish(step.build(net)[0])
-    graph, context = graph_of(model), context_of(model, refuse=asked)
-    for rewrite in (fuse_softmax, fuse_attention):
-        graph, _ = rewrite(graph, context)
-    assert "ATTENTION" not in codes(graph)
-    assert reason in reasons[-1]
+    left, answers = refusals(step, refuse)
+    assert "ATTENTION" not in left
+    assert answers[-1] is not None
+    assert reason in answers[-1]

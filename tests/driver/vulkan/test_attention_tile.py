@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
-from attention_step import TOLERANCES, Step
+from attention_step import TOLERANCES, Step, refusals
 from fused import F16, F32, Net, Op, families, heads, merged, run_both
 from profiles import DEVICES, GPU
-from rewritten import codes, context_of, graph_of, rewritten
+from rewritten import codes, rewritten
 
 from nnvk.driver.vulkan import VulkanDevice
 from nnvk.driver.vulkan.lowering import attention_tile, cooperative_matrix
@@ -19,9 +20,7 @@ from nnvk.driver.vulkan.planning.passes.softmax import fuse_softmax
 from nnvk.driver.vulkan.planning.planner import lower
 from nnvk.driver.vulkan.shaders.commands import Dispatch
 from nnvk.driver.vulkan.shaders.library import ShaderLibrary
-from nnvk.driver.vulkan.shaders.profile import NATIVE_16, DeviceProfile
-from nnvk.ops.call import Call
-from nnvk.ops.internal import InternalCode
+from nnvk.driver.vulkan.shaders.profile import NATIVE_16
 from nnvk.types.codes import OperandCode
 from nnvk.types.request import Redundancy
 
@@ -185,36 +184,22 @@ def test_verified_plans_keep_gemms(redundancy: Redundancy) -> None:
     assert ({"gemm", "gemm_bound"} <= used) == (redundancy is Redundancy.CHECKSUMS)
 
 
-def refusals(step: Step, profile: DeviceProfile = GPU) -> tuple[list[str], list[str | None]]:
-    """The operations that are left, and why the shader for many rows refuses."""
-    net, reasons = Net(), []
-
-    def asked(call: Call) -> str | None:
-        if call.code is not InternalCode.ATTENTION:
-            return None
-        reasons.append(refuse(call))
-        return reasons[-1]
-
-    model = net.finish(step.build(net)[0])
-    graph, context = graph_of(model), context_of(model, profile, refuse=asked)
-    for rewrite in (fuse_softmax, fuse_attention):
-        graph, _ = rewrite(graph, context)
-    return codes(graph), reasons
+refusals_on_gpu = partial(refusals, refuse=refuse, profile=GPU)
 
 
 def test_keys_of_a_cache_and_others_are_separate() -> None:
-    left, reasons = refusals(Step(rows=8, own=2))
+    left, reasons = refusals_on_gpu(Step(rows=8, own=2))
     assert "ATTENTION" not in left
     assert reasons == ["more keys follow, which the shader for many rows does not take"]
 
 
 def test_too_many_rows() -> None:
-    left, reasons = refusals(Step(batches=(1,), rows=600_000, keys=2, depth=4, columns=4))
+    left, reasons = refusals_on_gpu(Step(batches=(1,), rows=600_000, keys=2, depth=4, columns=4))
     assert "ATTENTION" not in left
     assert reasons == ["there are 600000 rows of queries, the shader takes 524280"]
 
 
 def test_too_many_rounds() -> None:
-    left, reasons = refusals(Step(batches=(1,), rows=5, keys=16_000, depth=64, columns=4))
+    left, reasons = refusals_on_gpu(Step(batches=(1,), rows=5, keys=16_000, depth=64, columns=4))
     assert "ATTENTION" not in left
     assert reasons == ["there are 16000 keys, which take too many rounds"]

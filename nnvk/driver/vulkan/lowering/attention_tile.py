@@ -200,29 +200,14 @@ def separate_cost(problem: Problem, device: DeviceProfile) -> float:
     """Cycles that a device is thought to take for two GEMMs and a softmax, with two launches more than for one."""
     by_outputs = WeightLayout.BY_OUTPUTS if problem.depth % 4 == 0 else WeightLayout.IN_BLOCKS
     by_k = WeightLayout.BY_K if problem.columns % 4 == 0 else WeightLayout.IN_BLOCKS
-    common = {"constant": False, "matrix": problem.matrices == 1}
-    scores = Work(
-        problem.kind,
-        problem.rows,
-        problem.keys,
-        problem.matrices,
-        1,
-        problem.depth,
-        in_order=False,
-        order=by_outputs,
-        **common,
-    )
-    values = Work(
-        problem.kind,
-        problem.rows,
-        problem.columns,
-        problem.matrices,
-        1,
-        problem.keys,
-        in_order=True,
-        order=by_k,
-        **common,
-    )
+
+    def work(columns: int, depth: int, *, in_order: bool, order: WeightLayout) -> Work:
+        kind, rows, parts = problem.kind, problem.rows, problem.matrices
+        layout = {"constant": False, "in_order": in_order, "matrix": parts == 1}
+        return Work(kind, rows, columns, parts, 1, depth, **layout, order=order)
+
+    scores = work(problem.keys, problem.depth, in_order=False, order=by_outputs)
+    values = work(problem.columns, problem.keys, in_order=True, order=by_k)
     costs = costs_of(device)
     return _least(scores, device) + _softmax(problem, device) + _least(values, device) + 2 * costs.launch
 
