@@ -288,6 +288,7 @@ void PhysicalDevice::read_properties() {
     add("hostVisibleDeviceMemory", host_visible_device_memory(memory));
     add("subgroupSize", subgroup.subgroupSize);
     add("leastRequiredSubgroupSize", least_required_subgroup);
+    add("maxComputeWorkgroupSubgroups", sizes.maxComputeWorkgroupSubgroups);
     add("minSubgroupSize", sizes.minSubgroupSize ? sizes.minSubgroupSize : subgroup.subgroupSize);
     add("maxSubgroupSize", sizes.maxSubgroupSize ? sizes.maxSubgroupSize : subgroup.subgroupSize);
 }

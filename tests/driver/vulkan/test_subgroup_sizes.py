@@ -25,6 +25,7 @@ LIMITS = {
     "maxTexelBufferElements": 2**27,
     **{f"maxComputeWorkGroupCount{axis}": 65535 for axis in range(3)},
     "maxComputeWorkGroupInvocations": 1024,
+    "maxComputeWorkgroupSubgroups": 32,
     "maxComputeSharedMemorySize": 65536,
     "timestampValidBits": 64,
     "shaderUnits": 80,
@@ -60,6 +61,8 @@ def test_which_gpus_prefer_their_smallest_subgroups(
     assert parse_profile(described(profile)) == profile
     assert profile_of("", "cpu", limits, features).required_subgroup == 0
     assert constrain(profile, "mobile-min").required_subgroup == 0
+    too_large = limits | {"maxComputeWorkgroupSubgroups": 31}  # workgroups of 1,024
+    assert profile_of("", "discrete_gpu", too_large, features, matrices).required_subgroup == 0
 
 
 def test_shaders_with_subgroup_operations_keep_the_size_that_the_driver_chooses() -> None:

@@ -299,7 +299,9 @@ def _may_require_subgroups_of_32(kind: str, limits: Mapping[str, int | float], f
     memory. RDNA 3 and later, which have cooperative matrices, issue most instructions of floats of 64 in one cycle.
     """
     sizes = tuple(int(limits.get(f"{end}SubgroupSize", 0)) for end in ("leastRequired", "max"))
-    return kind != "cpu" and features >= SUBGROUP_SIZE_FEATURES and sizes == _USUAL_SUBGROUPS
+    most = sizes[0] * int(limits.get("maxComputeWorkgroupSubgroups", 0))
+    fits = most >= limits["maxComputeWorkGroupInvocations"]  # of all workgroups
+    return kind != "cpu" and features >= SUBGROUP_SIZE_FEATURES and sizes == _USUAL_SUBGROUPS and fits
 
 
 _SETS = ("features", "cooperative_matrices", "disabled_passes", "avoided", "left_out")
