@@ -11,18 +11,22 @@ from typing import Annotated, Any
 import typer
 
 from nnvk.base.errors import NnapiError, bad_data
+from nnvk.base.settings import settings
 from nnvk.base.text import plural, printable
 from nnvk.cli.importing import DEFAULT, Importing, takes_options
 from nnvk.cli.lines import print_line
 from nnvk.cli.output import check_writable, deliver, print_table
 from nnvk.cli.usage import JsonFile
+from nnvk.cli.verified import may_verify
 from nnvk.driver.vulkan import VulkanDevice, outline
 from nnvk.driver.vulkan.graph.dump import BUILD, LOWER
 from nnvk.driver.vulkan.shaders.library import ShaderLibrary
 from nnvk.driver.vulkan.shaders.profile import DeviceProfile, described, parse_profile
 from nnvk.loading.devices import find_vulkan_device
+from nnvk.runtime.verification import redundancy_of, verified_setting
 
 
+@may_verify
 @takes_options
 def command(
     path: Annotated[Path, typer.Argument(metavar="MODEL", help="A .tflite or .onnx file.")],
@@ -62,7 +66,8 @@ def command(
         stages.append({"pass": name, "lines": list(lines)})
 
     model = imported.model.frozen
-    planned = outline(model, profile, ShaderLibrary(), autotune_results, observe if passes else None)
+    redundancy = redundancy_of(verified_setting(settings().verified))
+    planned = outline(model, profile, ShaderLibrary(), autotune_results, observe if passes else None, redundancy)
     content = {"model": str(path), "profile": described(profile), **planned, **({"stages": stages} if passes else {})}
     deliver(json_file, content, lambda: _print_stages(stages) if passes else _print(path, profile, planned))
 

@@ -121,3 +121,10 @@ def test_passes_as_json(nnvk_command: Any, profile: Path) -> None:
     last = [line for line in content["stages"][-1]["lines"] if "(" in line]
     assert len(last) == len(content["commands"])
     assert "stages" not in json.loads(nnvk_command("plan", MODEL, "--profile", profile, "--json").stdout)
+
+
+def test_a_verified_plan_has_its_verifications(nnvk_command: Any, profile: Path) -> None:
+    result = nnvk_command("plan", MODEL, "--profile", profile, "--json", "--verified")
+    assert result.exit_code == 0, result.output
+    commands = json.loads(result.stdout)["commands"]
+    assert {"gemm_checksum", "verification"} <= {command.get("shader", "").split(".")[0] for command in commands}

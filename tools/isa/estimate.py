@@ -215,12 +215,14 @@ def main() -> None:
     parser.add_argument("--icd", type=Path, help="RADV's manifest; default: where mesa-vulkan-drivers has it")
     parser.add_argument("--set", action="append", default=[], metavar="NAME=NUMBER", help="another constant of the GPU")
     parser.add_argument("--relaxed", action="store_true", help="with 16-bit floats, as `nnvk run --relaxed`")
+    parser.add_argument("--verified", action="store_true", help="with what verifies results, as `nnvk run --verified`")
     parser.add_argument("--rows", action="store_true", help="a line for every dispatch")
     parser.add_argument("--json", type=Path, metavar="FILE", help="everything")
     work = Path(tempfile.gettempdir()) / "nnvk-isa"
     parser.add_argument("--work", type=Path, default=work, help=f"where to keep things; default: {work}")
     options = parser.parse_args()
     names = options.gpu or ["navi21"]
+    of_plan = [f"--{name}" for name in ("relaxed", "verified") if getattr(options, name)]
     try:
         program, file = driver.compiler(options.work), driver.manifest(options.icd)
         found = {name: driver.find(GPUS[name], program, file) for name in names}
@@ -233,7 +235,7 @@ def main() -> None:
             for item in options.set:
                 field, _, number = item.partition("=")
                 gpu = dataclasses.replace(gpu, **{field: type(getattr(gpu, field))(float(number))})
-            rows = analyse(model, gpu, radv, options.work, *(["--relaxed"] if options.relaxed else []))
+            rows = analyse(model, gpu, radv, options.work, *of_plan)
             title = model.parent.name if model.stem == "model" else model.stem
             _print(title, gpu, radv, rows, options.rows)
             everything.append(

@@ -21,6 +21,7 @@ from nnvk.driver.vulkan.shaders.profile import DeviceProfile
 from nnvk.ops.flow import CONTROL_FLOW
 from nnvk.types.constant import bytes_of
 from nnvk.types.model import Model
+from nnvk.types.request import Redundancy
 
 
 def outline(
@@ -29,12 +30,13 @@ def outline(
     library: ShaderLibrary,
     autotune_results: Mapping[str, str] | None = None,
     observe: Observe | None = None,
+    redundancy: Redundancy = Redundancy.NONE,
 ) -> dict[str, Any]:
     """The plan of a model for a device of this profile, as JSON has it.
 
     OP_FAILED with the reason where that is not known before an execution (open dimensions, parameters that are inputs,
     control flow), and where an operation has no shader that runs on the device. ``observe`` gets the text of the model
-    before the first pass and after each one.
+    before the first pass and after each one. ``redundancy``: what is computed beside the results.
     """
     for index, type_ in zip(model.inputs, model.input_types(), strict=True):
         if not type_.is_fully_specified:
@@ -46,7 +48,9 @@ def outline(
             raise op_failed(f"{operation.code.name} can't be planned for {profile.name}: {reason}")
     shapes = [type_.dimensions for type_ in model.input_types()]
     try:
-        plan = lower(model, shapes, profile, library, autotune_results=autotune_results, observe=observe)
+        plan = lower(
+            model, shapes, profile, library, autotune_results=autotune_results, observe=observe, redundancy=redundancy
+        )
     except NeedsValue as needs:
         raise op_failed(f"it is planned at execution, for the value of operand {needs.operand}: {needs}") from needs
     return {
