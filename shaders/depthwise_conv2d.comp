@@ -130,7 +130,7 @@ layout(push_constant) uniform Push {
 #include "include/filter_output.glsl"
 
 #ifdef CHECKED
-#define STORE_CHECK checks[checks_offset + flat_invocation()] = check_sum;
+#define STORE_CHECK checks[checks_offset + flat_invocation()] = checked_sum();
 #define NEXT_RESULT(line, column) check_factor = position_factor(OF_LINES + (line)) * column_factor(column);
 #else
 #define STORE_CHECK

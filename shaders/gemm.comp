@@ -445,7 +445,7 @@ Place place_of_group(uint channels, uint pixels, uint split_k) {
 #ifdef CHECKED
 #define STORE_CHECK(place)                                                                         \
     if (place.part < parts) checks[checks_offset + place.checks * gl_WorkGroupSize.x * gl_WorkGroupSize.y + \
-                                   gl_LocalInvocationIndex] = check_sum;
+                                   gl_LocalInvocationIndex] = checked_sum();
 #else
 #define STORE_CHECK(place)
 #endif

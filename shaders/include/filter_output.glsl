@@ -78,16 +78,13 @@ const bool TO_FLOATS = false;
 #endif
 #endif
 layout(set = 0, binding = CHECKS_BINDING) writeonly buffer Checks { uint checks[]; };
-// The check is computed by `multiply_to_bytes`, in whose range multipliers are, where results are not.
-layout(constant_id = 61) const bool CHECKS_TO_BYTES = false;
-#define HAS_BYTE_MULTIPLIERS (TO_BYTES || CHECKS_TO_BYTES)
 uint check_sum = 0u;    // of the invocation
+bool check_fails = false;
 #ifndef CHECK_FACTOR
 #define CHECK_FACTOR(pixel) position_factor(pixel)
 #endif
-#endif
-#ifndef HAS_BYTE_MULTIPLIERS
-#define HAS_BYTE_MULTIPLIERS TO_BYTES
+// The check word of an invocation, which is wrong if the check fails.
+uint checked_sum() { return check_sum + uint(check_fails); }
 #endif
 #ifdef EPILOGUE_FUSED
 #include "epilogue.glsl"
@@ -142,6 +139,7 @@ struct Output {
     uvec4 sum_factors;
     uint word_factor;
     uint extra_factor;
+    ByteBounds bounds;
 #endif
 };
 
@@ -198,7 +196,7 @@ Output output_of(uint part, uint channel) {
     Multiplier multiplier = Multiplier(mantissa, shift, ivec4(0), ivec4(0));
     if (SMALL) multiplier = small_multiplier(mantissa, shift);
     ByteMultiplier to_bytes = ByteMultiplier(mantissa, vec4(0.0), vec4(0.0), vec4(0.0));
-    if (HAS_BYTE_MULTIPLIERS) {
+    if (TO_BYTES) {
         uint floats_from = behind + four * 3u;
         to_bytes.scale = multipliers_floats_at(floats_from);
         to_bytes.below = multipliers_floats_at(floats_from + 1u);
@@ -234,7 +232,7 @@ Output output_of(uint part, uint channel) {
         , first, extra_stride, epilogue_of(part * out_channels + channel, part * out_channels + last)
 #endif
 #ifdef CHECKED
-        , parameters, sum_factors, word_factor, extra_factor
+        , parameters, sum_factors, word_factor, extra_factor, byte_bounds(mantissa, shift, output_zero, low, high)
 #endif
     );
 }
@@ -267,26 +265,6 @@ ACC4 other_of(bool exists, uint pixel, Output to) {
 }
 
 ACC4 other_of(uint pixel, Output to) { return other_of(exists_in(pixel, to), pixel, to); }
-
-#ifdef CHECKED
-// A checksum of four results: the sums, the parameters, and the stored word, which is computed by another formula.
-uint check_word(Output to, ivec4 sum, ivec4 other) {
-    ivec4 result;
-    if (CHECKS_TO_BYTES) {
-        result = multiply_to_bytes(sum, vec4(sum), to.to_bytes, to.low, to.high, NONNEGATIVE);
-    } else {
-        if (SMALL) result = multiply_small_negated(sum, to.multiplier);
-        else result = multiply_by_quantized_multiplier_negated(sum, to.multiplier.mantissa, to.multiplier.right);
-        result = activate(result + to.zero, to.low, to.high);
-    }
-    uint check = sum_of_products(uvec4(sum), to.sum_factors) + to.parameters;
-#ifdef EPILOGUE_FUSED
-    result = with_epilogue(to.end, result, other, to.sign_mask, false);
-    if (EXTRA == OF_EACH) check += to.extra_factor * pack_bytes(other, 0u);
-#endif
-    return check + to.word_factor * pack_bytes(result, to.sign_mask);
-}
-#endif
 
 // The results for four sums, without the epilogue. Bytes may be the low ones of words (`pack_result`).
 #ifdef DTYPE_Q8
@@ -380,18 +358,41 @@ void store_existing(uint pixel, Output to, ACC4 result) {
 #endif
 }
 
-// With CHECKED, add what an invocation has to say about four results that exist.
-void check_existing(uint pixel, Output to, TOTAL sum, ACC4 other) {
 #ifdef CHECKED
-    check_sum += CHECK_FACTOR(pixel) * check_word(to, sum, other);
+// Add what an invocation has to say about four results that exist: a checksum of the sums, of the parameters and of the word
+// that it stores, and whether sums become these bytes. `result` is that of `plain_result` for the sums. An epilogue is
+// computed by another formula than FLOAT_SUM; if that is not its formula, all is.
+void check_existing(uint pixel, Output to, ivec4 sum, vec4 sum_float, ivec4 result, ivec4 other) {
+    uint check = sum_of_products(uvec4(sum), to.sum_factors) + to.parameters;
+#ifdef EPILOGUE_FUSED
+    ivec4 bytes = TO_BYTES ? whole_bytes(result) : result, own = bytes;
+    if (!FLOAT_SUM) {
+        if (SMALL) own = multiply_small_negated(sum, to.multiplier);
+        else own = multiply_by_quantized_multiplier_negated(sum, to.multiplier.mantissa, to.multiplier.right);
+        own = activate(own + to.zero, to.low, to.high);
+    }
+    uint word = pack_bytes(with_epilogue(to.end, own, other, to.sign_mask, false), to.sign_mask);
+    if (EXTRA == OF_EACH) check += to.extra_factor * pack_bytes(other, 0u);
+#else
+    uint word = pack_result(to, result);
+    ivec4 bytes = unpack_bytes(word, to.sign_mask);
 #endif
+    check_sum += CHECK_FACTOR(pixel) * (check + to.word_factor * word);
+    check_fails = is_beyond(to.bounds, sum_float, bytes) || check_fails;
 }
+#define CHECK_EXISTING(pixel, to, sum, sum_float, result, other) check_existing(pixel, to, sum, sum_float, result, other);
+#else
+#define CHECK_EXISTING(pixel, to, sum, sum_float, result, other)
+#endif
 
 // Store results of `result_of`, if they exist.
 void store_result(bool exists, uint pixel, Output to, ACC4 result, TOTAL sum, ACC4 other) {
     if (exists) {
         store_existing(pixel, to, result);
-        check_existing(pixel, to, sum, other);
+#ifdef EPILOGUE_FUSED
+        result = plain_result(to, sum);
+#endif
+        CHECK_EXISTING(pixel, to, sum, vec4(sum), result, other)
     }
 }
 
@@ -401,7 +402,7 @@ void store_output(bool exists, uint pixel, Output to, TOTAL sum, ACC4 other) {
     ACC4 result = plain_result(to, sum);
     if (exists) {
         store_existing(pixel, to, with_end(to, result, other));
-        check_existing(pixel, to, sum, other);
+        CHECK_EXISTING(pixel, to, sum, vec4(sum), result, other)
     }
 }
 
@@ -411,7 +412,7 @@ void store_output(bool exists, uint pixel, Output to, vec4 sum, ACC4 other) {
     ACC4 result = plain_result(to, sum);
     if (exists) {
         store_existing(pixel, to, with_end(to, result, other));
-        check_existing(pixel, to, ivec4(sum), other);
+        CHECK_EXISTING(pixel, to, ivec4(sum), sum, result, other)
     }
 }
 #endif

@@ -114,4 +114,33 @@ uint pack_low_bytes(ivec4 v, uint sign_mask) {
     return uint(v.x ^ v.y << 8 ^ v.z << 16 ^ v.w << 24) ^ (sign_mask ^ 0x4b000000u);
 }
 
+// A proof of bytes that any formula gave for sums: they are no further from the scaled sums than roundings can be. Sums are
+// larger here by the tolerance, so that no difference has a sign, and the bits of floats are in the order of their values.
+struct ByteBounds {
+    vec4 scale;       // mantissa 2^(shift - 31)
+    float zero;       // the results' zero point, and the tolerance
+    ivec2 limits;     // the bits of the least and the largest byte, and the tolerance
+    uint tolerance;   // the bits of twice the tolerance
+};
+
+// A rounding moves a result by 1/2. If there is a shift to the right, another one comes before it, and the shift divides
+// its error. The floats themselves have errors of less than 2^-12, as those of `ByteMultiplier`.
+ByteBounds byte_bounds(ivec4 mantissa, ivec4 shift, int zero, int low, int high) {
+    vec4 again = mix(vec4(0.0), uintBitsToFloat(uvec4(shift + 126) << 23), lessThan(shift, ivec4(0)));    // 2^(shift - 1)
+    vec2 most = max(again.xy, again.zw);
+    float tolerance = 0.5 + 0.000244140625 + max(most.x, most.y);
+    ivec2 limits = floatBitsToInt(vec2(low, high) + tolerance);
+    vec4 scale = vec4(mantissa) * uintBitsToFloat(uvec4(shift + 96) << 23);
+    return ByteBounds(scale, float(zero) + tolerance, limits, floatBitsToUint(2.0 * tolerance));
+}
+
+// Whether one of four bytes is too far from the sum. `x_float` are the floats nearest to the sums.
+bool is_beyond(ByteBounds of, vec4 x_float, ivec4 bytes) {
+    ivec4 scaled = floatBitsToInt(multiply_add(x_float, of.scale, vec4(of.zero)));
+    vec4 clamped = intBitsToFloat(min(max(scaled, of.limits.x), of.limits.y));
+    uvec4 difference = floatBitsToUint(clamped - vec4(bytes));
+    uvec2 most = max(difference.xy, difference.zw);
+    return max(most.x, most.y) > of.tolerance;
+}
+
 #endif

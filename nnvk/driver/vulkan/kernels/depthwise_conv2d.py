@@ -228,7 +228,6 @@ def multiply_by_channel(g: Lowering, operands: Operands, gemm: Gemm) -> None:
         groups=groups,
         spec={
             **output.spec,
-            **(output.of_checks if is_checked else {}),
             **as_floats,
             **(signs if kind == "q8" else {}),
             **of_halves,

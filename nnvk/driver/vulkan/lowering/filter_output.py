@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -89,8 +89,6 @@ class FilterOutput:
     """The value of the axis EPILOGUE."""
     parameters: np.ndarray | None = None
     """The words of the tensor ``multipliers``: those of an epilogue first."""
-    of_checks: Mapping[str, int | bool] = field(default_factory=dict)
-    """More constants of variants that store check words (`checksum.py`)."""
 
 
 def narrowed(g: Lowering, operands: Operands) -> Tensor:
@@ -144,8 +142,7 @@ def filter_output(
     mantissas, shifts = output_multipliers(operands.code, operands.input, operands.filters.tensor, operands.output)
     pairs = np.zeros((2, parts, round_up(outputs, 4)), np.int32)
     spec: dict[str, int | bool]
-    of_checks: dict[str, int | bool] = {}
-    may_be_bytes, saturates = False, g.device.saturates
+    to_bytes, saturates = False, g.device.saturates
     push: dict[str, int | float]
     if operands.is_wide:
         rounding = rounding_of(operands.code, bias, channels)
@@ -163,9 +160,8 @@ def filter_output(
             "output_zero": zero_point(operands.output),
         }
         is_small = are_small_shifts(shifts) and largest_sum(bias, operands.filters) < SMALL
-        may_be_bytes = is_small and requantise.may_be_bytes(shifts)
-        to_bytes = may_be_bytes and g.device.lacks_high_products
-        if may_be_bytes:
+        to_bytes = is_small and requantise.may_be_bytes(shifts) and g.device.lacks_high_products
+        if to_bytes:
             pairs[1] = requantise.SHIFTS[0]  # channels that are not there need a shift in the range, too
         spec = {
             "SMALL": is_small,
@@ -173,12 +169,11 @@ def filter_output(
             "NONNEGATIVE": push["low"] >= push["output_zero"],
             "SATURATES": saturates,
         }
-        of_checks = {"CHECKS_TO_BYTES": may_be_bytes and not to_bytes}
     every = np.stack([mantissas, shifts])
     pairs[:, :, :outputs] = np.broadcast_to(every, (2, channels)).reshape(2, parts, outputs)
     multipliers = np.ascontiguousarray(pairs.reshape(2, -1, 4).transpose(1, 0, 2))
     floats: np.ndarray = np.zeros(0, np.float32)
-    if may_be_bytes:
+    if to_bytes:
         low, high, zero = (int(push[name]) for name in ("low", "high", "output_zero"))
         floats = requantise.byte_multipliers(pairs[0], pairs[1], zero, (low, high), saturates=saturates)
         floats = floats.reshape(3, -1, 4).transpose(1, 0, 2)
@@ -189,11 +184,9 @@ def filter_output(
         biases[:, :outputs] = bias.data.reshape(parts, -1)
     words = np.concatenate([multipliers.reshape(-1), biases.reshape(-1), floats.reshape(-1).view(np.int32)])
     if following is None:
-        return FilterOutput(spec, {**tensors, "multipliers": g.constant(words)}, push, "plain", multipliers, of_checks)
+        return FilterOutput(spec, {**tensors, "multipliers": g.constant(words)}, push, "plain", multipliers)
     after = arguments_of(g, following, words, multipliers.size)
-    return FilterOutput(
-        {**spec, **after.spec}, {**tensors, **after.tensors}, push, after.variant, after.parameters, of_checks
-    )
+    return FilterOutput({**spec, **after.spec}, {**tensors, **after.tensors}, push, after.variant, after.parameters)
 
 
 def largest_sum(bias: Tensor | None, filters: Filters) -> float:

@@ -316,7 +316,6 @@ def multiply_by(g: Lowering, strategy: Strategy, operands: Operands, gemm: Gemm,
         spec["FOUR_BITS"] = True
 
     if words:
-        spec |= output.of_checks
         tensors["checks"] = check_words(g, operands, gemm, target, output, _tile_of_checks(strategy, work), words)
     if source_parts == 1 and may_be_bounded(g, operands, gemm):
         g.bounded[operands.target.index] = target
