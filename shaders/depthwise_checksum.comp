@@ -234,8 +234,8 @@ uint due_to_inputs(Box of) {
 // Words of results, or of another tensor, at a place in words.
 uvec4 results_at(uint at) { return WIDE ? computed_wide_at(at / 4u) : uvec4(computed_at(at), 0u, 0u, 0u); }
 uvec4 others_at(uint at) { return (WIDE ? extra_wide_at(at / 4u) : uvec4(extra_at(at), 0u, 0u, 0u)) ^ sign_mask; }
-uvec4 factors_of(uint of_what, uint word) {
-    return WIDE ? checksum_factor(of_what + word + uvec4(0u, 1u, 2u, 3u)) : uvec4(checksum_factor(of_what + word), 0u, 0u, 0u);
+uvec4 factors_of(uint word) {
+    return WIDE ? checksum_factor(word + uvec4(0u, 1u, 2u, 3u)) : uvec4(checksum_factor(word), 0u, 0u, 0u);
 }
 
 // The same for the results in memory, which it may copy, and for all that does not depend on data.
@@ -267,8 +267,8 @@ uint due_to_results(Box of) {
             }
             at += COLUMNS * words;
         }
-        uint all_of_it = always * columns + sum_of_products(sum, factors_of(OF_WORDS, word));
-        if (HAS_EXTRA) all_of_it += sum_of_products(sum_of_others, factors_of(OF_EXTRA, word));
+        uint all_of_it = always * columns + of_result(sum_of_products(sum, factors_of(word)));
+        if (HAS_EXTRA) all_of_it += of_extra(sum_of_products(sum_of_others, factors_of(word)));
         due += all_of_it * line_factor(of, y);
     }
     return due;

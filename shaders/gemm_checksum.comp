@@ -163,32 +163,37 @@ ivec3 window_of(uint row) {
 
 // Adds what is due to the results in memory, and may copy them.
 void add_words(inout uint due[ROWS], uint row[ROWS], bool exists[ROWS], uint lane, uint lanes) {
+    uint results[ROWS], others[ROWS];
+    [[unroll]] for (uint r = 0; r < ROWS; r++) results[r] = others[r] = 0u;
     if (WIDE) {
         uint vec4s = words / 4u;
         for (uint i = lane; i < vec4s; i += lanes) {
-            uvec4 places = 4u * i + uvec4(0u, 1u, 2u, 3u), factors = checksum_factor(OF_WORDS + places);
-            uvec4 of_extra = HAS_EXTRA ? checksum_factor(OF_EXTRA + places) : uvec4(0u);
+            uvec4 factors = checksum_factor(4u * i + uvec4(0u, 1u, 2u, 3u));
             uvec4 result[ROWS], other[ROWS];    // all loads are under way together
             [[unroll]] for (uint r = 0; r < ROWS; r++) {
                 result[r] = computed_wide_at(computed_first / 4u + row[r] * vec4s + i);
                 if (HAS_EXTRA) other[r] = extra_wide_at(extra_first / 4u + row[r] * vec4s + i) ^ sign_mask;
             }
             [[unroll]] for (uint r = 0; r < ROWS; r++) {
-                due[r] += sum_of_products(result[r], factors);
-                if (HAS_EXTRA) due[r] += sum_of_products(other[r], of_extra);
+                results[r] += sum_of_products(result[r], factors);
+                if (HAS_EXTRA) others[r] += sum_of_products(other[r], factors);
                 if (COPIES && exists[r]) dst_wide[dst_first / 4u + row[r] * vec4s + i] = result[r];
             }
         }
     } else {
         for (uint i = lane; i < words; i += lanes) {
-            uint factor = checksum_factor(OF_WORDS + i), of_extra = HAS_EXTRA ? checksum_factor(OF_EXTRA + i) : 0u;
+            uint factor = checksum_factor(i);
             [[unroll]] for (uint r = 0; r < ROWS; r++) {
                 uint at = row[r] * words + i, result = computed_at(computed_first + at);
-                due[r] += factor * result;
-                if (HAS_EXTRA) due[r] += of_extra * (extra_at(extra_first + at) ^ sign_mask);
+                results[r] += factor * result;
+                if (HAS_EXTRA) others[r] += factor * (extra_at(extra_first + at) ^ sign_mask);
                 if (COPIES && exists[r]) dst[dst_first + at] = result;
             }
         }
+    }
+    [[unroll]] for (uint r = 0; r < ROWS; r++) {
+        due[r] += of_result(results[r]);
+        if (HAS_EXTRA) due[r] += of_extra(others[r]);
     }
 }
 

@@ -1,25 +1,28 @@
-// The factors of checksums (lowering/checksum.py): odd numbers that look random, so that no change of one number
-// and hardly one of several leaves a sum modulo 2^32 as it is.
+// The factors of checksums (lowering/checksum.py): odd numbers, of which those of different words look random, so that no
+// change of one number and hardly one of several leaves a sum modulo 2^32 as it is.
 
 #ifndef NNVK_CHECKSUM_GLSL
 #define NNVK_CHECKSUM_GLSL
 
-// Multiplies what is no sum of a channel, but a word of stored results, or of the other tensor of an epilogue.
-const uint OF_WORDS = 0x40000000u;
-const uint OF_EXTRA = 0x80000000u;
-
+// Multiplies all that belongs to a word of results. The product alone would make these numbers an arithmetic progression.
+// The shifts, to the right and to the left, mix all bits.
 uint checksum_factor(uint number) {
-    number = (number + 1u) * 0x9e3779b1u;
-    number = (number ^ number >> 15) * 0x85ebca77u;
-    number = (number ^ number >> 13) * 0xc2b2ae3du;
-    return (number ^ number >> 16) | 1u;
+    number = (number + 1u) * 0x85ebca77u;
+    number ^= number >> 15;
+    return (number ^ number << 13) | 1u;
 }
 uvec4 checksum_factor(uvec4 numbers) {
-    numbers = (numbers + 1u) * 0x9e3779b1u;
-    numbers = (numbers ^ numbers >> 15) * 0x85ebca77u;
-    numbers = (numbers ^ numbers >> 13) * 0xc2b2ae3du;
-    return (numbers ^ numbers >> 16) | 1u;
+    numbers = (numbers + 1u) * 0x85ebca77u;
+    numbers ^= numbers >> 15;
+    return (numbers ^ numbers << 13) | 1u;
 }
+
+// The sum of four numbers, one for each byte of a word, each times an odd number of its own.
+uint sum_of_bytes(uvec4 x) { return x.x + (x.y + (x.y << 7)) + (x.z + (x.z << 13)) + (x.w + (x.w << 19)); }
+
+// The products of a word of results, and of one of the other tensor of an epilogue, with odd numbers of their own.
+uint of_result(uint word) { return word + (word << 11); }
+uint of_extra(uint word) { return word + (word << 23); }
 
 // Multiplies all that a pixel, or a line of one, adds to a sum.
 uint position_factor(uint position) {

@@ -83,6 +83,12 @@ bool check_fails = false;
 #ifndef CHECK_FACTOR
 #define CHECK_FACTOR(pixel) position_factor(pixel)
 #endif
+// `sum_of_bytes` of the channels that exist.
+uint sum_of_existing(uint stored, uvec4 x) {
+    if (!VECTOR_STORES) x = mix(uvec4(0u), x, lessThan(uvec4(0u, 1u, 2u, 3u), uvec4(stored)));
+    return sum_of_bytes(x);
+}
+
 // The check word of an invocation, which is wrong if the check fails.
 uint checked_sum() { return check_sum + uint(check_fails); }
 #endif
@@ -136,9 +142,7 @@ struct Output {
 #endif
 #ifdef CHECKED
     uint parameters;         // a checksum of those that are not checked by sums
-    uvec4 sum_factors;
-    uint word_factor;
-    uint extra_factor;
+    uint factor;
     ByteBounds bounds;
 #endif
 };
@@ -204,14 +208,11 @@ Output output_of(uint part, uint channel) {
     }
 #endif
 #ifdef CHECKED
-    uvec4 places = channel + uvec4(0u, 1u, 2u, 3u), exists = mix(uvec4(0u), uvec4(~0u), lessThan(places, uvec4(out_channels)));
-    uvec4 sum_factors = checksum_factor(part * out_channels + places) & exists;
-    uint word_factor = checksum_factor(OF_WORDS + first), extra_factor = checksum_factor(OF_EXTRA + first);
-    uint parameters = sum_of_products(uvec4(mantissa) + 0x9e3779b1u * uvec4(shift), sum_factors);
-    parameters += word_factor * (uint(low) ^ uint(high) << 8 ^ uint(output_zero) << 16);
+    uint parameters = sum_of_existing(stored, uvec4(mantissa) + (uvec4(shift) << 16));
+    parameters += of_result(uint(low) ^ uint(high) << 8 ^ uint(output_zero) << 16);
 #ifdef EPILOGUE_FUSED
     Epilogue end = epilogue_of(part * out_channels + channel, part * out_channels + last);
-    if (COMBINE != NO_OPERATION) parameters += word_factor * checksum_of(end);
+    if (COMBINE != NO_OPERATION) parameters += of_result(checksum_of(end));
 #endif
 #endif
     return Output(stored, base, stride, start,
@@ -232,7 +233,7 @@ Output output_of(uint part, uint channel) {
         , first, extra_stride, epilogue_of(part * out_channels + channel, part * out_channels + last)
 #endif
 #ifdef CHECKED
-        , parameters, sum_factors, word_factor, extra_factor, byte_bounds(mantissa, shift, output_zero, low, high)
+        , parameters, checksum_factor(first), byte_bounds(mantissa, shift, output_zero, low, high)
 #endif
     );
 }
@@ -363,7 +364,7 @@ void store_existing(uint pixel, Output to, ACC4 result) {
 // that it stores, and whether sums become these bytes. `result` is that of `plain_result` for the sums. An epilogue is
 // computed by another formula than FLOAT_SUM; if that is not its formula, all is.
 void check_existing(uint pixel, Output to, ivec4 sum, vec4 sum_float, ivec4 result, ivec4 other) {
-    uint check = sum_of_products(uvec4(sum), to.sum_factors) + to.parameters;
+    uint check = sum_of_existing(to.stored, uvec4(sum)) + to.parameters;
 #ifdef EPILOGUE_FUSED
     ivec4 bytes = TO_BYTES ? whole_bytes(result) : result, own = bytes;
     if (!FLOAT_SUM) {
@@ -372,12 +373,12 @@ void check_existing(uint pixel, Output to, ivec4 sum, vec4 sum_float, ivec4 resu
         own = activate(own + to.zero, to.low, to.high);
     }
     uint word = pack_bytes(with_epilogue(to.end, own, other, to.sign_mask, false), to.sign_mask);
-    if (EXTRA == OF_EACH) check += to.extra_factor * pack_bytes(other, 0u);
+    if (EXTRA == OF_EACH) check += of_extra(pack_bytes(other, 0u));
 #else
     uint word = pack_result(to, result);
     ivec4 bytes = unpack_bytes(word, to.sign_mask);
 #endif
-    check_sum += CHECK_FACTOR(pixel) * (check + to.word_factor * word);
+    check_sum += CHECK_FACTOR(pixel) * to.factor * (check + of_result(word));
     check_fails = is_beyond(to.bounds, sum_float, bytes) || check_fails;
 }
 #define CHECK_EXISTING(pixel, to, sum, sum_float, result, other) check_existing(pixel, to, sum, sum_float, result, other);

@@ -13,6 +13,8 @@ _SUMS_TOGETHER = 16
 """Vectors of the sums of K slices that are loaded together."""
 _STAGED = "shared", "depthwise"
 """Tiles of gemm.comp whose workgroups share a stage of both operands."""
+_LOADS_AGAIN = "attention_tile", "gemm_checksum", "depthwise_checksum"
+"""Shaders that load the same for many invocations of a workgroup, though they have shared memory."""
 _BLOCK = 32
 """Elements or vec4s of a row that are summed before the sum is added to others."""
 
@@ -59,10 +61,11 @@ def shares(dispatch: Mapping[str, Any]) -> list[tuple[float, Mapping[str, Any]]]
 def has_windows(dispatch: Mapping[str, Any]) -> bool:
     """Whether a workgroup with shared memory loads the same again and again.
 
-    That is what windows that overlap have in common, and the values of attention, which all rows of queries read.
+    That is what windows that overlap have in common, the values of attention, which all rows of queries read, and the
+    filters of checksums, which all rows or lines read.
     """
     family, *choice = dispatch["shader"].split(".")
-    return family == "attention_tile" or (family == "gemm" and choice[1] == "depthwise")
+    return family in _LOADS_AGAIN or (family == "gemm" and choice[1] == "depthwise")
 
 
 def unread(dispatch: Mapping[str, Any]) -> tuple[str, ...]:

@@ -27,7 +27,7 @@ from operator import mul
 import numpy as np
 
 from nnvk.driver.vulkan.lowering import checksum_dispatch
-from nnvk.driver.vulkan.lowering.checksum_dispatch import GOLDEN, Check, Shared, factors
+from nnvk.driver.vulkan.lowering.checksum_dispatch import Check, Shared, factors
 from nnvk.driver.vulkan.lowering.epilogue import combined_one_for_one
 from nnvk.driver.vulkan.lowering.filter_output import Operands
 from nnvk.driver.vulkan.lowering.gemm_problem import Gemm
@@ -42,7 +42,9 @@ from nnvk.driver.vulkan.shaders.profile import DeviceProfile
 CHECKSUM = Shader("gemm_checksum", ARITHMETIC=("none", "dot"), SUMS=("workgroup", "subgroup"))
 BY_CHANNEL = Shader("depthwise_checksum", SUMS=("workgroup", "subgroup"))
 """The shader for convolutions whose filters see a channel each."""
-_OF_WORDS = 0x40000000
+_OF_BYTES = np.array([1, 1 + 2**7, 1 + 2**13, 1 + 2**19], np.uint32)
+_OF_RESULT = np.uint32(1 + 2**11)
+"""The numbers of `sum_of_bytes` and `of_result`."""
 _EPILOGUE_WORDS = 16
 _LOCAL, _MOST_LOCAL, _SLICED_LOCAL = 64, 1024, 256
 """The invocations of a workgroup of a GPU; the most of them, where there is much to do; and where several share it."""
@@ -118,7 +120,8 @@ def filter_and_constants(
     parts, outputs_of_part, taps, channels = filters.shape
     outputs, groups = parts * outputs_of_part, depth // channels
     words = round_up(outputs, 4) // 4
-    of_sums = factors(0, outputs)
+    of_words = factors(0, words)
+    of_sums = (of_words[:, np.newaxis] * _OF_BYTES).reshape(-1)[:outputs]
     weights = filters.weights().reshape(groups, outputs // groups, taps, channels)
     by_group, of_channels = np.zeros((groups, taps, channels), np.uint32), np.zeros(4 * words, np.uint32)
     for each in range(outputs // groups):
@@ -137,8 +140,8 @@ def filter_and_constants(
         own_words, rest = rest[:_EPILOGUE_WORDS], rest[_EPILOGUE_WORDS:]
         of_each_word += (own_words * factors(0, _EPILOGUE_WORDS)).sum(dtype=np.uint32)
     mantissas, shifts = rest.reshape(-1, 2, 4).transpose(1, 0, 2).reshape(2, -1)[:, :outputs]
-    of_channels[:outputs] += (mantissas + GOLDEN * shifts) * of_sums
-    constants = of_channels.reshape(words, 4).sum(1, dtype=np.uint32) + factors(_OF_WORDS, words) * of_each_word
+    of_channels[:outputs] += (mantissas + (shifts << np.uint32(16))) * of_sums
+    constants = of_channels.reshape(words, 4).sum(1, dtype=np.uint32) + of_words * (_OF_RESULT * of_each_word)
     return every.reshape(-1), constants
 
 

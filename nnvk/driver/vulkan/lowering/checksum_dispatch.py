@@ -19,7 +19,6 @@ from nnvk.driver.vulkan.lowering.relayout import round_up
 from nnvk.driver.vulkan.shaders.commands import Dispatch, Storage, Table, TensorRef, name_of
 from nnvk.driver.vulkan.shaders.declaration import Variant
 
-GOLDEN = np.uint32(0x9E3779B1)
 MOST_PRODUCTS = 16
 """The most products of a dispatch."""
 _DISTANCES = "src", "filters", "computed", "checks", "extra", "dst"
@@ -29,10 +28,9 @@ _FIRST_REGION = "first_region"
 
 def factors(first: int, count: int) -> np.ndarray:
     """The factors of the numbers from ``first`` on, uint32 [count], as `checksum_factor` has them."""
-    numbers = (np.arange(first, first + count, dtype=np.uint32) + np.uint32(1)) * GOLDEN
-    numbers = (numbers ^ numbers >> np.uint32(15)) * np.uint32(0x85EBCA77)
-    numbers = (numbers ^ numbers >> np.uint32(13)) * np.uint32(0xC2B2AE3D)
-    return (numbers ^ numbers >> np.uint32(16)) | np.uint32(1)
+    numbers = (np.arange(first, first + count, dtype=np.uint32) + np.uint32(1)) * np.uint32(0x85EBCA77)
+    numbers ^= numbers >> np.uint32(15)
+    return (numbers ^ numbers << np.uint32(13)) | np.uint32(1)
 
 
 def products(dispatch: Dispatch, names: Sequence[str], words: np.ndarray) -> list[dict[str, int]]:
