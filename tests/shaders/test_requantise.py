@@ -23,7 +23,7 @@ def near_the_changes(mantissa: int, shift: int) -> np.ndarray:
     """The numbers on both sides of each change of a result of -300 to 300, and some others of all magnitudes."""
     changes = (np.arange(-300, 301) + 0.5) * (2.0 ** (31 - shift) / mantissa)
     near = np.floor(changes)[:, np.newaxis] + np.arange(-2, 4)
-    rng = np.random.default_rng([mantissa, -shift])
+    rng = np.random.default_rng([mantissa, 31 - shift])
     others = (2 ** rng.uniform(0, 29, 3000)).astype(np.int64) * rng.choice([1, -1], 3000)
     every = np.concatenate([near.reshape(-1), others, [0, LARGEST, -LARGEST], np.arange(-99, 100)])
     return np.clip(every, -LARGEST, LARGEST).astype(np.int32)
@@ -69,6 +69,41 @@ def test_the_error_of_floats_is_below_what_multiply_to_bytes_assumes() -> None:
     for shift in EVERY_SHIFT:
         assert 2.0**30 + (ERROR + error) * 2.0 ** (31 - shift) < 2.0**31
         assert 2 ** (31 - shift) % 2**32 == 0
+
+
+@pytest.mark.parametrize(("zero", "low", "high"), RANGES)
+def test_bytes_are_beyond_what_roundings_can_be_or_right(evaluate: Evaluate, zero: int, low: int, high: int) -> None:
+    """The right bytes never are, and others are unless the scaled sum is about halfway between both bytes."""
+    cases, is_close = [], []
+    for mantissa in MANTISSAS:
+        for shift in (-31, -22, *EVERY_SHIFT, -1, 0, 1, 3):
+            x = near_the_changes(mantissa, shift)
+            due = np.clip(multiply_by_quantized_multiplier(x, mantissa, shift) + zero, low, high)
+            exact = np.clip(x.astype(np.float64) * mantissa * 2.0 ** (shift - 31) + zero, low, high)
+            most = 0.5 + 2 * ERROR + (2.0 ** (shift - 1) if shift < 0 else 0.0)
+            for change in (0, 1, -1, 77):
+                result = np.clip(due + change, 0, 255)
+                cases.append(np.stack([x, np.full_like(x, mantissa), np.full_like(x, shift), result], 1))
+                is_close.append(np.where(result == due, 1, np.where(abs(result - exact) > most, 0, -1)))
+    bounds = f"byte_bounds(ivec4(src[i].y), ivec4(src[i].z), {zero}, {low}, {high})"
+    expression = f"int(is_beyond({bounds}, vec4(src[i].x), ivec4(src[i].w)))"
+    actual = evaluate(REQUANTISE, expression, np.concatenate(cases), "ivec4", "int")
+    known = np.concatenate(is_close)
+    assert not actual[known == 1].any()
+    assert actual[known == 0].all()
+
+
+@pytest.mark.parametrize("place", range(4))
+def test_each_byte_of_a_word_may_be_beyond(evaluate: Evaluate, place: int) -> None:
+    mantissa, shift = MANTISSAS[3], -6
+    x = np.arange(-3000, 3000, 7)
+    due = np.clip(multiply_by_quantized_multiplier(x, mantissa, shift) + 100, 0, 255)
+    bounds = f"byte_bounds(ivec4({mantissa}), ivec4({shift}), 100, 0, 255)"
+    wrong = f"ivec4(equal(ivec4({place}), ivec4(0, 1, 2, 3))) * 2 * src[i].z"
+    expression = f"int(is_beyond({bounds}, vec4(src[i].x), ivec4(src[i].y) + {wrong}))"
+    cases = np.concatenate([np.stack([x, due, np.full(x.size, sign), x], 1) for sign in (0, 1, -1)])
+    actual = evaluate(REQUANTISE, expression, cases, "ivec4", "int")
+    np.testing.assert_array_equal(actual, cases[:, 2] != 0)
 
 
 @pytest.mark.parametrize("half_products", [0, 1])
