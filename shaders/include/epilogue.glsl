@@ -58,6 +58,23 @@ uint checksum_of(Epilogue end) {
            sum_of_products(uvec4(end.result), checksum_factor(uvec4(8u, 9u, 10u, 11u))) +
            sum_of_products(uvec4(end.limits), checksum_factor(uvec4(12u, 13u, 14u, 15u)));
 }
+
+// Whether one of the results of COMBINE is further from the real number than roundings can be. A sum has errors of its
+// operands, too: of two units of the common scale, and of floats.
+bool is_beyond(Epilogue end, ivec4 x, ivec4 other, ivec4 bytes) {
+    float scale = real_scale(end.result.y, end.result.z), tolerance = error_of(end.result.z);
+    vec4 left = vec4(x - end.own.x), right = vec4(other - end.other.x), numbers;
+    if (COMBINE == PRODUCT) {
+        numbers = multiply_add(left * right, vec4(scale), vec4(float(end.result.x) + tolerance));
+    } else {
+        float level = scale * 1048576.0, of_left = level * real_scale(end.own.y, end.own.z);
+        float of_right = level * real_scale(end.other.y, end.other.z);
+        tolerance += 2.0 * scale + (of_left + of_right) * 0.0001220703125;
+        vec4 sum = multiply_add(left, vec4(of_left * float(end.own.w)), vec4(float(end.result.x) + tolerance));
+        numbers = multiply_add(right, vec4(of_right * float(end.other.w)), sum);
+    }
+    return is_beyond(bounds_within(end.limits.x, end.limits.y, tolerance), numbers, bytes);
+}
 #endif
 
 // x 2^20 by a multiplier, for x in -255..255.
@@ -81,9 +98,9 @@ ivec4 float_sum(Epilogue end, ivec4 x, ivec4 other) {
 }
 
 // The results of the epilogue for four results of the GEMM. `other` has the elements of the other tensor if it has one
-// for each result. With `by_floats` a sum may be the FLOAT_SUM.
-ivec4 with_epilogue(Epilogue end, ivec4 x, ivec4 other, uint sign_mask, bool by_floats) {
-    if (FLOAT_SUM && by_floats) {
+// for each result.
+ivec4 with_epilogue(Epilogue end, ivec4 x, ivec4 other, uint sign_mask) {
+    if (FLOAT_SUM) {
         x = whole_bytes(float_sum(end, x, EXTRA == OF_EACH ? other : end.extra));
     } else if (COMBINE != NO_OPERATION) {
         other = (EXTRA == OF_EACH ? other : end.extra) - end.other.x;

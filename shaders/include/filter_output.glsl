@@ -318,7 +318,7 @@ ACC4 plain_result(Output to, TOTAL sum) {
 ACC4 with_end(Output to, ACC4 result, ACC4 other) {
 #if defined(EPILOGUE_FUSED) && defined(IS_QUANTISED)
     if (TO_BYTES) result = whole_bytes(result);
-    return with_epilogue(to.end, result, other, to.sign_mask, true);
+    return with_epilogue(to.end, result, other, to.sign_mask);
 #elif defined(EPILOGUE_FUSED)
     return with_epilogue(to.end, ROUNDED(result), other);
 #else
@@ -361,59 +361,52 @@ void store_existing(uint pixel, Output to, ACC4 result) {
 
 #ifdef CHECKED
 // Add what an invocation has to say about four results that exist: a checksum of the sums, of the parameters and of the word
-// that it stores, and whether sums become these bytes. `result` is that of `plain_result` for the sums. An epilogue is
-// computed by another formula than FLOAT_SUM; if that is not its formula, all is.
-void check_existing(uint pixel, Output to, ivec4 sum, vec4 sum_float, ivec4 result, ivec4 other) {
-    uint check = sum_of_existing(to.stored, uvec4(sum)) + to.parameters;
-#ifdef EPILOGUE_FUSED
-    ivec4 bytes = TO_BYTES ? whole_bytes(result) : result, own = bytes;
-    if (!FLOAT_SUM) {
-        if (SMALL) own = multiply_small_negated(sum, to.multiplier);
-        else own = multiply_by_quantized_multiplier_negated(sum, to.multiplier.mantissa, to.multiplier.right);
-        own = activate(own + to.zero, to.low, to.high);
-    }
-    uint word = pack_bytes(with_epilogue(to.end, own, other, to.sign_mask, false), to.sign_mask);
-    if (EXTRA == OF_EACH) check += of_extra(pack_bytes(other, 0u));
-#else
-    uint word = pack_result(to, result);
+// that it stores, and whether the sums become these bytes. `plain` is that of `plain_result` for the sums.
+void check_existing(uint pixel, Output to, ivec4 sum, vec4 sum_float, ivec4 plain, ivec4 result, ivec4 other) {
+    uint word = pack_result(to, result), check = sum_of_existing(to.stored, uvec4(sum)) + to.parameters + of_result(word);
     ivec4 bytes = unpack_bytes(word, to.sign_mask);
+#ifdef EPILOGUE_FUSED
+    if (TO_BYTES) plain = whole_bytes(plain);
+    if (EXTRA == OF_EACH) check += of_extra(pack_bytes(other, 0u));
+    if (COMBINE != NO_OPERATION) check_fails = is_beyond(to.end, plain, other, bytes) || check_fails;
+    bytes = plain;
 #endif
-    check_sum += CHECK_FACTOR(pixel) * to.factor * (check + of_result(word));
     check_fails = is_beyond(to.bounds, sum_float, bytes) || check_fails;
+    check_sum += CHECK_FACTOR(pixel) * to.factor * check;
 }
-#define CHECK_EXISTING(pixel, to, sum, sum_float, result, other) check_existing(pixel, to, sum, sum_float, result, other);
+#define CHECK_EXISTING(pixel, to, sum, sum_float, plain, result, other) \
+    check_existing(pixel, to, sum, sum_float, plain, result, other);
 #else
-#define CHECK_EXISTING(pixel, to, sum, sum_float, result, other)
+#define CHECK_EXISTING(pixel, to, sum, sum_float, plain, result, other)
 #endif
 
 // Store results of `result_of`, if they exist.
 void store_result(bool exists, uint pixel, Output to, ACC4 result, TOTAL sum, ACC4 other) {
     if (exists) {
         store_existing(pixel, to, result);
-#ifdef EPILOGUE_FUSED
-        result = plain_result(to, sum);
-#endif
-        CHECK_EXISTING(pixel, to, sum, vec4(sum), result, other)
+        CHECK_EXISTING(pixel, to, sum, vec4(sum), plain_result(to, sum), result, other)
     }
 }
 
 // Store four results if they exist. There is only one branch: callers unroll this, and SwiftShader's compiler tries every
 // path through branches, including ?:, but not mix.
 void store_output(bool exists, uint pixel, Output to, TOTAL sum, ACC4 other) {
-    ACC4 result = plain_result(to, sum);
+    ACC4 plain = plain_result(to, sum);
     if (exists) {
-        store_existing(pixel, to, with_end(to, result, other));
-        CHECK_EXISTING(pixel, to, sum, vec4(sum), result, other)
+        ACC4 result = with_end(to, plain, other);
+        store_existing(pixel, to, result);
+        CHECK_EXISTING(pixel, to, sum, vec4(sum), plain, result, other)
     }
 }
 
 #ifdef DTYPE_Q8
 // The same for `FLOAT_TOTALS`.
 void store_output(bool exists, uint pixel, Output to, vec4 sum, ACC4 other) {
-    ACC4 result = plain_result(to, sum);
+    ACC4 plain = plain_result(to, sum);
     if (exists) {
-        store_existing(pixel, to, with_end(to, result, other));
-        CHECK_EXISTING(pixel, to, ivec4(sum), sum, result, other)
+        ACC4 result = with_end(to, plain, other);
+        store_existing(pixel, to, result);
+        CHECK_EXISTING(pixel, to, ivec4(sum), sum, plain, result, other)
     }
 }
 #endif

@@ -161,17 +161,6 @@ ivec4 multiply_by_quantized_multiplier(ivec4 x, int mantissa, int shift) {
     return multiply_by_quantized_multiplier(x, ivec4(mantissa), ivec4(shift));
 }
 
-// multiply_by_quantized_multiplier by the product of -x, for comparison: x mantissa / 2^31 to nearest, ties upwards, is
-// -(-x mantissa / 2^31) to nearest, ties downwards.
-ivec4 multiply_by_quantized_multiplier_negated(ivec4 x, ivec4 mantissa, ivec4 shift) {
-    ivec4 high;
-    ivec4 low;
-    imulExtended(-shift_left(x, max(shift, ivec4(0))), mantissa, high, low);
-    uvec4 rounded = uvec4(low) + 0x3fffffffu;
-    high += ivec4(lessThan(rounded, uvec4(0x3fffffffu)));
-    return rounding_divide_by_pot(-((high << 1) | ivec4(rounded >> 31)), max(-shift, ivec4(0)));
-}
-
 // The float nearest to a / b. Vulkan allows a division an error of 2.5 units in the last place, which moves ties. The
 // remainder of `a` is exact: the product is computed from halves (Dekker), because fma need not round only once.
 vec4 exact_quotient(vec4 a, vec4 b) {

@@ -55,15 +55,6 @@ ivec4 multiply_small_level(ivec4 x, Multiplier by) {
     return rounded_product(t, by, false);
 }
 
-// The same by the product of -x, for comparison: t = -ceil(-x mantissa / 2^30).
-ivec4 multiply_small_negated(ivec4 x, Multiplier by) {
-    ivec4 high;
-    ivec4 low;
-    imulExtended(-(x << 2), by.mantissa, high, low);
-    ivec4 t = ~high + ivec4(equal(low, ivec4(0)));
-    return (t + by.rounding + (t >> 31 & by.negative)) >> by.right;
-}
-
 // A multiplier with a shift in -10..-2, for results that are bytes. It takes no product of more than 32 bits.
 // lowering/requantise.py has the floats.
 //
@@ -114,33 +105,49 @@ uint pack_low_bytes(ivec4 v, uint sign_mask) {
     return uint(v.x ^ v.y << 8 ^ v.z << 16 ^ v.w << 24) ^ (sign_mask ^ 0x4b000000u);
 }
 
-// A proof of bytes that any formula gave for sums: they are no further from the scaled sums than roundings can be. Sums are
+// A proof of bytes, whatever formula gave them: they are no further from real numbers than roundings can be. Numbers are
 // larger here by the tolerance, so that no difference has a sign, and the bits of floats are in the order of their values.
-struct ByteBounds {
-    vec4 scale;       // mantissa 2^(shift - 31)
-    float zero;       // the results' zero point, and the tolerance
-    ivec2 limits;     // the bits of the least and the largest byte, and the tolerance
-    uint tolerance;   // the bits of twice the tolerance
+struct Bounds {
+    ivec2 limits;      // the bits of the least and the largest byte, and the tolerance
+    uint tolerance;    // the bits of twice the tolerance
 };
 
-// A rounding moves a result by 1/2. If there is a shift to the right, another one comes before it, and the shift divides
-// its error. The floats themselves have errors of less than 2^-12, as those of `ByteMultiplier`.
-ByteBounds byte_bounds(ivec4 mantissa, ivec4 shift, int zero, int low, int high) {
-    vec4 again = mix(vec4(0.0), uintBitsToFloat(uvec4(shift + 126) << 23), lessThan(shift, ivec4(0)));    // 2^(shift - 1)
-    vec2 most = max(again.xy, again.zw);
-    float tolerance = 0.5 + 0.000244140625 + max(most.x, most.y);
-    ivec2 limits = floatBitsToInt(vec2(low, high) + tolerance);
-    vec4 scale = vec4(mantissa) * uintBitsToFloat(uvec4(shift + 96) << 23);
-    return ByteBounds(scale, float(zero) + tolerance, limits, floatBitsToUint(2.0 * tolerance));
+Bounds bounds_within(int low, int high, float tolerance) {
+    return Bounds(floatBitsToInt(vec2(low, high) + tolerance), floatBitsToUint(2.0 * tolerance));
 }
 
-// Whether one of four bytes is too far from the sum. `x_float` are the floats nearest to the sums.
-bool is_beyond(ByteBounds of, vec4 x_float, ivec4 bytes) {
-    ivec4 scaled = floatBitsToInt(multiply_add(x_float, of.scale, vec4(of.zero)));
-    vec4 clamped = intBitsToFloat(min(max(scaled, of.limits.x), of.limits.y));
+// Whether one of four bytes is too far from its number. The numbers have the tolerance, and are clamped here.
+bool is_beyond(Bounds of, vec4 numbers, ivec4 bytes) {
+    vec4 clamped = intBitsToFloat(min(max(floatBitsToInt(numbers), of.limits.x), of.limits.y));
     uvec4 difference = floatBitsToUint(clamped - vec4(bytes));
     uvec2 most = max(difference.xy, difference.zw);
     return max(most.x, most.y) > of.tolerance;
+}
+
+// The real number of a quantised multiplier.
+float real_scale(int mantissa, int shift) { return float(mantissa) * uintBitsToFloat(uint(shift + 96) << 23); }
+vec4 real_scale(ivec4 mantissa, ivec4 shift) { return vec4(mantissa) * uintBitsToFloat(uvec4(shift + 96) << 23); }
+
+// How far roundings move the product with a quantised multiplier, which is a byte. The last rounding moves it by 1/2. If
+// there is a shift to the right, another one comes before it, and the shift divides its error. Floats have errors of less
+// than 2^-12, as those of `ByteMultiplier`.
+float error_of(int shift) { return 0.500244140625 + (shift < 0 ? uintBitsToFloat(uint(shift + 126) << 23) : 0.0); }
+
+// What bytes of scaled sums are compared with.
+struct ByteBounds {
+    vec4 scale;
+    float zero;    // the results' zero point, and the tolerance
+    Bounds bounds;
+};
+
+ByteBounds byte_bounds(ivec4 mantissa, ivec4 shift, int zero, int low, int high) {
+    float most = max(max(error_of(shift.x), error_of(shift.y)), max(error_of(shift.z), error_of(shift.w)));
+    return ByteBounds(real_scale(mantissa, shift), float(zero) + most, bounds_within(low, high, most));
+}
+
+// `x_float` are the floats nearest to the sums.
+bool is_beyond(ByteBounds of, vec4 x_float, ivec4 bytes) {
+    return is_beyond(of.bounds, multiply_add(x_float, of.scale, vec4(of.zero)), bytes);
 }
 
 #endif

@@ -121,7 +121,7 @@ def _on_bytes(g: Lowering, epilogue: Epilogue, words: np.ndarray, multipliers: i
             spec["EXTRA"] = int(source.spread)
             spec["COMBINE"] = int(Function.MUL if call.code is OperationCode.MUL else Function.ADD)
             spec["SMALL_COMBINE"] = are_small_shifts(parameters[2:12:4])
-            if spec["COMBINE"] == Function.ADD and (g.may_store_checks or not g.device.is_cpu):
+            if spec["COMBINE"] == Function.ADD and not g.device.is_cpu:
                 spec["FLOAT_SUM"] = _add_floats(g, parameters)
     every = np.concatenate([np.array(parameters, np.int64).astype(np.int32), table, words])
     together = g.constant(every)
