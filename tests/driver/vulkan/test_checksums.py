@@ -210,6 +210,34 @@ def test_a_shader_that_is_wrong_each_time_is_found(own: VulkanDevice, place: int
         assert outcome(own, row.model, row.inputs, right, wrong) == "found"
 
 
+def with_another_formula(plan: Plan, formula: str) -> Plan:
+    """Products become bytes by floats that are not there, or that have another unit."""
+    commands = list(plan.commands)
+    for position, command in enumerate(commands):
+        if isinstance(command, Dispatch) and command.shader.has_constant(formula):
+            shader, words = command.shader, command.specialization
+            name = "SATURATES" if shader.constant(words, formula) else formula
+            changed = shader.with_constants(words, **{name: not shader.constant(words, name)})
+            commands[position] = replace(command, specialization=changed)
+    return replace(plan, commands=tuple(commands))
+
+
+@pytest.mark.parametrize("place", [2, 6, 9], ids=["gemm", "depthwise_conv2d", "fully_connected"])
+def test_another_formula_for_bytes_is_found(device: VulkanDevice, place: int) -> None:
+    """Sums and parameters are right: only the bound on roundings differs."""
+    row = parse(ROWS[place])
+    right = run(device, row.model, row.inputs, reference(row))
+    assert outcome(device, row.model, row.inputs, right, partial(with_another_formula, formula="TO_BYTES")) == "found"
+
+
+@pytest.mark.parametrize("code", [I8, U8], ids=lambda code: code.name)
+def test_another_formula_for_a_sum_behind_a_product_is_found(device: VulkanDevice, code: OperandCode) -> None:
+    model, inputs = residual(code)
+    plan = plan_of(device, model, inputs, VERIFIED)
+    right = run(device, model, inputs, [np.zeros(plan.output_shapes[0], inputs[0].dtype)])
+    assert outcome(device, model, inputs, right, partial(with_another_formula, formula="FLOAT_SUM")) == "found"
+
+
 def chain(code: OperandCode) -> tuple[Model, list[np.ndarray]]:
     """Four convolutions one after the other, each of which only the next one reads."""
     net, middle = Net(), 0 if code is I8 else 128

@@ -31,7 +31,7 @@ EXCHANGE = -1
 """Stands for an operation where inputs come from the host, and outputs go there."""
 _LOCAL = 64
 _MOST_GROUPS = 256
-_HELD_BY_CPU, _HELD_BY_GPU = 1 << 20, 4 << 20
+_HELD_BY_CPU, _HELD_BY_GPU = 1 << 20, 16 << 20
 """Bytes that may wait to be verified."""
 
 
