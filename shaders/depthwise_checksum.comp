@@ -75,7 +75,7 @@ uint block;    // words of results of a block, a divisor of all, which are as ma
 uint tile_height;    // the tiles of an invocation of depthwise_conv2d.comp
 uint tile_width;
 uint tiles;    // neighbouring ones in a rectangle
-uint tiles_down;    // lines of tiles in a rectangle; one unless it has all tiles of a line
+uint tiles_down;    // lines of tiles in a rectangle
 uint out_height;
 uint out_width;
 uint height;
@@ -122,8 +122,15 @@ bool take_product(uint product) {
     return fits;
 }
 
-// Those of a block are apart in the tiles of a rectangle.
-#define CHECK_PLACE(i) (block == 0u ? (i) : (i) / block * words + (i) % block)
+uint line_tiles;    // of a line of the output,
+uint own_tiles;     // and of one of the rectangle
+
+// The place of a check word of a rectangle. Those of a block are apart in its tiles, and so are its lines of tiles.
+uint check_place(uint i) {
+    uint of_tile = block == 0u ? words : block, tile = i / of_tile, line = tile / own_tiles;
+    return (tile + line * (line_tiles - own_tiles)) * words + i - tile * of_tile;
+}
+#define CHECK_PLACE(i) check_place(i)
 #include "include/checksum_verdict.glsl"
 
 // llvmpipe unrolls loops over arrays of these sizes, but not over those that are only as large as is needed.
@@ -287,8 +294,10 @@ void main() {
     uint down = (line - image * lines_y) * tiles_down;
     uvec2 first = uvec2(down * tile_height, tile * tile_width), most = uvec2(tiles_down * tile_height, tiles * tile_width);
     Box of = Box(image, first, min(first + most, uvec2(out_height, out_width)), word);
-    uint own_tiles = min(tiles, tiles_x - tile) * min(tiles_down, tiles_y - down);
-    uint stored = sum_of_checks(((image * tiles_y + down) * tiles_x + tile) * words + word, own_tiles * words_of_block);
+    line_tiles = tiles_x;
+    own_tiles = min(tiles, tiles_x - tile);
+    uint of_rectangle = own_tiles * min(tiles_down, tiles_y - down) * words_of_block;
+    uint stored = sum_of_checks(((image * tiles_y + down) * tiles_x + tile) * words + word, of_rectangle);
     Sums sums = Sums(stored, due_to_results(of) + due_to_inputs(of));
     add_up(sums);
     if (gl_LocalInvocationID.x == 0u) compare(sums, place, (image * out_height + of.first.x) * out_width + of.first.y);

@@ -146,13 +146,14 @@ def _guess_checksums(dispatch: Mapping[str, Any], found: Sequence[Loop]) -> bool
 def _guess_rectangles(dispatch: Mapping[str, Any], found: Sequence[Loop]) -> bool:
     """Set the iterations over products, over check words, and over results and inputs."""
     constants, local, (product,) = dispatch["constants"], dispatch["local"][0], dispatch["products"]
-    height, together = product["tile_height"], product["tiles"] & 0xFFFF
+    down, together = product["tiles"] >> 16, product["tiles"] & 0xFFFF
+    height = min(product["tile_height"] * down, product["out_height"])
     width = min(product["tile_width"] * together, product["out_width"])
     lines = (height - 1) * constants["STRIDE_Y"] + (constants["KERNEL_HEIGHT"] - 1) * constants["DILATION_Y"] + 1
     tiles, columns, block = _up(width, product["tile_width"]), _up(width, constants["COLUMNS"]), product["block"]
     blocks = _up(product["words"], block) if block else 1
     words, inputs = product["words"] / blocks, _up(product["depth"], 4) / blocks
-    of_checks = _up(tiles * (block or words), 4 * local)
+    of_checks = _up(tiles * _up(height, product["tile_height"]) * (block or words), 4 * local)
     of_results, of_inputs = [_up(words * height, local), columns], [_up(inputs * lines, local), columns]
     of_products = _up(dispatch["push_constants"]["products"] - 1, 4)
     return _set_all(found, [of_products, of_checks, *of_results, *of_inputs])
@@ -201,7 +202,7 @@ def _guess_product(dispatch: Mapping[str, Any], found: Sequence[Loop]) -> None:
     vec4s = _up(_k_vec4s(dispatch), split_k(dispatch))
     outer = [loop for loop in found if loop.parent is None]
     main = outer
-    if sums == "split":  # the last K slice adds up, in a loop that follows the main one and multiplies nothing
+    if sums.startswith("split"):  # the last K slice adds up, in a loop that follows the main one and multiplies nothing
         main = [loop for loop in outer if loop.counts["products"] or loop.counts["integer_products"]][:1] or outer[:1]
         of_k_slice = dispatch["constants"]["ROWS"] // (dispatch["local"][1] if tile in _STAGED else 1)
         at_once = max(1, _SUMS_TOGETHER // (of_k_slice * dispatch["constants"]["VEC4S"]))

@@ -57,6 +57,8 @@ _MOST_TILES = 1024
 _COLUMNS, _COLUMNS_TOGETHER, _COLUMNS_OF_CPU = 16, 4, 2
 """The columns that an invocation of a GPU goes through, where filters see a channel each; those loaded together; and
 those of a CPU that share inputs, whose bytes are unpacked once."""
+_LINES_TOGETHER = 2
+"""The lines of results of a workgroup of a GPU there, or those of a tile if these are more: they share lines of inputs."""
 _BLOCKS = range(8, 17)
 """The words of channels of a workgroup of a GPU there, if they are not all."""
 _LEAST_OF_RECTANGLE = 1 << 14
@@ -363,17 +365,21 @@ def _tiles_together(device: DeviceProfile, gemm: Gemm, tile: tuple[int, int]) ->
     across = min(-(-width // tile[1]), _MOST_TILES)
     if device.is_cpu:
         return across
-    invocations = batches * -(-height // tile[0]) * across * _lines(gemm, tile) * -(-gemm.source[3] // 4)
+    of_rectangle = tile[0] * _lines_together(device, gemm, tile)
+    invocations = batches * -(-height // of_rectangle) * across * _lines(gemm, of_rectangle) * -(-gemm.source[3] // 4)
     return min(across, -(-_COLUMNS // tile[1]), max(1, invocations // (_LOCAL * device.units)))
 
 
 def _lines_together(device: DeviceProfile, gemm: Gemm, tile: tuple[int, int]) -> int:
-    """The lines of tiles that a workgroup of a CPU verifies, if it has all tiles of a line.
+    """The lines of tiles that a workgroup verifies. On a CPU it does so if it has all tiles of a line.
 
-    They share lines of inputs, and loads of the filter. Each unit has several workgroups, unless results are few.
+    They share lines of inputs, and on a CPU loads of the filter. Each unit of that has several workgroups, unless
+    results are few.
     """
     batches, height, width, channels = gemm.target
-    if not device.is_cpu or _tiles_together(device, gemm, tile) * tile[1] < width:
+    if not device.is_cpu:
+        return min(-(-_LINES_TOGETHER // tile[0]), -(-height // tile[0]))
+    if _tiles_together(device, gemm, tile) * tile[1] < width:
         return 1
     every, of_line = -(-height // tile[0]), tile[0] * width * channels
     lines = max(batches * every // (_FILLING * device.units), _LEAST_OF_RECTANGLE // of_line)
@@ -388,10 +394,10 @@ def _is_wide(device: DeviceProfile, gemm: Gemm) -> bool:
     return device.is_cpu and fits and gemm.source[3] % 16 == 0 and gemm.target[3] % 16 == 0
 
 
-def _lines(gemm: Gemm, tile: tuple[int, int]) -> int:
-    """The lines of the input under a tile."""
+def _lines(gemm: Gemm, height: int) -> int:
+    """The lines of the input under so many lines of results."""
     vertical, _ = gemm.axes
-    return (tile[0] - 1) * vertical.stride + vertical.reach
+    return (height - 1) * vertical.stride + vertical.reach
 
 
 def _block(device: DeviceProfile, gemm: Gemm) -> int:
@@ -405,7 +411,9 @@ def _block(device: DeviceProfile, gemm: Gemm) -> int:
 def _local_by_channel(device: DeviceProfile, gemm: Gemm, tile: tuple[int, int]) -> int:
     """The invocations of a workgroup of `BY_CHANNEL`: each has a line of a word of channels, or several."""
     words = min(_block(device, gemm), -(-gemm.source[3] // 4))
-    return LANES if device.is_cpu else _local(device, _LOADS * _lines(gemm, tile) * words)
+    if device.is_cpu:
+        return LANES
+    return _local(device, _LOADS * _lines(gemm, tile[0] * _lines_together(device, gemm, tile)) * words)
 
 
 def is_possible_by_channel(device: DeviceProfile, gemm: Gemm, tile: tuple[int, int]) -> bool:
@@ -414,11 +422,13 @@ def is_possible_by_channel(device: DeviceProfile, gemm: Gemm, tile: tuple[int, i
 
 
 def _rounds_by_channel(device: DeviceProfile, gemm: Gemm, tile: tuple[int, int]) -> int:
-    """The most rounds of all loops of an invocation together, for a line of tiles."""
+    """The most rounds of all loops of an invocation together, on a CPU for a line of tiles."""
     (vertical, horizontal), (height, width) = gemm.axes, tile
     width *= _tiles_together(device, gemm, tile)
+    if not device.is_cpu:
+        height *= _lines_together(device, gemm, tile)
     local, turns = _local_by_channel(device, gemm, tile), -(-horizontal.window // _MOST_AT_ONCE_BY_CHANNEL)
-    of_inputs = -(-_lines(gemm, tile) * -(-gemm.source[3] // 4) // local) * (1 + turns * (1 + width + vertical.window))
+    of_inputs = -(-_lines(gemm, height) * -(-gemm.source[3] // 4) // local) * (1 + turns * (1 + width + vertical.window))
     of_results = -(-height * -(-gemm.target[3] // 4) // local) * (1 + width) + width
     return of_inputs + of_results
 
