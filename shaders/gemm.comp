@@ -240,6 +240,10 @@ layout(constant_id = 59) const bool WHOLE_COLUMNS = false;
 #endif
 #endif
 
+#if defined(TILE_DEPTHWISE) && defined(BIASES_FOLLOW)
+uint depthwise_vec4s();
+#define VEC4S_BEHIND_BIASES depthwise_vec4s()    // include/gemm/depthwise.glsl
+#endif
 #include "include/filter_output.glsl"
 
 #ifdef SUMS_SPLIT
@@ -441,10 +445,15 @@ Place place_of_group(uint channels, uint pixels, uint split_k) {
     );
 }
 
-// The end of an invocation that stores a check word.
+// The end of an invocation that stores a check word, behind others if there are any.
 #ifdef CHECKED
+#ifdef TILE_DEPTHWISE
+#define FIRST_CHECK checks_offset + 2u * depthwise_words()
+#else
+#define FIRST_CHECK checks_offset
+#endif
 #define STORE_CHECK(place)                                                                         \
-    if (place.part < parts) checks[checks_offset + place.checks * gl_WorkGroupSize.x * gl_WorkGroupSize.y + \
+    if (place.part < parts) checks[FIRST_CHECK + place.checks * gl_WorkGroupSize.x * gl_WorkGroupSize.y + \
                                    gl_LocalInvocationIndex] = checked_sum();
 #else
 #define STORE_CHECK(place)

@@ -24,6 +24,10 @@ uint sum_of_bytes(uvec4 x) { return x.x + (x.y + (x.y << 7)) + (x.z + (x.z << 13
 uint of_result(uint word) { return word + (word << 11); }
 uint of_extra(uint word) { return word + (word << 23); }
 
+// Numbers for the parameters by which sums become bytes: of each channel, and of all.
+uvec4 of_multipliers(ivec4 mantissa, ivec4 shift) { return uvec4(mantissa) + (uvec4(shift) << 16); }
+uint of_limits(int low, int high, int zero) { return of_result(uint(low) ^ uint(high) << 8 ^ uint(zero) << 16); }
+
 // Multiplies all that a pixel, or a line of one, adds to a sum.
 uint position_factor(uint position) {
     position = (position + 1u) * 0x9e3779b1u;

@@ -25,6 +25,10 @@
 #endif
 
 // With BIASES_FOLLOW, which is for quantised numbers, they follow the multipliers, because some devices bind eight buffers.
+// VEC4S_BEHIND_BIASES vec4s may follow them.
+#ifndef VEC4S_BEHIND_BIASES
+#define VEC4S_BEHIND_BIASES 0u
+#endif
 #ifndef BIASES_FOLLOW
 READ_VIEW(2, Bias, bias, ACC)
 READ_VIEW(2, Bias_Vec4s, bias_vec4s, ACC4)
@@ -165,7 +169,7 @@ Output output_of(uint part, uint channel) {
 #endif
 #ifdef BIASES_FOLLOW
     ivec4 start = multipliers_at(behind + four);
-    behind += all_vec4s;
+    behind += all_vec4s + VEC4S_BEHIND_BIASES;
 #else
     uvec4 from = channel + uvec4(0u, 1u, 2u, 3u);
     if (!ALL_STORED) from = min(from, uvec4(last));
@@ -208,8 +212,7 @@ Output output_of(uint part, uint channel) {
     }
 #endif
 #ifdef CHECKED
-    uint parameters = sum_of_existing(stored, uvec4(mantissa) + (uvec4(shift) << 16));
-    parameters += of_result(uint(low) ^ uint(high) << 8 ^ uint(output_zero) << 16);
+    uint parameters = sum_of_existing(stored, of_multipliers(mantissa, shift)) + of_limits(low, high, output_zero);
 #ifdef EPILOGUE_FUSED
     Epilogue end = epilogue_of(part * out_channels + channel, part * out_channels + last);
     if (COMBINE != NO_OPERATION) parameters += of_result(checksum_of(end));

@@ -10,6 +10,11 @@
 // result. Then there are, for each four channels, the weights, the bias, and of bytes the mantissas and the shifts.
 // Weights of bytes, less their zero point, are floats of 16 bits, and two taps lie in a vec4; the bias has what is due to
 // the input's zero point.
+//
+// With CHECKED the workgroups of the first block of output channels also store the depthwise results, and a check word for
+// each word of them, as depthwise_conv2d.comp does for a tile of one pixel. depthwise_checksum.comp verifies them against
+// the input, and gemm_checksum.comp the results of all blocks against them. The tensor of the check words begins with the
+// depthwise results. Their check words follow, and then those of the 1 x 1 convolution.
 
 #ifndef NNVK_GEMM_DEPTHWISE_GLSL
 #define NNVK_GEMM_DEPTHWISE_GLSL
@@ -42,7 +47,16 @@ struct Depthwise {
     LOADED4 windows[MAX_WINDOWS * MAX_TAPS];
 };
 
+// The vec4s of all parameters.
+uint depthwise_vec4s() { return 1u + divide_up(depth, 4u) * (WEIGHT_VEC4S + ENDS); }
+
+#ifdef BIASES_FOLLOW
+#define PARAMETERS_AT(i) multipliers_at(i)
+uint depthwise_parameters() { return (multipliers_offset + END_WORDS) / 4u + 3u * divide_up(out_channels, 4u); }
+#else
+#define PARAMETERS_AT(i) bias_vec4s_at(i)
 uint depthwise_parameters() { return bias_offset / 4u + divide_up(out_channels, 4u); }
+#endif
 
 ACC4 all_channels;    // the parameters that all channels share, loaded once
 
@@ -60,8 +74,8 @@ bool is_inside(uint inside, uint tap) { return !PADDED || (inside >> tap & 1u) !
 
 void fetch_parameters(inout Depthwise to, uint channel) {
     uint at = depthwise_parameters() + 1u + channel / 4u * (WEIGHT_VEC4S + ENDS);
-    [[unroll]] for (uint i = 0; i < WEIGHT_VEC4S; i++) to.weights[i] = bias_vec4s_at(at + i);
-    [[unroll]] for (uint i = 0; i < ENDS; i++) to.ends[i] = bias_vec4s_at(at + WEIGHT_VEC4S + i);
+    [[unroll]] for (uint i = 0; i < WEIGHT_VEC4S; i++) to.weights[i] = PARAMETERS_AT(at + i);
+    [[unroll]] for (uint i = 0; i < ENDS; i++) to.ends[i] = PARAMETERS_AT(at + WEIGHT_VEC4S + i);
 }
 
 // Load a window that begins at `start`; arbitrary values in the padding.
@@ -73,10 +87,10 @@ void fetch_window(inout Depthwise to, uint number, uint start, uint inside, uint
     }
 }
 
-// The result of a window, as it would lie in memory.
-LOADED4 depthwise_result(Depthwise from, uint number, uint inside) {
 #ifdef DTYPE_Q8
-    int input_level = all_channels.z, result_zero = all_channels.w;
+// The sum of the products of a window, with the bias.
+ivec4 depthwise_sum(Depthwise from, uint number, uint inside) {
+    int input_level = all_channels.z;
     vec4 sum = vec4(0.0);
     [[unroll]] for (uint tap = 0; tap < TAPS; tap++) {
         uint word = from.windows[number * MAX_TAPS + tap] ^ sign_mask;
@@ -85,11 +99,69 @@ LOADED4 depthwise_result(Depthwise from, uint number, uint inside) {
         vec4 weight = unpack_halves(tap % 2u == 0u ? uvec2(both.xy) : uvec2(both.zw));
         sum = multiply_add(vec4(unpack_bytes(word, 0u)), weight, sum);
     }
-    ivec4 result = from.ends[0] + ivec4(sum), mantissa = from.ends[1], shift = from.ends[2];
-    if (DEPTHWISE_SMALL) result = multiply_small(result, small_multiplier(mantissa, shift), false);
-    else result = multiply_by_quantized_multiplier(result, mantissa, shift);
-    return pack_bytes(activate(result + result_zero, all_channels.x, all_channels.y), sign_mask);
+    return from.ends[0] + ivec4(sum);
+}
+
+uint depthwise_bytes(ivec4 rescaled) {
+    return pack_bytes(activate(rescaled + all_channels.w, all_channels.x, all_channels.y), sign_mask);
+}
+
+// The word of the results of a sum.
+uint depthwise_word(Depthwise from, ivec4 sum) {
+    ivec4 mantissa = from.ends[1], shift = from.ends[2];
+    if (DEPTHWISE_SMALL) return depthwise_bytes(multiply_small(sum, small_multiplier(mantissa, shift), false));
+    return depthwise_bytes(multiply_by_quantized_multiplier(sum, mantissa, shift));
+}
+
+#ifdef CHECKED
+// The pixels of an invocation's windows whose depthwise results it stores.
+struct Stored {
+    bool any;    // which is the same for a workgroup
+    uint places[MAX_WINDOWS];     // of the pixels' first words; NO_PIXEL if the results are not stored
+    uint factors[MAX_WINDOWS];    // of the pixels in check words
+};
+
+// Words of all depthwise results, a multiple of four.
+uint depthwise_words() { return divide_up(rows * (depth / 4u), 4u) * 4u; }
+
+void store_pixel(inout Stored stored, uint number, uint pixel) {
+    uint line = divide(pixel, out_width, magic_width);
+    stored.places[number] = mix(pixel * (depth / 4u), NO_PIXEL, pixel == NO_PIXEL);
+    stored.factors[number] = position_factor(OF_LINES + line) * column_factor(pixel - line * out_width);
+}
+
+// What check words of four channels have in common for all pixels.
+struct ChannelChecks {
+    uint factor;
+    uint parameters;
+    ByteBounds bounds;
+};
+
+ChannelChecks checks_of(Depthwise from, uint channel) {
+    ivec4 mantissa = from.ends[1], shift = from.ends[2];
+    int low = all_channels.x, high = all_channels.y, zero = all_channels.w;
+    uint parameters = sum_of_bytes(of_multipliers(mantissa, shift)) + of_limits(low, high, zero);
+    return ChannelChecks(checksum_factor(channel / 4u), parameters, byte_bounds(mantissa, shift, zero, low, high));
+}
+
+// Store the results of a window for four channels, with their check word.
+void store_depthwise(Stored stored, uint number, uint channel, ChannelChecks of, ivec4 sum, uint word) {
+    uint check = of.factor * (sum_of_bytes(uvec4(sum)) + of.parameters + of_result(word));
+    bool fails = is_beyond(of.bounds, vec4(sum), unpack_bytes(word, sign_mask));
+    if (stored.places[number] != NO_PIXEL) {
+        uint at = checks_offset + stored.places[number] + channel / 4u;
+        checks[at] = word;
+        checks[at + depthwise_words()] = stored.factors[number] * check + uint(fails);
+    }
+}
+#endif
+
+LOADED4 depthwise_result(Depthwise from, uint number, uint inside) {
+    return depthwise_word(from, depthwise_sum(from, number, inside));
+}
 #else
+// The result of a window, as it would lie in memory.
+LOADED4 depthwise_result(Depthwise from, uint number, uint inside) {
     vec4 sum = from.ends[0];
     [[unroll]] for (uint tap = 0; tap < TAPS; tap++) {
         LOADED4 value = from.windows[number * MAX_TAPS + tap];
@@ -100,7 +172,7 @@ LOADED4 depthwise_result(Depthwise from, uint number, uint inside) {
     if (DEPTHWISE_ACTIVATED)
         sum = DEPTHWISE_PRESERVES_NAN ? activate_by_comparisons(sum, lowest, highest) : activate(sum, lowest, highest);
     return ENCODE4_WITH(sum, 0u);
-#endif
 }
+#endif
 
 #endif

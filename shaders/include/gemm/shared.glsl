@@ -66,6 +66,9 @@ struct Source {
     uint taps[MAX_LOADS];
 #ifdef TILE_DEPTHWISE
     uint inside[MAX_LOADS];    // a bit for each tap of the depthwise convolution that is not in the padding
+#ifdef CHECKED
+    Stored stored;
+#endif
 #endif
     uint channel;
     uint weights[MAX_LOADS];
@@ -226,14 +229,29 @@ Target target_of_invocation() {
 // Store the share in shared memory. The padding is selected only here, because compilers wait for a load at its first
 // use.
 void put(Share share, Source source, uint stage, uint vec4s, Zeros zeros, Target target) {
+    bool exists = WHOLE_STAGES || stage + gl_LocalInvocationIndex % STAGE < vec4s;
+#if defined(TILE_DEPTHWISE) && defined(CHECKED)
+    ivec4 sums[MAX_WINDOWS];
+    [[unroll]] for (uint i = 0; i < LOADS; i++) {
+        sums[i] = depthwise_sum(share.depthwise, i, source.inside[i]);
+        share.inputs[i] = depthwise_word(share.depthwise, sums[i]);
+    }
+    if (source.stored.any && exists) {
+        ChannelChecks of = checks_of(share.depthwise, source.channel);
+        [[unroll]] for (uint i = 0; i < LOADS; i++)
+            store_depthwise(source.stored, i, source.channel, of, sums[i], share.inputs[i]);
+    }
+#endif
     [[unroll]] for (uint i = 0; i < LOADS; i++) {
 #ifdef TILE_DEPTHWISE
         bool inside = true;
+#ifndef CHECKED
         share.inputs[i] = depthwise_result(share.depthwise, i, source.inside[i]);
+#endif
 #else
         bool inside = !PADDED || source.taps[i] != OUTSIDE;
 #endif
-        if (!WHOLE_STAGES) inside = all(bvec2(inside, stage + gl_LocalInvocationIndex % STAGE < vec4s));
+        if (!WHOLE_STAGES) inside = all(bvec2(inside, exists));
         if (PADDED || !WHOLE_STAGES) share.inputs[i] = where(inside, share.inputs[i], zeros.outside);
         if (ROWS % LOAD_ROWS == 0u || gl_LocalInvocationIndex / STAGE + i * LOAD_ROWS < ROWS)
             stage_inputs[target.inputs + i * LOAD_ROWS] = share.inputs[i];
@@ -287,7 +305,7 @@ void main() {
     if (place.part >= parts) return;
     Part part = part_of(place.part);
 #ifdef TILE_DEPTHWISE
-    all_channels = bias_vec4s_at(depthwise_parameters());
+    all_channels = PARAMETERS_AT(depthwise_parameters());
 #endif
 
     Zeros zeros = zeros_of(true);
@@ -317,6 +335,13 @@ void main() {
     Target bring = target_of_invocation();
     Source source;
     Share share;
+#if defined(TILE_DEPTHWISE) && defined(CHECKED)
+    source.stored.any = place.block == 0u;
+    [[unroll]] for (uint i = 0; i < LOADS; i++) {
+        bool in_tile = gl_LocalInvocationIndex / STAGE + i * LOAD_ROWS < ROWS;
+        store_pixel(source.stored, i, mix(NO_PIXEL, windows[i].pixel, in_tile));
+    }
+#endif
     // Only a phase may have no taps. For other GEMMs the condition is a constant, so buffers need not be looked up
     // again.
     bool has_k = SPLIT != PHASES || own.first < own.end;

@@ -8,6 +8,8 @@ from functools import partial
 
 import numpy as np
 import pytest
+import verified
+from faults import overwritten, replaced
 from forced import forced_strategies
 from fused import F16, F32, I8, U8, Net, Op, maximum
 from guarded import run_plan_guarded
@@ -17,7 +19,8 @@ from nnvk.check.model_rows import Row, reference
 from nnvk.driver.vulkan import VulkanDevice
 from nnvk.driver.vulkan.kernels import depthwise_conv2d
 from nnvk.driver.vulkan.lowering import gemm
-from nnvk.driver.vulkan.lowering.strategies import DEPTHWISE
+from nnvk.driver.vulkan.lowering.checksum import BY_CHANNEL, CHECKSUM
+from nnvk.driver.vulkan.lowering.strategies import DEPTHWISE, GEMM
 from nnvk.driver.vulkan.planning.passes import depthwise
 from nnvk.driver.vulkan.planning.plan import Plan
 from nnvk.driver.vulkan.planning.planner import lower
@@ -26,7 +29,7 @@ from nnvk.driver.vulkan.shaders.passes import Pass
 from nnvk.types.codes import FuseCode, OperandCode
 from nnvk.types.model import Model
 from nnvk.types.operand import OperandType
-from nnvk.types.request import Redundancy
+from nnvk.types.request import PrepareOptions, Redundancy
 
 FLOATS = F32, F16
 SAME, VALID = 1, 2
@@ -76,7 +79,7 @@ LARGE = CASES[1]
 
 def net_of(case: Case, code: OperandCode) -> tuple[Net, int]:
     """The network of a case, and its output."""
-    net = Net(seed=CASES.index(case), real=code if code in FLOATS else F32)
+    net = Net(seed=(CASES if case in CASES else CHECKED).index(case), real=code if code in FLOATS else F32)
     *_, channels = case.image
     if code in FLOATS:
         image, inner, outer = net.input(*case.image), OperandType(code), OperandType(code)
@@ -185,6 +188,144 @@ def test_results_are_those_of_both_one_after_the_other(
         assert got.tobytes() == want.tobytes(), str(strategy)
 
 
+CHECKED = [
+    Case((1, 7, 5, 32), 16),
+    Case((2, 13, 11, 68), 24, stride=(2, 2), behind="ADD"),
+    Case((1, 9, 7, 72), 20, stride=(1, 2), between=FuseCode.NONE),
+    Case((1, 8, 6, 4), 70, stride=(2, 1), padding=VALID, between=FuseCode.RELU1),
+    Case((3, 5, 7, 36), 33, window=(2, 3), dilation=(1, 2), between=FuseCode.RELU),
+    Case((1, 3, 19, 136), 96, activation=FuseCode.RELU6, behind="ADD"),
+    Case((1, 1, 1, 8), 4, window=(1, 1)),
+]
+FAULTS = 24
+
+
+@pytest.mark.parametrize("kind", ["unsigned", "signed"])
+@pytest.mark.parametrize("case", CHECKED, ids=str)
+def test_both_are_verified_by_checksums(
+    as_gpu: VulkanDevice, monkeypatch: pytest.MonkeyPatch, case: Case, kind: str
+) -> None:
+    """The bits are those of the reference, and no fault is missed."""
+    net, output = net_of(case, TYPES[kind])
+    model, inputs = net.finish(output), net.arrays
+    right = reference(Row(model, inputs))
+    fuse = partial(verified.plan_of, as_gpu, model, inputs, verified.VERIFIED)
+    for place, strategy in enumerate(forced_strategies(monkeypatch, as_gpu, fuse, DEPTHWISE)):
+        if strategy.sums > SMALLEST and strategy.split_k == 1 and case is not CHECKED[1]:
+            continue
+        found = verified.families(fuse())
+        names = "gemm", "depthwise_conv2d", CHECKSUM.name, BY_CHANNEL.name
+        assert [found[name] for name in names] == [1, 0, 1, 1]
+        (got,) = verified.run(as_gpu, model, inputs, right)
+        assert got.tobytes() == right[0].tobytes(), str(strategy)
+        outcomes = verified.outcomes(as_gpu, model, inputs, right, range(place * FAULTS, (place + 1) * FAULTS))
+        assert outcomes["missed"] == 0, str(strategy)
+        assert outcomes["found"] > FAULTS // 2
+
+
+def product_of(plan: Plan) -> tuple[int, Dispatch]:
+    """The position of the only product of a plan, and the product."""
+    every = enumerate(plan.commands)
+    return next((place, each) for place, each in every if isinstance(each, Dispatch) and each.shader.family == "gemm")
+
+
+@pytest.mark.parametrize("when", ["behind the product", "behind its verification"])
+def test_each_word_that_is_stored_beside_the_results_is_verified(
+    as_gpu: VulkanDevice, monkeypatch: pytest.MonkeyPatch, when: str
+) -> None:
+    """The depthwise results and both kinds of check words; the former also after they were read the first time."""
+    monkeypatch.setattr(depthwise, "pays", lambda *_: True)
+    case = CHECKED[0]
+    net, output = net_of(case, I8)
+    model, inputs = net.finish(output), net.arrays
+    right, by_buffer = reference(Row(model, inputs)), as_gpu.profile.barriers_by_buffer
+    _, product = product_of(verified.plan_of(as_gpu, model, inputs, verified.VERIFIED))
+    batch, height, width, channels = case.image
+    words = batch * height * width * channels // 4
+    count = product.tensors["checks"].nbytes // 4
+    assert words % 4 == 0
+    assert count > 2 * words
+    is_late = when == "behind its verification"
+    for place in (0, 5, words - 1, words, 2 * words - 1, *(() if is_late else (2 * words, count - 1))):
+
+        def wrong(plan: Plan, place: int = place) -> Plan:
+            position, product = product_of(plan)
+            if is_late:
+                position = next(
+                    place
+                    for place, each in enumerate(plan.commands)
+                    if isinstance(each, Dispatch) and each.shader.family == CHECKSUM.name
+                )
+            value = np.array([0x12345678 + place], np.uint32)
+            return replaced(plan, position + 1, product.tensors["checks"], place, value, by_buffer)
+
+        assert verified.outcome(as_gpu, model, inputs, right, wrong) == "found", place
+
+
+WRONG = {
+    "another zero point of the output": ("output_zero", 1),
+    "a line of the image left out": ("height", -1),
+    "a wrong padding": ("pad_left", 1),
+    "another limit": ("high", -90),
+}
+
+
+@pytest.mark.parametrize("kind", WRONG)
+def test_a_shader_that_is_wrong_each_time_is_found(
+    as_gpu: VulkanDevice, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    monkeypatch.setattr(depthwise, "pays", lambda *_: True)
+    net, output = net_of(CHECKED[0], I8)
+    model, inputs = net.finish(output), net.arrays
+    right, (name, change) = reference(Row(model, inputs)), WRONG[kind]
+
+    def wrong(plan: Plan) -> Plan:
+        commands, (position, product) = list(plan.commands), product_of(plan)
+        commands[position] = replace(product, push={**product.push, name: product.push[name] + change})
+        return replace(plan, commands=tuple(commands))
+
+    assert verified.outcome(as_gpu, model, inputs, right, wrong) == "found"
+
+
+@pytest.mark.parametrize("case", [CHECKED[1], CHECKED[2]], ids=str)
+def test_constants_that_change_are_found(as_gpu: VulkanDevice, monkeypatch: pytest.MonkeyPatch, case: Case) -> None:
+    """Among them the parameters of the depthwise convolution, and the factors of its check words."""
+    net, output = net_of(case, U8)
+    model, inputs = net.finish(output), net.arrays
+    right, by_buffer = reference(Row(model, inputs)), as_gpu.profile.barriers_by_buffer
+    plan = partial(verified.plan_of, as_gpu, model, inputs, verified.VERIFIED)
+
+    def wrong(plan: Plan, seed: int) -> Plan:
+        position, product = product_of(plan)
+        names = [name for name in ("weights", "bias", "multipliers") if name in product.tensors]
+        tensors = [product.tensors[names[seed % len(names)]]]
+        return overwritten(plan, position, tensors, 4, np.random.default_rng(seed), by_buffer)
+
+    for strategy in forced_strategies(monkeypatch, as_gpu, plan, DEPTHWISE):
+        if strategy.split_k > 1:
+            found = [verified.outcome(as_gpu, model, inputs, right, partial(wrong, seed=seed)) for seed in range(30)]
+            assert "missed" not in found
+            assert found.count("found") > 10
+
+
+def test_both_are_computed_twice_without_a_variant_for_it(
+    as_gpu: VulkanDevice, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(depthwise, "pays", lambda *_: True)
+    net, output = net_of(CHECKED[0], I8)
+    model, inputs = net.finish(output), net.arrays
+    right = reference(Row(model, inputs))
+    avoided = {each.name for each in GEMM.variants if ".depthwise." in each.name and "checked" in each.name}
+    assert avoided
+    profile = replace(as_gpu.planner.profile, avoided=frozenset(avoided))
+    monkeypatch.setattr(as_gpu.planner, "profile", profile)
+    found = verified.families(verified.plan_of(as_gpu, model, inputs, verified.VERIFIED))
+    names = "gemm", "depthwise_conv2d", CHECKSUM.name, BY_CHANNEL.name
+    assert [found[name] for name in names] == [2, 0, 0, 0]
+    (got,) = verified.run(as_gpu, model, inputs, right)
+    assert got.tobytes() == right[0].tobytes()
+
+
 def families_of(net: Net, *outputs: int, redundancy: Redundancy = Redundancy.NONE) -> list[str]:
     model = net.finish(*outputs)
     shapes = [type_.dimensions for type_ in model.input_types()]
@@ -203,9 +344,24 @@ def test_both_are_one_where_that_saves_time() -> None:
 
 
 @pytest.mark.parametrize("redundancy", [Redundancy.CHECKSUMS, Redundancy.DUPLICATION], ids=lambda each: each.name)
-def test_what_is_verified_is_not_fused(redundancy: Redundancy) -> None:
+def test_floats_that_are_verified_are_not_fused(redundancy: Redundancy) -> None:
     net = Net()
     assert "depthwise_conv2d" in families_of(net, separable(net, net.input(1, 14, 10, 32)), redundancy=redundancy)
+
+
+@pytest.mark.parametrize(
+    ("case", "redundancy"),
+    [(CHECKED[0], Redundancy.DUPLICATION), (CASES[2], Redundancy.CHECKSUMS)],
+    ids=["computed twice", "channels that are no whole words"],
+)
+def test_bytes_that_are_verified_otherwise_are_not_fused(
+    as_gpu: VulkanDevice, monkeypatch: pytest.MonkeyPatch, case: Case, redundancy: Redundancy
+) -> None:
+    monkeypatch.setattr(depthwise, "pays", lambda *_: True)
+    net, output = net_of(case, I8)
+    options = PrepareOptions(redundancy=redundancy)
+    plan = verified.plan_of(as_gpu, net.finish(output), net.arrays, options)
+    assert verified.families(plan)["depthwise_conv2d"]
 
 
 def two_readers(net: Net, x: int) -> list[int]:

@@ -104,7 +104,12 @@ def test_products_that_share_dispatches_miss_no_fault(own: VulkanDevice, code: O
 
 
 def test_products_that_share_dispatches_of_gpus_miss_no_fault(as_gpu: VulkanDevice) -> None:
-    misses_no_fault(as_gpu, I8, 12)
+    model, inputs = blocks(I8)
+    plain, verified = (plan_of(as_gpu, model, inputs, options) for options in (PrepareOptions(), VERIFIED))
+    by_themselves = len(dispatches(verified, {"depthwise_conv2d"}))
+    assert by_themselves == len(dispatches(plain, {"depthwise_conv2d"}))
+    assert by_themselves < (3 if as_gpu.profile.has_small_subgroups else 1)
+    misses_no_fault(as_gpu, I8, 18)
 
 
 def test_verifications_in_a_row_need_no_barriers(own: VulkanDevice) -> None:

@@ -58,7 +58,7 @@ _COLUMNS, _COLUMNS_TOGETHER, _COLUMNS_OF_CPU = 16, 4, 2
 """The columns that an invocation of a GPU goes through, where filters see a channel each; those loaded together; and
 those of a CPU that share inputs, whose bytes are unpacked once."""
 _LINES_TOGETHER = 2
-"""The lines of results of a workgroup of a GPU there, or those of a tile if these are more: they share lines of inputs."""
+"""The lines of results of a workgroup of a GPU there, or those of a tile if these are more. They share inputs."""
 _BLOCKS = range(8, 17)
 """The words of channels of a workgroup of a GPU there, if they are not all."""
 _LEAST_OF_RECTANGLE = 1 << 14
@@ -428,7 +428,9 @@ def _rounds_by_channel(device: DeviceProfile, gemm: Gemm, tile: tuple[int, int])
     if not device.is_cpu:
         height *= _lines_together(device, gemm, tile)
     local, turns = _local_by_channel(device, gemm, tile), -(-horizontal.window // _MOST_AT_ONCE_BY_CHANNEL)
-    of_inputs = -(-_lines(gemm, height) * -(-gemm.source[3] // 4) // local) * (1 + turns * (1 + width + vertical.window))
+    of_inputs = -(-_lines(gemm, height) * -(-gemm.source[3] // 4) // local) * (
+        1 + turns * (1 + width + vertical.window)
+    )
     of_results = -(-height * -(-gemm.target[3] // 4) // local) * (1 + width) + width
     return of_inputs + of_results
 
@@ -512,5 +514,6 @@ def _arguments(
         "input_zero": zero_point(operands.input),
         "sign_mask": sign_mask(operands.input),
         "number": number,
+        "checks": checked.before,
     }
     return every, {"HAS_EXTRA": extra is not None, "COPIES": is_copied}, values

@@ -2,20 +2,24 @@
 
 The GEMM of the 1 x 1 convolution computes its left operand in shared memory, one stage of channels after the other.
 Each block of output channels does so again. That spares a launch, and the tensor between the two convolutions.
+
+Where both are verified by checksums, the first block stores this tensor with check words. So the depthwise convolution
+is verified by `checksum.BY_CHANNEL`, and the 1 x 1 convolution as one that reads the tensor.
 """
 
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 
-from nnvk.driver.vulkan.lowering import half_weights
+from nnvk.driver.vulkan.lowering import checksum, half_weights
 from nnvk.driver.vulkan.lowering.dtypes import F16, F32, Q8, dtype, of
-from nnvk.driver.vulkan.lowering.filter_output import Operands, largest_sum
-from nnvk.driver.vulkan.lowering.filters import Filters
+from nnvk.driver.vulkan.lowering.filter_output import Operands, filter_output, largest_sum
+from nnvk.driver.vulkan.lowering.filters import BLOCK, Filters
 from nnvk.driver.vulkan.lowering.gemm_problem import Gemm
-from nnvk.driver.vulkan.lowering.lowering import Lowering
+from nnvk.driver.vulkan.lowering.lowering import Checked, Lowering
 from nnvk.driver.vulkan.lowering.quantised import SMALL, activation_push, are_small_shifts, zero_point
 from nnvk.driver.vulkan.lowering.relayout import round_up
 from nnvk.driver.vulkan.lowering.strategies import Work
@@ -25,6 +29,7 @@ from nnvk.ops.call import Call
 from nnvk.ops.conv2d import conv_axes
 from nnvk.ops.depthwise_conv2d import depthwise_axes
 from nnvk.ops.linear import output_multipliers
+from nnvk.ops.window import Axis
 from nnvk.types.codes import FuseCode
 
 MOST_TAPS = 9
@@ -67,6 +72,14 @@ def is_possible(depthwise: Call, pointwise: Call) -> bool:
 def gemm_of(depthwise: Call, pointwise: Call) -> Gemm:
     """The GEMM of both: rows are the windows of the depthwise convolution, of which K has the channels alone."""
     return Gemm(depthwise.input.shape, pointwise.output.shape, *depthwise_axes(depthwise))
+
+
+def behind(gemm: Gemm) -> Gemm:
+    """The 1 x 1 convolution of such a GEMM by itself."""
+    batches, height, width, _ = gemm.target
+    vertical, horizontal = (Axis(size, 1, 1, 1, 0, 0, size) for size in (height, width))
+    source = batches, height, width, gemm.source[3]
+    return replace(gemm, source=source, vertical=vertical, horizontal=horizontal)
 
 
 def work_of(depthwise: Call, gemm: Gemm, *, float16: bool, float16_split_k: bool) -> Work:
@@ -116,11 +129,63 @@ def bias_and_parameters(g: Lowering, operands: Operands, *, settled: bool) -> Te
         of_gemm = np.zeros(round_up(bias.size, 4), np.int32 if of(depthwise.input) is Q8 else np.float32)
         own = half_weights.settled(g, operands.input, operands.filters, bias) if settled else bias.data.reshape(-1)
         of_gemm[: bias.size] = own.astype(of_gemm.dtype)
-        return np.concatenate([of_gemm.view(np.int32), _parameters(g, depthwise).reshape(-1)])
+        return np.concatenate([of_gemm.view(np.int32), parameters(g, depthwise)])
 
     types = depthwise.input.type, depthwise.output.type, depthwise.activation
     form = "depthwise", depthwise.filter.index, depthwise.bias.index, types, settled, operands.filters.tensor.index
     return g.constant_form(bias, form, both)
+
+
+# --- where both are verified ---------------------------------------------------------------------------------
+
+_TILE = 1, 1
+"""The height and width of the tile of a check word."""
+
+
+def has_checksums(depthwise: Call, gemm: Gemm, device: DeviceProfile) -> bool:
+    """Whether checksums can verify a depthwise convolution for which `is_possible` holds, in the GEMM of both."""
+    if of(depthwise.input) is not Q8 or gemm.depth % 4:
+        return False
+    # An invocation of the GEMM stores a check word for several words.
+    if 4 * (words_before(gemm) + gemm.rows * round_up(gemm.columns, BLOCK) // 4) > device.max_buffer:
+        return False
+    return checksum.is_possible_by_channel(device, Gemm.of_convolution(depthwise, depthwise_axes(depthwise)), _TILE)
+
+
+def words_before(gemm: Gemm) -> int:
+    """The words of the depthwise results and of their check words, which lie in front of those of the GEMM."""
+    return 2 * _words(gemm)
+
+
+def _words(gemm: Gemm) -> int:
+    return round_up(gemm.rows * (gemm.depth // 4), 4)
+
+
+def note_checked(g: Lowering, depthwise: Call, gemm: Gemm, checks: TensorRef) -> None:
+    """Let the depthwise convolution be verified later. ``checks`` begins with its results and their check words."""
+    operands = _operands(depthwise)
+    output = filter_output(g, operands, gemm.depth)
+    assert output.parameters is not None
+    every = checksum.filter_and_constants(operands, gemm.depth, output.parameters, output.push)
+    g.checked[depthwise.output.index] = Checked(checks, checks, np.concatenate(every), _TILE, _words(gemm))
+    g.alias(checks, depthwise.output)
+
+
+def verify(g: Lowering, depthwise: Call) -> None:
+    """Verify a depthwise convolution in place. Only the GEMM reads its results, and it was verified before."""
+    checked = g.to_verify(depthwise.output)
+    assert checked is not None
+    tensors = {"src": g.tensor(depthwise.input), "dst": checked.results}
+    gemm = Gemm.of_convolution(depthwise, depthwise_axes(depthwise))
+    checksum.verify_by_channel(g, _operands(depthwise), gemm, checked, tensors)
+    g.alias(checked.results, depthwise.output)
+
+
+def _operands(depthwise: Call) -> Operands:
+    return Operands.of_call(depthwise, filters_of_channels(depthwise))
+
+
+# --- parameters ----------------------------------------------------------------------------------------------
 
 
 def _multipliers(depthwise: Call) -> tuple[np.ndarray, np.ndarray]:
@@ -128,8 +193,8 @@ def _multipliers(depthwise: Call) -> tuple[np.ndarray, np.ndarray]:
     return output_multipliers(depthwise.code, depthwise.input, depthwise.filter, depthwise.output)
 
 
-def _parameters(g: Lowering, depthwise: Call) -> np.ndarray:
-    """The parameters of a depthwise convolution as depthwise.glsl reads them: int32 words [vec4s, 4]."""
+def parameters(g: Lowering, depthwise: Call) -> np.ndarray:
+    """The parameters of a depthwise convolution as depthwise.glsl reads them: int32 words of vec4s."""
     filters = filters_of_channels(depthwise)
     limits = activation_push(depthwise.activation, depthwise.output)
     if of(depthwise.input) is not Q8:

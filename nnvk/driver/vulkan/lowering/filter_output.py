@@ -107,14 +107,15 @@ def filter_output(
     narrow: bool = False,
     settled: bool = False,
     biases_follow: bool = False,
+    behind_biases: np.ndarray | None = None,
     weight_scales: np.ndarray | None = None,
 ) -> FilterOutput:
     """The arguments for sums of ``outputs`` channels in each of ``parts`` equal parts of a pixel.
 
     ``narrow`` is the result of `has_narrow_sums`, of 16-bit levels. ``settled``: inputs of 8 bits keep their zero point
     in the sums, so the bias has what is due to it. ``biases_follow``: they follow the multipliers of 8-bit tensors with
-    an epilogue, and are constants. ``weight_scales`` are those of weights of 8 bits that floats are multiplied by; they
-    follow the bias, which is a constant then.
+    an epilogue, and are constants; and then the words in ``behind_biases``. ``weight_scales`` are those of weights of 8
+    bits that floats are multiplied by; they follow the bias, which is a constant then.
     """
     bias, channels = operands.bias, parts * outputs
     tensors: dict[str, TensorRef]
@@ -182,7 +183,8 @@ def filter_output(
         biases[:, :outputs] = half_weights.settled(g, operands.input, operands.filters, bias).reshape(parts, -1)
     elif biases_follow and bias is not None:
         biases[:, :outputs] = bias.data.reshape(parts, -1)
-    words = np.concatenate([multipliers.reshape(-1), biases.reshape(-1), floats.reshape(-1).view(np.int32)])
+    behind = np.zeros(0, np.int32) if behind_biases is None else behind_biases
+    words = np.concatenate([multipliers.reshape(-1), biases.reshape(-1), behind, floats.reshape(-1).view(np.int32)])
     if following is None:
         return FilterOutput(spec, {**tensors, "multipliers": g.constant(words)}, push, "plain", multipliers)
     after = arguments_of(g, following, words, multipliers.size)

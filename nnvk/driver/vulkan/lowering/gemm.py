@@ -216,7 +216,12 @@ def multiply_by(g: Lowering, strategy: Strategy, operands: Operands, gemm: Gemm,
     levels = filters.quantised if strategy.arithmetic == "int8" else None
     output_tensor, target_parts = _written(operands, gemm)
     target = pixels_of(g, output_tensor, gemm.target, gemm.pixel_parts)
-    if (checked := g.to_verify(operands.target)) is not None:
+    depthwise = operands.depthwise
+    if (checked := g.to_verify(operands.target)) is not None and depthwise is not None:
+        verify(g, operands, depthwise_gemm.behind(gemm), checked, g.checked[depthwise.output.index].results, target)
+        depthwise_gemm.verify(g, depthwise)
+        return
+    if checked is not None:
         source, _, _ = read(g, operands.input, Matrices(gemm.parts, gemm.rows, gemm.depth))
         verify(g, operands, gemm, checked, source, target)
         return
@@ -225,8 +230,8 @@ def multiply_by(g: Lowering, strategy: Strategy, operands: Operands, gemm: Gemm,
         verify_by_bound(g, operands, gemm, results, source, target, levels)
         return
     is_wide = operands.wide_input is not None and strategy.tile != "vector" and has_few_channels(gemm.depth)
-    if operands.depthwise is not None:
-        source, source_parts = g.tensor(operands.depthwise.input), 1
+    if depthwise is not None:
+        source, source_parts = g.tensor(depthwise.input), 1
     elif is_wide:
         assert operands.wide_input is not None
         source, source_parts = g.tensor(operands.wide_input), 1
@@ -251,6 +256,9 @@ def multiply_by(g: Lowering, strategy: Strategy, operands: Operands, gemm: Gemm,
         weights = in_order(g, filters, gemm.parts_outside, scale)
     words = _check_words(g, strategy, operands, gemm, work) if source_parts == 1 else 0
     settled = settles_bias(strategy, work, g.device)
+    biases_follow, behind_biases = bool(words) and split_k and operands.epilogue is not None, None
+    if depthwise is not None and biases_follow:
+        behind_biases = depthwise_gemm.parameters(g, depthwise)
     output = filter_output(
         g,
         operands,
@@ -258,7 +266,8 @@ def multiply_by(g: Lowering, strategy: Strategy, operands: Operands, gemm: Gemm,
         gemm.pixel_parts,
         narrow=work.narrow,
         settled=settled,
-        biases_follow=bool(words) and split_k and operands.epilogue is not None,
+        biases_follow=biases_follow,
+        behind_biases=behind_biases,
         weight_scales=None if levels is None else levels.scales,
     )
     tensors = {"src": source, "weights": weights, "dst": target, **output.tensors}
@@ -284,9 +293,10 @@ def multiply_by(g: Lowering, strategy: Strategy, operands: Operands, gemm: Gemm,
             spec[FROM_FLOATS] = True
         line_taps = work.line_taps if strategy.matrices is not None else 1
         push |= tile_push(gemm, source_parts, line_taps) | magics
-        if operands.depthwise is not None:
-            tensors["bias"] = depthwise_gemm.bias_and_parameters(g, operands, settled=settled)
-            spec |= depthwise_gemm.constants(operands.depthwise, g.device)
+        if depthwise is not None:
+            if not biases_follow:
+                tensors["bias"] = depthwise_gemm.bias_and_parameters(g, operands, settled=settled)
+            spec |= depthwise_gemm.constants(depthwise, g.device)
             push |= {"kernel_height": 1, "kernel_width": 1}  # of the GEMM's own filter
         if work.kind == "q8":
             spec |= {"SIGNED": bool(offset(operands.input)), "WEIGHTS_SIGNED": bool(offset(filters.tensor))}
@@ -316,7 +326,10 @@ def multiply_by(g: Lowering, strategy: Strategy, operands: Operands, gemm: Gemm,
         spec["FOUR_BITS"] = True
 
     if words:
-        tensors["checks"] = check_words(g, operands, gemm, target, output, _tile_of_checks(strategy, work), words)
+        before, tile = 0 if depthwise is None else depthwise_gemm.words_before(gemm), _tile_of_checks(strategy, work)
+        tensors["checks"] = check_words(g, operands, gemm, target, output, tile, words, before=before)
+        if depthwise is not None:
+            depthwise_gemm.note_checked(g, depthwise, gemm, tensors["checks"])
     if source_parts == 1 and may_be_bounded(g, operands, gemm):
         g.bounded[operands.target.index] = target
     variant = strategy.variant(work.kind, output.variant, checked=bool(words))
@@ -332,6 +345,10 @@ def _tile_of_checks(strategy: Strategy, work: Work) -> tuple[int, int]:
 
 def _check_words(g: Lowering, strategy: Strategy, operands: Operands, gemm: Gemm, work: Work) -> int:
     """The number of the check words that a strategy stores, if they are to verify the product; 0 if they are not."""
+    if operands.depthwise is not None:
+        if not depthwise_gemm.has_checksums(operands.depthwise, gemm, g.device):
+            return 0
+        gemm = depthwise_gemm.behind(gemm)
     if strategy.tile == "vector" or not has_checksums(g, operands, gemm):
         return 0
     tile = _tile_of_checks(strategy, work)
@@ -352,19 +369,21 @@ def check_words(
     words: int,
     *,
     by_channel: bool = False,
+    before: int = 0,
 ) -> TensorRef:
     """Memory for so many check words of a product, by which it will be verified. ``tile`` is that of `Checked`.
 
-    ``by_channel``: filters see a channel each.
+    ``by_channel``: filters see a channel each. ``before``: so many other words lie before these.
     """
     assert output.parameters is not None
     every, constants = checksum.filter_and_constants(operands, gemm.source[3], output.parameters, output.push)
     if by_channel:
         filters = np.append(every, constants)
     else:
-        filters = checksum.constants_of_rows(g.device, gemm, every, constants)
-    checks = g.scratch(4 * words)
-    g.checked[operands.target.index] = Checked(target, checks, filters, tile)
+        of_rows = gemm if operands.depthwise is None else depthwise_gemm.behind(gemm)
+        filters = checksum.constants_of_rows(g.device, of_rows, every, constants)
+    checks = g.scratch(4 * (before + words))
+    g.checked[operands.target.index] = Checked(target, checks, filters, tile, before)
     return checks
 
 

@@ -89,6 +89,8 @@ class Checked:
     """The sum of the filters that the left matrix is multiplied by for sums of rows, and the rest of these sums."""
     tile: tuple[int, int]
     """Its rows and its check words; its height and width where filters see a channel each."""
+    before: int = 0
+    """The words in front of the check words in their tensor, a multiple of four."""
 
 
 DIFFERENCE_WORDS = 6

@@ -39,8 +39,8 @@ def _exists(choice: Mapping[str, str]) -> bool:
         return False  # other sums aren't exact
     if choice["TILE"] == cooperative_matrix.TILE:
         return choice["ARITHMETIC"] == cooperative_matrix.ARITHMETICS.get(choice["DTYPE"])
-    if choice["TILE"] == DEPTHWISE and (choice["DTYPE"] not in _OF_DEPTHWISE or choice["SUMS"].endswith("checked")):
-        return False  # operations that are verified are not fused
+    if choice["TILE"] == DEPTHWISE and choice["DTYPE"] not in _OF_DEPTHWISE:
+        return False
     if choice["ARITHMETIC"] == "int8":
         return choice["DTYPE"] == "f32" and choice["TILE"] != DEPTHWISE
     if choice["ARITHMETIC"] == "half":

@@ -262,8 +262,8 @@ def _lowered(
     if redundancy:
         copy_inputs_again(g, model, input_shapes)
     graph, shapes = build(model, input_shapes, values or {}, lambda call: refuse(call) if _runs(call) else None)
-    # Each operation is verified by itself.
-    rewritten = profile.without(Pass.DEPTHWISE) if redundancy else profile
+    # Operations that are computed twice are so by themselves.
+    rewritten = profile.without(Pass.DEPTHWISE) if redundancy is Redundancy.DUPLICATION else profile
     context = passes.Context(
         rewritten, model.relaxed, g.intermediate, g.choose, refuse, redundancy is Redundancy.CHECKSUMS
     )

@@ -16,7 +16,7 @@ class ApartError(Exception):
 
 @np.errstate(over="ignore")
 def fill(tables: Iterable[Table], commands: Sequence[Command], addresses: Mapping[int, Address]) -> None:
-    """Enter all distances, in words. Raises `ApartError` where there is none."""
+    """Add all distances, in words. Raises `ApartError` where there is none."""
     dispatches = {tensor: each for each in commands if isinstance(each, Dispatch) for tensor in each.tensors.values()}
     for table in tables:
         dispatch = dispatches[table.tensor]
@@ -25,5 +25,5 @@ def fill(tables: Iterable[Table], commands: Sequence[Command], addresses: Mappin
             if (first.storage, first.page) != (own.storage, own.page):
                 raise ApartError(f"{dispatch.shader.name}: {name} lies apart from the first one")
             distance = np.array([(own.offset - first.offset) // 4], np.int64).astype(np.uint32)
-            table.data[balance] += table.data[place] - distance[0]
-            table.data[place] = distance[0]
+            table.data[balance] -= distance[0]
+            table.data[place] += distance[0]

@@ -102,15 +102,15 @@ class Dispatch:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Table:
-    """Distances of tensors in a constant of a dispatch, to be entered when all tensors are placed."""
+    """Distances of tensors in a constant of a dispatch, to be added when all tensors are placed."""
 
     tensor: TensorRef
     """The constant."""
     data: np.ndarray
-    """Its words, of which some are still missing."""
+    """Its words, to some of which distances are added."""
     distances: Mapping[int, tuple[str, int]]
-    """The places of these, and for each the name of the tensor in the dispatch (`name_of`), and the place of a word
-    from which the distance is subtracted.
+    """The places of these words, and for each the name of the tensor in the dispatch (`name_of`), and the place of a
+    word from which the distance is subtracted.
     """
 
 

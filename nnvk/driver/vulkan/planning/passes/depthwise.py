@@ -2,7 +2,7 @@
 
 The cost model decides. A GPU spares a launch, and the tensor between both, but computes depthwise results once for each
 block of output channels. Floats are added up in the order of a GEMM in shared memory, and bytes are rounded by the same
-steps.
+steps. Plans that verify results do so for bytes whose checksums are known.
 """
 
 from __future__ import annotations
@@ -36,12 +36,20 @@ def fuse_depthwise(graph: Graph, context: Context) -> tuple[Graph, int]:
             continue
         if graph.only_user(node.call.input) is not node or node.inputs.count(node.call.input) != 1:
             continue
-        if depthwise_gemm.is_possible(before.call, node.call) and pays(before.call, node.call, context.profile):
+        if _is_possible(before.call, node.call, context) and pays(before.call, node.call, context.profile):
             instead |= {before: None, node: replace(node.with_call(node.call, [before]), before=(before.call,))}
     if not instead:
         return graph, 0
     nodes = (instead.get(node, node) for node in graph.nodes)
     return graph.with_nodes(node for node in nodes if node is not None), len(instead) // 2
+
+
+def _is_possible(depthwise: Call, pointwise: Call, context: Context) -> bool:
+    """Whether both can be one dispatch, and be verified if that is wanted."""
+    if not depthwise_gemm.is_possible(depthwise, pointwise):
+        return False
+    gemm = depthwise_gemm.gemm_of(depthwise, pointwise)
+    return not context.verifies or depthwise_gemm.has_checksums(depthwise, gemm, context.profile)
 
 
 def pays(depthwise: Call, pointwise: Call, device: DeviceProfile) -> bool:
