@@ -122,13 +122,19 @@ bool take_product(uint product) {
     return fits;
 }
 
-uint line_tiles;    // of a line of the output,
-uint own_tiles;     // and of one of the rectangle
+// The words of a rectangle: those of a tile, the tiles of a line, and other tiles from a line to the next.
+struct Shape {
+    uint of_tile;
+    uint tiles;
+    uint skipped;
+    vec2 inverses;    // of the first two
+};
+Shape shape;
 
-// The place of a check word of a rectangle. Those of a block are apart in its tiles, and so are its lines of tiles.
+// The place of a check word. Those of a block are apart in the tiles of a rectangle, and so are its lines of tiles.
 uint check_place(uint i) {
-    uint of_tile = block == 0u ? words : block, tile = i / of_tile, line = tile / own_tiles;
-    return (tile + line * (line_tiles - own_tiles)) * words + i - tile * of_tile;
+    uint tile = divided(i, shape.inverses.x), line = divided(tile, shape.inverses.y);
+    return (tile + line * shape.skipped) * words + i - tile * shape.of_tile;
 }
 #define CHECK_PLACE(i) check_place(i)
 #include "include/checksum_verdict.glsl"
@@ -249,12 +255,20 @@ uvec4 factors_of(uint word) {
 uint due_to_results(Box of) {
     uint constants = filters_first + KERNEL_HEIGHT * KERNEL_WIDTH * divide_up(depth, 4u) * 4u, due = 0u;
     uint words_out = (block == 0u ? words : block) / WORDS, items = words_out * (of.end.x - of.first.x);
-    for (uint item = gl_LocalInvocationID.x; item < items; item += gl_WorkGroupSize.x) {
-        uint down = item / words_out, word = of.word + (item - down * words_out) * WORDS, y = of.first.x + down;
-        uint at = ((of.image * out_height + y) * out_width + of.first.y) * words + word, columns = 0u, always = 0u;
+    // Invocations share the columns of a line of a word, if there are more of them than such lines.
+    uint own = of.end.y - of.first.y, shares = 1u;
+    if (!WIDE) {
+        own = divide_up(divide_up(own, max(gl_WorkGroupSize.x / items, 1u)), COLUMNS) * COLUMNS;
+        shares = divide_up(of.end.y - of.first.y, own);
+    }
+    for (uint item = gl_LocalInvocationID.x; item < items * shares; item += gl_WorkGroupSize.x) {
+        uint share = WIDE ? 0u : item / items, of_line = item - share * items, down = of_line / words_out;
+        uint word = of.word + (of_line - down * words_out) * WORDS, y = of.first.x + down;
+        uint first = of.first.y + share * own, end = min(first + own, of.end.y);
+        uint at = ((of.image * out_height + y) * out_width + first) * words + word, columns = 0u, always = 0u;
         [[unroll]] for (uint w = 0; w < WORDS; w++) always += filters_at(constants + word + w);
         uvec4 sum = uvec4(0u), sum_of_others = uvec4(0u);
-        for (uint x = of.first.y; x < of.end.y; x += COLUMNS) {
+        for (uint x = first; x < end; x += COLUMNS) {
             uvec4 result[MAX_COLUMNS], other[MAX_COLUMNS];
             [[unroll]] for (uint c = 0; c < COLUMNS; c++) {
                 uint from = at + min(c, of.end.y - 1u - x) * words;
@@ -294,10 +308,9 @@ void main() {
     uint down = (line - image * lines_y) * tiles_down;
     uvec2 first = uvec2(down * tile_height, tile * tile_width), most = uvec2(tiles_down * tile_height, tiles * tile_width);
     Box of = Box(image, first, min(first + most, uvec2(out_height, out_width)), word);
-    line_tiles = tiles_x;
-    own_tiles = min(tiles, tiles_x - tile);
-    uint of_rectangle = own_tiles * min(tiles_down, tiles_y - down) * words_of_block;
-    uint stored = sum_of_checks(((image * tiles_y + down) * tiles_x + tile) * words + word, of_rectangle);
+    uint own_tiles = min(tiles, tiles_x - tile), checks_of = own_tiles * min(tiles_down, tiles_y - down) * words_of_block;
+    shape = Shape(words_of_block, own_tiles, tiles_x - own_tiles, 1.0 / vec2(words_of_block, own_tiles));
+    uint stored = sum_of_checks(((image * tiles_y + down) * tiles_x + tile) * words + word, checks_of);
     Sums sums = Sums(stored, due_to_results(of) + due_to_inputs(of));
     add_up(sums);
     if (gl_LocalInvocationID.x == 0u) compare(sums, place, (image * out_height + of.first.x) * out_width + of.first.y);

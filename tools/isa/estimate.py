@@ -140,7 +140,8 @@ def _seconds(
     moved = run.read + run.written
     everything = groups * waves * wave * moved
     left_out = trips.unread(dispatch)
-    nbytes = sum(tensor["bytes"] for tensor in dispatch["tensors"] if tensor["name"] not in left_out)
+    tensors = {tensor["number"]: tensor["bytes"] for tensor in dispatch["tensors"] if tensor["name"] not in left_out}
+    nbytes = sum(tensors.values())  # a tensor may have several names
     is_once = statistics["LDS size"] and not trips.has_windows(dispatch)
     through_l2 = everything if is_once else min(everything, max(nbytes, everything / 4))
     alone = -(-most // resident) * run.alone / hz

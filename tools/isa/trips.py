@@ -154,7 +154,9 @@ def _guess_rectangles(dispatch: Mapping[str, Any], found: Sequence[Loop]) -> boo
     blocks = _up(product["words"], block) if block else 1
     words, inputs = product["words"] / blocks, _up(product["depth"], 4) / blocks
     of_checks = _up(tiles * _up(height, product["tile_height"]) * (block or words), 4 * local)
-    of_results, of_inputs = [_up(words * height, local), columns], [_up(inputs * lines, local), columns]
+    items = words * height
+    of_results = [_up(items, local), columns if items > local // 2 else _up(columns, local // items)]
+    of_inputs = [_up(inputs * lines, local), columns]
     of_products = _up(dispatch["push_constants"]["products"] - 1, 4)
     return _set_all(found, [of_products, of_checks, *of_results, *of_inputs])
 

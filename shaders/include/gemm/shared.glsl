@@ -131,9 +131,6 @@ bool is_past(uint stage, uint vec4s, uint number) {
     return WEIGHT_LAYOUT == BY_K ? stage * 4u + number / QUADS >= depth : stage + weight_four(number) >= vec4s;
 }
 
-// The integral part of n / by for numbers below 2^20, from 1 / by. It is exact, and cheaper than an integer division.
-uint divided(uint n, float inverse) { return uint((float(n) + 0.5) * inverse); }
-
 void locate_taps(inout Source source, Part part, Window windows[MAX_LOADS]) {
 #ifdef TILE_DEPTHWISE
     [[unroll]] for (uint i = 0; i < LOADS; i++) {
