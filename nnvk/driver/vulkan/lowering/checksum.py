@@ -3,17 +3,17 @@
 Products of levels are exact, so a weighted sum of the accumulators of a row, modulo 2^32, is the row of the left matrix
 times the weighted sum of the filters (K.-H. Huang and J. A. Abraham, 1984, with the random factors of R. Freivalds). In
 a variant of the product's shader each invocation stores a check word. It sums over all of its words of results: the
-four accumulators times their factors, plus the word times a factor, all times a factor of the row. `gemm_checksum.comp`
-adds up the check words of the workgroups that have the same rows, and on the other side what the left matrix gives and
-what the results in memory give (`shaders/include/checksum.glsl`). `depthwise_checksum.comp` does so for rectangles of
-pixels of convolutions whose filters see a channel each. On a GPU of many units several workgroups have the same rows,
-and a rectangle is divided into blocks of channels.
+four accumulators and the word, times numbers of their own, a factor of the word and one of the row.
+`gemm_checksum.comp` adds up the check words of the workgroups that have the same rows, and on the other side what the
+left matrix gives and what the results in memory give (`shaders/include/checksum.glsl`). `depthwise_checksum.comp` does
+so for rectangles of pixels of convolutions whose filters see a channel each. On a GPU of many units several workgroups
+have the same rows, and a rectangle is divided into blocks of channels.
 
-The variant computes the word in the check word by another formula than the stored one, so that the scaling of the
-accumulators is verified as well. The parameters of this scaling are a part of the check words, too. A result is
-verified when operations were lowered that read it, together with other results (`verification.py`). If others will read
-it later, it is copied to become their second result, as the left matrix and the other tensor of an epilogue are, so
-that no change of memory stays unseen. The host knows which checksums the device has to compare.
+The variant also compares the bytes of a word with the scaled accumulators, so that the scaling is verified as well: a
+check word is wrong if they differ by more than roundings. The parameters of the scaling are a part of check words. A
+result is verified when operations were lowered that read it, together with other results (`verification.py`). If others
+will read it later, it is copied to become their second result, as the left matrix and the other tensor of an epilogue
+are, so that no change of memory stays unseen. The host knows which checksums the device has to compare.
 """
 
 from __future__ import annotations

@@ -94,8 +94,7 @@ class Checked:
 
 
 DIFFERENCE_WORDS = 6
-"""The words of a reported difference: whether there is one, the comparison, the place, the two words there. A
-sum follows that says which checksums were compared."""
+"""The words of a difference: whether there is one, the comparison, the place, two words; and a sum of all compared."""
 Pairs = dict[int, tuple[TensorRef, TensorRef]]
 """The results of two computations of tensors, by their indices."""
 
