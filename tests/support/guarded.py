@@ -46,6 +46,7 @@ def spread(plan: Plan) -> Plan:
     for number, whole in plan.parts.items():
         _, before = plan.place_in_whole(number)
         addresses[number] = replace(addresses[whole], offset=GUARD + before, nbytes=plan.addresses[number].nbytes)
+    found = plan.verification
     return replace(
         plan,
         addresses=addresses,
@@ -57,6 +58,7 @@ def spread(plan: Plan) -> Plan:
         flags=tuple(replace(flag, address=moved[flag.address]) for flag in plan.flags),
         counts=tuple(address and moved[address] for address in plan.counts),
         entropy=tuple(moved[address] for address in plan.entropy),
+        verification=found and replace(found, address=moved[found.address]),
     )
 
 

@@ -114,7 +114,7 @@ uint depthwise_word(Depthwise from, ivec4 sum) {
 }
 
 #ifdef CHECKED
-// The pixels of an invocation's windows whose depthwise results it stores.
+// The pixels of an invocation's windows, whose depthwise results it stores.
 struct Stored {
     bool any;    // which is the same for a workgroup
     uint places[MAX_WINDOWS];     // of the pixels' first words; NO_PIXEL if the results are not stored
@@ -124,7 +124,8 @@ struct Stored {
 // Words of all depthwise results, a multiple of four.
 uint depthwise_words() { return divide_up(rows * (depth / 4u), 4u) * 4u; }
 
-void store_pixel(inout Stored stored, uint number, uint pixel) {
+// Note the pixel of a window; NO_PIXEL for one whose results are not stored.
+void note_pixel(inout Stored stored, uint number, uint pixel) {
     uint line = divide(pixel, out_width, magic_width);
     stored.places[number] = mix(pixel * (depth / 4u), NO_PIXEL, pixel == NO_PIXEL);
     stored.factors[number] = position_factor(OF_LINES + line) * column_factor(pixel - line * out_width);
@@ -156,11 +157,11 @@ void store_depthwise(Stored stored, uint number, uint channel, ChannelChecks of,
 }
 #endif
 
+// The result of a window, as it would lie in memory.
 LOADED4 depthwise_result(Depthwise from, uint number, uint inside) {
     return depthwise_word(from, depthwise_sum(from, number, inside));
 }
 #else
-// The result of a window, as it would lie in memory.
 LOADED4 depthwise_result(Depthwise from, uint number, uint inside) {
     vec4 sum = from.ends[0];
     [[unroll]] for (uint tap = 0; tap < TAPS; tap++) {

@@ -336,7 +336,7 @@ void main() {
     source.stored.any = place.block == 0u;
     [[unroll]] for (uint i = 0; i < LOADS; i++) {
         bool in_tile = gl_LocalInvocationIndex / STAGE + i * LOAD_ROWS < ROWS;
-        store_pixel(source.stored, i, mix(NO_PIXEL, windows[i].pixel, in_tile));
+        note_pixel(source.stored, i, mix(NO_PIXEL, windows[i].pixel, in_tile));
     }
 #endif
     // Only a phase may have no taps. For other GEMMs the condition is a constant, so buffers need not be looked up
