@@ -131,7 +131,7 @@ vec4 real_scale(ivec4 mantissa, ivec4 shift) { return vec4(mantissa) * uintBitsT
 // How far roundings move the product with a quantised multiplier, which is a byte. The last rounding moves it by 1/2. If
 // there is a shift to the right, another one comes before it, and the shift divides its error. Floats have errors of less
 // than 2^-12, as those of `ByteMultiplier`.
-float error_of(int shift) { return 0.500244140625 + (shift < 0 ? uintBitsToFloat(uint(shift + 126) << 23) : 0.0); }
+float error_of(int shift) { return 0.500244140625 + mix(0.0, uintBitsToFloat(uint(shift + 126) << 23), shift < 0); }
 
 // What bytes of scaled sums are compared with.
 struct ByteBounds {

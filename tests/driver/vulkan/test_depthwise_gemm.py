@@ -15,6 +15,7 @@ from fused import F16, F32, I8, U8, Net, Op, maximum
 from guarded import run_plan_guarded
 from rewritten import library, native
 
+from nnvk.base.errors import VerificationError
 from nnvk.check.model_rows import Row, reference
 from nnvk.driver.vulkan import VulkanDevice
 from nnvk.driver.vulkan.kernels import depthwise_conv2d
@@ -265,6 +266,23 @@ def test_each_word_that_is_stored_beside_the_results_is_verified(
         assert verified.outcome(as_gpu, model, inputs, right, wrong) == "found", place
 
 
+def test_an_error_names_the_depthwise_convolution_if_that_is_wrong(
+    as_gpu: VulkanDevice, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(depthwise, "pays", lambda *_: True)
+    net, output = net_of(CHECKED[0], I8)
+    model, inputs = net.finish(output), net.arrays
+
+    def with_wrong_check_word(plan: Plan) -> Plan:
+        position, product = product_of(plan)
+        batch, height, width, channels = CHECKED[0].image
+        first, value = batch * height * width * channels // 4, np.array([0x12345678], np.uint32)
+        return replaced(plan, position + 1, product.tensors["checks"], first, value, as_gpu.profile.barriers_by_buffer)
+
+    with pytest.raises(VerificationError, match="DEPTHWISE_CONV_2D: the checksum of rows from"):
+        verified.run(as_gpu, model, inputs, reference(Row(model, inputs)), with_wrong_check_word)
+
+
 WRONG = {
     "another zero point of the output": ("output_zero", 1),
     "a line of the image left out": ("height", -1),
@@ -292,7 +310,7 @@ def test_a_shader_that_is_wrong_each_time_is_found(
 
 @pytest.mark.parametrize("case", [CHECKED[1], CHECKED[2]], ids=str)
 def test_constants_that_change_are_found(as_gpu: VulkanDevice, monkeypatch: pytest.MonkeyPatch, case: Case) -> None:
-    """Among them the parameters of the depthwise convolution, and the factors of its check words."""
+    """Among them the parameters of the depthwise convolution."""
     net, output = net_of(case, U8)
     model, inputs = net.finish(output), net.arrays
     right, by_buffer = reference(Row(model, inputs)), as_gpu.profile.barriers_by_buffer

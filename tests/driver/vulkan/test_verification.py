@@ -17,7 +17,7 @@ from networks import classifier, images
 from nnvk.base.errors import UnfitData, VerificationError
 from nnvk.check.model_rows import empty_like, parse, reference, request
 from nnvk.driver.vulkan import VulkanDevice
-from nnvk.driver.vulkan.lowering.lowering import Subject
+from nnvk.driver.vulkan.lowering.compared import Subject
 from nnvk.driver.vulkan.lowering.verification import EXCHANGE
 from nnvk.driver.vulkan.planning.plan import Address, Plan, Verification
 from nnvk.driver.vulkan.shaders.commands import Dispatch, Storage

@@ -28,10 +28,11 @@ import numpy as np
 
 from nnvk.driver.vulkan.lowering import checksum_dispatch
 from nnvk.driver.vulkan.lowering.checksum_dispatch import Check, Shared, factors
+from nnvk.driver.vulkan.lowering.compared import Checked, Subject
 from nnvk.driver.vulkan.lowering.epilogue import combined_one_for_one
 from nnvk.driver.vulkan.lowering.filter_output import Operands
 from nnvk.driver.vulkan.lowering.gemm_problem import Gemm
-from nnvk.driver.vulkan.lowering.lowering import MOST_COUNTERS, MOST_ROUNDS, Checked, Lowering, Subject
+from nnvk.driver.vulkan.lowering.lowering import MOST_COUNTERS, MOST_ROUNDS, Lowering
 from nnvk.driver.vulkan.lowering.quantised import sign_mask, zero_point
 from nnvk.driver.vulkan.lowering.relayout import round_up
 from nnvk.driver.vulkan.lowering.strategies import LANES, uses_subgroups
@@ -502,7 +503,8 @@ def _arguments(
     """The tensors, specialisation constants and words of the table that both shaders have."""
     tensor = operands.target
     extra = None if operands.epilogue is None else combined_one_for_one(operands.epilogue)
-    flag, number = g.compared(Subject(g.operation, tensor.name, tensor.dtype.name, tensor.shape, of_rows=True))
+    operation = g.writers.get(tensor.index, g.operation)  # a dispatch may compute several operations
+    flag, number = g.compared(Subject(operation, tensor.name, tensor.dtype.name, tensor.shape, of_rows=True))
     is_copied = tensors["dst"] is not checked.results
     every = {**tensors, "computed": checked.results, "checks": checked.words, "flag": flag}
     if not is_copied:

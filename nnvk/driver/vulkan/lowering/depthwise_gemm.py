@@ -15,11 +15,12 @@ from dataclasses import replace
 import numpy as np
 
 from nnvk.driver.vulkan.lowering import checksum, half_weights
+from nnvk.driver.vulkan.lowering.compared import Checked
 from nnvk.driver.vulkan.lowering.dtypes import F16, F32, Q8, dtype, of
 from nnvk.driver.vulkan.lowering.filter_output import Operands, filter_output, largest_sum
 from nnvk.driver.vulkan.lowering.filters import BLOCK, Filters
 from nnvk.driver.vulkan.lowering.gemm_problem import Gemm
-from nnvk.driver.vulkan.lowering.lowering import Checked, Lowering
+from nnvk.driver.vulkan.lowering.lowering import Lowering
 from nnvk.driver.vulkan.lowering.quantised import SMALL, activation_push, are_small_shifts, zero_point
 from nnvk.driver.vulkan.lowering.relayout import round_up
 from nnvk.driver.vulkan.lowering.strategies import Work

@@ -8,6 +8,7 @@ import numpy as np
 
 from nnvk.driver.vulkan.lowering import checksum, cooperative_matrix, depthwise_gemm, gemm_bound, half_weights
 from nnvk.driver.vulkan.lowering.arrange import ARRANGE, dense
+from nnvk.driver.vulkan.lowering.compared import Checked
 from nnvk.driver.vulkan.lowering.divide import divisors_below
 from nnvk.driver.vulkan.lowering.dtypes import F16, F32, I32, Q8, dtype, of
 from nnvk.driver.vulkan.lowering.epilogue import added_one_for_one
@@ -32,7 +33,7 @@ from nnvk.driver.vulkan.lowering.filters import (
 )
 from nnvk.driver.vulkan.lowering.gemm_arguments import grid, tile_push, tile_spec
 from nnvk.driver.vulkan.lowering.gemm_problem import POINT, Gemm, Split
-from nnvk.driver.vulkan.lowering.lowering import MOST_ROUNDS, Checked, Lowering
+from nnvk.driver.vulkan.lowering.lowering import MOST_ROUNDS, Lowering
 from nnvk.driver.vulkan.lowering.quantised import activation_push, offset, sign_push
 from nnvk.driver.vulkan.lowering.relayout import are_pixels_dense, finish_pixels, pixels_of, round_up
 from nnvk.driver.vulkan.lowering.side_by_side import Matrices, read

@@ -21,11 +21,12 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from nnvk.driver.vulkan.lowering.compared import Subject
 from nnvk.driver.vulkan.lowering.dtypes import F16, F32, dtype, of
 from nnvk.driver.vulkan.lowering.filter_output import Operands, filter_output
 from nnvk.driver.vulkan.lowering.filters import BLOCK, Filters, in_order, in_order_by_blocks
 from nnvk.driver.vulkan.lowering.gemm_problem import Gemm
-from nnvk.driver.vulkan.lowering.lowering import MOST_ROUNDS, Lowering, Subject
+from nnvk.driver.vulkan.lowering.lowering import MOST_ROUNDS, Lowering
 from nnvk.driver.vulkan.lowering.relayout import are_pixels_dense, round_up
 from nnvk.driver.vulkan.lowering.strategies import LANES, uses_subgroups
 from nnvk.driver.vulkan.shaders.commands import TensorRef

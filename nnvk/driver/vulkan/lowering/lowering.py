@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from nnvk.base.errors import NnapiError, ResultCode, bad_data
+from nnvk.driver.vulkan.lowering.compared import DIFFERENCE_WORDS, Checked, Subject
 from nnvk.driver.vulkan.lowering.device_assertion import placeholders
 from nnvk.driver.vulkan.shaders.commands import (
     Choice,
@@ -36,7 +37,7 @@ from nnvk.driver.vulkan.shaders.profile import AvoidedShader, DeviceProfile
 from nnvk.ops.call import Tensor
 from nnvk.ops.strided import Box
 from nnvk.types.constant import Constant, DeferredConstant
-from nnvk.types.operand import OperandType, Shape
+from nnvk.types.operand import OperandType
 from nnvk.types.request import Redundancy
 
 T = TypeVar("T")
@@ -65,36 +66,6 @@ class Taken:
     first: int
 
 
-@dataclass(frozen=True, slots=True)
-class Subject:
-    """A tensor that is computed twice."""
-
-    operation: int
-    """Position in the model of the operation that computes it; -1 for an exchange with the host."""
-    name: str
-    dtype: str
-    shape: Shape
-    of_rows: bool = False
-    """Sums of its rows are compared, not elements."""
-
-
-@dataclass(frozen=True, slots=True)
-class Checked:
-    """A product that a dispatch has stored with check words (`checksum.py`)."""
-
-    results: TensorRef
-    words: TensorRef
-    """The check words of all invocations, with those of a tile together."""
-    filters: np.ndarray
-    """The sum of the filters that the left matrix is multiplied by for sums of rows, and the rest of these sums."""
-    tile: tuple[int, int]
-    """Its rows and its check words; its height and width where filters see a channel each."""
-    before: int = 0
-    """The words in front of the check words in their tensor, a multiple of four."""
-
-
-DIFFERENCE_WORDS = 6
-"""The words of a difference: whether there is one, the comparison, the place, two words; and a sum of all compared."""
 Pairs = dict[int, tuple[TensorRef, TensorRef]]
 """The results of two computations of tensors, by their indices."""
 
@@ -151,6 +122,8 @@ class Lowering:
         """How often each pass has found something to rewrite."""
         self.redundancy = redundancy
         """Whether every node is computed a second time, or verified by checksums."""
+        self.writers: dict[int, int] = {}
+        """The position in the model of the operation that computes an operand, by the operand's index."""
         self.comparisons: list[Subject] = []
         """The tensors that were computed twice, in the order of the comparisons."""
         self.checksums = 0

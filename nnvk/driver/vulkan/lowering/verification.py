@@ -17,7 +17,8 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from nnvk.driver.vulkan.graph.ir import Node
 from nnvk.driver.vulkan.lowering.checksum_dispatch import verify_deferred
-from nnvk.driver.vulkan.lowering.lowering import Lowering, Subject
+from nnvk.driver.vulkan.lowering.compared import Subject
+from nnvk.driver.vulkan.lowering.lowering import Lowering
 from nnvk.driver.vulkan.lowering.node import lower
 from nnvk.driver.vulkan.shaders.commands import Storage, TensorRef
 from nnvk.driver.vulkan.shaders.declaration import Shader

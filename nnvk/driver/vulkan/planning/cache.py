@@ -21,7 +21,7 @@ import numpy as np
 from nnvk.base.files import FileKind, UnusableFileError
 from nnvk.base.log import logger
 from nnvk.base.text import printable
-from nnvk.driver.vulkan.lowering.lowering import Subject
+from nnvk.driver.vulkan.lowering.compared import Subject
 from nnvk.driver.vulkan.lowering.strided_view import StridedView
 from nnvk.driver.vulkan.planning import validation
 from nnvk.driver.vulkan.planning.plan import Address, Flag, Plan, Verification

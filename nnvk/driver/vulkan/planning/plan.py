@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from nnvk.driver.vulkan.lowering.lowering import Subject
+from nnvk.driver.vulkan.lowering.compared import Subject
 from nnvk.driver.vulkan.lowering.strided_view import StridedView
 from nnvk.driver.vulkan.planning.command_passes.command_graph import Part
 from nnvk.driver.vulkan.shaders.commands import Choice, Command, Storage, TensorRef

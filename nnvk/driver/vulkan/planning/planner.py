@@ -271,6 +271,7 @@ def _lowered(
         graph, applied = passes.run(graph, context, settings().verify_graph, observe)
         g.applied.update(applied)
         g.users = Counter(tensor.index for node in graph.nodes for tensor in node.inputs)
+        g.writers = {index: place for place, each in enumerate(model.operations) for index in each.outputs}
         verifier = Verifier(g, graph.nodes, model.outputs, together=together) if redundancy else None
         for node in graph.nodes:
             g.operation, g.fused = node.operation, tuple(sorted(node.fused))

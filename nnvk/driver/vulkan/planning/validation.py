@@ -11,8 +11,8 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from nnvk.driver.vulkan.lowering.compared import DIFFERENCE_WORDS
 from nnvk.driver.vulkan.lowering.device_assertion import placeholders
-from nnvk.driver.vulkan.lowering.lowering import DIFFERENCE_WORDS
 from nnvk.driver.vulkan.lowering.verification import EXCHANGE
 from nnvk.driver.vulkan.planning.barriers import barriers
 from nnvk.driver.vulkan.planning.plan import Address, Flag, Plan

@@ -1,0 +1,41 @@
+"""What a verification compares: tensors that are computed twice, and products that were stored with check words."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from nnvk.driver.vulkan.shaders.commands import TensorRef
+from nnvk.types.operand import Shape
+
+DIFFERENCE_WORDS = 6
+"""The words of a difference: whether there is one, the comparison, the place, two words; and a sum of all compared."""
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """A tensor that is computed twice."""
+
+    operation: int
+    """Position in the model of the operation that computes it; -1 for an exchange with the host."""
+    name: str
+    dtype: str
+    shape: Shape
+    of_rows: bool = False
+    """Sums of its rows are compared, not elements."""
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """A product that a dispatch has stored with check words (`checksum.py`)."""
+
+    results: TensorRef
+    words: TensorRef
+    """The check words of all invocations, with those of a tile together."""
+    filters: np.ndarray
+    """The sum of the filters that the left matrix is multiplied by for sums of rows, and the rest of these sums."""
+    tile: tuple[int, int]
+    """Its rows and its check words; its height and width where filters see a channel each."""
+    before: int = 0
+    """The words in front of the check words in their tensor, a multiple of four."""
