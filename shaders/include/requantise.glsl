@@ -133,7 +133,7 @@ vec4 real_scale(ivec4 mantissa, ivec4 shift) { return vec4(mantissa) * uintBitsT
 // than 2^-12, as those of `ByteMultiplier`.
 float error_of(int shift) { return 0.500244140625 + mix(0.0, uintBitsToFloat(uint(shift + 126) << 23), shift < 0); }
 
-// What bytes of scaled sums are compared with.
+// The numbers that bytes of scaled sums are compared with.
 struct ByteBounds {
     vec4 scale;
     float zero;    // the results' zero point, and the tolerance

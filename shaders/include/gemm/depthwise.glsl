@@ -131,7 +131,7 @@ void note_pixel(inout Stored stored, uint number, uint pixel) {
     stored.factors[number] = position_factor(OF_LINES + line) * column_factor(pixel - line * out_width);
 }
 
-// What check words of four channels have in common for all pixels.
+// The part of the check words of four channels that is the same for all pixels.
 struct ChannelChecks {
     uint factor;
     uint parameters;

@@ -1,4 +1,4 @@
-"""What a verification compares: tensors that are computed twice, and products that were stored with check words."""
+"""The tensors that a verification compares: those computed twice, and products that were stored with check words."""
 
 from __future__ import annotations
 
