@@ -18,6 +18,7 @@ from nnvk.base.errors import UnfitData, VerificationError
 from nnvk.check.model_rows import empty_like, parse, reference, request
 from nnvk.driver.vulkan import VulkanDevice
 from nnvk.driver.vulkan.lowering.compared import Subject
+from nnvk.driver.vulkan.lowering.strategies import uses_subgroups
 from nnvk.driver.vulkan.lowering.verification import EXCHANGE
 from nnvk.driver.vulkan.planning.plan import Address, Plan, Verification
 from nnvk.driver.vulkan.shaders.commands import Dispatch, Storage
@@ -99,6 +100,33 @@ def test_exact_numbers_are_multiplied_by_another_strategy(as_gpu: VulkanDevice, 
     assert len({(each.shader.name, each.specialization) for each in products}) == len(products) == 2
     if family == "gemm":
         assert len({each.shader.name for each in products}) == 2
+
+
+CELLS = "quantized_sums", "quantized_lstm_step", "quantized_16bit_lstm"
+"""The shaders that add up products for the gates of cells."""
+
+
+@pytest.mark.parametrize(
+    ("code", "leading"),
+    [
+        (OperationCode.QUANTIZED_LSTM, OperandCode.TENSOR_QUANT8_ASYMM_SIGNED),
+        (OperationCode.QUANTIZED_16BIT_LSTM, OperandCode.TENSOR_QUANT8_ASYMM),
+    ],
+)
+def test_sums_of_cells_take_another_variant(device: VulkanDevice, code: OperationCode, leading: OperandCode) -> None:
+    """One has another tile, or other instructions, if the device has any."""
+    _, row = next(supported(device, code, leading, range(300, 310)))
+    options = PrepareOptions(redundancy=Redundancy.CHECKSUMS)
+    plan = device.planner.plan(row.model, [array.shape for array in row.inputs], options)
+    names: dict[str, Counter[str]] = {}
+    for each in plan.commands:
+        if isinstance(each, Dispatch) and each.shader.family in CELLS:
+            names.setdefault(each.shader.family, Counter())[each.shader.name] += 1
+    assert names
+    has_others = uses_subgroups(device.profile) or device.profile.has_dots
+    for counts in names.values():
+        assert len(counts) == (2 if has_others else 1)
+        assert not has_others or len(set(counts.values())) == 1
 
 
 def test_devices_with_few_registers_take_another_strategy_that_compiles_quickly(fresh: VulkanDevice) -> None:

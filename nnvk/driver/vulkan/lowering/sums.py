@@ -16,7 +16,6 @@ from nnvk.driver.vulkan.lowering.relayout import round_up
 from nnvk.driver.vulkan.lowering.strategies import uses_subgroups
 from nnvk.driver.vulkan.shaders.commands import TensorRef
 from nnvk.driver.vulkan.shaders.declaration import Shader, Variant
-from nnvk.driver.vulkan.shaders.profile import DeviceProfile
 from nnvk.ops.call import Tensor
 
 TILES, ARITHMETICS = ("subgroup", "shared"), ("none", "dot")
@@ -69,7 +68,7 @@ def sums_of(
         tensors["behind"] = g.tensor(behind if behind.size else source)
         push["split"] = split
     return Sums(
-        variant=_chosen(g.device, variant),
+        variant=_chosen(g, variant, f"{rows} x {length} to {columns}"),
         groups=(-(-columns // BLOCK), rows, 1),
         spec={
             "local_x": _LANES,
@@ -101,12 +100,16 @@ def add_up(g: Lowering, weights: Tensor, source: Tensor) -> TensorRef:
     return target
 
 
-def _chosen(device: DeviceProfile, variant: Callable[..., Variant]) -> Variant:
-    """The best variant for a device that it does not avoid, or the best of all if it avoids all."""
-    tiles = ("subgroup", "shared") if uses_subgroups(device) else ("shared",)
-    arithmetics = ("dot", "none") if device.has_dots else ("none",)
-    every = [variant(TILE=tile, ARITHMETIC=way) for tile in tiles for way in arithmetics]
-    return next((each for each in every if not device.avoids(each)), every[0])
+def _chosen(g: Lowering, variant: Callable[..., Variant], sizes: str) -> Variant:
+    """The best variant for a device that it does not avoid, or the best of all if it avoids all.
+
+    The second computation of a verified plan takes another one, if there are several.
+    """
+    tiles = ("subgroup", "shared") if uses_subgroups(g.device) else ("shared",)
+    arithmetics = ("dot", "none") if g.device.has_dots else ("none",)
+    every = {f"{tile} {way}": variant(TILE=tile, ARITHMETIC=way) for tile in tiles for way in arithmetics}
+    usable = [name for name, each in every.items() if not g.device.avoids(each)]
+    return every[g.choose(f"{every[next(iter(every))].shader} {sizes}", usable or list(every)[:1], is_exact=True)]
 
 
 def _due(weights: Tensor, zero: int) -> np.ndarray:
