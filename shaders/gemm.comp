@@ -448,7 +448,7 @@ Place place_of_group(uint channels, uint pixels, uint split_k) {
 // The end of an invocation that stores a check word, behind others if there are any.
 #ifdef CHECKED
 #ifdef TILE_DEPTHWISE
-#define FIRST_CHECK checks_offset + 2u * depthwise_words()
+#define FIRST_CHECK (checks_offset + 2u * depthwise_words())
 #else
 #define FIRST_CHECK checks_offset
 #endif

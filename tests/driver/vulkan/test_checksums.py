@@ -12,6 +12,7 @@ import pytest
 from faults import overwritten, without_command
 from forced import forced_strategies
 from fused import I8, U8, Net, Op, byte_conv
+from profiles import GPU
 from verified import VERIFIED, families, outcome, outcomes, plan_of, run
 
 from nnvk.base.errors import VerificationError
@@ -20,9 +21,11 @@ from nnvk.driver.vulkan import VulkanDevice
 from nnvk.driver.vulkan.kernels import depthwise_conv2d
 from nnvk.driver.vulkan.kernels.depthwise_conv2d import Tile
 from nnvk.driver.vulkan.lowering import verification
-from nnvk.driver.vulkan.lowering.checksum import BY_CHANNEL, CHECKSUM, products, variant
+from nnvk.driver.vulkan.lowering.checksum import BY_CHANNEL, CHECKSUM, is_possible_by_channel, products, variant
+from nnvk.driver.vulkan.lowering.gemm_problem import Gemm
 from nnvk.driver.vulkan.planning.plan import Plan
 from nnvk.driver.vulkan.shaders.commands import Dispatch, Storage
+from nnvk.ops.window import Axis
 from nnvk.types.codes import FuseCode, OperandCode
 from nnvk.types.model import Model
 from nnvk.types.operand import OperandType
@@ -431,3 +434,11 @@ def test_products_without_a_variant_for_it_are_computed_twice(fresh: VulkanDevic
     fresh.planner.profile = replace(fresh.planner.profile, avoided=frozenset({variant(fresh.profile).name}))
     found = families(plan_of(fresh, row.model, row.inputs, VERIFIED))
     assert (found[CHECKSUM.name], found["gemm"]) == (0, 2)
+
+
+def test_check_words_of_a_workgroup_are_so_few_that_their_places_are_exact() -> None:
+    """Channels of an input that two outputs each see can't be divided into blocks."""
+    axis = Axis(8, 3, 1, 1, 1, 1, 8)
+    for channels, is_possible in ((1 << 10, True), (1 << 22, False)):
+        gemm = Gemm((1, 8, 8, channels // 2), (1, 8, 8, channels), axis, axis)
+        assert is_possible_by_channel(GPU, gemm, (1, 1)) == is_possible

@@ -140,6 +140,12 @@ def plan_of(device: VulkanDevice, model: Model, inputs: Sequence[np.ndarray], *,
     )
 
 
+@pytest.fixture
+def fused_anyway(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both are one dispatch wherever that is possible."""
+    monkeypatch.setattr(depthwise, "pays", lambda *_: True)
+
+
 def families(plan: Plan) -> list[str]:
     return [command.shader.family for command in plan.commands if isinstance(command, Dispatch)]
 
@@ -233,12 +239,10 @@ def product_of(plan: Plan) -> tuple[int, Dispatch]:
     return next((place, each) for place, each in every if isinstance(each, Dispatch) and each.shader.family == "gemm")
 
 
+@pytest.mark.usefixtures("fused_anyway")
 @pytest.mark.parametrize("when", ["behind the product", "behind its verification"])
-def test_each_word_that_is_stored_beside_the_results_is_verified(
-    as_gpu: VulkanDevice, monkeypatch: pytest.MonkeyPatch, when: str
-) -> None:
+def test_each_word_that_is_stored_beside_the_results_is_verified(as_gpu: VulkanDevice, when: str) -> None:
     """The depthwise results and both kinds of check words; the former also after they were read the first time."""
-    monkeypatch.setattr(depthwise, "pays", lambda *_: True)
     case = CHECKED[0]
     net, output = net_of(case, I8)
     model, inputs = net.finish(output), net.arrays
@@ -266,10 +270,8 @@ def test_each_word_that_is_stored_beside_the_results_is_verified(
         assert verified.outcome(as_gpu, model, inputs, right, wrong) == "found", place
 
 
-def test_an_error_names_the_depthwise_convolution_if_that_is_wrong(
-    as_gpu: VulkanDevice, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(depthwise, "pays", lambda *_: True)
+@pytest.mark.usefixtures("fused_anyway")
+def test_an_error_names_the_depthwise_convolution_if_that_is_wrong(as_gpu: VulkanDevice) -> None:
     net, output = net_of(CHECKED[0], I8)
     model, inputs = net.finish(output), net.arrays
 
@@ -291,11 +293,9 @@ WRONG = {
 }
 
 
+@pytest.mark.usefixtures("fused_anyway")
 @pytest.mark.parametrize("kind", WRONG)
-def test_a_shader_that_is_wrong_each_time_is_found(
-    as_gpu: VulkanDevice, monkeypatch: pytest.MonkeyPatch, kind: str
-) -> None:
-    monkeypatch.setattr(depthwise, "pays", lambda *_: True)
+def test_a_shader_that_is_wrong_each_time_is_found(as_gpu: VulkanDevice, kind: str) -> None:
     net, output = net_of(CHECKED[0], I8)
     model, inputs = net.finish(output), net.arrays
     right, (name, change) = reference(Row(model, inputs)), WRONG[kind]
@@ -329,10 +329,10 @@ def test_constants_that_change_are_found(as_gpu: VulkanDevice, monkeypatch: pyte
             assert found.count("found") > 10
 
 
+@pytest.mark.usefixtures("fused_anyway")
 def test_both_are_computed_twice_without_a_variant_for_it(
     as_gpu: VulkanDevice, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(depthwise, "pays", lambda *_: True)
     net, output = net_of(CHECKED[0], I8)
     model, inputs = net.finish(output), net.arrays
     right = reference(Row(model, inputs))
@@ -370,15 +370,15 @@ def test_floats_that_are_verified_are_not_fused(redundancy: Redundancy) -> None:
     assert "depthwise_conv2d" in families_of(net, separable(net, net.input(1, 14, 10, 32)), redundancy=redundancy)
 
 
+@pytest.mark.usefixtures("fused_anyway")
 @pytest.mark.parametrize(
     ("case", "redundancy"),
     [(CHECKED[0], Redundancy.DUPLICATION), (CASES[2], Redundancy.CHECKSUMS)],
     ids=["computed twice", "channels that are no whole words"],
 )
 def test_bytes_that_are_verified_otherwise_are_not_fused(
-    as_gpu: VulkanDevice, monkeypatch: pytest.MonkeyPatch, case: Case, redundancy: Redundancy
+    as_gpu: VulkanDevice, case: Case, redundancy: Redundancy
 ) -> None:
-    monkeypatch.setattr(depthwise, "pays", lambda *_: True)
     net, output = net_of(case, I8)
     options = PrepareOptions(redundancy=redundancy)
     plan = verified.plan_of(as_gpu, net.finish(output), net.arrays, options)
@@ -428,6 +428,7 @@ def something_between(net: Net, x: int) -> list[int]:
     return [net.conv(net.op(Op.TANH, net.depthwise(x, 32)), 16, 32, size=1)]
 
 
+@pytest.mark.usefixtures("fused_anyway")
 @pytest.mark.parametrize(
     "build",
     [
@@ -442,7 +443,6 @@ def something_between(net: Net, x: int) -> list[int]:
         something_between,
     ],
 )
-def test_what_is_left_alone(monkeypatch: pytest.MonkeyPatch, build: Callable[[Net, int], list[int]]) -> None:
-    monkeypatch.setattr(depthwise, "pays", lambda *_: True)
+def test_what_is_left_alone(build: Callable[[Net, int], list[int]]) -> None:
     net = Net()
     assert "depthwise_conv2d" in families_of(net, *build(net, net.input(1, 14, 10, 32)))

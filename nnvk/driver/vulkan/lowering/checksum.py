@@ -66,6 +66,8 @@ _LEAST_OF_RECTANGLE = 1 << 14
 """The results of a workgroup of a CPU there, if there are as many."""
 _OF_LINE = 16
 """The bytes of a line that are loaded at once."""
+_MOST_CHECK_WORDS = 1 << 20
+"""The most check words of a workgroup there: `divided` finds their places up to this number."""
 _MOST_TAPS = 25
 """The most taps of a filter that is kept."""
 _MOST_AT_ONCE_BY_CHANNEL = 5
@@ -419,7 +421,10 @@ def _local_by_channel(device: DeviceProfile, gemm: Gemm, tile: tuple[int, int]) 
 
 def is_possible_by_channel(device: DeviceProfile, gemm: Gemm, tile: tuple[int, int]) -> bool:
     """The same as `is_possible` for a convolution whose filters see a channel each, by tiles of a height and width."""
-    return _rounds_by_channel(device, gemm, tile) <= MOST_ROUNDS and not device.avoids(variant_by_channel(device))
+    tiles = _tiles_together(device, gemm, tile) * _lines_together(device, gemm, tile)
+    if tiles * _block(device, gemm) > _MOST_CHECK_WORDS or _rounds_by_channel(device, gemm, tile) > MOST_ROUNDS:
+        return False
+    return not device.avoids(variant_by_channel(device))
 
 
 def _rounds_by_channel(device: DeviceProfile, gemm: Gemm, tile: tuple[int, int]) -> int:

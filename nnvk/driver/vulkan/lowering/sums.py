@@ -109,7 +109,8 @@ def _chosen(g: Lowering, variant: Callable[..., Variant], sizes: str) -> Variant
     arithmetics = ("dot", "none") if g.device.has_dots else ("none",)
     every = {f"{tile} {way}": variant(TILE=tile, ARITHMETIC=way) for tile in tiles for way in arithmetics}
     usable = [name for name, each in every.items() if not g.device.avoids(each)]
-    return every[g.choose(f"{every[next(iter(every))].shader} {sizes}", usable or list(every)[:1], is_exact=True)]
+    shader = next(iter(every.values())).shader
+    return every[g.choose(f"{shader} {sizes}", usable or list(every)[:1], is_exact=True)]
 
 
 def _due(weights: Tensor, zero: int) -> np.ndarray:
