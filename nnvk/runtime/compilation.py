@@ -139,10 +139,9 @@ class Compilation:
         32-bit floats by an independent computation within a bound on rounding errors. It computes all else twice, and
         with ``"all"`` these operations as well, and compares all bits. An execution whose results are wrong ends with
         OP_FAILED (`VerificationError`), which names the operation, the element and both values, or the row
-        and both checksums. With ``"repair"`` such an execution is done again, and by the CPU reference if that fails
-        as well, also for devices that the application named; `nnvk.stats` counts both. The CPU reference itself and
-        drivers of other packages prove nothing. An execution takes two or three times as long, and one of floats up to
-        six times.
+        and both checksums. With ``"repair"`` such an execution is done again by other strategies, and by the CPU
+        reference if that fails as well, also for devices that the application named; `nnvk.stats` counts both. The CPU
+        reference itself and drivers of other packages prove nothing. docs/verification.md has the cost.
         """
         self._check_unfinished("set_verified")
         self._verified = verified_option(verified)

@@ -31,6 +31,16 @@ Backup = Callable[[], IPreparedModel]
 
 
 @dataclass(frozen=True, slots=True)
+class Repair:
+    """The ways to compute a partition again after its device has computed it wrong."""
+
+    by_device: Backup
+    """Prepares the part on the same device, by other strategies."""
+    by_cpu: Backup
+    """Prepares the part on the CPU, should the device compute it wrong again."""
+
+
+@dataclass(frozen=True, slots=True)
 class Partition:
     """A part of the model, prepared by one device."""
 
@@ -41,8 +51,8 @@ class Partition:
     prepared: IPreparedModel
     fallback: Backup | None = None
     """Prepares the part on the CPU, should the device fail to execute it; None where that is not wanted."""
-    repair: Backup | None = None
-    """Prepares the part on the CPU, should the device compute it wrong twice; None where that is not wanted."""
+    repair: Repair | None = None
+    """None where a wrong result is an error."""
 
     def __repr__(self) -> str:
         names = [str(operation) for operation in self.part.model.operations]
@@ -136,7 +146,7 @@ class ExecutionPlanner:
     """The device that takes over where one fails to prepare or to execute; None where errors are the caller's."""
     cache: Cache | None = None
     repairing: Device | None = None
-    """The device that takes over where one computes wrong results; None where that is an error."""
+    """The device that takes over where one computes wrong results by all strategies; None where that is an error."""
     _plans: dict[Model, ExecutionPlan] = field(default_factory=dict, init=False)
     _support: dict[Model, list[list[Support]]] = field(default_factory=dict, init=False)
 
@@ -183,7 +193,7 @@ class ExecutionPlanner:
         options = self.options
         if self.cache is not None:
             options = replace(options, cache=self.cache.entry(device, operations, nested))
-        backup, repair = (self._backup(device, part, other) for other in (self.fallback, self.repairing))
+        backup, repair = self._backup(device, part, self.fallback), self._repair(device, part)
         try:
             with tracing.span(f"prepare on {device.name}", "compilation", operations=len(operations)):
                 prepared = device.driver.prepare_model(part.model, options)
@@ -199,6 +209,14 @@ class ExecutionPlanner:
         if other is None or other is device:
             return None
         return functools.cache(lambda: other.driver.prepare_model(part.model, self.options))
+
+    def _repair(self, device: Device, part: Extract) -> Repair | None:
+        """The ways to compute the part of a device again."""
+        by_cpu = self._backup(device, part, self.repairing)
+        if by_cpu is None:
+            return None
+        other = replace(self.options, other_strategies=True)
+        return Repair(functools.cache(lambda: device.driver.prepare_model(part.model, other)), by_cpu)
 
     def _control(self, model: Model, number: int, nested: str) -> ControlFlowPartition:
         operation = model.operations[number]

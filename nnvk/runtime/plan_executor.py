@@ -122,28 +122,32 @@ class _BoundPartition(IExecution):
         try:
             return self._bound.execute(options) if burst is None else burst.execute(self._bound, options)
         except VerificationError as error:
-            return self._repaired(error, options, burst)
+            return self._repaired(error, options)
         except Exception as error:
             return self._taken_over(error, options)
 
-    def _repaired(self, error: VerificationError, options: ExecuteOptions, burst: IBurst | None) -> ExecutionResult:
-        """Execute again after a wrong result, at last on the CPU; raise the error if that is not wanted."""
+    def _repaired(self, error: VerificationError, options: ExecuteOptions) -> ExecutionResult:
+        """Compute again after a wrong result: by other strategies, at last on the CPU. Raise the error if that is not
+        wanted.
+        """
         verification.count(failed=1)
         repair, name = self._partition.repair, self._partition.device.name
         if repair is None:
             return self._taken_over(error, options)
-        _log.warning("%s has computed a wrong result, and computes again: %s", name, error.reason)
+        _log.warning("%s has computed a wrong result, and computes again by other strategies: %s", name, error.reason)
         try:
-            result = self._bound.execute(options) if burst is None else burst.execute(self._bound, options)
-        except VerificationError as again:
-            verification.count(failed=1)
-            if not self._is_on_host:
+            result = repair.by_device().execute(self._request, options)
+        except Exception as again:
+            is_wrong = isinstance(again, VerificationError)
+            verification.count(failed=int(is_wrong))
+            if not (self._is_on_host and _is_device_failure(again)):
                 raise
-            _log.warning("%s has computed a wrong result again, the CPU takes over: %s", name, again.reason)
+            does = "has computed a wrong result again" if is_wrong else "fails to compute again"
+            _log.warning("%s %s, the CPU takes over: %r", name, does, again)
         else:
             verification.count(by_device=1)
             return result
-        result = repair().execute(self._request, options)
+        result = repair.by_cpu().execute(self._request, options)
         verification.count(by_cpu=1)
         return result
 
@@ -158,7 +162,7 @@ class _BoundPartition(IExecution):
 
     def _taken_over(self, error: Exception, options: ExecuteOptions) -> ExecutionResult:
         """Prepare the part on the CPU after the device has failed; raise the error if that is not wanted."""
-        if isinstance(error, UnfitData) or (isinstance(error, NnapiError) and error.code not in _DEVICE_FAILURES):
+        if not _is_device_failure(error):
             raise error
         return self._backup("fails to execute", error).execute(self._request, options)
 
@@ -173,6 +177,11 @@ class _BoundPartition(IExecution):
             raise failure from failure.__cause__
         _log.warning("%s %s, the CPU takes over: %r", self._partition.device.name, problem, error)
         return prepared
+
+
+def _is_device_failure(error: Exception) -> bool:
+    """Whether an error is the device's, not that of a request, of its data or of its deadline."""
+    return not isinstance(error, UnfitData) and (not isinstance(error, NnapiError) or error.code in _DEVICE_FAILURES)
 
 
 def _run(plan: ExecutionPlan, request: Request, options: ExecuteOptions) -> ExecutionResult:

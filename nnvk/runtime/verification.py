@@ -45,7 +45,7 @@ class Stats:
     failed_verifications: int = 0
     """Executions on a device, each try of them, whose results turned out to be wrong."""
     repaired_by_device: int = 0
-    """Executions that the same device did again, with a result that is right."""
+    """Executions that the same device did again by other strategies, with a result that is right."""
     repaired_by_cpu: int = 0
     """Executions that the CPU reference took over because the device failed again."""
 

@@ -139,6 +139,9 @@ class PrepareOptions:
     """File in which the driver may keep the prepared model, and find one that it kept."""
     redundancy: Redundancy = Redundancy.NONE
     """A driver without it computes as ever."""
+    other_strategies: bool = False
+    """The model is computed by other strategies than those without this option, which have computed it wrong. A driver
+    computes operations for which it has one strategy alone as ever."""
     progress: Callable[[int, int], None] | None = None
     """Called on the preparing thread with the number of finished parts of the work and of all parts."""
 

@@ -23,14 +23,16 @@ def write_prepare_options(writer: Writer, options: PrepareOptions) -> None:
     """How to prepare a model."""
     writer.u32(options.preference).u32(options.priority).i64(to_deadline(options.deadline_ns))
     writer.string("" if options.cache is None else str(options.cache.absolute())).u8(options.redundancy)
+    writer.u8(options.other_strategies)
 
 
 def read_prepare_options(reader: Reader) -> PrepareOptions:
     """How to prepare a model."""
     preference, priority = member(PreferenceCode, reader.u32()), member(PriorityCode, reader.u32())
     deadline_ns, cache = from_deadline(reader.i64()), reader.string()
-    redundancy = member(Redundancy, reader.u8())
-    return PrepareOptions(preference, priority, deadline_ns, Path(cache) if cache else None, redundancy)
+    redundancy, other_strategies = member(Redundancy, reader.u8()), bool(reader.u8())
+    path = Path(cache) if cache else None
+    return PrepareOptions(preference, priority, deadline_ns, path, redundancy, other_strategies)
 
 
 def to_deadline(deadline_ns: int | None) -> int:

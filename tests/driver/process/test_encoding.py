@@ -88,6 +88,7 @@ def test_options() -> None:
         PrepareOptions(PreferenceCode.SUSTAINED_SPEED, PriorityCode.HIGH, 2**62, Path("/tmp/ü b")),
         PrepareOptions(redundancy=Redundancy.CHECKSUMS),
         PrepareOptions(redundancy=Redundancy.DUPLICATION),
+        PrepareOptions(redundancy=Redundancy.CHECKSUMS, other_strategies=True),
     ):
         writer = Writer()
         write_prepare_options(writer, options)

@@ -81,9 +81,12 @@ class Lowering:
         *,
         relaxed: bool = False,
         quick: bool = False,
+        other_strategies: bool = False,
         redundancy: Redundancy = Redundancy.NONE,
     ) -> None:
         """``quick``: candidates that drivers compile quickly are preferred to those with the lowest estimated times.
+
+        ``other_strategies``: other candidates than those that would be chosen otherwise.
 
         ``redundancy``: whether every node is computed a second time (`lowering/verification.py`), or verified by
         checksums in place of that (`lowering/checksum.py`).
@@ -145,6 +148,7 @@ class Lowering:
         self._chosen_for: list[int | None] = []  # of each command the number of the choice that it came of
         self._autotune_results = autotune_results or {}
         self._quick = quick
+        self._other_strategies = other_strategies
 
     # --- choices ---------------------------------------------------------------------------------------------
 
@@ -172,13 +176,14 @@ class Lowering:
         chosen = names.index(measured) if measured in names else 0
         if self._quick and not is_quick(ranked[chosen]):
             chosen = next((place for place, candidate in enumerate(ranked) if is_quick(candidate)), chosen)
+        known = [chosen]
+        # Compilers for few registers take very long for large tiles.
+        quick = [place for place, each in enumerate(ranked) if self.device.has_small_subgroups and is_quick(each)]
+        if self._other_strategies:
+            known.append(_another(names, known, quick))
         if self._is_second:
-            if not is_exact:
-                return ranked[chosen]
-            # Compilers for few registers take very long for large tiles.
-            places = range(len(ranked))
-            quick = [place for place in places if is_quick(ranked[place])] if self.device.has_small_subgroups else []
-            return ranked[_another(names, chosen, quick or places)]
+            return ranked[_another(names, known, quick) if is_exact else known[-1]]
+        chosen = known[-1]
         self._choices.append(Choice(self.operation, tuning_key, names, names[chosen]))
         if of_all:
             self._of_all.add(len(self._choices) - 1)
@@ -560,10 +565,15 @@ class Lowering:
         return replace(command, tensors=tensors)
 
 
-def _another(names: Sequence[str], chosen: int, places: Sequence[int]) -> int:
-    """The first of the candidates at some places that is of another kind than the chosen one, or else another one."""
-    kind, others = names[chosen].split()[0], [place for place in places if place != chosen]
-    return next((place for place in others if names[place].split()[0] != kind), *others[:1] or [int(chosen == 0)])
+def _another(names: Sequence[str], known: Sequence[int], preferred: Sequence[int]) -> int:
+    """The place of another candidate than those at the known places: the first one of another kind, or else any.
+
+    The last known one if there is no other. ``preferred`` has the places of candidates that come first.
+    """
+    others = [place for place in range(len(names)) if place not in known]
+    others = [place for place in others if place in preferred] or others
+    kinds = {names[place].split()[0] for place in known}
+    return next((place for place in others if names[place].split()[0] not in kinds), (*others, known[-1])[0])
 
 
 def _is_computed(form: object) -> bool:

@@ -62,16 +62,28 @@ class Planner:
     ) -> Plan:
         """The plan for these input shapes, from a cache where they follow from the model.
 
-        ``values`` are those of inputs that are looked at. Raises `NeedsValue` where others are.
+        ``values`` are those of inputs that are looked at. Raises `NeedsValue` where others are. Plans by other
+        strategies are rare, and are not kept.
         """
         kept = None
-        if all(type_.is_fully_specified for type_ in model.input_types()) and not values:
+        if (
+            not options.other_strategies
+            and all(type_.is_fully_specified for type_ in model.input_types())
+            and not values
+        ):
             kept = self._cache(model, options)
         if kept is not None:
             plan = kept.load(model, shapes, self.profile, self.library)
             if plan is not None and all(self._stands(choice) for choice in plan.choices):
                 return plan
-        plan = self.lower(model, shapes, values, self.autotune_results.known, redundancy=options.redundancy)
+        plan = self.lower(
+            model,
+            shapes,
+            values,
+            self.autotune_results.known,
+            other_strategies=options.other_strategies,
+            redundancy=options.redundancy,
+        )
         if kept is not None:
             kept.store(plan)
         return plan
@@ -94,6 +106,7 @@ class Planner:
         autotune_results: Mapping[str, str],
         *,
         quick: bool = False,
+        other_strategies: bool = False,
         redundancy: Redundancy = Redundancy.NONE,
     ) -> Plan:
         """A new plan, with these autotune results where there are several candidates."""
@@ -106,6 +119,7 @@ class Planner:
             values,
             autotune_results,
             quick=quick,
+            other_strategies=other_strategies,
             redundancy=redundancy,
         )
 
@@ -205,6 +219,7 @@ def lower(
     observe: passes.Observe | None = None,
     *,
     quick: bool = False,
+    other_strategies: bool = False,
     redundancy: Redundancy = Redundancy.NONE,
 ) -> Plan:
     """Lower every operation and plan memory. OP_FAILED: shapes contradict each other (`registry.at_execution`).
@@ -212,21 +227,18 @@ def lower(
     ``refuse`` is asked of every call, now that all shapes are known: OP_FAILED with its reason where it gives one,
     because another device may do better. ``values`` are those of inputs that are looked at. Raises `NeedsValue` where
     others are. ``autotune_results`` are preferred where there are several candidates. ``observe`` gets the text
-    of the model after each pass. ``quick``: candidates that drivers compile quickly are preferred. ``redundancy``:
-    what is computed beside the results.
+    of the model after each pass. ``quick``: candidates that drivers compile quickly are preferred.
+    ``other_strategies``: others are taken than without this. ``redundancy``: what is computed beside the results.
     """
+    rest = library, refuse, values, autotune_results, observe, quick, other_strategies, redundancy
     try:
-        return _verified_together(
-            model, input_shapes, profile, library, refuse, values, autotune_results, observe, quick, redundancy
-        )
+        return _verified_together(model, input_shapes, profile, *rest)
     except AvoidedShader:
         # Each operation has a shader by itself, or it would have been refused: it is float16, or operations that are
         # computed together, that need the one to avoid.
         model = replace(model, relaxed=False)
         profile = replace(profile, disabled_passes=profile.disabled_passes | FUSIONS)
-        return _verified_together(
-            model, input_shapes, profile, library, refuse, values, autotune_results, observe, quick, redundancy
-        )
+        return _verified_together(model, input_shapes, profile, *rest)
 
 
 def _verified_together(*arguments: Any) -> Plan:
@@ -247,12 +259,21 @@ def _lowered(
     autotune_results: Mapping[str, str] | None,
     observe: passes.Observe | None,
     quick: bool,
+    other_strategies: bool,
     redundancy: Redundancy,
     *,
     together: bool = True,
 ) -> Plan:
     """`lower`, which raises AvoidedShader where this way needs a shader variant that plans have to do without."""
-    g = Lowering(profile, library, autotune_results, relaxed=model.relaxed, quick=quick, redundancy=redundancy)
+    g = Lowering(
+        profile,
+        library,
+        autotune_results,
+        relaxed=model.relaxed,
+        quick=quick,
+        other_strategies=other_strategies,
+        redundancy=redundancy,
+    )
     inputs = [
         None
         if model.operands[index].lifetime is Lifetime.NO_VALUE

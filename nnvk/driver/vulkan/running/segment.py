@@ -112,7 +112,8 @@ class Segment:
             with timed(_log, "%s: measuring candidates", self._gpu.name):
                 tune(self._gpu, self._planner, model, sizes, known)
         with timed(_log, "%s: planning", self._gpu.name):
-            quick = self._quick_plan(model, sizes, known) if settings().compile == "fast" else None
+            may_be_quick = settings().compile == "fast" and not self._options.other_strategies
+            quick = self._quick_plan(model, sizes, known) if may_be_quick else None
             plan = quick or self._planner.plan(model, sizes, self._options, known)
         watch = self._watch(plan, progress=self._options.progress)
         if quick is None:
@@ -134,7 +135,8 @@ class Segment:
         progress: Callable[[int, int], None] | None = None,
         is_wanted: Callable[[], bool] | None = None,
     ) -> Watch:
-        too_slow = partial(self._planner.avoid_candidate, plan)
+        # What other strategies take is no reason to change the choice between them.
+        too_slow = None if self._options.other_strategies else partial(self._planner.avoid_candidate, plan)
         return Watch(self._gpu.name, settings().compile_limit, progress, too_slow, is_wanted)
 
     def _replace(self, old: ResidentPlan, new: ResidentPlan) -> None:
