@@ -281,7 +281,9 @@ def test_an_error_names_the_depthwise_convolution_if_that_is_wrong(as_gpu: Vulka
         first, value = batch * height * width * channels // 4, np.array([0x12345678], np.uint32)
         return replaced(plan, position + 1, product.tensors["checks"], first, value, as_gpu.profile.barriers_by_buffer)
 
-    with pytest.raises(VerificationError, match="DEPTHWISE_CONV_2D: the checksum of rows from"):
+    with pytest.raises(
+        VerificationError, match=r"DEPTHWISE_CONV_2D: the checksum of the tile of \d+ x \d+ pixels from"
+    ):
         verified.run(as_gpu, model, inputs, reference(Row(model, inputs)), with_wrong_check_word)
 
 

@@ -24,6 +24,7 @@ from nnvk.driver.vulkan.planning.plan import Address, Plan, Verification
 from nnvk.driver.vulkan.shaders.commands import Dispatch, Storage
 from nnvk.types.codes import OperandCode, OperationCode
 from nnvk.types.model import Model
+from nnvk.types.operand import Shape
 from nnvk.types.request import ExecuteOptions, PrepareOptions, Redundancy
 
 ROWS = """
@@ -204,6 +205,24 @@ def test_reports_are_worded(words: list[int], said: str) -> None:
     verification, reported = Verification(Address(Storage.STAGING, 0, 0, 24), subjects, 3), np.array(words, np.uint32)
     assert verification.has_failed(reported)
     assert said in verification.worded(parse(ROWS[0]).model, reported)
+
+
+@pytest.mark.parametrize(
+    ("shape", "tile", "place", "said"),
+    [
+        ((2, 5, 7, 3), (16,), 0, "16 rows from [0, 0, 0]"),
+        ((2, 5, 7, 3), (16,), 64, "6 rows from [1, 4, 1]"),
+        ((19, 3), (4,), 16, "3 rows from [16]"),
+        ((2, 5, 7, 3), (2, 4), 35, "2 x 4 pixels from [1, 0, 0]"),
+        ((2, 5, 7, 3), (2, 4), 67, "1 x 3 pixels from [1, 4, 4]"),
+        ((2, 5, 7, 3), (16,), 70, "1 rows from 70"),
+    ],
+)
+def test_tiles_are_worded(shape: Shape, tile: Shape, place: int, said: str) -> None:
+    verification = Verification(Address(Storage.STAGING, 0, 0, 24), (Subject(0, "output", "int8", shape, tile),))
+    reported = verification.worded(parse(ROWS[0]).model, np.array([1, 0, place, 1, 2, 0], np.uint32))
+    sums = "0x00000001 as computed and 0x00000002 by inputs and memory"
+    assert f"the checksum of the tile of {said} of output on is {sums}" in reported
 
 
 def test_bytes_are_found_in_their_words() -> None:

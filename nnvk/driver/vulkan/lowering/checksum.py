@@ -39,6 +39,7 @@ from nnvk.driver.vulkan.lowering.strategies import LANES, uses_subgroups
 from nnvk.driver.vulkan.shaders.commands import Dispatch, TensorRef
 from nnvk.driver.vulkan.shaders.declaration import Shader, Variant
 from nnvk.driver.vulkan.shaders.profile import DeviceProfile
+from nnvk.types.operand import Shape
 
 CHECKSUM = Shader("gemm_checksum", ARITHMETIC=("none", "dot"), SUMS=("workgroup", "subgroup"))
 BY_CHANNEL = Shader("depthwise_checksum", SUMS=("workgroup", "subgroup"))
@@ -329,7 +330,7 @@ def verify(
     depth, words, (tile_rows, checks) = values["depth"], values["words"], checked.tile
     window = values["kernel_height"], values["kernel_width"]
     rows = _rows_of(g.device, values["rows"], tile_rows, window, depth, words, by_lines=spec["LINE_WORDS"] > 0)
-    tensors, of_extra, own = _arguments(g, operands, checked, tensors)
+    tensors, of_extra, own = _arguments(g, operands, checked, tensors, (rows.rows,))
     own_spec = {"ROWS": _at_once(rows)} if g.device.is_cpu else {}
     check = Check(
         variant(g.device),
@@ -448,8 +449,8 @@ def verify_by_channel(
     (vertical, horizontal), tile = gemm.axes, checked.tile
     (batches, out_height, out_width, outputs), (_, height, width, depth) = gemm.target, gemm.source
     together, block, words = _tiles_together(g.device, gemm, tile), _block(g.device, gemm), -(-outputs // 4)
-    tensors, of_extra, own = _arguments(g, operands, checked, tensors)
     down = _lines_together(g.device, gemm, tile)
+    tensors, of_extra, own = _arguments(g, operands, checked, tensors, (down * tile[0], together * tile[1]))
     regions = batches * -(-out_height // (down * tile[0])) * -(-out_width // (tile[1] * together)) * (words // block)
     is_wide = _is_wide(g.device, gemm)
     if g.device.is_cpu or g.device.has_small_subgroups:
@@ -503,13 +504,13 @@ def _share_by_channel(checks: Sequence[Check]) -> Shared:
 
 
 def _arguments(
-    g: Lowering, operands: Operands, checked: Checked, tensors: Mapping[str, TensorRef]
+    g: Lowering, operands: Operands, checked: Checked, tensors: Mapping[str, TensorRef], tile: Shape
 ) -> tuple[dict[str, TensorRef], dict[str, bool], dict[str, int]]:
-    """The tensors, specialisation constants and words of the table that both shaders have."""
+    """The tensors, specialisation constants and words of the table that both shaders have, for tiles of this size."""
     tensor = operands.target
     extra = None if operands.epilogue is None else combined_one_for_one(operands.epilogue)
     operation = g.writers.get(tensor.index, g.operation)  # a dispatch may compute several operations
-    flag, number = g.compared(Subject(operation, tensor.name, tensor.dtype.name, tensor.shape, of_rows=True))
+    flag, number = g.compared(Subject(operation, tensor.name, tensor.dtype.name, tensor.shape, tile))
     is_copied = tensors["dst"] is not checked.results
     every = {**tensors, "computed": checked.results, "checks": checked.words, "flag": flag}
     if not is_copied:

@@ -22,8 +22,8 @@ class Subject:
     name: str
     dtype: str
     shape: Shape
-    of_rows: bool = False
-    """Sums of its rows are compared, not elements."""
+    tile: Shape = ()
+    """The rows, or the height and width of pixels, that have a checksum together; () where elements are compared."""
 
 
 @dataclass(frozen=True, slots=True)

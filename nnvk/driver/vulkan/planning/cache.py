@@ -213,7 +213,7 @@ def _plan(header: Mapping[str, Any], constants: memoryview, library: ShaderLibra
 
 
 def _verification_row(verification: Verification) -> list[Any]:
-    rows = [[each.operation, each.name, each.dtype, each.shape, each.of_rows] for each in verification.subjects]
+    rows = [[each.operation, each.name, each.dtype, each.shape, each.tile] for each in verification.subjects]
     return [_address_row(verification.address), rows, verification.checksums]
 
 
@@ -222,8 +222,10 @@ def _verification(row: Sequence[Any]) -> Verification:
     return Verification(
         _address(address),
         tuple(
-            Subject(_whole(operation), str(name), str(np.dtype(dtype)), tuple(map(_whole, shape)), bool(of_rows))
-            for operation, name, dtype, shape, of_rows in subjects
+            Subject(
+                _whole(operation), str(name), str(np.dtype(dtype)), *(tuple(map(_whole, sizes)) for sizes in shapes)
+            )
+            for operation, name, dtype, *shapes in subjects
         ),
         _whole(checksums),
     )

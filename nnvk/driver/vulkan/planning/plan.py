@@ -85,10 +85,9 @@ class Verification:
             return f"the report of a difference is wrong itself: {[int(word) for word in words]}"
         subject = self.subjects[number]
         where = "an exchange with the host" if subject.operation < 0 else str(model.operations[subject.operation])
-        if subject.of_rows:
-            first = _at(int(place), subject.shape[:-1])
+        if subject.tile:
             sums = f"{both[0]:#010x} as computed and {both[1]:#010x} by inputs and memory"
-            return f"{where}: the checksum of rows from {first} of {subject.name} on is {sums}"
+            return f"{where}: the checksum of {_tile_at(int(place), subject)} is {sums}"
         dtype = np.dtype(subject.dtype)
         first, second = (np.array([word], np.uint32).view(dtype) for word in both)
         inside = int(np.flatnonzero(first.view(np.uint8) != second.view(np.uint8))[0]) // dtype.itemsize
@@ -100,6 +99,17 @@ class Verification:
 def _at(place: int, shape: Shape) -> list[int] | int:
     """The indices of a place in a tensor; the place itself if the tensor ends before it."""
     return [int(index) for index in np.unravel_index(place, shape)] if place < math.prod(shape) else place
+
+
+def _tile_at(place: int, subject: Subject) -> str:
+    """The tile that begins at a pixel: its size, and its first row."""
+    pixels, tile = subject.shape[:-1], subject.tile
+    if len(tile) == 1:
+        size = f"{min(*tile, max(math.prod(pixels) - place, 1))} rows"
+    else:
+        width, line = pixels[-1], place // pixels[-1]
+        size = f"{min(tile[0], pixels[-2] - line % pixels[-2])} x {min(tile[1], width - place % width)} pixels"
+    return f"the tile of {size} from {_at(place, pixels)} of {subject.name} on"
 
 
 @dataclass(frozen=True, slots=True, eq=False)

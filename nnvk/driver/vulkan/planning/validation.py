@@ -84,6 +84,8 @@ def check(plan: Plan, model: Model, shapes: Sequence[Shape], profile: DeviceProf
         for subject in plan.verification.subjects:
             is_there = EXCHANGE <= subject.operation < len(model.operations) and len(subject.name) <= _LONGEST_ASSERTION
             _require(is_there and min(subject.shape, default=0) >= 0, f"{subject} can't be verified")
+            has_tiles = len(subject.tile) < min(3, len(subject.shape)) and min((*subject.tile, *subject.shape)) > 0
+            _require(not subject.tile or has_tiles, f"{subject} has no such tiles")
     for address in plan.entropy:
         _check_exchange("random numbers", address, address.nbytes)
         _require(0 < address.nbytes <= _MOST_ENTROPY, f"{address.nbytes} random bytes are asked for")

@@ -135,7 +135,7 @@ class Segment:
         progress: Callable[[int, int], None] | None = None,
         is_wanted: Callable[[], bool] | None = None,
     ) -> Watch:
-        # What other strategies take is no reason to change the choice between them.
+        # A pipeline of other strategies that takes too long is no reason to change what is usually chosen.
         too_slow = None if self._options.other_strategies else partial(self._planner.avoid_candidate, plan)
         return Watch(self._gpu.name, settings().compile_limit, progress, too_slow, is_wanted)
 
