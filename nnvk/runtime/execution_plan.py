@@ -208,15 +208,19 @@ class ExecutionPlanner:
         """Prepares the part of a device on another one."""
         if other is None or other is device:
             return None
-        return functools.cache(lambda: other.driver.prepare_model(part.model, self.options))
+        return self._later(other, part)
 
     def _repair(self, device: Device, part: Extract) -> Repair | None:
         """The ways to compute the part of a device again."""
         by_cpu = self._backup(device, part, self.repairing)
         if by_cpu is None:
             return None
-        other = replace(self.options, other_strategies=True)
-        return Repair(functools.cache(lambda: device.driver.prepare_model(part.model, other)), by_cpu)
+        return Repair(self._later(device, part, other_strategies=True), by_cpu)
+
+    def _later(self, device: Device, part: Extract, *, other_strategies: bool = False) -> Backup:
+        """Prepares a part on a device. The compilation may be over by then, with its deadline and calls of progress."""
+        options = replace(self.options, deadline_ns=None, progress=None, other_strategies=other_strategies)
+        return functools.cache(lambda: device.driver.prepare_model(part.model, options))
 
     def _control(self, model: Model, number: int, nested: str) -> ControlFlowPartition:
         operation = model.operations[number]

@@ -89,6 +89,26 @@ def test_a_wrong_result_is_repaired(
     assert all("wrong has computed a wrong result" in message and "element [0, 1]" in message for message in said)
 
 
+def test_a_device_repairs_when_the_compilation_is_over(use_devices: Use) -> None:
+    """The plan by other strategies has neither the deadline nor the progress of the compilation."""
+    driver, calls = Wrong(1), list[tuple[int, int]]()
+    devices = use_devices([driver, CpuDevice()])
+    compilation = nnvk.Compilation(add_model(), devices[:1])
+    compilation.set_verified("repair")
+    compilation.set_timeout(10**9)
+    compilation.set_progress(lambda done, total: calls.append((done, total)))
+    compilation.finish()
+    output = np.zeros((2, 2), np.float32)
+    execution(compilation, [ONES, ONES], [output]).compute()
+    first, second = driver.options
+    assert (first.other_strategies, second.other_strategies) == (False, True)
+    assert first.deadline_ns is not None
+    assert first.progress is not None
+    assert second.deadline_ns is None
+    assert second.progress is None
+    assert second.redundancy is first.redundancy
+
+
 def test_other_errors_of_a_named_device_stay_the_caller_s(use_devices: Use) -> None:
     driver = Wrong(0)
     driver.fail["execute"] = lambda: nnvk.NnapiError(ResultCode.OP_FAILED, "it fails")
