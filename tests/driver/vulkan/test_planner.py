@@ -323,9 +323,10 @@ def test_without_a_shader_to_avoid_nothing_is_fused_or_relaxed(monkeypatch: pyte
     monkeypatch.setattr(planner_module, "_lowered", lowered)
     model, profile = dense().with_relaxed(True), replace(native(), disabled_passes=frozenset({"cse"}))
     rest = library(), "refuse", {1: np.zeros(2)}, {"key": "candidate"}, "observe"
-    assert lower(model, [(64, 96)], profile, *rest, quick=True, redundancy=Redundancy.DUPLICATION) == "a plan"  # type: ignore[comparison-overlap,arg-type]
+    wanted: dict[str, Any] = {"quick": True, "other_strategies": True, "redundancy": Redundancy.DUPLICATION}
+    assert lower(model, [(64, 96)], profile, *rest, **wanted) == "a plan"  # type: ignore[comparison-overlap,arg-type]
     first, second = attempts
-    assert first == (model, [(64, 96)], profile, *rest, True, Redundancy.DUPLICATION)
+    assert first == (model, [(64, 96)], profile, *rest, *wanted.values())
     assert (second[0].operations, second[0].relaxed) == (model.operations, False)
     assert second[2] == replace(profile, disabled_passes=FUSIONS | {"cse"})
     assert (second[1], *second[3:]) == (first[1], *first[3:])
