@@ -22,6 +22,7 @@ from nnvk.driver.vulkan.kernels import depthwise_conv2d
 from nnvk.driver.vulkan.kernels.depthwise_conv2d import Tile
 from nnvk.driver.vulkan.lowering import verification
 from nnvk.driver.vulkan.lowering.checksum import BY_CHANNEL, CHECKSUM, is_possible_by_channel, products, variant
+from nnvk.driver.vulkan.lowering.gemm_exact import EXACT
 from nnvk.driver.vulkan.lowering.gemm_problem import Gemm
 from nnvk.driver.vulkan.planning.plan import Plan
 from nnvk.driver.vulkan.shaders.commands import Dispatch, Storage
@@ -430,11 +431,11 @@ def test_everything_may_be_computed_twice(own: VulkanDevice, place: int) -> None
     assert all(twice[family] == 2 * count for family, count in plain.items())
 
 
-def test_products_without_a_variant_for_it_are_computed_twice(fresh: VulkanDevice) -> None:
+def test_products_without_a_variant_for_it_are_computed_by_another_shader(fresh: VulkanDevice) -> None:
     row = parse(ROWS[2])
     fresh.planner.profile = replace(fresh.planner.profile, avoided=frozenset({variant(fresh.profile).name}))
     found = families(plan_of(fresh, row.model, row.inputs, VERIFIED))
-    assert (found[CHECKSUM.name], found["gemm"]) == (0, 2)
+    assert (found[CHECKSUM.name], found[EXACT.name], found["gemm"]) == (0, 1, 1)
 
 
 def test_check_words_of_a_workgroup_are_so_few_that_their_places_are_exact() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -29,7 +28,6 @@ BATCH_MATMUL i8[3,9,22]*0.5+3 i8[3,22,5]*0.25-7 -> i8*9.5-20
 CONV_2D f32[2,9,7,16] #f32[24,3,3,16] #f32[24] SAME 1 1 NONE nhwc
 """.strip().splitlines()
 PRODUCTS = "gemm", "depthwise_conv2d"
-OTHER = replace(VERIFIED, other_strategies=True)
 
 
 def product(plan: Plan) -> int:
@@ -73,8 +71,11 @@ def test_other_strategies_give_the_same(device: VulkanDevice, place: int, redund
 
 
 def test_a_second_computation_takes_neither_of_both(as_gpu: VulkanDevice) -> None:
-    plan = plan_of(as_gpu, parse(ROWS[4]).model, parse(ROWS[4]).inputs, OTHER)
-    usual = plan_of(as_gpu, parse(ROWS[4]).model, parse(ROWS[4]).inputs, VERIFIED)
+    row = parse(ROWS[4])
+    usual, plan = (
+        plan_of(as_gpu, row.model, row.inputs, PrepareOptions(redundancy=Redundancy.DUPLICATION, other_strategies=each))
+        for each in (False, True)
+    )
     first, second = (
         kernel(each) for each in plan.commands if isinstance(each, Dispatch) and each.shader.family == "gemm"
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from nnvk.driver.vulkan.kernels.depthwise_conv2d import CHANNEL_SHADERS, multiply_by_channel
-from nnvk.driver.vulkan.lowering import depthwise_gemm, winograd
+from nnvk.driver.vulkan.lowering import depthwise_gemm, gemm_exact, winograd
 from nnvk.driver.vulkan.lowering.filter_output import Operands
 from nnvk.driver.vulkan.lowering.filters import filters_of
 from nnvk.driver.vulkan.lowering.gemm import (
@@ -54,6 +54,9 @@ def lower(call: Call, g: Lowering) -> None:
         multiply(g, operands, depthwise_gemm.gemm_of(operands.depthwise, call))
         return
     gemm = Gemm.of_convolution(call, conv_axes(call))
+    if gemm_exact.may_verify(g, operands, gemm):
+        gemm_exact.multiply(g, operands, gemm)
+        return
     work = work_of(g, operands, gemm)
     downs = () if is_bounded(g, operands, gemm) else winograd.sizes(g, operands.filters, gemm, work)
     candidate: Strategy | Winograd

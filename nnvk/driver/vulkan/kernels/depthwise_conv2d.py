@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from nnvk.driver.vulkan.lowering import checksum, epilogue, gemm_bound, half_weights
+from nnvk.driver.vulkan.lowering import checksum, epilogue, gemm_bound, gemm_exact, half_weights
 from nnvk.driver.vulkan.lowering.arrange import ARRANGE
 from nnvk.driver.vulkan.lowering.costs import NEAR, Run, costs_of, cycles
 from nnvk.driver.vulkan.lowering.depthwise_gemm import filters_of_channels
@@ -47,7 +47,14 @@ SHADER = Shader(
     SUMS=("whole", "whole_checked"),
     EPILOGUE=epilogue.EPILOGUES,
 )
-CHANNEL_SHADERS = (SHADER, ARRANGE, *FILTER_SHADERS, checksum.BY_CHANNEL, gemm_bound.BY_CHANNEL)
+CHANNEL_SHADERS = (
+    SHADER,
+    ARRANGE,
+    *FILTER_SHADERS,
+    checksum.BY_CHANNEL,
+    gemm_bound.BY_CHANNEL,
+    gemm_exact.BY_CHANNEL,
+)
 """The shaders that `multiply_by_channel` may dispatch."""
 
 # The sizes of the shader's arrays.
@@ -168,6 +175,9 @@ def cost(tile: Tile, gemm: Gemm, kind: str, device: DeviceProfile) -> float:
 
 def multiply_by_channel(g: Lowering, operands: Operands, gemm: Gemm) -> None:
     """Compute the output of a convolution whose filters, in one part, see a channel each."""
+    if gemm_exact.may_verify_by_channel(g, operands, gemm):
+        gemm_exact.multiply_by_channel(g, operands, gemm)
+        return
     filters, kind, (vertical, horizontal) = operands.filters, dtype(operands.input), gemm.axes
     source, target = g.tensor(narrowed(g, operands)), pixels_of(g, operands.target, gemm.target)
     if (checked := g.to_verify(operands.target)) is not None:

@@ -5,13 +5,15 @@ from __future__ import annotations
 from functools import partial
 
 from nnvk.driver.vulkan.kernels.recurrent import refuse_long
+from nnvk.driver.vulkan.lowering import gemm_exact
 from nnvk.driver.vulkan.lowering.gates import columns, matrix, vectors
 from nnvk.driver.vulkan.lowering.kernel import kernel
 from nnvk.driver.vulkan.lowering.lowering import Lowering
-from nnvk.driver.vulkan.lowering.sums import ARITHMETICS, SUMS_SHADERS, TILES, add_up, sums_of
+from nnvk.driver.vulkan.lowering.sums import ARITHMETICS, SUMS_SHADERS, TILES, Sums, add_up, sums_of, without_products
 from nnvk.driver.vulkan.lowering.time_steps import time_steps_of
+from nnvk.driver.vulkan.shaders.commands import TensorRef
 from nnvk.driver.vulkan.shaders.declaration import Shader
-from nnvk.ops.call import Call
+from nnvk.ops.call import Call, Tensor
 from nnvk.ops.quantized_16bit_lstm import gate_biases, gate_multiplier, gate_weights
 from nnvk.types.codes import OperationCode
 
@@ -30,33 +32,41 @@ def lower(call: Call, g: Lowering) -> None:
     """
     batches, units = call.output_state_in.shape
     weights = matrix(g, units, list(zip(*gate_weights(call), strict=True)))
-    size, length = call.input.shape[1], weights.shape[1]
-    time_steps = None
-    if weights.is_constant:
-        of_input = columns(g, weights, 0, size)
-        time_steps = time_steps_of(g, call.input, of_input)
-    if time_steps is None:
-        sums = sums_of(g, partial(SHADER.variant, INPUT="behind"), weights, call.input, call.output_state_in)
-        tensors, push = sums.tensors, sums.push
-    else:
-        of_state = columns(g, weights, size, length)
-        sums = sums_of(g, partial(SHADER.variant, INPUT="driven"), of_state, call.output_state_in)
-        driven = time_steps.once(g, of_input.index, lambda inputs: add_up(g, of_input, inputs))
-        tensors, push = {**sums.tensors, "driven": driven}, {**sums.push, "driven_row": time_steps.row}
+    sums, driven, row = _sums_of(call, g, weights)
+    of_inputs = {} if driven is None else {"driven": driven}
     mantissa, shift = gate_multiplier(call)
     g.dispatch(
         sums.variant,
         groups=sums.groups,
         spec={**sums.spec, "WHOLE_WORDS": batches == 1 or units % 4 == 0},
         tensors={
-            **tensors,
+            **sums.tensors,
+            **of_inputs,
             "bias": g.tensor(vectors(g, units, [gate_biases(call)])),
             "before": g.tensor(call.cell_state_in),
             "after": g.tensor(call.cell_state_out),
             "dst": g.tensor(call.output_state_out),
         },
-        **push,
+        **sums.push,
+        **({} if driven is None else {"driven_row": row}),
         units=units,
         mantissa=mantissa,
         shift=shift,
     )
+
+
+def _sums_of(call: Call, g: Lowering, weights: Tensor) -> tuple[Sums, TensorRef | None, int]:
+    """The sums of the gates that the shader computes, and where others are that it adds: from which row on, if any."""
+    state, size, length = call.output_state_in, call.input.shape[1], weights.shape[1]
+    driven = partial(SHADER.variant, INPUT="driven")
+    if gemm_exact.may_verify_sums(g, length):
+        of_input = gemm_exact.add_up(g, weights, call.input)
+        every = gemm_exact.add_up(g, weights, state, first=size, before=of_input)
+        return without_products(sums_of(g, driven, weights, state)), every, 0
+    if weights.is_constant:
+        for_input = columns(g, weights, 0, size)
+        time_steps = time_steps_of(g, call.input, for_input)
+        if time_steps is not None:
+            of_inputs = time_steps.once(g, for_input.index, lambda inputs: add_up(g, for_input, inputs))
+            return sums_of(g, driven, columns(g, weights, size, length), state), of_inputs, time_steps.row
+    return sums_of(g, partial(SHADER.variant, INPUT="behind"), weights, call.input, state), None, 0

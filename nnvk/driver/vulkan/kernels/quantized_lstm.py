@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from nnvk.driver.vulkan.kernels.recurrent import refuse_long
+from nnvk.driver.vulkan.lowering import gemm_exact
 from nnvk.driver.vulkan.lowering.gates import by_gate, matrix, vectors
 from nnvk.driver.vulkan.lowering.kernel import kernel
 from nnvk.driver.vulkan.lowering.lowering import Lowering
@@ -73,7 +74,7 @@ def lower(call: Call, g: Lowering) -> None:
             hidden.code, (call.input.shape[0], units), call.hidden_state_scale, -call.hidden_state_zero_point
         )
         hidden = g.intermediate("hidden", type_)
-    if operands.peephole or operands.norm or not outputs:
+    if operands.peephole or operands.norm or not outputs or gemm_exact.may_verify_sums(g, outputs):
         _whole_rows(call, g, operands, hidden)
     else:
         _time_step(call, g, operands, hidden)

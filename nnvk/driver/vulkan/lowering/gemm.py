@@ -6,7 +6,14 @@ import math
 
 import numpy as np
 
-from nnvk.driver.vulkan.lowering import checksum, cooperative_matrix, depthwise_gemm, gemm_bound, half_weights
+from nnvk.driver.vulkan.lowering import (
+    checksum,
+    cooperative_matrix,
+    depthwise_gemm,
+    gemm_bound,
+    gemm_exact,
+    half_weights,
+)
 from nnvk.driver.vulkan.lowering.arrange import ARRANGE, dense
 from nnvk.driver.vulkan.lowering.compared import Checked
 from nnvk.driver.vulkan.lowering.divide import divisors_below
@@ -54,7 +61,7 @@ from nnvk.ops.call import Call, Tensor
 from nnvk.types.codes import FuseCode
 from nnvk.types.constant import QuantisedConstant
 
-GEMM_SHADERS = (GEMM, VECTOR, ARRANGE, *FILTER_SHADERS, checksum.CHECKSUM, gemm_bound.BOUND)
+GEMM_SHADERS = (GEMM, VECTOR, ARRANGE, *FILTER_SHADERS, checksum.CHECKSUM, gemm_bound.BOUND, gemm_exact.EXACT)
 """All that `multiply` may dispatch."""
 
 FROM_FLOATS = "FROM_FLOATS"
@@ -144,6 +151,9 @@ def _pixel_parts(gemm: Dispatch, matrices: str) -> int:
 
 def multiply(g: Lowering, operands: Operands, gemm: Gemm) -> None:
     """Compute the output of a GEMM, by the strategy that is thought or was measured to be the fastest."""
+    if gemm_exact.may_verify(g, operands, gemm):
+        gemm_exact.multiply(g, operands, gemm)
+        return
     work = work_of(g, operands, gemm)
     multiply_by(g, best_strategy(g, operands, gemm, work), operands, gemm, work)
 

@@ -79,9 +79,14 @@ def is_possible(device: DeviceProfile, kind: str, taps: int, depth: int) -> bool
 
 
 def is_possible_by_channel(device: DeviceProfile, kind: str, vertical: Axis, horizontal: Axis) -> bool:
-    """The same for a convolution whose filters see a channel each. The loop along a line of a window is unrolled."""
+    """The same for a convolution whose filters see a channel each."""
+    return fits_by_channel(vertical, horizontal) and not device.avoids(BY_CHANNEL.variant(DTYPE=kind))
+
+
+def fits_by_channel(vertical: Axis, horizontal: Axis) -> bool:
+    """Whether such a window is not too large for shaders that unroll the loop along a line of it."""
     rounds = vertical.window * (1 + _LONG_LINE * (1 + horizontal.window))
-    return horizontal.reach <= _LONGEST and rounds <= MOST_ROUNDS and not device.avoids(BY_CHANNEL.variant(DTYPE=kind))
+    return horizontal.reach <= _LONGEST and rounds <= MOST_ROUNDS
 
 
 def pixels_of_line(device: DeviceProfile, horizontal: Axis) -> int:

@@ -195,6 +195,11 @@ class Lowering:
         return self.redundancy is Redundancy.CHECKSUMS and not self._is_second
 
     @property
+    def is_independent(self) -> bool:
+        """Whether what is lowered verifies what was lowered before, by other shaders where there are any."""
+        return self.redundancy is Redundancy.CHECKSUMS and self._is_second
+
+    @property
     def choices(self) -> list[Choice]:
         """The choices among several candidates, each with the commands that came of it."""
         commands: list[list[int]] = [[] for _ in self._choices]

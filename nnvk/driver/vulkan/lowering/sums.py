@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
+from nnvk.driver.vulkan.lowering import gemm_exact
 from nnvk.driver.vulkan.lowering.filters import BLOCK, FILTER_SHADERS, filters_of, packed, unsigned_bytes
 from nnvk.driver.vulkan.lowering.gates import GATES_SHADERS
 from nnvk.driver.vulkan.lowering.lowering import Lowering
@@ -21,7 +22,7 @@ from nnvk.ops.call import Tensor
 TILES, ARITHMETICS = ("subgroup", "shared"), ("none", "dot")
 """The axes of shaders that include `shaders/include/byte_sums.glsl`."""
 SUMS = Shader("quantized_sums", TILE=TILES, ARITHMETIC=ARITHMETICS)
-SUMS_SHADERS = (SUMS, *FILTER_SHADERS, *GATES_SHADERS)
+SUMS_SHADERS = (SUMS, *FILTER_SHADERS, *GATES_SHADERS, gemm_exact.EXACT)
 """The shaders that this module may dispatch."""
 
 _LANES = 8
@@ -81,6 +82,11 @@ def sums_of(
     )
 
 
+def without_products(sums: Sums) -> Sums:
+    """The same, but all sums are 0."""
+    return replace(sums, spec={**sums.spec, "DUE": False}, push={**sums.push, "length": 0})
+
+
 def add_up(g: Lowering, weights: Tensor, source: Tensor) -> TensorRef:
     """`sums_of` as 32-bit integers, [rows, columns]."""
     rows, (columns, length) = source.shape[0], weights.shape
@@ -88,6 +94,8 @@ def add_up(g: Lowering, weights: Tensor, source: Tensor) -> TensorRef:
     if not length:
         fill(g, target, np.zeros(1, np.int32))
         return target
+    if gemm_exact.may_verify_sums(g, length):
+        return gemm_exact.add_up(g, weights, source)
     sums = sums_of(g, SUMS.variant, weights, source)
     g.dispatch(
         sums.variant,

@@ -1,7 +1,8 @@
 """Elementwise operations on the result of a GEMM become its epilogue: activations, residuals, and what follows them.
 
 Floats are summed in the same order as before, and bytes are rounded by the same steps. Products that are to be verified
-by checksums or by a bound get no epilogue that these do not know: it would be better to verify all by itself.
+by checksums, by a bound or by other shaders get no epilogue that these do not know: it would be better to verify all by
+itself.
 """
 
 from __future__ import annotations
@@ -22,8 +23,8 @@ from nnvk.ops.call import Call, Tensor
 from nnvk.ops.internal import InternalCode
 from nnvk.types.codes import OperationCode
 
-_EXACT_BY_STRATEGIES = {OperationCode.TRANSPOSE_CONV_2D, OperationCode.BATCH_MATMUL}
-"""Products of levels that no checksum verifies."""
+_WITHOUT_CHECKSUMS = {OperationCode.TRANSPOSE_CONV_2D, OperationCode.BATCH_MATMUL}
+"""Products of levels that `gemm_exact.py` verifies, which knows no epilogues."""
 
 
 def fuse_epilogues(graph: Graph, context: Context) -> tuple[Graph, int]:
@@ -169,11 +170,13 @@ def _is_verified_with(gemm: Node, calls: Sequence[Call]) -> bool:
     result, type_ = call.output.index, of(getattr(call, names.input))
     if type_ in (F32, F16) and of(call.output) is type_:
         return has_bound_with(Epilogue((*gemm.behind, *calls), result, calls[-1].output), call)
+    if type_ is not Q8:
+        return True
     constants = [getattr(call, name) for name in (names.weights, names.bias) if name is not None]
-    is_exact = type_ is Q8 and gemm.code not in _EXACT_BY_STRATEGIES
-    if is_exact and all(tensor is None or tensor.is_constant for tensor in constants):
-        return combined_one_for_one(Epilogue((*gemm.behind, *calls), result, calls[-1].output)) is not None
-    return True
+    are_constant = all(tensor is None or tensor.is_constant for tensor in constants)
+    if gemm.code in _WITHOUT_CHECKSUMS or not are_constant:
+        return False
+    return combined_one_for_one(Epilogue((*gemm.behind, *calls), result, calls[-1].output)) is not None
 
 
 def is_only_reader(elements: Elements, tensor: Tensor, node: Node) -> bool:
