@@ -65,7 +65,7 @@ const uint SHARE = 1;
 const uint LOADED = (ROWS + SHARE - 1u) / SHARE;    // pixels whose inputs an invocation loads
 
 #ifdef LOADS_SHARED
-// What another invocation has loaded.
+// Inputs that another invocation has loaded.
 #ifdef DTYPE_Q16
 INPUT4 input_from(INPUT4 x, uint lane) { return Halves4(subgroupShuffle(x.low, lane), subgroupShuffle(x.high, lane)); }
 #else
