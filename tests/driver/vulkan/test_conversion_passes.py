@@ -9,7 +9,10 @@ import numpy as np
 import pytest
 from fused import F16, F32, Net, Op
 from rewritten import codes, context_of, graph_of, native, rewritten, through
+from verified import run
 
+from nnvk.check.model_rows import parse, reference
+from nnvk.driver.vulkan import VulkanDevice
 from nnvk.driver.vulkan.graph.ir import Graph
 from nnvk.driver.vulkan.planning.passes import PIPELINE
 from nnvk.driver.vulkan.planning.passes.conversions import fuse_conversions
@@ -19,6 +22,7 @@ from nnvk.ops.internal import InternalCode
 from nnvk.types.codes import OperandCode
 from nnvk.types.model import Model
 from nnvk.types.operand import OperandType
+from nnvk.types.request import PrepareOptions
 
 pytestmark = pytest.mark.usefixtures("any_gemm_pays")
 NEAR = 5e-2
@@ -240,6 +244,26 @@ def test_gemms_store_floats_of_32_bits(is_read: bool, count: int) -> None:
     graph, found = rewritten(relaxed(net, *outputs), *[each for _, each in PIPELINE], near=NEAR)
     assert found == count
     assert ("FULLY_CONNECTED>1" in codes(graph)) == bool(count)
+
+
+WIDENED = """
+FULLY_CONNECTED f16[19,33] #f16[8,33] #f16[8] NONE | CAST $ -> f32
+FULLY_CONNECTED f16[1,33] #f16[7,33] #f16[7] NONE | CAST $ -> f32
+FULLY_CONNECTED f16[19,33] #f16[8,33] #f16[8] NONE | TANH $ | CAST $ -> f32
+BATCH_MATMUL f16[3,9,22] f16[3,22,8] | CAST $ -> f32
+CAST f32[1,9,7,3] -> f16 | CONV_2D $ #f16[8,3,3,3] #f16[8] SAME 1 1 NONE | CAST $ -> f32
+TRANSPOSE_CONV_2D f16[1,5,3,4] #f16[8,3,3,4] #f16[8] (1,9,5,8) SAME 2 2 NONE nhwc | CAST $ -> f32
+DEPTHWISE_CONV_2D f16[1,5,5,8] #f16[1,3,3,8] #f16[8] SAME 1 1 1 NONE | CAST $ -> f32
+""".strip().splitlines()
+
+
+@pytest.mark.parametrize("place", range(len(WIDENED)))
+def test_floats_of_32_bits_behind_gemms(device: VulkanDevice, place: int) -> None:
+    """Devices that pack numbers of 16 bits in words convert these by themselves."""
+    row = parse(WIDENED[place])
+    right = reference(row)
+    for ours, theirs in zip(run(device, row.model, row.inputs, right, options=PrepareOptions()), right, strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-2, atol=1e-2 * np.abs(theirs).max())
 
 
 @pytest.mark.parametrize(
