@@ -29,6 +29,7 @@ layout(constant_id = 4) const bool WIDE_RESULTS = false;
 layout(constant_id = 15) const bool PADDED_RESULTS = false;
 layout(constant_id = 9) const uint ROWS = 4;              // pixels of an invocation
 layout(constant_id = 12) const bool HAS_EXTRA = false;    // the product's epilogue adds a tensor, one for one
+layout(constant_id = 16) const uint ABREAST = 1;          // parts whose results lie side by side
 #ifdef LOADS_SHARED
 layout(constant_id = 10) const uint TOGETHER = 1;    // vec4s of K of a round, a divisor of all
 #else
@@ -67,7 +68,7 @@ layout(push_constant) uniform Push {
     uint src_part;        // from a part to the next: of the input,
     uint filter_part;     // of the filters, in vec4s,
     uint bias_part;       // of the biases,
-    uint dst_part;        // and of the results
+    uint dst_part;        // and of the results, side by side
     uint filter_block;    // from eight vec4s of output channels to the next, in vec4s,
     uint filter_step;     // and from an element of K to the next
     uint dst_pitch;       // from a pixel of the results to the next
@@ -126,7 +127,9 @@ vec4 filters_of(uint at, uint channel, uint i) {
 }
 
 // The place of the first of the four results of a pixel.
-uint place_of(Column column, uint row) { return row * dst_pitch + column.part * dst_part + column.first; }
+uint place_of(Column column, uint row) {
+    return (column.part / ABREAST * rows + row) * dst_pitch + column.part % ABREAST * dst_part + column.first;
+}
 
 uvec4 places_of(Column column, uint row) {
     return place_of(column, row) + min(uvec4(0u, 1u, 2u, 3u), uvec4(out_channels - column.first - 1u));

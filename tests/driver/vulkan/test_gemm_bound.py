@@ -248,6 +248,41 @@ def test_a_thousandth_of_one_element_of_1024_is_found(own: VulkanDevice, seed: i
         run(own, row, row.inputs, with_wrong_element)
 
 
+def test_results_of_16_bits_are_not_stored_with_32(device: VulkanDevice) -> None:
+    """The bound is one of results that have 16 bits."""
+    row = parse("FULLY_CONNECTED f16[19,33] #f16[8,33] #f16[8] NONE | CAST $ -> f32")
+    plain, bounded, _ = (families(device, row, PrepareOptions(redundancy=each)) for each in Redundancy)
+    assert (plain["gemm"], bounded["gemm"], bounded[BOUND.name]) == (1, 1, 1)
+    for kind in KINDS:
+        run(device, row, _inputs(row, kind))
+
+
+HEADS = (
+    "RESHAPE f32[2,7,24] (2,7,3,8) | TRANSPOSE $ (0,2,1,3) | BATCH_MATMUL $ f32[2,3,8,12] false false | "
+    "TRANSPOSE $ (0,2,1,3) | RESHAPE $ (2,7,36)"
+)
+"""Matrices that lie side by side, so that the product reads and writes them where they are."""
+
+
+@pytest.mark.parametrize("kind", ["f32", "f16"])
+def test_matrices_side_by_side_are_verified_by_a_bound(device: VulkanDevice, kind: str) -> None:
+    row = parse(HEADS.replace("f32", kind))
+    options = PrepareOptions(redundancy=Redundancy.CHECKSUMS)
+    found = families(device, row, options)
+    assert (found[BOUND.name], found["gemm"]) == (1, 1)
+    for numbers in KINDS:
+        run(device, row, _inputs(row, numbers))
+    (right,) = run(device, row, row.inputs)
+    place, wrong = right.size - 2, np.array([1e3, 1e3], right.dtype)
+
+    def with_wrong_elements(plan: Plan) -> Plan:
+        at = product_of(plan)
+        return replaced(plan, at + 1, plan.commands[at].writes[0], place // 2 * 2, wrong, by_buffer=True)
+
+    with pytest.raises(VerificationError, match=r"BATCH_MATMUL.*: element \[1, 6, 2, 1[01]\] of .* is 1000"):
+        run(device, row, row.inputs, with_wrong_elements)
+
+
 SPECIAL = {
     "a number where a term is infinite": (0, 0.5),
     "NaN where a term is infinite": (0, np.nan),

@@ -43,7 +43,7 @@ from nnvk.driver.vulkan.lowering.gemm_problem import POINT, Gemm, Split
 from nnvk.driver.vulkan.lowering.lowering import MOST_ROUNDS, Lowering
 from nnvk.driver.vulkan.lowering.quantised import activation_push, offset, sign_push
 from nnvk.driver.vulkan.lowering.relayout import are_pixels_dense, finish_pixels, pixels_of, round_up
-from nnvk.driver.vulkan.lowering.side_by_side import Matrices, read
+from nnvk.driver.vulkan.lowering.side_by_side import Matrices, read, written
 from nnvk.driver.vulkan.lowering.strategies import (
     GEMM,
     VECTOR,
@@ -57,7 +57,7 @@ from nnvk.driver.vulkan.lowering.strategies import (
 from nnvk.driver.vulkan.lowering.strategy_costs import ranked
 from nnvk.driver.vulkan.shaders.commands import Dispatch, TensorRef
 from nnvk.driver.vulkan.shaders.profile import DeviceProfile
-from nnvk.ops.call import Call, Tensor
+from nnvk.ops.call import Call
 from nnvk.types.codes import FuseCode
 from nnvk.types.constant import QuantisedConstant
 
@@ -225,7 +225,7 @@ def multiply_by(g: Lowering, strategy: Strategy, operands: Operands, gemm: Gemm,
     """Compute the output of a GEMM by a strategy that was chosen for its work."""
     filters, split_k = operands.filters, strategy.split_k > 1
     levels = filters.quantised if strategy.arithmetic == "int8" else None
-    output_tensor, target_parts = _written(operands, gemm)
+    output_tensor, target_parts = written(operands.target, Matrices(gemm.parts, gemm.rows, gemm.columns))
     target = pixels_of(g, output_tensor, gemm.target, gemm.pixel_parts)
     depthwise = operands.depthwise
     if (checked := g.to_verify(operands.target)) is not None and depthwise is not None:
@@ -237,8 +237,7 @@ def multiply_by(g: Lowering, strategy: Strategy, operands: Operands, gemm: Gemm,
         verify(g, operands, gemm, checked, source, target)
         return
     if (results := g.to_bound(operands.target)) is not None:
-        source, _, _ = read(g, narrowed(g, operands), Matrices(gemm.parts, gemm.rows, gemm.depth))
-        verify_by_bound(g, operands, gemm, results, source, target, levels)
+        verify_by_bound(g, operands, gemm, results, target, levels)
         return
     is_wide = operands.wide_input is not None and strategy.tile != "vector" and has_few_channels(gemm.depth)
     if depthwise is not None:
@@ -341,7 +340,7 @@ def multiply_by(g: Lowering, strategy: Strategy, operands: Operands, gemm: Gemm,
         tensors["checks"] = check_words(g, operands, gemm, target, output, tile, words, before=before)
         if depthwise is not None:
             depthwise_gemm.note_checked(g, depthwise, gemm, tensors["checks"])
-    if source_parts == 1 and may_be_bounded(g, operands, gemm):
+    if may_be_bounded(g, operands, gemm):
         g.bounded[operands.target.index] = target
     variant = strategy.variant(work.kind, output.variant, checked=bool(words))
     g.dispatch(variant, groups=groups, spec={**output.spec, **spec}, tensors=tensors, **push)
@@ -448,15 +447,16 @@ def verify(g: Lowering, operands: Operands, gemm: Gemm, checked: Checked, source
 def may_be_bounded(g: Lowering, operands: Operands, gemm: Gemm) -> bool:
     """Whether a product of floats will be verified by `verify_by_bound` if it is computed by gemm.comp.
 
-    An epilogue may add a tensor, but not behind an activation (`epilogue.has_bound_with`). Results have the type of the
-    inputs.
+    An epilogue may add a tensor, but not behind an activation (`epilogue.has_bound_with`), and not in the place of a
+    larger one. Results have the type of the inputs.
     """
     epilogue, kind = operands.epilogue, of(operands.input)
-    has_sums = kind in (F32, F16) and of(operands.target) is kind and operands.target.view is None
-    if not (g.may_store_checks and has_sums):
+    if not (g.may_store_checks and kind in (F32, F16) and of(operands.target) is kind):
         return False
-    if epilogue is not None and (operands.activation != FuseCode.NONE or added_one_for_one(epilogue) is None):
-        return False
+    if epilogue is not None:
+        is_alone = operands.activation == FuseCode.NONE and operands.target.view is None
+        if not is_alone or added_one_for_one(epilogue) is None:
+            return False
     return gemm_bound.is_possible(g.device, kind.name, gemm.vertical.window * gemm.horizontal.window, gemm.depth)
 
 
@@ -473,13 +473,12 @@ def verify_by_bound(
     operands: Operands,
     gemm: Gemm,
     results: TensorRef,
-    source: TensorRef,
     target: TensorRef,
     levels: QuantisedConstant | None,
 ) -> None:
     """Verify a product of floats by a bound on its rounding errors, and copy it to ``target``.
 
-    ``source`` is the left matrix once more. ``levels``: these weights of 8 bits were multiplied.
+    ``levels``: these weights of 8 bits were multiplied.
     """
     filters, epilogue, (vertical, horizontal) = operands.filters, operands.epilogue, gemm.axes
     limits, extra = activation_push(operands.activation, operands.output), None
@@ -488,7 +487,9 @@ def verify_by_bound(
     weights, layout = gemm_bound.filters_of(g, filters, gemm.parts_outside)
     output = filter_output(g, operands, gemm.columns, gemm.pixel_parts)
     taps, (_, height, width, channels) = vertical.window * horizontal.window, gemm.source
-    outside, of_results = gemm.parts_outside, gemm_bound.layout_of_results(g.device, operands.target, gemm)
+    output_tensor, target_parts = written(operands.target, Matrices(gemm.parts, gemm.rows, gemm.columns))
+    outside, abreast = gemm.parts_outside, gemm.pixel_parts * target_parts
+    of_results = gemm_bound.layout_of_results(g.device, output_tensor, gemm)
     columns = round_up(gemm.columns, 4) if of_results["PADDED_RESULTS"] else gemm.columns
     geometry = (
         tile_push(gemm, 1)
@@ -496,19 +497,19 @@ def verify_by_bound(
         | {
             "src_part": height * width * channels if outside else gemm.depth,
             "bias_part": 0 if outside else gemm.columns,
-            "dst_part": gemm.rows * columns if outside else columns,
-            "dst_pitch": gemm.target[3] // gemm.columns * columns,
+            "dst_part": columns,
+            "dst_pitch": abreast * columns,
         }
     )
     if gemm.split is Split.PHASES:  # the shader goes through all pixels of the output
         geometry |= {"parts": 1, "rows": math.prod(gemm.target[:3])}
     gemm_bound.verify(
         g,
-        operands.target,
+        output_tensor,
         taps,
         gemm.depth,
         {
-            "src": source,
+            "src": dense(g, narrowed(g, operands)),
             "filters": weights,
             "bias": output.tensors["bias"],
             "computed": results,
@@ -517,6 +518,7 @@ def verify_by_bound(
         },
         {
             "HAS_EXTRA": extra is not None,
+            "ABREAST": abreast,
             "WIDE": gemm.depth % 4 == 0,
             **of_results,
             "STRIDE_Y": vertical.stride,
@@ -528,18 +530,7 @@ def verify_by_bound(
         geometry | limits,
         None if levels is None else levels.scales,
     )
-    finish_pixels(g, target, operands.target, gemm.target, gemm.pixel_parts)
-
-
-def _written(operands: Operands, gemm: Gemm) -> tuple[Tensor, int]:
-    """The tensor that a GEMM writes, and how many of its matrices lie side by side there."""
-    output = operands.target
-    if output.view is None:
-        return output, 1
-    place = Matrices(gemm.parts, gemm.rows, gemm.columns).place(output.view.box)
-    assert place is not None
-    assert place.rows is None
-    return output.view.source, place.abreast
+    finish_pixels(g, target, output_tensor, gemm.target, gemm.pixel_parts)
 
 
 def layouts_of_weights(filters: Filters, layout: WeightLayout) -> dict[WeightLayout, Matrices]:

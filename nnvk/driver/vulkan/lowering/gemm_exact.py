@@ -24,7 +24,7 @@ from nnvk.driver.vulkan.lowering.gemm_problem import POINT, Gemm, Split
 from nnvk.driver.vulkan.lowering.lowering import MOST_ROUNDS, Lowering
 from nnvk.driver.vulkan.lowering.quantised import offset, zero_point
 from nnvk.driver.vulkan.lowering.relayout import finish_pixels, pixels_of, round_up
-from nnvk.driver.vulkan.lowering.side_by_side import Matrices
+from nnvk.driver.vulkan.lowering.side_by_side import Matrices, written
 from nnvk.driver.vulkan.lowering.strategies import LANES, uses_subgroups
 from nnvk.driver.vulkan.shaders.commands import TensorRef
 from nnvk.driver.vulkan.shaders.declaration import Shader, Variant
@@ -85,14 +85,9 @@ def _is_possible(g: Lowering, kind: str, taps: int, depth: int) -> bool:
 
 def multiply(g: Lowering, operands: Operands, gemm: Gemm) -> None:
     """Compute the output of a product."""
-    filters, output, abreast = operands.filters, operands.target, gemm.pixel_parts
-    if output.view is not None:
-        place = Matrices(gemm.parts, gemm.rows, gemm.columns).place(output.view.box)
-        assert place is not None
-        assert place.rows is None
-        output, abreast = output.view.source, place.abreast
+    output, target_parts = written(operands.target, Matrices(gemm.parts, gemm.rows, gemm.columns))
     target = pixels_of(g, output, gemm.target, gemm.pixel_parts)
-    end, spec, push = _end(g, operands, gemm, abreast)
+    end, spec, push = _end(g, operands, gemm, gemm.pixel_parts * target_parts)
     geometry = tile_push(gemm, 1)
     if gemm.split is Split.PHASES:  # the shader goes through all pixels of the output
         geometry |= {"parts": 1, "rows": math.prod(gemm.target[:3])}
@@ -100,7 +95,7 @@ def multiply(g: Lowering, operands: Operands, gemm: Gemm) -> None:
     _dispatch(
         g,
         dtype(operands.input),
-        filters,
+        operands.filters,
         {"src": dense(g, narrowed(g, operands)), "dst": target, **end},
         {**spec, "PARTS_ALIKE": gemm.pixel_parts == 1, "TRANSPOSED": gemm.split is Split.PHASES},
         geometry | push | {"src_part": height * width * channels if gemm.parts_outside else gemm.depth},

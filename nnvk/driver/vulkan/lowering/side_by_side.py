@@ -69,3 +69,13 @@ def read(g: Lowering, tensor: Tensor, *layouts: Matrices) -> tuple[TensorRef, in
     place, matrices = min(places, key=lambda found: found[0].rows is not None)
     source = view.source if place.rows is None else view.source.viewed((tensor.size,), place.rows)
     return dense(g, source), place.abreast, matrices
+
+
+def written(tensor: Tensor, matrices: Matrices) -> tuple[Tensor, int]:
+    """The tensor in whose memory a GEMM writes matrices, and how many of them lie side by side there."""
+    if tensor.view is None:
+        return tensor, 1
+    place = matrices.place(tensor.view.box)
+    assert place is not None
+    assert place.rows is None
+    return tensor.view.source, place.abreast
