@@ -17,7 +17,7 @@ from dataclasses import replace
 from nnvk.driver.vulkan.lowering import gemm_bound
 from nnvk.driver.vulkan.lowering.arrange import dense
 from nnvk.driver.vulkan.lowering.dtypes import I32, Q8, Q16, dtype, of
-from nnvk.driver.vulkan.lowering.filter_output import Operands, filter_output, narrowed
+from nnvk.driver.vulkan.lowering.filter_output import Operands, filter_output
 from nnvk.driver.vulkan.lowering.filters import Filters, filters_of
 from nnvk.driver.vulkan.lowering.gemm_arguments import tile_push
 from nnvk.driver.vulkan.lowering.gemm_problem import POINT, Gemm, Split
@@ -96,7 +96,7 @@ def multiply(g: Lowering, operands: Operands, gemm: Gemm) -> None:
         g,
         dtype(operands.input),
         operands.filters,
-        {"src": dense(g, narrowed(g, operands)), "dst": target, **end},
+        {"src": dense(g, operands.input), "dst": target, **end},
         {**spec, "PARTS_ALIKE": gemm.pixel_parts == 1, "TRANSPOSED": gemm.split is Split.PHASES},
         geometry | push | {"src_part": height * width * channels if gemm.parts_outside else gemm.depth},
     )
@@ -124,7 +124,7 @@ def multiply_by_channel(g: Lowering, operands: Operands, gemm: Gemm) -> None:
             "FILTER_WORDS": _words_of(filters),
         },
         tensors={
-            "src": dense(g, narrowed(g, operands)),
+            "src": dense(g, operands.input),
             "filters": dense(g, filters.tensor),
             "dst": target,
             **end,
