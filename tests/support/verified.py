@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from faults import KINDS, with_fault
+from faults import KINDS, replaced, with_fault
 
 from nnvk.base.errors import VerificationError
 from nnvk.check.model_rows import empty_like, request
@@ -17,6 +17,8 @@ from nnvk.driver.vulkan.shaders.commands import Dispatch
 from nnvk.types.model import Model
 from nnvk.types.request import ExecuteOptions, PrepareOptions, Redundancy
 
+MULTIPLYING = "gemm", "fully_connected", "depthwise_conv2d"
+"""The shaders that multiply."""
 VERIFIED = PrepareOptions(redundancy=Redundancy.CHECKSUMS)
 
 
@@ -71,3 +73,14 @@ def outcomes(
         return lambda plan: with_fault(plan, KINDS[seed % len(KINDS)], seed, by_buffer=by_buffer)
 
     return Counter(outcome(device, model, inputs, right, with_seed(seed)) for seed in seeds)
+
+
+def with_wrong_products(plan: Plan) -> Plan:
+    """The plan with products that all have the same wrong word."""
+    for place in reversed(range(len(plan.commands))):
+        command = plan.commands[place]
+        if isinstance(command, Dispatch) and command.shader.family in MULTIPLYING:
+            plan = replaced(
+                plan, place + 1, command.tensors["dst"], 0, np.array([0x5A3C9617], np.uint32), by_buffer=True
+            )
+    return plan

@@ -7,10 +7,9 @@ from functools import partial
 
 import numpy as np
 import pytest
-from faults import replaced
 from forced import forced_strategies
 from kernel_cases import supported
-from verified import VERIFIED, families, outcomes, plan_of, run
+from verified import MULTIPLYING, VERIFIED, families, outcomes, plan_of, run, with_wrong_products
 
 from nnvk.base.errors import VerificationError
 from nnvk.check.model_rows import parse, reference
@@ -57,18 +56,8 @@ FULLY_CONNECTED i16[5,257]*0.001 #i8[7,257]*0.02+0 #i32[7] NONE -> i16*0.05
 FULLY_CONNECTED i16[1,1024]*0.001 i8[8,1024]*0.02+0 i32[16] NONE -> i16*3000
 """.strip().splitlines()
 FAULTS = 12
-MULTIPLYING = "gemm", "fully_connected", "depthwise_conv2d"
 CELLS = "quantized_sums", "quantized_lstm_step", "quantized_16bit_lstm"
-"""The shaders that multiply, of products and of quantised cells."""
-
-
-def with_wrong_products(plan: Plan) -> Plan:
-    """The plan with products that all have the same wrong word."""
-    for place in reversed(range(len(plan.commands))):
-        command = plan.commands[place]
-        if isinstance(command, Dispatch) and command.shader.family in MULTIPLYING:
-            plan = replaced(plan, place + 1, command.tensors["dst"], 0, np.array([0x5A3C9617], np.uint32), True)
-    return plan
+"""The shaders that multiply, of quantised cells."""
 
 
 def with_wrong_sums(plan: Plan) -> Plan:

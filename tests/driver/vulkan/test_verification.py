@@ -66,14 +66,27 @@ def planning(device: VulkanDevice, change: Callable[[Plan], Plan]) -> Iterator[N
         yield
 
 
+FLOAT_CELLS = {
+    OperationCode.LSTM,
+    OperationCode.UNIDIRECTIONAL_SEQUENCE_LSTM,
+    OperationCode.BIDIRECTIONAL_SEQUENCE_LSTM,
+    OperationCode.RNN,
+    OperationCode.UNIDIRECTIONAL_SEQUENCE_RNN,
+    OperationCode.BIDIRECTIONAL_SEQUENCE_RNN,
+    OperationCode.SVDF,
+}
+
+
 @pytest.mark.parametrize(("code", "leading"), KERNELS)
 def test_results_are_those_of_a_plain_plan(own: VulkanDevice, code: OperationCode, leading: OperandCode) -> None:
     _, row = next(supported(own, code, leading, range(300, 310)))
     verified, plain = empty_like(reference(row)), empty_like(reference(row))
     run(own, row.model, row.inputs, verified)
     own.prepare_model(row.model, PrepareOptions()).execute(request(row.inputs, plain), ExecuteOptions())
+    # GEMMs compute the products of recurrent cells of floats in verified plans, which add up in another order.
+    nearly = 1e-5 if code in FLOAT_CELLS else 0.0
     for ours, theirs in zip(verified, plain, strict=True):
-        np.testing.assert_array_equal(ours, theirs)
+        np.testing.assert_allclose(ours, theirs, rtol=nearly, atol=nearly)
 
 
 def test_a_plain_plan_has_no_comparison(vulkan: VulkanDevice) -> None:

@@ -19,12 +19,12 @@ from nnvk.driver.vulkan.kernels.recurrent import (
     loop,
     loop_size,
     one_direction,
+    packed_once,
     refuse_long,
     takes_loop,
     time_step,
 )
 from nnvk.driver.vulkan.lowering.convert import widened
-from nnvk.driver.vulkan.lowering.filters import filters_of, packed
 from nnvk.driver.vulkan.lowering.gates import by_gate, matrix, vectors
 from nnvk.driver.vulkan.lowering.kernel import kernel
 from nnvk.driver.vulkan.lowering.lowering import Lowering
@@ -65,12 +65,16 @@ class _Layer:
         bias = vectors(g, units, [[None] * len(GATES) if self._norm else by_gate(operands.bias)])
         columns = matrix(g, units, [by_gate(part) for part in weights])
         if self._norm:
-            self._driven = Driven(drive(g, source, columns, bias), 0)  # the sums overwrite it
+            driven = drive(g, source, columns, bias)
+            if g.verifies_products:
+                verified, driven = driven, g.scratch(driven.nbytes)
+                g.copy(verified, driven, driven.nbytes)
+            self._driven = Driven(driven, 0)  # the sums overwrite it
         else:
             self._driven = drive_time_steps(g, source, columns, bias)
-        self._recurrent = packed(g, filters_of(matrix(g, units, [by_gate(operands.recurrent_weights)])))
+        self._recurrent = matrix(g, units, [by_gate(operands.recurrent_weights)])
         projection = operands.projection_weights
-        self._projection = None if projection is None else packed(g, filters_of(matrix(g, outputs, [[projection]])))
+        self._projection = None if projection is None else matrix(g, outputs, [[projection]])
         sections = [operands.peephole] if operands.peephole else []
         sections += [operands.norm, operands.bias] if self._norm else []
         self._projection_bias = len(sections) * len(GATES) * units
@@ -84,7 +88,9 @@ class _Layer:
         projected = 0 if self._projection is None else self._units
         size = loop_size(self._g.device, self._units, self._outputs, projected, norm=self._norm)
         state, cell = Rows(self._state, 0, self._outputs), self._cell_before
-        if takes_loop(self._g.device, "lstm", size, self._span.batches, self._outputs * (4 * self._units + projected)):
+        if takes_loop(self._g, "lstm", size, self._span, self._outputs * (4 * self._units + projected)):
+            recurrent = packed_once(self._g, self._recurrent)
+            projection = recurrent if self._projection is None else packed_once(self._g, self._projection)
             for part in chunks(self._span.time_steps, size.time_steps):
                 loop(
                     self._g,
@@ -95,12 +101,12 @@ class _Layer:
                     quads=self._units,
                     length=self._outputs,
                     state=state,
-                    weights=self._recurrent,
+                    weights=recurrent,
                     driven=self._sums(part[0]),
                     target=self._rows(part[0]),
                     limits=self._limits,
                     spec={**self._options, "NORM": self._norm, "PROJECTION": bool(projected)},
-                    tensors={**self._cells(cell), "projection": self._projection or self._recurrent},
+                    tensors={**self._cells(cell), "projection": projection},
                     cell_clip=self._cell_clip,
                     projection_clip=self._projection_limits.high,
                 )

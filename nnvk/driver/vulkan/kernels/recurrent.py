@@ -18,6 +18,7 @@ from typing import Protocol
 from nnvk.driver.vulkan.lowering.arrange import arrange
 from nnvk.driver.vulkan.lowering.convert import finish_float32, float32_result, widened
 from nnvk.driver.vulkan.lowering.dtypes import F32, of
+from nnvk.driver.vulkan.lowering.epilogue import Epilogue
 from nnvk.driver.vulkan.lowering.filter_output import Operands
 from nnvk.driver.vulkan.lowering.filters import filters_of, packed
 from nnvk.driver.vulkan.lowering.gates import GATES_SHADERS, beside, floats
@@ -36,6 +37,7 @@ from nnvk.driver.vulkan.shaders.declaration import Shader
 from nnvk.driver.vulkan.shaders.profile import DeviceProfile
 from nnvk.ops.call import Call, Tensor
 from nnvk.ops.fused import REAL_RANGES
+from nnvk.ops.internal import call_of
 from nnvk.ops.recurrent import sequence_shape
 from nnvk.ops.strided import Box
 from nnvk.types.codes import FuseCode, OperationCode
@@ -141,7 +143,7 @@ def drive(g: Lowering, source: Tensor, weights: Tensor, bias: Tensor) -> TensorR
     target = g.intermediate("driven", floats(rows, columns))
     if not length:
         arrange(g, F32.moved, g.tensor(bias), g.tensor(target), Box(((rows, 0), (columns, 1))))
-    elif rows <= _ROWS[_tile(g.device)]:
+    elif rows <= _ROWS[_tile(g.device)] and not g.verifies_products:
         time_step(
             g,
             "rnn",
@@ -149,7 +151,7 @@ def drive(g: Lowering, source: Tensor, weights: Tensor, bias: Tensor) -> TensorR
             columns=columns,
             source=Rows(g.tensor(source), 0, length),
             length=length,
-            weights=packed(g, filters_of(weights)),
+            weights=weights,
             driven=Rows(g.tensor(bias), 0, 0),
             target=Rows(g.tensor(target), 0, columns),
             limits=Limits.of(FuseCode.NONE),
@@ -186,7 +188,7 @@ def time_step(
     columns: int,
     source: Rows,
     length: int,
-    weights: TensorRef,
+    weights: Tensor,
     driven: Rows,
     target: Rows,
     limits: Limits,
@@ -197,8 +199,11 @@ def time_step(
     """Dispatch a time step: multiply ``source`` [rows, length] by the weights, add ``driven``, and apply the cell.
 
     ``columns`` is the width of ``target``: the number of sums, or an LSTM's units. An LSTM passes its options in
-    ``spec``, ``tensors`` and ``push``.
+    ``spec``, ``tensors`` and ``push``. In verified plans a GEMM multiplies and adds.
     """
+    if g.verifies_products and length:
+        driven, length = _sums(g, rows, source, length, weights, driven), 0
+    factors = packed_once(g, weights) if length else driven.tensor
     tile = _tile(g.device)
     few = tile == "shared" and rows == 1
     few = few and not g.device.avoids(TIME_STEP.variant(CELL=cell, TILE=tile, BATCHES="one"))
@@ -216,7 +221,7 @@ def time_step(
             "ACTIVATION": limits.number,
             **(spec or {}),
         },
-        tensors={**_tensors(source, weights, driven, target), **(tensors or {})},
+        tensors={**_tensors(source, factors, driven, target), **(tensors or {})},
         rows=rows,
         columns=columns,
         length=length,
@@ -225,6 +230,39 @@ def time_step(
         high=limits.high,
         **push,
     )
+
+
+def packed_once(g: Lowering, weights: Tensor) -> TensorRef:
+    """Weights [columns, K] as the shaders of time steps read them."""
+    return g.once(("packed", weights.index), lambda: packed(g, filters_of(weights)))
+
+
+def _sums(g: Lowering, rows: int, source: Rows, length: int, weights: Tensor, driven: Rows) -> Rows:
+    """The sums of a time step by a GEMM, so that a bound verifies them (`lowering/gemm_bound.py`)."""
+    columns = weights.shape[0]
+    product, sums = (g.intermediate(name, floats(rows, columns)) for name in ("products", "sums"))
+    added = _dense(g, "added", driven, rows, columns)
+    addition = call_of(OperationCode.ADD, sums, input0=product, input1=added, activation=FuseCode.NONE)
+    operands = Operands(
+        OperationCode.FULLY_CONNECTED,
+        _dense(g, "state", source, rows, length),
+        filters_of(weights),
+        None,
+        product,
+        epilogue=Epilogue((addition,), product.index, sums),
+    )
+    multiply(g, operands, Gemm((rows, 1, 1, length), (rows, 1, 1, columns), POINT, POINT))
+    return Rows(g.tensor(sums), 0, columns)
+
+
+def _dense(g: Lowering, name: str, rows: Rows, count: int, width: int) -> Tensor:
+    """A tensor of so many rows: the same memory if they lie there one after the other, else a copy."""
+    tensor = g.intermediate(name, floats(count, width))
+    if (rows.first, rows.stride, rows.tensor.nbytes) == (0, width, 4 * count * width):
+        g.alias(rows.tensor, tensor)
+    else:
+        arrange(g, F32.moved, rows.tensor, g.tensor(tensor), Box(((count, rows.stride), (width, 1)), rows.first))
+    return tensor
 
 
 def _tensors(source: Rows, weights: TensorRef, driven: Rows, target: Rows) -> dict[str, TensorRef]:
@@ -285,10 +323,14 @@ def loop_size(device: DeviceProfile, quads: int, length: int, projected: int = 0
     return LoopSize(lanes, slices, hidden, 2 * hidden + squeezed, max(1, MOST_ROUNDS // of_time_step))
 
 
-def takes_loop(device: DeviceProfile, cell: str, size: LoopSize, batches: int, weights: int) -> bool:
-    """Whether one workgroup should compute all time steps of a batch. ``weights``: the number of recurrent weights."""
+def takes_loop(g: Lowering, cell: str, size: LoopSize, span: Span, weights: int) -> bool:
+    """Whether one workgroup should compute all time steps of a batch. ``weights``: the number of recurrent weights.
+
+    A verified plan has a GEMM for a single time step. Many of them would take too long.
+    """
+    device, batches = g.device, span.batches
     fits = size.nbytes <= device.max_shared_memory and batches <= device.max_groups
-    if device.avoids(LOOP.variant(CELL=cell, TILE=_tile(device))):
+    if device.avoids(LOOP.variant(CELL=cell, TILE=_tile(device))) or (g.verifies_products and span.time == 1):
         return False
     return fits and weights <= LOOP_WEIGHTS and batches * weights <= LOOP_READS
 

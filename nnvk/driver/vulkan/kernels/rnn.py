@@ -15,12 +15,12 @@ from nnvk.driver.vulkan.kernels.recurrent import (
     loop,
     loop_size,
     one_direction,
+    packed_once,
     refuse_long,
     takes_loop,
     time_step,
 )
 from nnvk.driver.vulkan.lowering.convert import widened
-from nnvk.driver.vulkan.lowering.filters import filters_of, packed
 from nnvk.driver.vulkan.lowering.gates import matrix, vectors
 from nnvk.driver.vulkan.lowering.kernel import kernel
 from nnvk.driver.vulkan.lowering.lowering import Lowering
@@ -52,15 +52,14 @@ class _Layer:
             names = ("weights", "aux_weights") if aux else ("weights",)
             weights = matrix(g, self._units, [[operand(name)] for name in names])
             self._driven = drive_time_steps(g, source, weights, vectors(g, self._units, [[operand("bias")]]))
-            recurrent = matrix(g, self._units, [[operand("recurrent_weights")]])
-            self._recurrent = packed(g, filters_of(recurrent))
+            self._recurrent = matrix(g, self._units, [[operand("recurrent_weights")]])
 
     def dispatch(self) -> Iterator[None]:
         """Dispatch the time steps one by one, or many at once, and yield after each dispatch."""
         quads = -(-self._units // 4)
         size = loop_size(self._g.device, quads, self._units)
         state = Rows(self._state, 0, self._units)
-        if takes_loop(self._g.device, "rnn", size, self._span.batches, self._units**2):
+        if takes_loop(self._g, "rnn", size, self._span, self._units**2):
             for part in chunks(self._span.time_steps, size.time_steps):
                 loop(
                     self._g,
@@ -71,7 +70,7 @@ class _Layer:
                     quads=quads,
                     length=self._units,
                     state=state,
-                    weights=self._recurrent,
+                    weights=packed_once(self._g, self._recurrent),
                     driven=self._sums(part[0]),
                     target=self._rows(part[0]),
                     limits=self._limits,

@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from nnvk.base.errors import NnapiError, ResultCode, bad_data
-from nnvk.driver.vulkan.lowering.compared import DIFFERENCE_WORDS, Checked, Subject
+from nnvk.driver.vulkan.lowering.compared import DIFFERENCE_WORDS, Checked, Counterparts, Subject
 from nnvk.driver.vulkan.lowering.device_assertion import placeholders
 from nnvk.driver.vulkan.shaders.commands import (
     Choice,
@@ -142,6 +142,7 @@ class Lowering:
         self.bounded: dict[int, TensorRef] = {}
         """The results of the products that are verified by a bound on their errors (`gemm_bound.py`), likewise."""
         self._is_second = False
+        self._counterparts = Counterparts()
         self._drawn: dict[tuple[int, int], TensorRef] = {}
         self._choices: list[Choice] = []
         self._of_all: set[int] = set()
@@ -192,12 +193,17 @@ class Lowering:
     @property
     def may_store_checks(self) -> bool:
         """Whether what is lowered will be lowered a second time, and may be verified by checksums then."""
-        return self.redundancy is Redundancy.CHECKSUMS and not self._is_second
+        return self.verifies_products and not self._is_second
+
+    @property
+    def verifies_products(self) -> bool:
+        """Whether products are verified by checksums, by a bound, or by other shaders."""
+        return self.redundancy is Redundancy.CHECKSUMS
 
     @property
     def is_independent(self) -> bool:
         """Whether what is lowered verifies what was lowered before, by other shaders where there are any."""
-        return self.redundancy is Redundancy.CHECKSUMS and self._is_second
+        return self.verifies_products and self._is_second
 
     @property
     def choices(self) -> list[Choice]:
@@ -297,7 +303,7 @@ class Lowering:
 
     def to_bound(self, tensor: Tensor) -> TensorRef | None:
         """The results that a second lowering verifies by a bound in place of computing them, if there are any."""
-        return self.bounded.get(tensor.index) if self._is_second else None
+        return self.bounded.get(self._counterparts.of(tensor)) if self._is_second else None
 
     def is_checked(self, tensor: Tensor) -> bool:
         """Whether checksums will verify a tensor where it is, without anything that is to be made of it."""
@@ -352,7 +358,10 @@ class Lowering:
 
     def intermediate(self, name: str, type: OperandType, data: Constant | None = None) -> Tensor:
         """A tensor that is no operand of the model, for what takes operands: an intermediate result, or a constant."""
-        return Tensor(name, -1 - next(self._numbers), type, type.dimensions, data)
+        tensor = Tensor(name, -1 - next(self._numbers), type, type.dimensions, data)
+        if data is None:
+            self._counterparts.note(self.operation, tensor, is_second=self._is_second)
+        return tensor
 
     def alias(self, source: Tensor | TensorRef, target: Tensor) -> None:
         """Let ``target`` be the same memory as ``source``: for operations that only change the shape."""
