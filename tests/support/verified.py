@@ -14,11 +14,22 @@ from nnvk.check.model_rows import empty_like, request
 from nnvk.driver.vulkan import VulkanDevice
 from nnvk.driver.vulkan.planning.plan import Plan
 from nnvk.driver.vulkan.shaders.commands import Dispatch
+from nnvk.types.codes import OperationCode
 from nnvk.types.model import Model
 from nnvk.types.request import ExecuteOptions, PrepareOptions, Redundancy
 
 MULTIPLYING = "gemm", "fully_connected", "depthwise_conv2d"
 """The shaders that multiply."""
+FLOAT_CELLS = (
+    OperationCode.LSTM,
+    OperationCode.UNIDIRECTIONAL_SEQUENCE_LSTM,
+    OperationCode.BIDIRECTIONAL_SEQUENCE_LSTM,
+    OperationCode.RNN,
+    OperationCode.UNIDIRECTIONAL_SEQUENCE_RNN,
+    OperationCode.BIDIRECTIONAL_SEQUENCE_RNN,
+    OperationCode.SVDF,
+)
+"""Recurrent cells of floats, whose products GEMMs compute in verified plans."""
 VERIFIED = PrepareOptions(redundancy=Redundancy.CHECKSUMS)
 
 

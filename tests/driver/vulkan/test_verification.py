@@ -13,6 +13,7 @@ import pytest
 from faults import KINDS, computing, overwritten, with_fault
 from kernel_cases import KERNELS, supported
 from networks import classifier, images
+from verified import FLOAT_CELLS
 
 from nnvk.base.errors import UnfitData, VerificationError
 from nnvk.check.model_rows import empty_like, parse, reference, request
@@ -64,17 +65,6 @@ def planning(device: VulkanDevice, change: Callable[[Plan], Plan]) -> Iterator[N
         plan = device.planner.plan
         patch.setattr(device.planner, "plan", lambda *arguments: change(plan(*arguments)))
         yield
-
-
-FLOAT_CELLS = {
-    OperationCode.LSTM,
-    OperationCode.UNIDIRECTIONAL_SEQUENCE_LSTM,
-    OperationCode.BIDIRECTIONAL_SEQUENCE_LSTM,
-    OperationCode.RNN,
-    OperationCode.UNIDIRECTIONAL_SEQUENCE_RNN,
-    OperationCode.BIDIRECTIONAL_SEQUENCE_RNN,
-    OperationCode.SVDF,
-}
 
 
 @pytest.mark.parametrize(("code", "leading"), KERNELS)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from kernel_cases import supported
-from verified import VERIFIED, families, plan_of, run, with_wrong_products
+from verified import FLOAT_CELLS, VERIFIED, families, plan_of, run, with_wrong_products
 
 from nnvk.base.errors import VerificationError
 from nnvk.check.model_rows import empty_like, parse, reference
@@ -14,15 +14,6 @@ from nnvk.driver.vulkan.lowering.gemm_bound import BOUND
 from nnvk.types.codes import OperandCode, OperationCode
 from nnvk.types.request import PrepareOptions
 
-CELLS = (
-    OperationCode.LSTM,
-    OperationCode.UNIDIRECTIONAL_SEQUENCE_LSTM,
-    OperationCode.BIDIRECTIONAL_SEQUENCE_LSTM,
-    OperationCode.RNN,
-    OperationCode.UNIDIRECTIONAL_SEQUENCE_RNN,
-    OperationCode.BIDIRECTIONAL_SEQUENCE_RNN,
-    OperationCode.SVDF,
-)
 LARGE = """
 UNIDIRECTIONAL_SEQUENCE_RNN f32[3,2,7]~1 #f32[141,7]~1 #f32[141,141]~1/16 #f32[141]~1 f32[2,141]~1 4 1
 UNIDIRECTIONAL_SEQUENCE_RNN f32[2,3,7]~1 #f32[141,7]~1 #f32[141,141]~1/16 #f32[141]~1 f32[2,141]~1 1 0
@@ -33,7 +24,7 @@ UNIDIRECTIONAL_SEQUENCE_RNN f32[2,3,7]~1 #f32[141,7]~1 #f32[141,141]~1/16 #f32[1
 @pytest.mark.parametrize(
     "leading", [OperandCode.TENSOR_FLOAT32, OperandCode.TENSOR_FLOAT16], ids=lambda code: code.name
 )
-@pytest.mark.parametrize("code", CELLS, ids=lambda code: code.name)
+@pytest.mark.parametrize("code", FLOAT_CELLS, ids=lambda code: code.name)
 def test_cells_are_verified_by_a_bound(device: VulkanDevice, code: OperationCode, leading: OperandCode) -> None:
     for _, row in supported(device, code, leading, range(300, 308)):
         assert families(plan_of(device, row.model, row.inputs, VERIFIED))[BOUND.name] >= 1

@@ -113,3 +113,21 @@ def tile_push(gemm: Gemm, source_parts: int, line_taps: int = 1) -> dict[str, in
         "pad_top": gemm.vertical.before,
         "pad_left": gemm.horizontal.before,
     }
+
+
+def push_by_channel(gemm: Gemm) -> dict[str, int]:
+    """Push constants of the shaders that verify convolutions whose filters see a channel each: their geometry."""
+    (_, height, width, channels), (_, out_height, out_width, outputs) = gemm.source, gemm.target
+    return {
+        "rows": gemm.rows,
+        "out_channels": outputs,
+        "out_height": out_height,
+        "out_width": out_width,
+        "height": height,
+        "width": width,
+        "channels": channels,
+        "depth_multiplier": outputs // channels,
+        "kernel_height": gemm.vertical.window,
+        "pad_top": gemm.vertical.before,
+        "pad_left": gemm.horizontal.before,
+    }

@@ -25,6 +25,7 @@ from nnvk.driver.vulkan.lowering.compared import Subject
 from nnvk.driver.vulkan.lowering.dtypes import F16, F32, dtype, of
 from nnvk.driver.vulkan.lowering.filter_output import Operands, filter_output
 from nnvk.driver.vulkan.lowering.filters import BLOCK, Filters, in_order, in_order_by_blocks
+from nnvk.driver.vulkan.lowering.gemm_arguments import push_by_channel
 from nnvk.driver.vulkan.lowering.gemm_problem import Gemm
 from nnvk.driver.vulkan.lowering.lowering import MOST_ROUNDS, Lowering
 from nnvk.driver.vulkan.lowering.relayout import are_pixels_dense, round_up
@@ -148,7 +149,7 @@ def verify_by_channel(g: Lowering, operands: Operands, gemm: Gemm, results: Tens
     """Verify a convolution of floats whose filters see a channel each, and copy it to ``target``."""
     tensor, (vertical, horizontal), taps = operands.target, gemm.axes, operands.filters.taps
     flag, number = g.compared(Subject(g.operation, tensor.name, tensor.dtype.name, tensor.shape))
-    (_, height, width, channels), (_, out_height, out_width, outputs) = gemm.source, gemm.target
+    (*_, channels), (*_, out_width, outputs) = gemm.source, gemm.target
     output = filter_output(g, operands, outputs)
     pixels, local = pixels_of_line(g.device, horizontal), LANES if g.device.is_cpu else _LOCAL
     tiles = gemm.rows // out_width * -(-out_width // pixels)
@@ -175,17 +176,7 @@ def verify_by_channel(g: Lowering, operands: Operands, gemm: Gemm, results: Tens
             "dst": target,
             "flag": flag,
         },
-        rows=gemm.rows,
-        out_channels=outputs,
-        out_height=out_height,
-        out_width=out_width,
-        height=height,
-        width=width,
-        channels=channels,
-        depth_multiplier=outputs // channels,
-        kernel_height=vertical.window,
-        pad_top=vertical.before,
-        pad_left=horizontal.before,
+        **push_by_channel(gemm),
         low=output.push["low"],
         high=output.push["high"],
         steps=_SLACK * (taps + _STEPS),

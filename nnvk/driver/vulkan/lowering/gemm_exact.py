@@ -19,7 +19,7 @@ from nnvk.driver.vulkan.lowering.arrange import dense
 from nnvk.driver.vulkan.lowering.dtypes import I32, Q8, Q16, dtype, of
 from nnvk.driver.vulkan.lowering.filter_output import Operands, filter_output
 from nnvk.driver.vulkan.lowering.filters import Filters, filters_of
-from nnvk.driver.vulkan.lowering.gemm_arguments import tile_push
+from nnvk.driver.vulkan.lowering.gemm_arguments import push_by_channel, tile_push
 from nnvk.driver.vulkan.lowering.gemm_problem import POINT, Gemm, Split
 from nnvk.driver.vulkan.lowering.lowering import MOST_ROUNDS, Lowering
 from nnvk.driver.vulkan.lowering.quantised import offset, zero_point
@@ -105,10 +105,10 @@ def multiply(g: Lowering, operands: Operands, gemm: Gemm) -> None:
 
 def multiply_by_channel(g: Lowering, operands: Operands, gemm: Gemm) -> None:
     """Compute the output of a convolution whose filters, in one part, see a channel each."""
-    filters, kind, (vertical, horizontal) = operands.filters, dtype(operands.input), gemm.axes
+    filters, kind, horizontal = operands.filters, dtype(operands.input), gemm.horizontal
     target = pixels_of(g, operands.target, gemm.target)
     end, spec, push = _end(g, operands, gemm, 1)
-    (_, height, width, channels), (_, out_height, out_width, outputs) = gemm.source, gemm.target
+    (*_, channels), (*_, out_width, outputs) = gemm.source, gemm.target
     pixels, local = gemm_bound.pixels_of_line(g.device, horizontal), LANES if g.device.is_cpu else _LOCAL
     tiles = gemm.rows // out_width * -(-out_width // pixels)
     _, by_output, tap, _ = filters.strides
@@ -130,17 +130,7 @@ def multiply_by_channel(g: Lowering, operands: Operands, gemm: Gemm) -> None:
             **end,
         },
         **push,
-        rows=gemm.rows,
-        out_channels=outputs,
-        out_height=out_height,
-        out_width=out_width,
-        height=height,
-        width=width,
-        channels=channels,
-        depth_multiplier=outputs // channels,
-        kernel_height=vertical.window,
-        pad_top=vertical.before,
-        pad_left=horizontal.before,
+        **push_by_channel(gemm),
         filter_output=by_output,
         filter_tap=tap,
     )
