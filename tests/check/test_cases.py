@@ -12,9 +12,7 @@ from nnvk.check.cases import Case, cases
 from nnvk.check.device import plan_of, shaders_of
 from nnvk.check.model_rows import Row, code_of, parse
 from nnvk.check.templates import derived
-from nnvk.driver.vulkan.lowering.checksum import BY_CHANNEL as CHECKSUM_BY_CHANNEL
-from nnvk.driver.vulkan.lowering.checksum import CHECKSUM
-from nnvk.driver.vulkan.lowering.gemm_bound import BOUND, BY_CHANNEL
+from nnvk.driver.vulkan.lowering import checksum, gemm_bound, gemm_exact
 from nnvk.driver.vulkan.lowering.verification import VERIFICATION
 from nnvk.driver.vulkan.planning.planner import Planner
 from nnvk.driver.vulkan.planning.validation import check
@@ -33,7 +31,17 @@ PROFILES = {
     "cpu, packed": replace(EIGHT_LANES, features=PACKED - {"shaderIntegerDotProduct"}, max_groups=65535),
     "smallest": SMALLEST,
 }
-_OF_CHECKS = {CHECKSUM.name, CHECKSUM_BY_CHANNEL.name, BOUND.name, BY_CHANNEL.name}
+_OF_CHECKS = {
+    shader.name
+    for shader in (
+        checksum.CHECKSUM,
+        checksum.BY_CHANNEL,
+        gemm_bound.BOUND,
+        gemm_bound.BY_CHANNEL,
+        gemm_exact.EXACT,
+        gemm_exact.BY_CHANNEL,
+    )
+}
 _OF_NO_OPERATION = {ASSUMPTIONS.name, VERIFICATION.name, *_OF_CHECKS}
 """Shaders that no operation dispatches in a plain plan."""
 NOT_MET = {
