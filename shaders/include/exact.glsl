@@ -156,7 +156,8 @@ ivec4 scaled(ivec4 sums, ivec4 mantissa, ivec4 shift) {
 ivec4 results_of(TOTAL4 total, Column column) {
 #ifdef IS_QUANTISED
     uint vec4s = divide_up(out_channels, 4u), four = (PARTS_ALIKE ? 0u : column.part * vec4s) + column.first / 4u;
-    ivec4 mantissa = multipliers_at(multipliers_offset / 4u + 2u * four), shift = multipliers_at(multipliers_offset / 4u + 2u * four + 1u);
+    uint at = multipliers_offset / 4u + 2u * four;
+    ivec4 mantissa = multipliers_at(at), shift = multipliers_at(at + 1u);
 #endif
 #if defined(DTYPE_Q16)
     return clamp(rescaled(total, mantissa, shift), low, high) & 0xffff;
