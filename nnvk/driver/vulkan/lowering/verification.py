@@ -5,9 +5,10 @@ A second lowering of a product that checksums verify (`lowering/checksum.py`), o
 checksums do without the copy.
 
 The second computations read and write memory of their own, so that a tensor that changes after its comparison is found
-in the next one. Candidates for a product of quantised numbers all give the same bits. The second computation takes
-another one than the first, if there is one: of another kind, which is another variant of the shader, or else another
-tile. Other computations run the same shader again.
+in the next one. All strategies for a product of integers give the same bits. Where no checksum verifies it, a shader
+that shares no code with these computes it once more (`lowering/gemm_exact.py`). If everything is to be computed twice,
+the second computation takes another strategy than the first, if there is one: of another kind, which is another variant
+of the shader, or else another tile. Other computations run the same shader again.
 """
 
 from __future__ import annotations
