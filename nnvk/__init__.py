@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from nnvk.loading import ImageOptions, LoadedModel, Normalization, load
     from nnvk.serve.installed import library_paths
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 _LATE = {
     **dict.fromkeys(("ImageOptions", "LoadedModel", "Normalization", "load"), "nnvk.loading"),
     "library_paths": "nnvk.serve.installed",
