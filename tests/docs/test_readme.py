@@ -78,9 +78,11 @@ def test_the_badges_are_true():
 
 
 def test_three_lines_come_first():
-    """The title, and the shortest program."""
-    title, first = README.split("\n\n```python\n")[0], EXAMPLES[0][1]
+    """The title, a paragraph for readers who have not heard of NNAPI, and the shortest program."""
+    (title, purpose), first = README.split("\n\n```python\n")[0].split("\n\n"), EXAMPLES[0][1]
     assert title == "# nnvk"
+    assert len(purpose.split()) < 50
+    assert "NNAPI" not in purpose
     statements = [line for line in first.splitlines() if line]
     assert [line.partition("(")[0].split(" ")[0] for line in statements] == ["import", "model", "outputs", "print"]
 
