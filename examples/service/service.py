@@ -5,16 +5,19 @@
     .venv/bin/uvicorn --app-dir examples/service service:app --port 8000
 
 ``GET /`` describes the inputs and outputs. ``POST /run`` takes the inputs of one row by name, as nested lists, and
-returns the outputs by name. ``GET /health`` computes a known row. The environment has the settings, see `Settings`.
+returns the outputs by name. ``POST /image`` takes the file of an image for a model with one input. ``GET /health``
+computes a known row. The environment has the settings, see `Settings`.
 """
 
 from __future__ import annotations
 
 import asyncio
+import io
 import os
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -24,6 +27,8 @@ import nnvk
 
 Row = list[np.ndarray]
 """The inputs or the outputs of one row, each with a first dimension of 1."""
+MOST_IMAGE_BYTES = 16 << 20
+"""The largest file of an image that the service reads."""
 
 
 @dataclass(frozen=True)
@@ -71,6 +76,13 @@ class BatchedModel:
     def read(self, arrays: Sequence[np.ndarray]) -> Row:
         """The inputs of a row in the model's types. Raises BAD_DATA for numbers that a type does not have."""
         return self._models[1].read(arrays)
+
+    def read_image(self, file: bytes) -> Row:
+        """A row from the file of an image, which becomes the only input as in `nnvk run`.
+
+        Raises ValueError if the file is no image or has too many pixels, or if the input takes no image.
+        """
+        return self.read([self._models[1].reader.image(0, Path("the image"), io.BytesIO(file))])
 
     def run(self, rows: Sequence[Row]) -> list[Row]:
         """Compute rows in one execution, of at most as many as the largest batch. Raises what a call raises."""
@@ -163,8 +175,25 @@ async def describe(request: Request) -> dict[str, Any]:
 async def run(request: Request, inputs: dict[str, Any]) -> dict[str, Any]:
     """Compute one row. The status is 422 for wrong inputs, and 503 if too many requests wait or the device is lost."""
     model: BatchedModel = request.app.state.model
-    outputs = await _computed(request.app.state.queue, _read(model, inputs))
-    return {port.name: array.tolist() for port, array in zip(model.outputs, outputs, strict=True)}
+    return await _answered(request, _read(model, inputs))
+
+
+@app.post("/image")
+async def run_image(request: Request) -> dict[str, Any]:
+    """Compute one row for the image whose file is the body. The status is that of `run`, and 413 for a large file."""
+    model: BatchedModel = request.app.state.model
+    if len(model.inputs) != 1:
+        raise HTTPException(422, f"an image is for a model with one input, this one has {len(model.inputs)}: use /run")
+    file = bytearray()
+    async for part in request.stream():
+        file += part
+        if len(file) > MOST_IMAGE_BYTES:
+            raise HTTPException(413, f"expected an image of at most {MOST_IMAGE_BYTES} bytes")
+    try:
+        row = await asyncio.to_thread(model.read_image, bytes(file))
+    except ValueError as error:
+        raise HTTPException(422, str(error)) from None
+    return await _answered(request, row)
 
 
 @app.get("/health")
@@ -197,6 +226,13 @@ def _read(model: BatchedModel, inputs: dict[str, Any]) -> Row:
         return model.read(arrays)
     except nnvk.NnapiError as error:
         raise _http_error(error) from None
+
+
+async def _answered(request: Request, row: Row) -> dict[str, Any]:
+    """The outputs of a row by name, as nested lists."""
+    model: BatchedModel = request.app.state.model
+    outputs = await _computed(request.app.state.queue, row)
+    return {port.name: array.tolist() for port, array in zip(model.outputs, outputs, strict=True)}
 
 
 async def _computed(queue: Queue, row: Row) -> Row:

@@ -22,7 +22,7 @@ import numpy as np
 import pytest
 
 import nnvk
-from nnvk.demo.assets import MODELS
+from nnvk.demo.assets import DATA, MODELS
 
 fastapi = pytest.importorskip("fastapi")
 pytest.importorskip("httpx")
@@ -118,6 +118,31 @@ def test_wrong_requests_are_named(client: Any, inputs: dict[str, Any], says: str
     answer = client.post("/run", json=inputs)
     assert answer.status_code == 422
     assert answer.json()["detail"].startswith(says)
+
+
+@pytest.mark.parametrize("demo", MODELS, ids=lambda model: model.title)
+def test_it_takes_an_image(service: ModuleType, monkeypatch: pytest.MonkeyPatch, demo: Any) -> None:
+    monkeypatch.setenv("SERVICE_MODEL", str(demo.path))
+    photo = DATA / "0007_label7.png"
+    with nnvk.load(demo.path) as model, testclient.TestClient(service.app) as client:
+        answer = client.post("/image", content=photo.read_bytes(), headers={"Content-Type": "image/png"})
+        assert answer.status_code == 200
+        np.testing.assert_array_equal(answer.json()[model.outputs[0].name], model(photo))
+
+
+def test_wrong_images_are_named(service: ModuleType, client: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    answer = client.post("/image", content=b"a text")
+    assert (answer.status_code, answer.json()["detail"]) == (422, "not an image: the image")
+    monkeypatch.setattr(service, "MOST_IMAGE_BYTES", 5)
+    answer = client.post("/image", content=b"a text")
+    assert (answer.status_code, answer.json()["detail"]) == (413, "expected an image of at most 5 bytes")
+    model = client.app.state.model
+    model.inputs = model.inputs * 2
+    answer = client.post("/image", content=b"")
+    assert (answer.status_code, answer.json()["detail"]) == (
+        422,
+        "an image is for a model with one input, this one has 2: use /run",
+    )
 
 
 def test_requests_that_wait_are_one_execution(client: Any) -> None:
