@@ -43,5 +43,5 @@ def test_a_page_without_marks_is_refused():
 
 def test_the_page_is_short_and_has_three_pictures():
     text = re.sub(r"```mermaid.*?```", "", PAGE, flags=re.DOTALL)
-    assert len(text.split()) <= 1500
+    assert len(text.split()) <= 1100
     assert PAGE.count("```mermaid") == 3
