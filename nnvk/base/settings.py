@@ -50,7 +50,7 @@ class Settings:
     """Seconds that a driver may take to compile one pipeline before the log names it, and another candidate is planned
     next time; 0: there is no limit."""
     verified: str = field(default="", metadata={"allowed": ("0", "1", "all", "repair")})
-    """1: devices prove their results, and an execution with a wrong one fails. ``repair``: it is computed again."""
+    """1: devices check their results, and an execution with a wrong one fails. ``repair``: it is computed again."""
 
     avoid_shaders: str = ""
     """Names of shader variants, between commas, that the Vulkan driver plans without."""

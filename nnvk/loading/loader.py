@@ -61,7 +61,7 @@ def load(
         images: how images become inputs: normalisation, layout, resizing. A normalisation that is a guess is a warning
             of the class `ImageNormalizationWarning`.
         plan_bytes: the bytes on devices that plans for different sizes may take; the latest plan is always kept.
-        verified: True has devices prove each result, and a call with a wrong one raise OP_FAILED. ``"repair"`` has it
+        verified: True has devices check each result, and a call with a wrong one raise OP_FAILED. ``"repair"`` has it
             computed again, ``"all"`` everything computed twice (`Compilation.set_verified`). The default is the
             variable ``NNVK_VERIFIED``.
 

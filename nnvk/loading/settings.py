@@ -26,7 +26,7 @@ class Settings:
     images: ImageOptions = AS_IS
     plan_bytes: int = PLAN_BYTES
     verified: Verified | None = None
-    """Whether devices prove their results; None leaves it to ``NNVK_VERIFIED``."""
+    """Whether devices check their results; None leaves it to ``NNVK_VERIFIED``."""
     say: Say | None = None
     """Takes remarks for the user."""
 

@@ -133,7 +133,7 @@ class Compilation:
         self._progress = _Progress(function("the callback", callback))
 
     def set_verified(self, verified: Verified = True) -> None:
-        """Have devices prove their results; the default is the variable ``NNVK_VERIFIED``.
+        """Have devices check their results; the default is the variable ``NNVK_VERIFIED``.
 
         The Vulkan driver verifies convolutions and FULLY_CONNECTED of 8 bits by checksums of rows, and products of
         32-bit floats by an independent computation within a bound on rounding errors. It computes all else twice, and
@@ -141,7 +141,7 @@ class Compilation:
         OP_FAILED (`VerificationError`), which names the operation, the element and both values, or the row
         and both checksums. With ``"repair"`` such an execution is done again by other strategies, and by the CPU
         reference if that fails as well, also for devices that the application named; `nnvk.stats` counts both. The CPU
-        reference itself and drivers of other packages prove nothing. docs/verification.md has the cost.
+        reference itself and drivers of other packages check nothing. docs/verification.md has the cost.
         """
         self._check_unfinished("set_verified")
         self._verified = verified_option(verified)

@@ -10,7 +10,7 @@ from nnvk.base.checks import flag
 from nnvk.types.request import Redundancy
 
 Verified = bool | Literal["all", "repair"]
-"""Whether devices prove their results.
+"""Whether devices check their results.
 
 ``"all"``: they compute everything twice, in place of checksums and bounds. ``"repair"``: a wrong result is computed
 again.

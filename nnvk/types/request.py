@@ -123,7 +123,7 @@ class Redundancy(IntEnum):
 
     NONE = 0
     CHECKSUMS = 1
-    """Checksums, or bounds on rounding errors, where they prove a result, and everything else a second time."""
+    """Checksums, or bounds on rounding errors, where they can check a result, and everything else a second time."""
     DUPLICATION = 2
     """Everything a second time."""
 
