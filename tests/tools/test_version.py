@@ -40,5 +40,9 @@ def test_the_changelog_has_it() -> None:
     assert f"## [{nnvk.__version__}]" in (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
 
 
+def test_the_citation_has_it() -> None:
+    assert f"\nversion: {nnvk.__version__}\n" in (ROOT / "CITATION.cff").read_text(encoding="utf-8")
+
+
 def test_type_checkers_take_the_annotations() -> None:
     assert files("nnvk").joinpath("py.typed").is_file()
