@@ -80,7 +80,7 @@ def _align(call: Call) -> np.ndarray:
                 for line, share in ((top, 1 - down), (bottom, down))
                 for place, other in ((left, 1 - along), (right, along))
             ]
-            taken = (np.maximum.reduce(parts) if call.largest else sum(parts)).transpose(0, 3, 1, 2)
+            taken = (np.maximum if call.largest else np.add).reduce(parts).transpose(0, 3, 1, 2)
             counts = ((rows > row) & (columns > column))[:, None, None, None]
             both = np.maximum(result, taken) if call.largest else result + taken
             result = np.where(counts, both, result)

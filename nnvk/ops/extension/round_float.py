@@ -53,7 +53,7 @@ def overflow_bits(call: Call) -> int:
     ]
 
 
-def _halves_to_even(numbers: np.ndarray, shift: np.ndarray) -> np.ndarray:
+def _halves_to_even(numbers: np.ndarray, shift: np.ndarray | np.uint32) -> np.ndarray:
     half = (np.uint32(1) << (shift - np.uint32(1))) - np.uint32(1)
     found: np.ndarray = (numbers + half + (numbers >> shift & np.uint32(1))) >> shift
     return found

@@ -88,10 +88,10 @@ def decode_poses(
         if any(found.is_near(root[1], pose[root[0]]) for pose in poses):
             continue
         pose, logits = found.followed(*root)
-        scores = 1 / (1 + np.exp(-logits))
-        if scores.mean() >= threshold:
+        likely = 1 / (1 + np.exp(-logits))
+        if likely.mean() >= threshold:
             poses.append(pose)
-            keypoints.append(scores)
+            keypoints.append(likely)
     best = found.rescored(poses, keypoints)
     order = [index for index in np.argsort(-best, kind="stable") if best[index] >= threshold]
     places, scores, totals = (
