@@ -13,6 +13,10 @@ from nnvk import Compilation, get_device, run
 from nnvk.importers.onnx import ImportedModel, load
 
 ort = pytest.importorskip("onnxruntime")
+LARGEST_SIGNED = 64
+"""Signed weights of tests that multiply them by unsigned bytes. Where processors lack VNNI, onnxruntime adds two such
+products in 16 bits, which larger weights saturate. ``session.x64quantprecision`` changes only graphs that it optimises.
+"""
 DEVICES = ("vulkan-0", "nnapi-reference")
 TOLERANCE = 1e-5
 """Real numbers may differ by this share of their range, unless a test says otherwise."""

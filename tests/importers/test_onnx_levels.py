@@ -14,7 +14,7 @@ pytest.importorskip("onnxruntime")
 
 from onnx_case import Case
 from onnx_net import model, op
-from onnx_oracle import actual, check, operations
+from onnx_oracle import LARGEST_SIGNED, actual, check, operations
 
 from nnvk.importers.onnx import OnnxImportError, load
 
@@ -25,7 +25,7 @@ PRODUCTS = ("CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED", "BATCH_MATMUL")
 
 
 def levels(*shape: int, dtype: Any = U8, seed: int = 0) -> np.ndarray:
-    limits = (20, 230) if dtype is U8 else (-100, 100)
+    limits = (20, 230) if dtype is U8 else (-LARGEST_SIGNED, LARGEST_SIGNED)
     return np.random.default_rng(seed).integers(*limits, shape).astype(dtype)
 
 

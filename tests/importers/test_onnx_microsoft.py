@@ -11,7 +11,7 @@ pytest.importorskip("onnx")
 pytest.importorskip("onnxruntime")
 
 from onnx_net import model, op
-from onnx_oracle import check, operations
+from onnx_oracle import LARGEST_SIGNED, check, operations
 
 from nnvk.importers.onnx import OnnxImportError, load
 
@@ -28,8 +28,8 @@ def whole(*shape: int, most: int, seed: int = 0) -> np.ndarray:
 
 
 def steps(*shape: int, dtype: Any = np.uint8, seed: int = 0) -> np.ndarray:
-    limits = np.iinfo(dtype)
-    return np.random.default_rng(seed).integers(limits.min, limits.max + 1, shape).astype(dtype)
+    least, largest = (-LARGEST_SIGNED, LARGEST_SIGNED) if dtype is np.int8 else (0, 255)
+    return np.random.default_rng(seed).integers(least, largest + 1, shape).astype(dtype)
 
 
 def compared(
