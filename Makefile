@@ -33,7 +33,7 @@ quick: ## lint, types and the tests that a change can reach, within a minute (BA
 	$(PYTHON) tools/quick.py --base $(BASE)
 
 test: ## run everything that CI runs, on the installed package
-	bash scripts/test.sh
+	bash scripts/test.sh --all
 
 # Any message of the validation layer is a failure.
 validate: ## run the Vulkan driver's tests and the conformance vectors under the validation layer

@@ -1,41 +1,92 @@
 #!/usr/bin/env bash
-# Installs nnvk with its test tools and checks everything: style, types, layers, tests, and without arguments the wheel.
-# Arguments go to pytest. As root, on Debian, it ends with the quick tests on Debian sid (scripts/test_on.sh).
-# NNVK_SWIFTSHADER=1 brings a second Vulkan implementation to test on, where it is not here yet.
+# Installs nnvk with its test tools and tests it.
+#
+#   bash scripts/test.sh               proves the installation, within 8 minutes on two cores: the tests that
+#                                      tests/proof.txt names, and 600 of the conformance vectors
+#   bash scripts/test.sh --all         proves it, then runs linters, all other tests, other devices, the wheel and other
+#                                      systems, within 35 minutes. It does not repeat a proof of the same source
+#   bash scripts/test.sh ARGUMENT...   runs pytest with these arguments on the installed package
+#
+# --all needs root and Debian for the tests on Debian 13 and sid (scripts/test_on.sh), and a network for SwiftShader, a
+# second Vulkan implementation. It says in one line what it cannot run.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 bash scripts/install.sh --test
 bin=$PWD/.venv/bin
-"$bin/ruff" check .
-"$bin/mypy"
-"$bin/lint-imports" --no-logo
-"$bin/python" tools/terms.py
-# pytest itself, not `python -m pytest`, which would put the source tree before the installed package. Tests that compile
-# many shaders lie together: a process that has none left takes others'.
+# pytest itself, not `python -m pytest`, which would put the source tree before the installed package.
 pytest=("$bin/pytest" -n 2 --dist worksteal)
-"${pytest[@]}" "$@"
-if [ $# -eq 0 ]; then
-    echo "The Vulkan driver again under the validation layer, then as the smallest device, then as a GPU:"
-    vectors=(tests/conformance/test_suite.py -k "not nnapi-reference")
-    # Mesa's software device spends most of the time on compiling shaders: a fifth less without LLVM's optimisations.
-    export GALLIVM_PERF=nopt
-    # A fifth of the driver's tests, which all ran before, and of the vectors, which all run next: `make validate` takes
-    # all of both.
-    NNVK_VALIDATION=1 "${pytest[@]}" -q -m "not numbers" --one-in 5 tests/driver/vulkan "${vectors[@]}"
-    NNVK_VALIDATION=1 NNVK_DEVICE_PROFILE=mobile-min "${pytest[@]}" -q "${vectors[@]}"
-    NNVK_DEVICE_PROFILE=gpu "${pytest[@]}" -q --sample 600 tests/conformance/test_suite.py::test_vectors \
-        -k "not nnapi-reference"
-    unset GALLIVM_PERF
-    if [ "${NNVK_SWIFTSHADER:-}" = 1 ]; then bash scripts/swiftshader.sh >/dev/null || true; fi
-    if [ -d build/swiftshader ]; then
-        echo "The kernels on SwiftShader, another Vulkan implementation:"
-        VK_ICD_FILENAMES=$(bash scripts/swiftshader.sh) "${pytest[@]}" -q -m "not numbers" \
-            tests/driver/vulkan/test_generators.py \
-            tests/driver/vulkan/test_late_values.py tests/driver/vulkan/test_control_flow.py "${vectors[@]}"
-    else
-        echo "Not tested on SwiftShader, which is not here: NNVK_SWIFTSHADER=1 brings it"
-    fi
-    bash scripts/test_wheel.sh
-    # Ends with 3, and says why, where that system can't be made.
-    bash scripts/test_on.sh sid --quick || [ $? = 3 ]
+if [ $# -gt 0 ] && [ "$1" != --all ]; then
+    exec "${pytest[@]}" "$@"
 fi
+
+stages=()
+# Runs a stage: a title, then a command.
+stage() {
+    local begin=$SECONDS
+    printf '\n%s:\n' "$1"
+    "${@:2}"
+    stages+=("$(printf '%5d s  %s' $((SECONDS - begin)) "$1")")
+}
+
+prove() {
+    mapfile -t files < <(sed -E '/^#|^$/d; s/::.*//' tests/proof.txt | sort -u)
+    "${pytest[@]}" --proof only --sample 600 -m "not numbers" "${files[@]}"
+}
+proved=build/proved
+source=$(cat .venv/.nnvk-installed; find tests benchmarks tools examples docs -type f ! -name '*.py[co]' -print0 | LC_ALL=C sort -z |
+    xargs -0 sha256sum | sha256sum)
+if [ $# = 0 ] || [ "$(cat $proved 2>/dev/null)" != "$source" ]; then
+    stage "The proof of the installation" prove
+    echo "$source" >$proved
+fi
+[ $# -gt 0 ] || exit 0
+
+# mypy knows NumPy by its type stubs, so another version than the installed one need not run here.
+check_types() {
+    local installed version folder
+    installed=$("$bin/python" -c 'import numpy; print(numpy.__version__)')
+    "$bin/mypy"
+    for version in $(sed -nE 's/^numpy==([0-9.]+);.*/\1/p' scripts/constraints.txt); do
+        [ "$version" != "$installed" ] || continue
+        folder=build/numpy-$version
+        [ -d "$folder" ] || "$bin/pip" install --quiet --no-deps --only-binary :all: --python-version 3.12 \
+            --target "$folder" "numpy==$version"
+        PYTHONPATH=$folder "$bin/mypy" --python-version 3.12 --cache-dir "build/mypy-$version"
+    done
+}
+lint() {
+    "$bin/ruff" check .
+    check_types
+    "$bin/lint-imports" --no-logo
+    "$bin/python" tools/terms.py
+}
+stage "Linters, and types with each NumPy of scripts/constraints.txt" lint
+stage "All other tests" "${pytest[@]}" --proof without
+
+vectors=(tests/conformance/test_suite.py -k "not nnapi-reference")
+# A fifth of the driver's tests, which all ran before, and all vectors: `make validate` takes all of both. The pipelines of
+# both are in the driver's cache on disk.
+validate() { NNVK_VALIDATION=1 "${pytest[@]}" -m "not numbers" --one-in 5 tests/driver/vulkan "${vectors[@]}"; }
+stage "The Vulkan driver under the validation layer" validate
+# Mesa's software device spends most of the time on compiling shaders: a fifth less without LLVM's optimisations.
+smallest() { GALLIVM_PERF=nopt NNVK_VALIDATION=1 NNVK_DEVICE_PROFILE=mobile-min "${pytest[@]}" "${vectors[@]}"; }
+stage "The smallest device under the validation layer" smallest
+as_gpu() {
+    GALLIVM_PERF=nopt NNVK_DEVICE_PROFILE=gpu "${pytest[@]}" --sample 600 tests/conformance/test_suite.py::test_vectors \
+        -k "not nnapi-reference"
+}
+stage "The software device as a GPU" as_gpu
+on_swiftshader() {
+    local manifest
+    manifest=$(bash scripts/swiftshader.sh) || { echo "Not tested on SwiftShader, which is not to be had here"; return 0; }
+    VK_ICD_FILENAMES=$manifest "${pytest[@]}" -m "not numbers" tests/driver/vulkan/test_generators.py \
+        tests/driver/vulkan/test_late_values.py tests/driver/vulkan/test_control_flow.py "${vectors[@]}"
+}
+stage "SwiftShader, another Vulkan implementation" on_swiftshader
+stage "The wheel" bash scripts/test_wheel.sh
+# test_on.sh ends with 3, and says why, where it cannot make the system.
+on_debian() { bash scripts/test_on.sh "$@" || [ $? = 3 ]; }
+stage "Debian 13, by the second command of the README" on_debian trixie
+stage "Debian sid, with the wheel" on_debian sid --quick
+printf '\nStages:\n'
+printf '%s\n' "${stages[@]}"

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Tests nnvk on another Debian: in a system that debootstrap makes from the mirror of this machine's own packages.
 #
-#   bash scripts/test_on.sh SYSTEM            everything that scripts/test.sh tests. SYSTEM is a name of Debian's, such
-#                                             as bookworm, trixie or sid
+#   bash scripts/test_on.sh SYSTEM            the second command of the README. SYSTEM is a name of Debian's, such as bookworm,
+#                                             trixie or sid
 #   bash scripts/test_on.sh SYSTEM --quick    the wheel, built here, on SYSTEM's Vulkan driver: 600 conformance vectors,
 #                                             the models, the fusions, cooperative matrices, the assumptions of shaders
 #
@@ -157,7 +157,7 @@ inside 15 bash -c 'set -e
 # --- the tests ----------------------------------------------------------------------------------------------------------
 
 if [ -z "$quick" ]; then
-    inside 180 bash scripts/test.sh
+    inside 30 bash scripts/test.sh
     exit
 fi
 

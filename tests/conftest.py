@@ -10,7 +10,9 @@ import zlib
 from collections.abc import Iterator
 from contextlib import suppress
 from datetime import timedelta
+from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import pytest
 from c_library import write_server
@@ -18,6 +20,8 @@ from c_library import write_server
 from nnvk.base.settings import override, settings
 from nnvk.driver.vulkan import find_devices, take_validation_messages
 from nnvk.driver.vulkan.planning.passes import fp16
+
+_PROOF_MINUTES = 4
 
 with suppress(ModuleNotFoundError):  # the quick tests do without it
     import hypothesis
@@ -45,6 +49,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="of all tests only about one in N, always the same ones",
     )
     parser.addoption(
+        "--proof",
+        choices=("only", "without"),
+        help="run only the tests that proof.txt names, which prove an installation, or all others",
+    )
+    parser.addoption(
         "--all-onnx-nodes",
         action="store_true",
         help="run all node tests of the onnx package in sessions of onnxruntime, not a sample of them",
@@ -52,14 +61,34 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Keep the tests that ``--one-in`` draws. The draw is by name, so that all processes of a run agree."""
-    share = config.getoption("one_in")
+    """Keep the tests that ``--one-in`` draws and ``--proof`` selects.
+
+    Both go by the name of a test, so that all processes of a run agree.
+    """
+    share, proof = config.getoption("one_in"), config.getoption("proof")
     if share < 1:
         raise pytest.UsageError(f"--one-in: expected a number above 0, got {share}")
-    drawn = [item for item in items if zlib.crc32(item.nodeid.encode()) % share == 0]
-    if len(drawn) < len(items):
-        config.hook.pytest_deselected(items=[item for item in items if item not in set(drawn)])
-        items[:] = drawn
+    lines = (Path(__file__).parent / "proof.txt").read_text().splitlines()
+    names = tuple(line.split("#")[0].strip() for line in lines if line and not line.startswith("#"))
+    if proof == "only" and (idle := [name for name in names if not any(i.nodeid.startswith(name) for i in items)]):
+        raise pytest.UsageError(f"proof.txt: no test is called {idle[0]}")
+    kept, others = [], []
+    for item in items:
+        is_kept = zlib.crc32(item.nodeid.encode()) % share == 0
+        if proof:
+            is_kept &= item.nodeid.startswith(names) == (proof == "only")
+        (kept if is_kept else others).append(item)
+    if others:
+        config.hook.pytest_deselected(items=others)
+        items[:] = kept
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_node_collection_finished(node: Any, ids: list[str]) -> None:
+    """Say how much the proof is before it begins."""
+    if node.config.getoption("proof") == "only" and node.gateway.id == "gw0":
+        line = f"{len(ids)} tests prove the installation: about {_PROOF_MINUTES} minutes on two cores"
+        node.config.pluginmanager.get_plugin("terminalreporter").write_line(line)
 
 
 def pytest_configure(config: pytest.Config) -> None:
