@@ -11,8 +11,12 @@
 #include "include/extremes.glsl"
 #include "include/indexing.glsl"
 #include "include/requantise.glsl"
-#ifdef KIND_POW
+#if defined(KIND_POW)
 #include "include/pow.glsl"
+#elif defined(KIND_ATAN2)
+#include "include/circular.glsl"
+#elif defined(KIND_FLOOR_DIV) || defined(KIND_FLOOR_MOD) || defined(KIND_FMOD)
+#include "include/remainder.glsl"
 #endif
 
 #if defined(KIND_ADD) || defined(KIND_SUB) || defined(KIND_MUL) || defined(KIND_DIV)
@@ -128,6 +132,9 @@ ivec4 combine(ivec4 a, ivec4 b) {
 
 #else
 
+#define EACH(function, a, b) \
+    vec4(function((a).x, (b).x), function((a).y, (b).y), function((a).z, (b).z), function((a).w, (b).w))
+
 #ifdef KIND_DIV
 vec4 quotient(vec4 a, vec4 b) { return a / b; }
 
@@ -156,7 +163,15 @@ ACC4 combine(ACC4 a, ACC4 b) {
 #elif defined(KIND_MIN)
     return smaller(a, b);
 #elif defined(KIND_POW)
-    return vec4(exact_pow(a.x, b.x), exact_pow(a.y, b.y), exact_pow(a.z, b.z), exact_pow(a.w, b.w));
+    return EACH(exact_pow, a, b);
+#elif defined(KIND_ATAN2)
+    return EACH(exact_atan2, a, b);
+#elif defined(KIND_FLOOR_DIV)
+    return EACH(floor_quotient, a, b);
+#elif defined(KIND_FLOOR_MOD)
+    return EACH(floor_remainder, a, b);
+#elif defined(KIND_FMOD)
+    return EACH(remainder, a, b);
 #elif defined(KIND_PRELU)
     return mix(a, a * b, lessThan(a, ACC4(0)));
 #endif

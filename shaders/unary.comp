@@ -5,7 +5,7 @@
 
 #include "include/tensors.glsl"
 #include "include/indexing.glsl"
-#include "include/math.glsl"
+#include "include/hyperbolic.glsl"
 
 layout(local_size_x_id = 0) in;
 
@@ -20,7 +20,7 @@ layout(push_constant) uniform Push {
     uint magic_row;
     uint src_pitch;    // and from a row to the next
     uint dst_pitch;
-    float low;     // of CLAMP; of ELU the factor of the negative part
+    float low;     // of CLAMP; of ELU the factor of the negative part; of SWISH alpha
     float high;
 };
 
@@ -29,8 +29,26 @@ layout(push_constant) uniform Push {
 ACC map(ACC x) {
 #if defined(KIND_ABS)
     return abs(x);
+#elif defined(KIND_ACOS)
+    return exact_acos(x);
+#elif defined(KIND_ACOSH)
+    return exact_acosh(x);
+#elif defined(KIND_ASIN)
+    return exact_asin(x);
+#elif defined(KIND_ASINH)
+    return exact_asinh(x);
+#elif defined(KIND_ATAN)
+    return exact_atan(x);
+#elif defined(KIND_ATANH)
+    return exact_atanh(x);
+#elif defined(KIND_CBRT)
+    return exact_cbrt(x);
 #elif defined(KIND_CLAMP)
     return is_nan(x) ? x : min(max(x, low), high);
+#elif defined(KIND_COS)
+    return exact_cos(x);
+#elif defined(KIND_COSH)
+    return exact_cosh(x);
 #elif defined(KIND_ELU)
     return is_nan(x) || x >= 0.0 ? x : min(low * exact_expm1(x), 0.0);
 #elif defined(KIND_ERF)
@@ -49,14 +67,24 @@ ACC map(ACC x) {
     return exact_log(x);
 #elif defined(KIND_LOGISTIC)
     return exact_logistic(x);
+#elif defined(KIND_MISH)
+    return mish(x);
 #elif defined(KIND_NEG)
     return -x;
 #elif defined(KIND_RSQRT)
     return inversesqrt(x);
 #elif defined(KIND_SIN)
     return exact_sin(x);
+#elif defined(KIND_SINH)
+    return exact_sinh(x);
+#elif defined(KIND_SOFTPLUS)
+    return softplus(x);
 #elif defined(KIND_SQRT)
     return sqrt(x);
+#elif defined(KIND_SWISH)
+    return swish(x, low);
+#elif defined(KIND_TAN)
+    return exact_tan(x);
 #elif defined(KIND_TANH)
     return exact_tanh(x);
 #endif

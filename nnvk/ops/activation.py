@@ -42,8 +42,7 @@ def _hard_swish(call: Call) -> np.ndarray:
 
 
 def _real_hard_swish(values: np.ndarray) -> np.ndarray:
-    gated: np.ndarray = values * np.clip(values + 3, 0, 6) / np.float32(6)
-    return gated
+    return np.where(values >= 3, values, values * np.clip(values + 3, 0, 6) / np.float32(6))
 
 
 def hard_swish_levels(call: Call, levels: np.ndarray) -> np.ndarray:

@@ -55,6 +55,10 @@ class Function(IntEnum):
     GELU_BY_TANH = 24
     SATURATE = 25
     """Numbers beyond the range of float16 become its ends. No operation has this function; conversions do."""
+    COS = 26
+    MISH = 27
+    SOFTPLUS = 28
+    SWISH = 29
 
 
 @dataclass(frozen=True, slots=True)

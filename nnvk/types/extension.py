@@ -81,6 +81,24 @@ class ExtendedOperationCode(Enum):
     QUANTIZED_SVDF = 277
     BLOCK_QUANTIZED_FULLY_CONNECTED = 278
     BLOCK_QUANTIZED_EMBEDDING_LOOKUP = 279
+    COS = 280
+    TAN = 281
+    ACOS = 282
+    ASIN = 283
+    ATAN = 284
+    COSH = 285
+    SINH = 286
+    ACOSH = 287
+    ASINH = 288
+    ATANH = 289
+    CBRT = 290
+    SOFTPLUS = 291
+    MISH = 292
+    SWISH = 293
+    ATAN2 = 294
+    FLOOR_DIV = 295
+    FLOOR_MOD = 296
+    FMOD = 297
 
 
 KnownCode = OperationCode | ExtendedOperationCode

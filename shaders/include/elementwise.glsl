@@ -5,13 +5,14 @@
 #ifndef NNVK_ELEMENTWISE_GLSL
 #define NNVK_ELEMENTWISE_GLSL
 
+#include "circular.glsl"
 #include "extremes.glsl"
-#include "math.glsl"
 #include "tensors.glsl"
 
 const uint ADD = 1, SUB = 2, MUL = 3, DIV = 4, MAXIMUM = 5, MINIMUM = 6, PRELU = 7, AT_LEAST = 8, AT_MOST = 9, ABS = 10,
            NEG = 11, FLOOR = 12, EXP = 13, ELU = 14, HARD_SWISH = 15, LOG = 16, LOGISTIC = 17, RSQRT = 18, SIN = 19,
-           SQRT = 20, TANH = 21, ERF = 22, GELU = 23, GELU_BY_TANH = 24, SATURATE = 25;
+           SQRT = 20, TANH = 21, ERF = 22, GELU = 23, GELU_BY_TANH = 24, SATURATE = 25,
+           COS = 26, MISH = 27, SOFTPLUS = 28, SWISH = 29;
 const uint OPEN = 64;    // is added if a fused activation follows, because its limits apply before rounding
 
 #define EACH(function, four) vec4(function((four).x), function((four).y), function((four).z), function((four).w))
@@ -49,6 +50,10 @@ vec4 apply(uint operation, bool is_rounded, vec4 a, vec4 b) {
     if (operation == ERF) result = EACH(exact_erf, a);
     if (operation == GELU) result = EACH(gelu, a);
     if (operation == GELU_BY_TANH) result = EACH(gelu_by_tanh, a);
+    if (operation == COS) result = EACH(exact_cos, a);
+    if (operation == MISH) result = EACH(mish, a);
+    if (operation == SOFTPLUS) result = EACH(softplus, a);
+    if (operation == SWISH) result = vec4(swish(a.x, b.x), swish(a.y, b.y), swish(a.z, b.z), swish(a.w, b.w));
     if (operation == SATURATE) result = within_halves(a);
     if (is_rounded) result = ROUNDED(result);
     return result;

@@ -6,6 +6,16 @@
 
 #include "special_values.glsl"
 
+// a * b without error (Dekker).
+vec2 exact_product(float a, float b) {
+    float p = a * b;
+    float at = a * 4097.0, bt = b * 4097.0;
+    float ah = at - (at - a), bh = bt - (bt - b);
+    float al = a - ah, bl = b - bh;
+    float error = ((ah * bh - p) + ah * bl + al * bh) + al * bl;
+    return vec2(p, error);
+}
+
 // (e^r - 1 - r) / r^2 for |r| <= ln 2 / 2 (Cephes, expf).
 float exp_series(float r) {
     float p = 1.9875691500e-4;
@@ -19,27 +29,40 @@ float exp_series(float r) {
 // e^r - 1 for |r| <= ln 2 / 2.
 float expm1_near_0(float r) { return fma(exp_series(r) * r, r, r); }
 
-// e^x: x = n ln 2 + r with |r| <= ln 2 / 2, a polynomial for e^r, and 2^n through the exponent bits.
-float exact_exp(float x) {
-#ifdef DTYPE_F16
-    // If the result has 16 bits, the driver's error does not show, except for -infinity and NaN.
-    return is_nan(x) ? x : x < -87.0 ? 0.0 : exp(x);
-#endif
-    const float LOG2E = 1.44269504088896341;
-    float bounded = clamp(x, -104.0, 89.0);
-    float n = floor(bounded * LOG2E + 0.5);
-    float r = bounded - n * 0.693359375;
+// The n and the r with |r| <= ln 2 / 2 of x = n ln 2 + r, for numbers of at most 200.
+float reduce_exponent(float x, out float r) {
+    float n = floor(x * 1.44269504088896341 + 0.5);
+    r = x - n * 0.693359375;
     r = r + n * 2.12194440e-4;
+    return n;
+}
+
+// e^x 2^scale, for scales from -64 to 64: a polynomial for e^r, and 2^n through the exponent bits.
+float scaled_exp(float x, int scale) {
+    float r, n = reduce_exponent(clamp(x, -200.0, 130.0), r);
     float p = expm1_near_0(r) + 1.0;
     // 2^n as two factors, because n alone may exceed the exponents of normal numbers.
-    int whole = int(n);
+    int whole = clamp(int(n) + scale, -250, 250);
     int part = whole / 2;
     float scaled = p * uintBitsToFloat(uint(part + 127) << 23) * uintBitsToFloat(uint(whole - part + 127) << 23);
     return is_nan(x) ? x : scaled;
 }
 
-// e^x - 1, also for small results.
-float exact_expm1(float x) { return abs(x) < 0.34 ? expm1_near_0(x) : exact_exp(x) - 1.0; }
+float exact_exp(float x) {
+#ifdef DTYPE_F16
+    // If the result has 16 bits, the driver's error does not show, except for -infinity and NaN.
+    return is_nan(x) ? x : x < -87.0 ? 0.0 : exp(x);
+#endif
+    return scaled_exp(x, 0);
+}
+
+// e^x - 1, also for small results: 2^n (e^r - 1) + 2^n - 1, of which only the sum is rounded.
+float exact_expm1(float x) {
+    float r, n = reduce_exponent(clamp(x, -30.0, 30.0), r);
+    if (abs(n) > 24.0 || is_nan(x)) return scaled_exp(x, 0) - 1.0;
+    float power = uintBitsToFloat(uint(int(n) + 127) << 23);
+    return power * expm1_near_0(r) + (power - 1.0);
+}
 
 // ln x: x = 2^n m with m from sqrt(1/2) to sqrt(2), and a polynomial for ln m (Cephes, logf).
 float exact_log(float x) {
@@ -68,6 +91,13 @@ float exact_log(float x) {
     return x > 0.0 ? result : (x == 0.0 ? -INFINITY : NOT_A_NUMBER);
 }
 
+// ln(1 + x) for x >= 0, or -1 < x if that is no rounded sum: the logarithm of the rounded sum, and what rounding lost.
+float exact_log1p(float x) {
+    float sum = 1.0 + x;
+    float lost = x - (sum - 1.0);
+    return abs(sum) < 1.0e9 ? exact_log(sum) + lost / sum : exact_log(sum);
+}
+
 float exact_tanh(float x) {
     float size = abs(x);
     if (size < 0.625) {
@@ -83,39 +113,56 @@ float exact_tanh(float x) {
     return x < 0.0 ? -result : (is_nan(x) ? x : result);
 }
 
-// 1 - erf(z) for z >= 0: a polynomial of 1 / (1 + p z) times exp(-z^2), within 1.5e-7 (Abramowitz and Stegun, 7.1.26).
-float erfc_of_magnitude(float z) {
-    float t = 1.0 / (1.0 + 0.3275911 * z);
-    float p = 1.061405429;
-    p = fma(p, t, -1.453152027);
-    p = fma(p, t, 1.421413741);
-    p = fma(p, t, -0.284496736);
-    p = fma(p, t, 0.254829592);
-    return p * t * exact_exp(-z * z);
+// The tail of the normal distribution beyond t >= 0, times e^(t^2 / 2).
+float tail_ratio(float t) {
+    float q = (t - 3.0) / (t + 3.0);
+    float p = 5.399194607e-5;
+    p = fma(p, q, 2.674376462e-5);
+    p = fma(p, q, -4.695282988e-4);
+    p = fma(p, q, -3.539205438e-4);
+    p = fma(p, q, 2.986835639e-3);
+    p = fma(p, q, 1.159258080e-3);
+    p = fma(p, q, -2.272509998e-2);
+    p = fma(p, q, 4.516416989e-2);
+    p = fma(p, q, -1.643250978e-2);
+    p = fma(p, q, -9.652676842e-2);
+    p = fma(p, q, 4.860557974e-1);
+    return p / (1.0 + t);
 }
 
-// The error is at most 1e-6, and relative to the size near 0.
 float exact_erf(float x) {
     float size = abs(x);
-    if (size < 0.5) {
+    if (size < 1.0) {
         float square = x * x;
-        float p = -8.548327e-4;
-        p = fma(p, square, 5.223978e-3);
-        p = fma(p, square, -2.686617e-2);
-        p = fma(p, square, 1.128379e-1);
-        p = fma(p, square, -3.761264e-1);
-        return x * fma(p, square, 1.128379167);
+        float p = 7.853850963e-5;
+        p = fma(p, square, -8.010190391e-4);
+        p = fma(p, square, 5.188327303e-3);
+        p = fma(p, square, -2.685381172e-2);
+        p = fma(p, square, 1.128358514e-1);
+        p = fma(p, square, -3.761262582e-1);
+        return fma(x * p, square, x * 1.128379166);
     }
-    float result = 1.0 - erfc_of_magnitude(size);
+    float result = size > 6.0 ? 1.0 : 1.0 - 2.0 * tail_ratio(size * 1.41421356) * scaled_exp(-size * size, 0);
     return x < 0.0 ? -result : (is_nan(x) ? x : result);
 }
 
-// max(x, 0) - |x| erfc(|x| / sqrt 2) / 2, which is exact where 1 + erf would be near 0. Beyond 100 the last term is 0,
-// and squares are still finite.
+const float TAIL_FROM = -40.0;                         // From there on down, weights are computed times 2^64, because a product
+const float TAIL_SCALE = 5.42101086242752217e-20;      // with a subnormal number is none. 2^-64
+
+// x times 0, for x < 0. Compilers fold such a product, even of infinity.
+float vanished(float x) { return uintBitsToFloat(is_infinite(x) ? 0x7fc00000u : 0x80000000u); }
+
+// x times the share of a normal distribution that is below x.
 float gelu(float x) {
-    float size = min(abs(x), 100.0);
-    float lost = 0.5 * size * erfc_of_magnitude(size * 0.70710678);
-    return is_nan(x) ? x : max(x, 0.0) - lost;
+    float size = abs(x);
+    if (is_nan(x) || size > 20.0) return is_nan(x) || x > 0.0 ? x : vanished(x);
+    vec2 square = exact_product(size, size);
+    bool is_far = 0.5 * square.x > -TAIL_FROM;
+    float tail = tail_ratio(size) * scaled_exp(-0.5 * square.x, is_far ? 64 : 0);
+    tail -= tail * (0.5 * square.y);
+    if (is_far) return x > 0.0 ? x : x * tail * TAIL_SCALE;
+    if (size < 0.5) return x * (0.5 + 0.5 * exact_erf(x * 0.70710678));
+    return x * (x > 0.0 ? 1.0 - tail : tail);
 }
 
 float exact_logistic(float x) {
@@ -123,55 +170,48 @@ float exact_logistic(float x) {
     return (x >= 0.0 ? 1.0 : tail) / (1.0 + tail);
 }
 
-// x / 2 (1 + tanh(y)) is x logistic(2 y), where y is about x sqrt(2 / pi). Beyond 100 cubes overflow.
+// x times the logistic function of a number that is the sum of two floats.
+float gated(float x, vec2 y) {
+    if (is_nan(x) || abs(y.x) > 190.0) return is_nan(x) || y.x > 0.0 ? x : vanished(x);
+    float tail = scaled_exp(-abs(y.x), y.x < TAIL_FROM ? 64 : 0);
+    tail -= tail * (y.x < 0.0 ? -y.y : y.y);
+    if (y.x < TAIL_FROM) return x * tail * TAIL_SCALE;
+    float share = tail / (1.0 + tail);
+    return x * (y.x >= 0.0 ? 1.0 / (1.0 + tail) : tail > 0.25 ? share : tail - tail * share);    // fewer roundings
+}
+
+// x logistic(alpha x)
+float swish(float x, float alpha) {
+    float y = alpha * x;
+    return gated(x, abs(y) > 1.0e-6 && abs(x) < 1.0e30 ? exact_product(alpha, x) : vec2(y, 0.0));
+}
+
+// x / 2 (1 + tanh(y / 2)) is x logistic(y), where y is about x sqrt(8 / pi).
 float gelu_by_tanh(float x) {
-    float size = clamp(x, -100.0, 100.0);
-    float y = 0.7978845608 * (size + 0.044715 * size * size * size);
-    return is_nan(x) ? x : (x < -100.0 ? 0.0 : x * exact_logistic(2.0 * y));
+    if (is_nan(x) || abs(x) > 100.0) return is_nan(x) || x > 0.0 ? x : vanished(x);
+    vec2 square = exact_product(x, x), cube = exact_product(square.x, 0.044715);
+    cube.y += square.y * 0.044715 + square.x * 1.54614449e-9;    // what the float 0.044715 lacks
+    float sum = 1.0 + cube.x;
+    float rest = (1.0 - (sum - cube.x)) + (cube.x - (sum - (sum - cube.x))) + cube.y;
+    vec2 weighted = exact_product(x, sum);
+    weighted.y += x * rest;
+    vec2 y = exact_product(weighted.x, 1.59576917);
+    y.y += weighted.y * 1.59576917 - weighted.x * 4.53406804e-8;
+    return gated(x, y);
 }
 
-// The quadrant, counted from the x axis, and the angle in it, from -pi/4 to pi/4, of an angle of at least pi/4. It is
-// the angle times 2/pi as an integer product, of which only the bits around the point matter (Payne and Hanek).
-int reduce_angle(float size, out float angle) {
-    uint bits = floatBitsToUint(size);
-    uint exponent = (bits >> 23) - 126u, mantissa = (bits << 8) | 0x80000000u;
-    uint first = exponent >> 5, shift = exponent & 31u;
-    // Four words of 2/pi, from `first` on. They are selected one by one, because indexed arrays are slow.
-    uvec4 words = uvec4(0u, 0x28be60dbu, 0x9391054au, 0x7f09d5f4u);
-    words = mix(words, uvec4(0x28be60dbu, 0x9391054au, 0x7f09d5f4u, 0x7d4d3770u), bvec4(first == 1u));
-    words = mix(words, uvec4(0x9391054au, 0x7f09d5f4u, 0x7d4d3770u, 0x36d8a566u), bvec4(first == 2u));
-    words = mix(words, uvec4(0x7f09d5f4u, 0x7d4d3770u, 0x36d8a566u, 0x4f10e410u), bvec4(first == 3u));
-    words = mix(words, uvec4(0x7d4d3770u, 0x36d8a566u, 0x4f10e410u, 0x4f10e410u), bvec4(first == 4u));
-    uvec3 part = words.xyz;
-    if (shift != 0u) part = (part << shift) | (words.yzw >> (32u - shift));
-    uint high, low, lowest, carry;
-    umulExtended(mantissa, part.z, lowest, low);
-    umulExtended(mantissa, part.y, high, low);
-    low = uaddCarry(low, lowest, carry);
-    high += carry + mantissa * part.x;
-    // Two bits of quadrant, then its fraction as a signed number: past a half it belongs to the next quadrant.
-    int quadrant = int(high >> 30) + int((high >> 29) & 1u);
-    int fraction = int(high << 2) >> 2;
-    angle = (float(fraction) + float(low) * 2.3283064365e-10) * 1.4629180793e-9;    // 2^-32; pi/2 * 2^-30
-    return quadrant;
+// ln(1 + e^x)
+float softplus(float x) { return is_nan(x) ? x : max(x, 0.0) + exact_log1p(scaled_exp(-abs(x), 0)); }
+
+// x tanh(ln(1 + e^x)): with e = e^x the hyperbolic tangent is 1 - 2 / d, and e - e (e e + e) / d, of d = e (e + 2) + 2.
+float mish(float x) {
+    if (is_nan(x) || abs(x) > 190.0) return is_nan(x) || x > 0.0 ? x : vanished(x);
+    float e = scaled_exp(min(x, 20.0), x < TAIL_FROM ? 64 : 0);
+    if (x < TAIL_FROM) return x * e * TAIL_SCALE;
+    float d = e * (e + 2.0) + 2.0;
+    return x * (x < 0.0 ? e - e * ((e * e + e) / d) : 1.0 - 2.0 / d);
 }
 
-float exact_sin(float x) {
-    float size = abs(x), angle = size;
-    if (is_nan(x) || is_infinite(x)) return uintBitsToFloat(0x7fc00000u);
-    int quadrant = size < 0.7853981 ? 0 : reduce_angle(size, angle);
-    float square = angle * angle;
-    float result;
-    if ((quadrant & 1) == 0) {
-        float p = fma(fma(-1.9515295891e-4, square, 8.3321608736e-3), square, -1.6666654611e-1);
-        result = fma(p * square, angle, angle);
-    } else {
-        float p = fma(fma(2.443315711809948e-5, square, -1.388731625493765e-3), square, 4.166664568298827e-2);
-        result = fma(p * square, square, -0.5 * square) + 1.0;
-    }
-    return (quadrant & 2) != (x < 0.0 ? 2 : 0) ? -result : result;
-}
-
-float hard_swish(float x) { return x * clamp(x + 3.0, 0.0, 6.0) / 6.0; }
+float hard_swish(float x) { return x >= 3.0 ? x : x * clamp(x + 3.0, 0.0, 6.0) / 6.0; }
 
 #endif

@@ -8,16 +8,6 @@
 
 #include "math.glsl"
 
-// a * b without error (Dekker).
-vec2 exact_product(float a, float b) {
-    float p = a * b;
-    float at = a * 4097.0, bt = b * 4097.0;
-    float ah = at - (at - a), bh = bt - (bt - b);
-    float al = a - ah, bl = b - bh;
-    float error = ((ah * bh - p) + ah * bl + al * bh) + al * bl;
-    return vec2(p, error);
-}
-
 // ln x for a positive finite x.
 vec2 precise_log(float x) {
     bool tiny = x < 1.17549435e-38;

@@ -57,24 +57,11 @@ def truncated(first: np.ndarray, second: np.ndarray) -> np.ndarray:
     return np.trunc(first / second).astype(first.dtype)
 
 
-def modulo(first: np.ndarray, second: np.ndarray) -> np.ndarray:
-    """With the sign of the second number."""
-    return first - np.floor(first / second) * second
-
-
-def magnitude_modulo(first: np.ndarray, second: np.ndarray) -> np.ndarray:
-    """With the sign of the first number."""
-    if first.dtype.kind == "i":
-        return np.fmod(first, second)
-    return np.sign(first) * modulo(np.abs(first), np.abs(second))
-
-
 PAIRS: dict[str, tuple[Callable[..., Value], Callable[..., np.ndarray], str]] = {
     "truncated quotient": (arithmetic.truncated_quotient, truncated, "i"),
     "floor quotient": (arithmetic.floor_quotient, lambda one, other: np.floor(one / other), "if"),
-    "floor remainder": (arithmetic.floor_remainder, modulo, "if"),
-    "truncated remainder": (arithmetic.truncated_remainder, magnitude_modulo, "if"),
-    "real remainder": (arithmetic.real_remainder, modulo, "f"),
+    "floor remainder": (arithmetic.floor_remainder, np.mod, "if"),
+    "truncated remainder": (arithmetic.truncated_remainder, np.fmod, "if"),
 }
 
 
@@ -91,26 +78,15 @@ def test_pairs(c: Emitter, name: str, kind: str) -> None:
 def test_remainders_of_infinite_divisors(c: Emitter) -> None:
     """The dividend if both have one sign, otherwise the divisor; an infinite dividend has none."""
     first, second = np.array([[2.5], [-2.5], [0.0], [np.inf]], F), np.array([[np.inf, -np.inf, 2.0]], F)
-    found = array_of(c, arithmetic.real_remainder(c, known(c, first), known(c, second)))
+    found = array_of(c, arithmetic.floor_remainder(c, known(c, first), known(c, second)))
     wanted = [[2.5, -np.inf, 0.5], [np.inf, -2.5, 1.5], [0, 0, 0], [np.nan] * 3]
     np.testing.assert_allclose(found, np.array(wanted, F))
 
 
-def test_remainders_of_known_divisors_are_short(c: Emitter) -> None:
-    """Those that are finite need no look for infinities."""
-    x = free(c, 3)
-    for divisor, is_short in ((2.0, True), (np.inf, False), (np.nan, False)):
-        before = len(c.graph._operations)
-        arithmetic.real_remainder(c, x, c.constant(divisor, F32))
-        assert (len(c.graph._operations) - before <= 4) == is_short
-
-
 SINGLE: dict[str, tuple[Callable[[Emitter, Value], Value], Callable[[np.ndarray], np.ndarray]]] = {
-    "cosine": (arithmetic.cosine, np.cos),
     "ceiling": (arithmetic.ceiling, np.ceil),
     "half even": (arithmetic.round_half_even, np.rint),
     "half away": (arithmetic.round_half_away, lambda x: np.sign(x) * np.floor(np.abs(x) + 0.5)),
-    "arctangent": (arithmetic.arctangent, np.arctan),
     "sign": (arithmetic.sign, np.sign),
     "exact gelu": (
         lambda c, x: arithmetic.gelu(c, x, approximate=False),
@@ -120,7 +96,6 @@ SINGLE: dict[str, tuple[Callable[[Emitter, Value], Value], Callable[[np.ndarray]
         lambda c, x: arithmetic.gelu(c, x, approximate=True),
         lambda x: x / 2 * (1 + np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3))),
     ),
-    "error function": (arithmetic.erf, lambda x: np.array([math.erf(one) for one in x.tolist()])),
 }
 
 
@@ -143,19 +118,6 @@ def test_signs(c: Emitter, keeps_nan: bool | None) -> None:
     found = array_of(c, arithmetic.sign(c, known(c, np.concatenate([SPECIAL, F([-0.0])])), **options))
     np.testing.assert_array_equal(found, [1, -1, 0 if keeps_nan is False else np.nan, 0])
     np.testing.assert_array_equal(arithmetic.sign(c, known(c, WHOLE.reshape(3, 3))).array, np.sign(WHOLE).reshape(3, 3))
-
-
-def test_angles_of_points(c: Emitter) -> None:
-    numbers = np.array([0.0, -0.0, 0.5, -0.5, 1.0, -1.0, 3.0, -3.0, np.inf, -np.inf], F)
-    y, x = (one.reshape(-1) for one in np.meshgrid(numbers, numbers))
-    found = array_of(c, arithmetic.arctangent_of_point(c, known(c, y), known(c, x)))
-    np.testing.assert_allclose(found, np.arctan2(y, x), atol=1e-6)
-    np.testing.assert_array_equal(np.signbit(found), np.signbit(np.arctan2(y, x)))
-
-
-def test_arctangents_of_large_numbers(c: Emitter) -> None:
-    numbers = np.array([1.0, 1.0000001, 0.9999999, 1e30, -1e30, np.inf, -np.inf], F)
-    np.testing.assert_allclose(array_of(c, arithmetic.arctangent(c, known(c, numbers))), np.arctan(numbers), atol=1e-6)
 
 
 @pytest.mark.parametrize("dtype", [F, np.int32, np.bool_])

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 
 from nnvk.importers.emitter import BOOL8, I32, NONE, Emitter
@@ -40,11 +38,6 @@ def each(c: Emitter, code: KnownCode, value: Value, *parameters: float) -> Value
     return c.emit(code, value, *parameters, out=value.type)
 
 
-def erf(c: Emitter, value: Value) -> Value:
-    """The error function."""
-    return each(c, ExtendedOperationCode.ERF, value)
-
-
 def gelu(c: Emitter, value: Value, *, approximate: bool) -> Value:
     """GELU, exact or by the approximation with TANH."""
     return each(c, ExtendedOperationCode.GELU, value, approximate)
@@ -62,48 +55,25 @@ def truncated_quotient(c: Emitter, first: Value, second: Value) -> Value:
 
 def floor_quotient(c: Emitter, first: Value, second: Value) -> Value:
     """The quotient, rounded down, as NNAPI rounds those of integers already."""
-    quotient = c.emit(Op.DIV, first, second, NONE, out=first.type)
-    if quotient.code is OperandCode.TENSOR_INT32:
-        return quotient
-    return c.emit(Op.FLOOR, quotient, out=quotient.type)
+    if first.code is OperandCode.TENSOR_INT32:
+        return c.emit(Op.DIV, first, second, NONE, out=I32)
+    return c.emit(ExtendedOperationCode.FLOOR_DIV, first, second, out=first.type)
 
 
 def floor_remainder(c: Emitter, first: Value, second: Value) -> Value:
     """The remainder of the quotient that is rounded down; it has the sign of ``second``."""
-    whole = c.emit(Op.MUL, floor_quotient(c, first, second), second, NONE, out=first.type)
-    return c.emit(Op.SUB, first, whole, NONE, out=first.type)
+    if first.code is not I32.code:
+        return c.emit(ExtendedOperationCode.FLOOR_MOD, first, second, out=first.type)
+    whole = c.emit(Op.MUL, floor_quotient(c, first, second), second, NONE, out=I32)
+    return c.emit(Op.SUB, first, whole, NONE, out=I32)
 
 
 def truncated_remainder(c: Emitter, first: Value, second: Value) -> Value:
     """The remainder of the quotient that is rounded towards zero; it has the sign of ``first``."""
-    if first.code is I32.code:
-        whole = truncated_quotient(c, first, second)
-        return c.emit(Op.SUB, first, c.emit(Op.MUL, whole, second, NONE, out=I32), NONE, out=I32)
-    rest = real_remainder(c, each(c, Op.ABS, first), each(c, Op.ABS, second))
-    return c.emit(Op.MUL, sign(c, first), rest, NONE, out=first.type)
-
-
-def real_remainder(c: Emitter, first: Value, second: Value) -> Value:
-    """The remainder of real numbers.
-
-    For an infinite divisor it is the dividend if both have the same sign, otherwise the divisor.
-    """
-    rest = floor_remainder(c, first, second)
-    if second.is_constant and np.all(np.isfinite(second.array)):
-        return rest
-    largest = scalar(c, float(np.finfo(first.type.dtype).max), first)
-    is_infinite = c.emit(Op.GREATER, each(c, Op.ABS, second), largest, out=BOOL8)
-    is_finite = c.emit(Op.LESS_EQUAL, each(c, Op.ABS, first), largest, out=BOOL8)
-    product = c.emit(Op.MUL, sign(c, first), second, NONE, out=first.type)
-    differs = c.emit(Op.LESS, product, scalar(c, 0.0, first), out=BOOL8)
-    shape = rest.shape
-    known = c.emit(Op.LOGICAL_AND, c.broadcast(is_infinite, shape), c.broadcast(is_finite, shape), out=BOOL8)
-    return chosen(c, known, chosen(c, differs, second, first), rest)
-
-
-def cosine(c: Emitter, source: Value) -> Value:
-    """The cosine: the sine of x + pi / 2."""
-    return each(c, Op.SIN, with_number(c, Op.ADD, source, math.pi / 2, NONE))
+    if first.code is not I32.code:
+        return c.emit(ExtendedOperationCode.FMOD, first, second, out=first.type)
+    whole = truncated_quotient(c, first, second)
+    return c.emit(Op.SUB, first, c.emit(Op.MUL, whole, second, NONE, out=I32), NONE, out=I32)
 
 
 def ceiling(c: Emitter, value: Value) -> Value:
@@ -157,58 +127,3 @@ def chosen(c: Emitter, condition: Value, first: Value, second: Value, out: Opera
         rest = c.emit(Op.LOGICAL_AND, c.emit(Op.LOGICAL_NOT, condition, out=BOOL8), second, out=BOOL8)
         return c.emit(Op.LOGICAL_OR, taken, rest, out=BOOL8)
     return c.emit(Op.SELECT, condition, first, second, out=out or first.type)
-
-
-_ATAN = (
-    1.0,
-    -0.3333314528,
-    0.1999355085,
-    -0.1420889944,
-    0.1065626393,
-    -0.0752896400,
-    0.0429096138,
-    -0.0161657367,
-    0.0028662257,
-)
-"""Abramowitz and Stegun, 4.4.49: the arctangent up to 1, within 2e-8, as a product of x and a series in x^2."""
-
-
-def _arctangent_to_1(c: Emitter, x: Value) -> Value:
-    """The arctangent of numbers from 0 to 1."""
-    square = c.emit(Op.MUL, x, x, NONE, out=x.type)
-    series = with_number(c, Op.MUL, square, _ATAN[-1], NONE)
-    for factor in _ATAN[-2:0:-1]:
-        series = c.emit(Op.MUL, with_number(c, Op.ADD, series, factor, NONE), square, NONE, out=x.type)
-    return c.emit(Op.MUL, x, with_number(c, Op.ADD, series, _ATAN[0], NONE), NONE, out=x.type)
-
-
-def arctangent(c: Emitter, x: Value) -> Value:
-    """The arctangent. Beyond 1 it is a quarter of the circle less that of 1 / x."""
-    size = each(c, Op.ABS, x)
-    inverse = c.emit(Op.DIV, scalar(c, 1.0, x), with_number(c, Op.MAXIMUM, size, 1.0), NONE, out=x.type)
-    is_large = c.emit(Op.GREATER, size, scalar(c, 1.0, x), out=BOOL8)
-    small = _arctangent_to_1(c, chosen(c, is_large, inverse, size))
-    large = c.emit(Op.SUB, scalar(c, math.pi / 2, x), small, NONE, out=x.type)
-    return c.emit(Op.MUL, sign(c, x), chosen(c, is_large, large, small), NONE, out=x.type)
-
-
-def arctangent_of_point(c: Emitter, y: Value, x: Value) -> Value:
-    """The angle of the points (x, y) of one shape, from -pi to pi, as C's ``atan2`` with zeros of both signs."""
-    up, right = each(c, Op.ABS, y), each(c, Op.ABS, x)
-    less, more = (c.emit(code, up, right, out=x.type) for code in (Op.MINIMUM, Op.MAXIMUM))
-    one, zero = scalar(c, 1.0, x), scalar(c, 0.0, x)
-    ratio = c.emit(Op.DIV, less, more, NONE, out=x.type)
-    ratio = chosen(c, c.emit(Op.EQUAL, less, more, out=BOOL8), one, ratio)  # of two infinities, too
-    ratio = chosen(c, c.emit(Op.EQUAL, more, zero, out=BOOL8), zero, ratio)
-    angle = _arctangent_to_1(c, ratio)
-    for condition, whole in ((c.emit(Op.GREATER, up, right, out=BOOL8), math.pi / 2), (_is_negative(c, x), math.pi)):
-        angle = chosen(c, condition, c.emit(Op.SUB, scalar(c, whole, x), angle, NONE, out=x.type), angle)
-    return chosen(c, _is_negative(c, y), with_number(c, Op.MUL, angle, -1.0, NONE), angle)
-
-
-def _is_negative(c: Emitter, x: Value) -> Value:
-    """Whether numbers have a sign, -0 too."""
-    zero = scalar(c, 0.0, x)
-    inverse = c.emit(Op.DIV, scalar(c, 1.0, x), x, NONE, out=x.type)
-    is_less = (c.emit(Op.LESS, value, zero, out=BOOL8) for value in (x, inverse))
-    return c.emit(Op.LOGICAL_OR, *is_less, out=BOOL8)

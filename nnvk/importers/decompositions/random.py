@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 
-from nnvk.importers.decompositions.arithmetic import cosine, each, with_number
+from nnvk.importers.decompositions.arithmetic import each, with_number
 from nnvk.importers.decompositions.moving import sliced
 from nnvk.importers.emitter import F32, I32, NONE, Emitter
 from nnvk.importers.errors import Unmapped
 from nnvk.importers.graph_builder import Value
 from nnvk.types.codes import OperationCode
+from nnvk.types.extension import ExtendedOperationCode
 
 Op = OperationCode
 _CLASSES = 4096
@@ -37,5 +38,5 @@ def normal(c: Emitter, count: int, seeds: Value) -> Value:
     """Random numbers of the standard normal distribution: the Box-Muller transform of two uniform ones."""
     size, angle = uniform(c, count, seeds, 2)
     radius = each(c, Op.SQRT, with_number(c, Op.MUL, each(c, Op.LOG, size), -2.0, NONE))
-    turn = cosine(c, with_number(c, Op.MUL, angle, 2 * math.pi, NONE))
+    turn = each(c, ExtendedOperationCode.COS, with_number(c, Op.MUL, angle, 2 * math.pi, NONE))
     return c.emit(Op.MUL, radius, turn, NONE, out=F32)

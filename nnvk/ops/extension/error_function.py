@@ -12,7 +12,7 @@ import numpy as np
 from nnvk.ops.registry import define
 from nnvk.ops.signature import F16, F32, Signature, boolean, tensor
 from nnvk.ops.traits import Elementwise, Fp16, Function, Traits
-from nnvk.ops.unary import same_shape
+from nnvk.ops.unary import logistic, same_shape
 from nnvk.types.extension import ExtendedOperationCode
 
 _TYPES = {F32: 3, F16: 3}
@@ -26,11 +26,10 @@ def _gelu(x: np.ndarray, approximate: bool) -> np.ndarray:
     x = x.astype(np.float64)
     with np.errstate(all="ignore"):  # NaN and infinity are results, as on a device
         if approximate:
-            weight = (1 + np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3))) / 2
+            weight = logistic(math.sqrt(8 / math.pi) * (x + 0.044715 * x**3))
         else:
             weight = _erfc(-x * math.sqrt(0.5)) / 2
-        result: np.ndarray = np.where(np.isneginf(x), 0, x * weight)
-    return result
+        return x * weight
 
 
 define(

@@ -13,6 +13,8 @@ from nnvk.ops.quant import is_quantised
 from nnvk.ops.signature import BOOL8, F16, F32, I32, Q8, Q8_CHANNEL, Q8_SYMM, Q8S
 from nnvk.types.codes import OperandCode
 from nnvk.types.codes import OperationCode as Op
+from nnvk.types.extension import ExtendedOperationCode as Extended
+from nnvk.types.extension import KnownCode
 from nnvk.types.operand import OperandType, Shape
 
 
@@ -52,7 +54,8 @@ def _arithmetic(d: Draw, code: Op, t: OperandCode) -> Case:
 
 
 @generator(Op.MAXIMUM, Op.MINIMUM, Op.POW, Op.PRELU)
-def _pair(d: Draw, code: Op, t: OperandCode) -> Case:
+@generator(Extended.ATAN2, Extended.FLOOR_DIV, Extended.FLOOR_MOD, Extended.FMOD)
+def _pair(d: Draw, code: KnownCode, t: OperandCode) -> Case:
     return Case(code, pair(d, t), (d.quantised(t),))
 
 

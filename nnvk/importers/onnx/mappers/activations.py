@@ -16,6 +16,7 @@ from nnvk.importers.onnx.context import Context
 from nnvk.importers.onnx.registry import operator
 from nnvk.importers.onnx.tensors import Tensor
 from nnvk.types.codes import OperationCode
+from nnvk.types.extension import ExtendedOperationCode
 
 Op = OperationCode
 
@@ -56,11 +57,15 @@ def selu(c: Context) -> Value:
 
 @operator("Celu")
 def celu(c: Context) -> Value:
-    """Map Celu to alpha * ELU(x / alpha)."""
+    """Map Celu: max(x, 0) + alpha * ELU(min(x, 0) / alpha)."""
     value, alpha = c.real_number(), c.node.real("alpha", 1.0)
     if not alpha:
         raise Unmapped("attribute 'alpha' must not be 0")
-    return with_number(c, Op.MUL, each(c, Op.ELU, with_number(c, Op.MUL, value, 1 / alpha, NONE), 1.0), alpha, NONE)
+    if alpha == 1:
+        return each(c, Op.ELU, value, 1.0)
+    below = with_number(c, Op.DIV, with_number(c, Op.MINIMUM, value, 0.0), alpha, NONE)
+    bent = with_number(c, Op.MUL, each(c, Op.ELU, below, 1.0), alpha, NONE)
+    return c.emit(Op.ADD, with_number(c, Op.MAXIMUM, value, 0.0), bent, NONE, out=value.type)
 
 
 @operator("ThresholdedRelu")
@@ -88,24 +93,10 @@ def shrink(c: Context) -> Value:
     return result if dtype.kind == "f" else c.cast(result, dtype)
 
 
-@operator("Softplus")
-def softplus(c: Context) -> Value:
-    """Map Softplus: max(x, 0) + log(1 + exp(-|x|)), which is finite everywhere."""
-    return softplus_of(c, c.real_number())
-
-
-def softplus_of(c: Context, x: Value) -> Value:
-    """log(1 + exp(x))."""
-    fall = each(c, Op.EXP, each(c, Op.NEG, each(c, Op.ABS, x)))
-    rest = each(c, Op.LOG, with_number(c, Op.ADD, fall, 1.0, NONE))
-    return c.emit(Op.ADD, each(c, Op.RELU, x), rest, NONE, out=x.type)
-
-
-@operator("Mish")
-def mish(c: Context) -> Value:
-    """Map Mish: x * tanh(softplus(x))."""
-    x = c.real_number()
-    return c.emit(Op.MUL, x, each(c, Op.TANH, softplus_of(c, x)), NONE, out=x.type)
+@operator("Softplus", "Mish")
+def smooth(c: Context) -> Value:
+    """Map Softplus, log(1 + exp(x)), and Mish, x * tanh(softplus(x))."""
+    return each(c, ExtendedOperationCode[c.node.op_type.upper()], c.real_number())
 
 
 @operator("Softsign")
@@ -122,9 +113,7 @@ def softsign_of(c: Context, x: Value) -> Value:
 @operator("Swish")
 def swish(c: Context) -> Value:
     """Map Swish: x * sigmoid(alpha * x)."""
-    x, alpha = c.real_number(), c.node.real("alpha", 1.0)
-    bent = each(c, Op.LOGISTIC, x if alpha == 1 else with_number(c, Op.MUL, x, alpha, NONE))
-    return c.emit(Op.MUL, x, bent, NONE, out=x.type)
+    return each(c, ExtendedOperationCode.SWISH, c.real_number(), c.node.real("alpha", 1.0))
 
 
 @operator("HardSigmoid")
@@ -147,7 +136,7 @@ def hard_swish(c: Context) -> Value:
 
 @operator("Gelu", "com.microsoft.Gelu", "com.microsoft.FastGelu")
 def gelu(c: Context) -> Value:
-    """Map GELU: exact within 1e-6, or the approximation with TANH if the model wants it."""
+    """Map GELU: exact, or the approximation with TANH if the model wants it."""
     x = c.real_number()
     is_fast = c.node.op_type == "FastGelu"
     if is_fast and c.has(1):

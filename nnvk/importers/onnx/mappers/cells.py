@@ -17,6 +17,7 @@ from nnvk.importers.onnx.mappers import activations
 from nnvk.importers.onnx.mappers.shape import joined
 from nnvk.importers.onnx.tensors import Tensor
 from nnvk.types.codes import OperationCode
+from nnvk.types.extension import ExtendedOperationCode
 from nnvk.types.operand import OperandType
 
 Op = OperationCode
@@ -39,7 +40,7 @@ _FUNCTIONS: dict[str, tuple[float | None, float | None, _Made]] = {
     "Relu": (None, None, lambda c, x, *_: each(c, Op.RELU, x)),
     "ScaledTanh": (0.0, 0.0, _scaled_tanh),
     "Sigmoid": (None, None, lambda c, x, *_: each(c, Op.LOGISTIC, x)),
-    "Softplus": (None, None, lambda c, x, *_: activations.softplus_of(c, x)),
+    "Softplus": (None, None, lambda c, x, *_: each(c, ExtendedOperationCode.SOFTPLUS, x)),
     "Softsign": (None, None, lambda c, x, *_: activations.softsign_of(c, x)),
     "Tanh": (None, None, lambda c, x, *_: each(c, Op.TANH, x)),
     "ThresholdedRelu": (0.0, None, lambda c, x, alpha, _: activations.thresholded_relu_of(c, x, alpha)),

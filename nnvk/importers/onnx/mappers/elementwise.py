@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 
 from nnvk.importers.decompositions import arithmetic as decompositions
 from nnvk.importers.decompositions import int64
 from nnvk.importers.decompositions.arithmetic import chosen, each, scalar, with_number
-from nnvk.importers.emitter import BOOL8, I32, NONE, is_quantised
+from nnvk.importers.emitter import BOOL8, F32, I32, NONE, is_quantised
 from nnvk.importers.errors import Unmapped
 from nnvk.importers.graph_builder import Value
 from nnvk.importers.onnx.context import Context
@@ -18,25 +16,38 @@ from nnvk.importers.onnx.registry import operator
 from nnvk.importers.onnx.tensors import Tensor
 from nnvk.ops.binary import allows_product
 from nnvk.types.codes import OperationCode
+from nnvk.types.extension import ExtendedOperationCode, KnownCode
 
 Op = OperationCode
+Extended = ExtendedOperationCode
 
 # --- one input -----------------------------------------------------------------------------------------------
 
-_UNARY = {
+_UNARY: dict[str, KnownCode] = {
+    "Acos": Extended.ACOS,
+    "Acosh": Extended.ACOSH,
+    "Asin": Extended.ASIN,
+    "Asinh": Extended.ASINH,
+    "Atan": Extended.ATAN,
+    "Atanh": Extended.ATANH,
+    "Cos": Extended.COS,
+    "Cosh": Extended.COSH,
+    "Erf": Extended.ERF,
     "Exp": Op.EXP,
     "Floor": Op.FLOOR,
     "Log": Op.LOG,
     "Sigmoid": Op.LOGISTIC,
     "Sin": Op.SIN,
+    "Sinh": Extended.SINH,
     "Sqrt": Op.SQRT,
+    "Tan": Extended.TAN,
     "Tanh": Op.TANH,
 }
 
 
 @operator(*_UNARY)
 def unary(c: Context) -> Value:
-    """Map operators that NNAPI has for real numbers."""
+    """Map functions of real numbers that are operations."""
     return each(c, _UNARY[c.node.op_type], c.real_number())
 
 
@@ -72,8 +83,6 @@ def bitwise_not(c: Context) -> Value:
 
 _COMPOSED = {
     "Ceil": decompositions.ceiling,
-    "Cos": decompositions.cosine,
-    "Erf": decompositions.erf,
     "Round": decompositions.round_half_even,
 }
 
@@ -95,73 +104,6 @@ def reciprocal(c: Context) -> Value:
     """Map Reciprocal: 1 / x."""
     value = c.real_number()
     return c.emit(Op.DIV, scalar(c, 1.0, value), value, NONE, out=value.type)
-
-
-@operator("Tan")
-def tangent(c: Context) -> Value:
-    """Map Tan: sine divided by cosine."""
-    value = c.real_number()
-    return c.emit(Op.DIV, each(c, Op.SIN, value), decompositions.cosine(c, value), NONE, out=value.type)
-
-
-@operator("Sinh", "Cosh")
-def hyperbolic(c: Context) -> Value:
-    """Map Sinh and Cosh from exp(x) and exp(-x). Near 0 a series gives the sine."""
-    x = c.real_number()
-    up, down = each(c, Op.EXP, x), each(c, Op.EXP, each(c, Op.NEG, x))
-    if c.node.op_type == "Cosh":
-        return with_number(c, Op.MUL, c.emit(Op.ADD, up, down, NONE, out=x.type), 0.5, NONE)
-    far = with_number(c, Op.MUL, c.emit(Op.SUB, up, down, NONE, out=x.type), 0.5, NONE)
-    return _next_to_zero(c, x, far, (1.0, 1 / 6, 1 / 120, 1 / 5040))
-
-
-def _next_to_zero(c: Context, x: Value, far: Value, factors: tuple[float, ...], reach: float = 0.5) -> Value:
-    """``far``, and next to 0 the product of x and a series in x^2."""
-    near = with_number(c, Op.MINIMUM, with_number(c, Op.MAXIMUM, x, -2 * reach), 2 * reach)
-    square = c.emit(Op.MUL, near, near, NONE, out=x.type)
-    series = with_number(c, Op.MUL, square, factors[-1], NONE)
-    for factor in factors[-2:0:-1]:
-        series = c.emit(Op.MUL, with_number(c, Op.ADD, series, factor, NONE), square, NONE, out=x.type)
-    near = c.emit(Op.MUL, near, with_number(c, Op.ADD, series, factors[0], NONE), NONE, out=x.type)
-    is_near = c.emit(Op.LESS, each(c, Op.ABS, x), scalar(c, reach, x), out=BOOL8)
-    return chosen(c, is_near, near, far)
-
-
-@operator("Atan", "Asin", "Acos")
-def inverse_circular(c: Context) -> Value:
-    """Map Atan, Asin and Acos by the arctangent: asin(x) is that of x / sqrt(1 - x^2), acos(x) is pi / 2 - asin(x)."""
-    x = c.real_number()
-    if c.node.op_type == "Atan":
-        return decompositions.arctangent(c, x)
-    rest = c.emit(
-        Op.MUL,
-        c.emit(Op.SUB, scalar(c, 1.0, x), x, NONE, out=x.type),
-        with_number(c, Op.ADD, x, 1.0, NONE),
-        NONE,
-        out=x.type,
-    )
-    arcsine = decompositions.arctangent(c, c.emit(Op.DIV, x, each(c, Op.SQRT, rest), NONE, out=x.type))
-    if c.node.op_type == "Asin":
-        return arcsine
-    return c.emit(Op.SUB, scalar(c, math.pi / 2, x), arcsine, NONE, out=x.type)
-
-
-@operator("Asinh", "Acosh", "Atanh")
-def inverse_hyperbolic(c: Context) -> Value:
-    """Map Asinh, Acosh and Atanh by logarithms, and near 0 by a series."""
-    x = c.real_number()
-    if c.node.op_type == "Atanh":
-        up, down = with_number(c, Op.ADD, x, 1.0, NONE), c.emit(Op.SUB, scalar(c, 1.0, x), x, NONE, out=x.type)
-        far = with_number(c, Op.MUL, each(c, Op.LOG, c.emit(Op.DIV, up, down, NONE, out=x.type)), 0.5, NONE)
-        return _next_to_zero(c, x, far, (1.0, 1 / 3, 1 / 5, 1 / 7, 1 / 9), 0.25)
-    square = c.emit(Op.MUL, x, x, NONE, out=x.type)
-    if c.node.op_type == "Acosh":
-        root = each(c, Op.SQRT, with_number(c, Op.ADD, square, -1.0, NONE))
-        return each(c, Op.LOG, c.emit(Op.ADD, x, root, NONE, out=x.type))
-    root = each(c, Op.SQRT, with_number(c, Op.ADD, square, 1.0, NONE))
-    size = each(c, Op.LOG, c.emit(Op.ADD, each(c, Op.ABS, x), root, NONE, out=x.type))
-    far = c.emit(Op.MUL, decompositions.sign(c, x), size, NONE, out=x.type)
-    return _next_to_zero(c, x, far, (1.0, -1 / 6, 3 / 40, -5 / 112, 35 / 1152), 0.25)
 
 
 @operator("IsNaN")
@@ -233,16 +175,15 @@ def remainder(c: Context) -> Value:
     """Map Mod: the remainder with the sign of the divisor, or with ``fmod`` of the dividend."""
     first, second = c.number(0), c.number(1)
     if not c.node.integer("fmod", 0):
-        if first.code is I32.code:
-            return decompositions.floor_remainder(c, first, second)
-        return decompositions.real_remainder(c, first, second)
+        return decompositions.floor_remainder(c, first, second)
     return decompositions.truncated_remainder(c, first, second)
 
 
 @operator("Pow")
 def power(c: Context) -> Value:
-    """Map Pow. Squares and cubes become products, which are exact, also for negative numbers. Integers go by real
-    numbers.
+    """Map Pow. Squares and cubes become products, which are exact.
+
+    Integers to real powers go by real numbers, and lose what follows the point.
     """
     base, dtype = c.number(0), c.tensor(0).dtype
     exponent = c.tensor(1).known_array
@@ -252,28 +193,15 @@ def power(c: Context) -> Value:
         for _ in range(int(known) - 1):
             result = c.emit(Op.MUL, result, base, NONE, out=base.type)
         return c.broadcast(result, np.broadcast_shapes(base.shape, c.tensor(1).shape))
-    if base.code is I32.code and c.number(1).code is I32.code:
-        return int64.low(int64.power_of(c, base, c.number(1)))
-    real = c.cast(base, np.dtype(np.float32)) if base.code is I32.code else base
-    other = c.cast(c.number(1), real.type.dtype)
-    result = _real_power(c, real, other)
     if base.code is not I32.code:
-        return result
-    rounded = decompositions.round_half_even(c, result)
-    return c.cast(rounded, dtype)
-
-
-def _real_power(c: Context, base: Value, exponent: Value) -> Value:
-    """POW knows no numbers below 0: those to whole powers are that of their magnitude, with a sign where it is odd."""
-    size = c.emit(Op.POW, each(c, Op.ABS, base), exponent, out=base.type)
-    odd = with_number(c, Op.MUL, exponent, 0.5, NONE)
-    odd = c.emit(Op.NOT_EQUAL, odd, each(c, Op.FLOOR, odd), out=BOOL8)
-    below = c.emit(Op.LESS, base, scalar(c, 0.0, base), out=BOOL8)
-    turned = c.emit(Op.LOGICAL_AND, below, odd, out=BOOL8)
-    whole = c.emit(Op.EQUAL, exponent, each(c, Op.FLOOR, exponent), out=BOOL8)
-    known = c.emit(Op.LOGICAL_OR, whole, each(c, Op.LOGICAL_NOT, below), out=BOOL8)
-    signed = chosen(c, turned, each(c, Op.NEG, size), size)
-    return chosen(c, known, signed, scalar(c, math.nan, base))
+        return c.emit(Op.POW, base, c.cast(c.number(1), base.type.dtype), out=base.type)
+    if c.number(1).code is I32.code:
+        return int64.low(int64.power_of(c, base, c.number(1)))
+    if exponent is not None and np.all(np.trunc(exponent) == exponent):
+        whole = c.constant(np.clip(exponent, -(2**31), 2**31 - 1).astype(np.int32), I32)
+        return int64.low(int64.power_of(c, base, whole))
+    single = np.dtype(np.float32)
+    return c.cast(c.emit(Op.POW, c.cast(base, single), c.cast(c.number(1), single), out=F32), dtype)
 
 
 _VARIADIC = {"Max": Op.MAXIMUM, "Min": Op.MINIMUM, "Sum": Op.ADD, "Mean": Op.ADD}

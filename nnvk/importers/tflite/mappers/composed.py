@@ -15,6 +15,7 @@ from nnvk.importers.tflite import tables
 from nnvk.importers.tflite.context import Context
 from nnvk.importers.tflite.mappers.elementwise import pair
 from nnvk.importers.tflite.registry import builtin
+from nnvk.types.extension import ExtendedOperationCode
 
 Op = OperationCode
 
@@ -60,8 +61,8 @@ def add_n(c: Context) -> Value:
 
 @builtin("COS")
 def cosine(c: Context) -> Value:
-    """Map COS to the sine of x + pi / 2."""
-    return decompositions.cosine(c, c.real(c.input()))
+    """Map COS."""
+    return decompositions.each(c, ExtendedOperationCode.COS, c.real(c.input()))
 
 
 @builtin("ATAN2")
@@ -70,7 +71,7 @@ def arctangent_of_point(c: Context) -> Value:
     y, x = c.input(0), c.input(1)
     if y.code is not F32.code or x.code is not F32.code or y.shape != x.shape:
         raise Unmapped(f"its inputs must be FLOAT32 of one shape, got {y.type} and {x.type}")
-    return decompositions.arctangent_of_point(c, y, x)
+    return c.emit(ExtendedOperationCode.ATAN2, y, x, out=F32)
 
 
 @builtin("CEIL")
@@ -93,7 +94,7 @@ def round_half_even(c: Context) -> Value:
 
 @builtin("GELU")
 def gelu(c: Context) -> Value:
-    """Map GELU: the approximation with TANH if the model wants it, otherwise exact within 1e-6.
+    """Map GELU: the approximation with TANH if the model wants it, otherwise exact.
 
     Quantised tensors use a table.
     """

@@ -5,7 +5,6 @@ from __future__ import annotations
 import tflite
 
 from nnvk.api import OperandCode, OperationCode
-from nnvk.importers.decompositions import arithmetic as decompositions
 from nnvk.importers.decompositions.arithmetic import chosen, each, truncated_quotient, truncated_remainder
 from nnvk.importers.emitter import BOOL8, F32, I32, NONE
 from nnvk.importers.errors import Unmapped
@@ -13,13 +12,15 @@ from nnvk.importers.graph_builder import Value
 from nnvk.importers.tflite.context import Context
 from nnvk.importers.tflite.registry import builtin
 from nnvk.ops.extension.bits import Kind
-from nnvk.types.extension import ExtendedOperationCode
+from nnvk.types.extension import ExtendedOperationCode, KnownCode
 
 Op = OperationCode
 
 # --- one input -----------------------------------------------------------------------------------------------
 
-_REAL = {
+_REAL: dict[str, KnownCode] = {
+    "STABLEHLO_CBRT": ExtendedOperationCode.CBRT,
+    "STABLEHLO_COSINE": ExtendedOperationCode.COS,
     "STABLEHLO_EXPONENTIAL": Op.EXP,
     "STABLEHLO_FLOOR": Op.FLOOR,
     "STABLEHLO_LOG": Op.LOG,
@@ -51,21 +52,6 @@ def real_function(c: Context) -> Value:
 def signed(c: Context) -> Value:
     """Map ABS and NEGATE of real numbers and of INT32."""
     return each(c, _SIGNED[c.operator.name], _one(c, F32.code, I32.code))
-
-
-@builtin("STABLEHLO_COSINE")
-def cosine(c: Context) -> Value:
-    """Map STABLEHLO_COSINE to the sine of x + pi / 2."""
-    return decompositions.cosine(c, _one(c, F32.code))
-
-
-@builtin("STABLEHLO_CBRT")
-def cube_root(c: Context) -> Value:
-    """Map STABLEHLO_CBRT: the power of a third of the size, with the sign of the number."""
-    source = _one(c, F32.code)
-    third = c.constant(1 / 3, F32)
-    root = c.emit(Op.POW, each(c, Op.ABS, source), third, out=F32)
-    return c.emit(Op.MUL, decompositions.sign(c, source), root, NONE, out=F32)
 
 
 # --- two inputs ----------------------------------------------------------------------------------------------
