@@ -64,7 +64,7 @@ float exact_pow(float x, float y) {
     if (y == 0.0 || x == 1.0) return 1.0;
     if (is_nan(x) || is_nan(y)) return uintBitsToFloat(0x7fc00000u);
     float size = positive_pow(abs(x), y);
-    if (x > 0.0 || (x == 0.0 && floatBitsToUint(x) == 0u)) return size;
+    if ((floatBitsToUint(x) >> 31) == 0u) return size;
     bool whole = is_infinite(y) || y == trunc(y);
     bool odd = abs(y) < 16777216.0 && abs(y - 2.0 * trunc(0.5 * y)) == 1.0;
     if (!whole && x < 0.0 && !is_infinite(x)) return uintBitsToFloat(0x7fc00000u);

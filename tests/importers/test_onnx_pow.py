@@ -11,7 +11,9 @@ pytest.importorskip("onnx")
 pytest.importorskip("onnxruntime")
 
 from onnx_net import model, op
-from onnx_oracle import check
+from onnx_oracle import DEVICES, actual, check
+
+from nnvk.importers.onnx import load
 
 BASES = [12, -12, 3, 7, -3, 2, -2, 1, -1, 10, 99, -1, 0, 5]
 EXPONENTS = [4, 3, 5, 4, 19, 30, 31, 10**6, 10**6 + 1, 9, 4, 0, 3, 0]
@@ -45,3 +47,25 @@ def _check(base: np.ndarray, exponent: np.ndarray, constant: bool, **options: An
         inputs["exponent"] = (exponent.dtype, exponent.shape)
     net = model([op("Pow", "base exponent", "y")], inputs, ["y"], {"exponent": exponent} if constant else None)
     check(net, {"base": base} if constant else {"base": base, "exponent": exponent}, **options)
+
+
+@pytest.mark.parametrize("constant", [False, True], ids=["input", "constant"])
+def test_real_powers_of_whole_numbers_lose_what_follows_the_point(constant: bool) -> None:
+    base, exponent = np.array([3, 2, 5, 7, 10, 100], np.int64), np.array([-0.3267, 0.5, 0.9, 2, 1.5, 0.25], np.float32)
+    _check(base, exponent, constant)
+
+
+def test_whole_powers_that_are_real_numbers_are_exact() -> None:
+    _check(np.array([7, -7, 3], np.int32), np.array([11, 11, 19], np.float32), True)
+
+
+def test_powers_of_infinities_and_zeros() -> None:
+    special = np.array([-np.inf, -2, -1, -0.5, -0.0, 0.0, 0.5, 1, 2, 3, np.inf], np.float32)
+    base, exponent = np.repeat(special, special.size), np.tile(special, special.size)
+    net = model([op("Pow", "base exponent", "y")], dict.fromkeys(("base", "exponent"), (np.float32, base.shape)), ["y"])
+    with np.errstate(all="ignore"):
+        wanted = np.power(base.astype(np.float64), exponent).astype(np.float32)
+    for device in DEVICES:
+        (got,) = actual(load(net.SerializeToString()), {"base": base, "exponent": exponent}, device)
+        np.testing.assert_array_equal(got, wanted)
+        np.testing.assert_array_equal(np.signbit(got[wanted == 0]), np.signbit(wanted[wanted == 0]))

@@ -39,8 +39,9 @@ def test_images(mode: str, padding: str, align: int) -> None:
     net, feeds = sampled(
         drawn(2, 3, 5, 7), drawn(2, 4, 3, 2, spread=2.5), mode=mode, padding_mode=padding, align_corners=align
     )
-    if (mode, padding) != ("cubic", "border"):  # where onnxruntime holds on to the edge what lies next to it
-        check(net, feeds, tolerance=1e-4)
+    check(net, feeds, tolerance=1e-4)
+    if (mode, padding) == ("cubic", "border"):
+        return  # ONNX's reference moves the place to the edge; onnxruntime and PyTorch move each element beside it
     (wanted,) = ReferenceEvaluator(net).run(None, feeds)
     for device in DEVICES:
         np.testing.assert_allclose(actual(load(net.SerializeToString()), feeds, device)[0], wanted, atol=1e-4)

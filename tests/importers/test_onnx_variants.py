@@ -391,3 +391,27 @@ def test_group_normalization(opset: int) -> None:
     normal = (parts - parts.mean(2, keepdims=True)) / np.sqrt(parts.var(2, keepdims=True) + 1e-5)
     factor, term = (np.repeat(one, 6 // size).reshape(1, 6, 1, 1) for one in constants.values())
     np.testing.assert_allclose(got, normal.reshape(x.shape) * factor + term, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("is_known", [False, True])
+@pytest.mark.parametrize("shapes", [((4,), (4, 3)), ((2, 4), (4,)), ((4,), (4,)), ((2, 3, 4), (4,))], ids=str)
+def test_products_of_vectors_of_levels(shapes: tuple[tuple[int, ...], tuple[int, ...]], is_known: bool) -> None:
+    """As in onnxruntime, two vectors give a scalar."""
+    first, second = (whole(*shape, most=9, dtype=U8, seed=at) for at, shape in enumerate(shapes))
+    scales = {name: np.array(number, F) for name, number in (("as", 0.02), ("bs", 0.03), ("ys", 0.05))}
+    points = {name: np.array(number, U8) for name, number in (("az", 120), ("bz", 130), ("yz", 40))}
+    feeds = {"a": first} if is_known else {"a": first, "b": second}
+    known = {**scales, **points, **({"b": second} if is_known else {})}
+    compared("QLinearMatMul", feeds, known, names="a as az b bs bz ys yz")
+
+
+@pytest.mark.parametrize("is_known", [False, True])
+def test_normalisation_of_a_vector(is_known: bool) -> None:
+    statistics = {name: np.array([number], F) for name, number in zip("sbmv", (1.5, 0.2, 0.3, 2), strict=True)}
+    feeds = {"x": reals(4)}
+    known = statistics if is_known else {}
+    compared("BatchNormalization", feeds if is_known else {**feeds, **statistics}, known, names="x s b m v")
+
+
+def test_squeeze_of_no_axes_removes_all() -> None:
+    compared("Squeeze", {"x": reals(1, 3, 1, 2)}, {"axes": np.zeros(0, I64)}, names="x axes")

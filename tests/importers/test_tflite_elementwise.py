@@ -295,6 +295,14 @@ def test_binary_float(name: str, first: tuple[int, ...], second: tuple[int, ...]
     check(name, [f32(*first), f32(*second)], (), BINARY.get(name), atol=3e-5)
 
 
+@pytest.mark.parametrize("activation", [1, 2, 3])
+@pytest.mark.parametrize("name", BINARY)
+def test_activations_of_integers(name: str, activation: int) -> None:
+    feed = [np.array([-7, -2, 0, 1, 5, 9], np.int32)]
+    inputs = [i32(6), i32c(2, -1, 3, 1, 2, 1)]
+    check(name, inputs, out("INT32"), BINARY[name], feed=feed, FusedActivationFunction=activation)
+
+
 def test_binary_of_rank_5_merges_dimensions() -> None:
     imported = check("MUL", [f32(2, 3, 2, 2, 4), f32(2, 1, 1, 1, 4)], (), "MulOptions")
     codes = [operation.code for operation in imported.model.frozen.operations]

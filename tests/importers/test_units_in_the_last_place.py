@@ -24,6 +24,8 @@ F = np.float32
 TINY = float(np.finfo(F).tiny)
 DEVICES = ("vulkan-0", "nnapi-reference")
 MOST = 4.0
+SINES = 2.0
+"""The most for Sin and Cos."""
 SPECIAL = [0.0, 1.0, 0.5, 2.0, 3.0, 3.4028235e38, TINY, 1e-45, 1e-40, np.inf, np.nan]
 Function = Callable[..., np.ndarray]
 
@@ -45,13 +47,13 @@ def points() -> np.ndarray:
 
 
 def units(got: np.ndarray, truth: np.ndarray) -> np.ndarray:
-    """The errors in units in the last place. A subnormal result may be zero; NaN and infinities must be equal."""
+    """The errors in units in the last place. Subnormal results may be any; NaN and infinities must be equal."""
     with np.errstate(all="ignore"):
         nearest = truth.astype(F)
         size = np.abs(truth)
         unit = np.exp2(np.floor(np.log2(np.clip(size, TINY, float(np.finfo(F).max)))) - 23)
         errors = np.abs(got.astype(np.float64) - truth) / unit
-        errors = np.where((size < TINY) & (got == 0), 0, errors)
+        errors = np.where((size < TINY) & (np.abs(got) < TINY), 0, errors)
         return np.where(np.isfinite(nearest) & np.isfinite(got), errors, np.where(_same(got, nearest, size), 0, np.inf))
 
 
@@ -143,7 +145,7 @@ def test_functions_of_one_number(name: str) -> None:
         (got,) = actual(imported, {"x": x}, device)
         error, where = worst(got, function, x)
         print(f"ulp {name} {device}: {error:.2f} at {where}")
-        assert error <= MOST, (device, where)
+        assert error <= (SINES if name in ("Sin", "Cos") else MOST), (device, where)
 
 
 def _floor_remainder(x: np.ndarray, y: np.ndarray) -> np.ndarray:
@@ -180,11 +182,17 @@ def test_functions_of_two_numbers(name: str, device: str) -> None:
     second = rng.permutation(first)
     second[::3] = (first[::3] * rng.uniform(0.01, 1, first[::3].size)).astype(F)  # of about the same size
     if name == "POW":
-        second[::2] = (rng.uniform(-90, 90, second[::2].size) / np.log(np.abs(first[::2]) + 1e-30)).astype(F)
+        with np.errstate(all="ignore"):
+            second[::2] = (rng.uniform(-90, 90, second[::2].size) / np.log(np.abs(first[::2]) + 1e-30)).astype(F)
         first[::4], second[::4] = np.abs(first[::4]), np.where(np.isnan(second[::4]), 2, second[::4])
     special = np.array([*SPECIAL, *(-one for one in SPECIAL)], F)
     first = np.concatenate([first, np.repeat(special, special.size)])
     second = np.concatenate([second, np.tile(special, special.size)])
+    if name.startswith("FLOOR"):  # a device may take sums and quotients between for zeros
+        with np.errstate(all="ignore"):
+            sizes = np.abs([first, second, first / second]).astype(np.float64)
+        is_small = np.any((sizes < TINY * 2**24) & (sizes > 0), axis=0)
+        first, second = first[~is_small], second[~is_small]
     error, where = worst(run(code, first, second, device=device), function, first, second)
     print(f"ulp {name} {device}: {error:.2f} at {where}")
     assert error <= MOST, where

@@ -6,7 +6,7 @@ python tests/support/onnx_nodes.py      # writes the list anew, after a look at 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -17,6 +17,8 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 from onnx.backend.test.loader import load_model_tests
 from onnx.backend.test.runner import Runner
+from onnx.reference import ReferenceEvaluator
+from onnx_net import model, op
 
 from nnvk import NnapiError, get_device
 from nnvk.importers.onnx.backend import NnvkBackend
@@ -119,10 +121,28 @@ def _inverse(inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
     return [np.stack([exact.real, exact.imag], axis=-1).astype(np.float32)]
 
 
-EXACT = dict.fromkeys(("test_dft_inverse", "test_dft_inverse_opset19"), _inverse)
-"""These tests' expectations, which NumPy computed with 32-bit floats, are computed again by these functions.
+def _of_whole_sizes(mode: str) -> Callable[[Sequence[np.ndarray]], list[np.ndarray]]:
+    """A Resize with aligned corners to the whole sizes that scales make."""
 
-Where 0 is right, the expectations are off by more than the tests' own tolerance.
+    def resized(inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
+        sizes = np.floor(inputs[0].shape * inputs[1]).astype(np.int64)
+        aligned = {"mode": mode, "coordinate_transformation_mode": "align_corners"}
+        net = model(
+            [op("Resize", "x - - n", "y", **aligned)], {"x": (np.float32, inputs[0].shape)}, ["y"], {"n": sizes}
+        )
+        return list(ReferenceEvaluator(net).run(None, {"x": inputs[0]}))
+
+    return resized
+
+
+EXACT = {
+    **dict.fromkeys(("test_dft_inverse", "test_dft_inverse_opset19"), _inverse),
+    **{f"test_resize_downsample_scales_{mode}_align_corners": _of_whole_sizes(mode) for mode in ("linear", "cubic")},
+}
+"""The expectations of these tests are computed again by these functions.
+
+NumPy computed those of DFT with 32-bit floats: where 0 is right, they are off by more than the tests' own tolerance.
+Those of Resize align corners of sizes that are not whole, as neither onnxruntime nor PyTorch does.
 """
 
 

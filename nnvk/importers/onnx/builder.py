@@ -368,7 +368,9 @@ class _Around:
         outputs = [builder.read(scope, one.name) for one in graph.output]
         if any(tensor.extent is not None for tensor in outputs):
             raise Unmapped("data decide the size of what a branch gives")
-        model = builder.graph.finish([builder.edge(tensor) for tensor in outputs], names)
+        # Levels of the other branch may have another scale.
+        plain = [Context(builder.graph, _NOBODY, [tensor], _Nowhere()).plain(tensor) for tensor in outputs]
+        model = builder.graph.finish(plain, names)
         return model, outputs
 
 

@@ -10,6 +10,7 @@ import numpy as np
 import tflite
 
 from nnvk.api import FuseCode, Model, OperandType, OperationCode
+from nnvk.importers.decompositions.arithmetic import with_number
 from nnvk.importers.decompositions.int64 import Number, Words
 from nnvk.importers.dynamic_extents import DynamicExtent
 from nnvk.importers.emitter import F32, Emitter
@@ -31,10 +32,11 @@ _FUSED = {
     _Kind.RELU6: FuseCode.RELU6,
 }
 _AFTER = {
-    FuseCode.RELU: OperationCode.RELU,
-    FuseCode.RELU1: OperationCode.RELU1,
-    FuseCode.RELU6: OperationCode.RELU6,
+    FuseCode.RELU: (OperationCode.RELU, 0, None),
+    FuseCode.RELU1: (OperationCode.RELU1, -1, 1),
+    FuseCode.RELU6: (OperationCode.RELU6, 0, 6),
 }
+"""The operation of each activation, and its limits."""
 _MOVING = frozenset(
     {"DEQUANTIZE", "EXPAND_DIMS", "QUANTIZE", "RESHAPE", "SLICE", "SQUEEZE", "STRIDED_SLICE", "TRANSPOSE"}
 )
@@ -253,4 +255,10 @@ class Context(Emitter):
     def activated(self, value: Value, options: Any) -> Value:
         """The fused activation as an operation of its own, for operations that can't fuse."""
         fuse = self.fuse(options)
-        return value if fuse is FuseCode.NONE else self.keep(_AFTER[fuse], value)
+        if fuse is FuseCode.NONE:
+            return value
+        code, low, high = _AFTER[fuse]
+        if value.code is not OperandCode.TENSOR_INT32:
+            return self.keep(code, value)
+        value = with_number(self, OperationCode.MAXIMUM, value, low)
+        return value if high is None else with_number(self, OperationCode.MINIMUM, value, high)

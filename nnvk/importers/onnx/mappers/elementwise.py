@@ -65,9 +65,9 @@ def logical_not(c: Context) -> Value:
 
 @operator("Relu")
 def relu(c: Context) -> Value:
-    """Map Relu. Quantised tensors keep their levels."""
-    value = c.value()
-    return with_number(c, Op.MAXIMUM, c.number(), 0) if value.code is I32.code else each(c, Op.RELU, value)
+    """Map Relu. Real numbers that are quantised keep their quantisation."""
+    value = c.value() if c.tensor().dtype.kind == "f" else c.number()
+    return with_number(c, Op.MAXIMUM, value, 0) if value.code is I32.code else each(c, Op.RELU, value)
 
 
 @operator("BitwiseNot")

@@ -217,7 +217,7 @@ def _type(c: Context, position: int, dtype: np.dtype) -> OperandType | None:
 
 def _result(c: Context, real: Value, position: int, dtype: np.dtype, shape: tuple[int, ...] | None = None) -> Tensor:
     """Quantise real numbers to the type of the node's output."""
-    source = Tensor(np.dtype(np.float32), shape or real.shape, real)
+    source = Tensor(np.dtype(np.float32), real.shape if shape is None else shape, real)
     return quantised(c, source, c.tensor(position), c.optional(position + 1), 1, dtype)
 
 

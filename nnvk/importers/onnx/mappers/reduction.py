@@ -232,7 +232,7 @@ def batch_normalization(c: Context) -> Value | list[Value]:
         root = each(c, Op.RSQRT, with_number(c, Op.ADD, variance, epsilon, NONE))
         factor = c.emit(Op.MUL, gamma, root, NONE, out=x.type)
         term = c.emit(Op.SUB, beta, c.emit(Op.MUL, mean, factor, NONE, out=x.type), NONE, out=x.type)
-    return c.emit(Op.ADD, c.emit(Op.MUL, x, factor, NONE, out=x.type), term, NONE, out=x.type)
+    return c.reshape(c.emit(Op.ADD, c.emit(Op.MUL, x, factor, NONE, out=x.type), term, NONE, out=x.type), x.shape)
 
 
 def _by_own_statistics(c: Context, x: Value, epsilon: float) -> list[Value]:

@@ -154,17 +154,14 @@ def _positions(c: Context, axis: Axis) -> np.ndarray:
     if kind == "asymmetric":
         return x / scale
     if kind == "align_corners":
-        full = scale * float32(axis.size)  # which need not be whole
-        if c.node.text("mode", "nearest") == "nearest" or abs(full - float32(axis.out)) < _NEARLY_WHOLE:
-            full = float32(axis.out)
-        return x * last / (full - float32(1)) if full != 1 else x * float32(0)
+        return x * last / float32(max(axis.out - 1, 1))
     if kind == "tf_crop_and_resize":
         start, end = float32(axis.start), float32(axis.end)
         if axis.out > 1:
             return start * last + x * (end - start) * last / float32(axis.out - 1)
         return float32(0.5) * (start + end) * last + x * float32(0)
     if kind == "pytorch_half_pixel" and axis.out == 1:
-        return np.full(1, -0.5, float32)  # as in ONNX's reference; onnxruntime has 0
+        return np.zeros(1, float32)
     if kind == "half_pixel_symmetric":
         adjustment = float32(axis.out) / (scale * float32(axis.size))
         return float32(axis.size) / float32(2) * (float32(1) - adjustment) + (x + float32(0.5)) / scale - float32(0.5)
@@ -173,8 +170,6 @@ def _positions(c: Context, axis: Axis) -> np.ndarray:
     return (x + float32(0.5)) / scale - float32(0.5)
 
 
-_NEARLY_WHOLE = 1e-4
-"""How far the product of a scale and a size may be off the whole number that is meant, because scales are rounded."""
 _NEARLY_HALF = 1e-6
 """How far from the middle of two a place may be to be taken for it. Measured on onnxruntime 1.32."""
 _ROUNDED: Mapping[str, Callable[[np.ndarray], np.ndarray]] = {

@@ -63,4 +63,5 @@ def _place(c: Context, along: Value, axis: SampledAxis, align: bool, mode: str) 
         place = with_number(c, Op.MUL, place, 0.5, NONE)
     if mode == "nearest":
         place = round_half_even(c, place)
-    return place if axis.padding == "zeros" else within(c, place, axis)
+    is_kept = axis.padding == "zeros" or (axis.padding == "border" and mode == "cubic")  # each tap is moved then
+    return place if is_kept else within(c, place, axis)

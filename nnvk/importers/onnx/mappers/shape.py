@@ -19,10 +19,11 @@ from nnvk.importers.decompositions.moving import (
     transposed,
 )
 from nnvk.importers.dynamic_extents import sizes_of
-from nnvk.importers.emitter import BOOL8, I32, is_quantised
+from nnvk.importers.emitter import BOOL8, I32, is_quantised, same_quantisation
 from nnvk.importers.errors import Unmapped
 from nnvk.importers.graph_builder import Value, at_least_1d
 from nnvk.importers.onnx.context import Context
+from nnvk.importers.onnx.mappers.quantised_operands import requantised
 from nnvk.importers.onnx.reader import dtype_of
 from nnvk.importers.onnx.registry import operator
 from nnvk.importers.onnx.tensors import Tensor, constant
@@ -128,7 +129,7 @@ def squeeze(c: Context) -> Tensor:
     """Map Squeeze: remove the named dimensions of size 1, or all."""
     source = c.tensor()
     named = c.integers("axes", 1)
-    if named is None:
+    if not named:
         axes = {axis for axis, size in enumerate(source.shape) if size == 1}
     else:
         axes = {axis_of(axis, source.rank) for axis in named}
@@ -234,18 +235,26 @@ def tile(c: Context) -> Tensor:
 
 @operator("Concat")
 def concatenation(c: Context) -> Tensor:
-    """Map Concat, of any type. NNAPI concatenates only floats and quantised tensors, which get the first
-    tensor's quantisation.
-    """
+    """Map Concat, of any type. NNAPI concatenates only floats and quantised tensors."""
     tensors = [tensor for tensor in c.tensors() if tensor.size] or c.tensors()[:1]
     dtype = tensors[0].dtype
     if len(tensors) == 1:
         return tensors[0]
     axis = axis_of(c.node.integer("axis", 0), tensors[0].rank)
+    return c.give(joined(c, _alike(c, tensors), axis), None, dtype)
+
+
+def _alike(c: Context, tensors: list[Tensor]) -> list[Value]:
+    """Tensors in one type: levels of one quantisation, that to which the result is converted if all are levels."""
     values = [c.carried(tensor) for tensor in tensors]
-    if not all(is_quantised(value) for value in values):
-        values = [c.plain(tensor) for tensor in tensors]
-    return c.give(joined(c, values, axis), None, dtype)
+    if all(is_quantised(value) for value in values):
+        first = values[0]
+        if all(value.code is first.code and same_quantisation(value.type, first.type) for value in values):
+            return values
+        out = requantised(c) if tensors[0].dtype.kind == "f" else None
+        if out is not None:
+            return [c.quantized(value, out) for value in values]
+    return [c.plain(tensor) for tensor in tensors]
 
 
 def joined(c: Context, values: list[Value], axis: int) -> Value:

@@ -10,7 +10,7 @@ import numpy as np
 from nnvk.api import OperandCode, OperandType, OperationCode
 from nnvk.importers.decompositions import int64
 from nnvk.importers.decompositions.arithmetic import truncated_quotient, with_number
-from nnvk.importers.emitter import BOOL8, F32, I32, is_quantised, same_quantisation
+from nnvk.importers.emitter import BOOL8, F32, I32, NONE, is_quantised, same_quantisation
 from nnvk.importers.errors import Unmapped
 from nnvk.importers.graph_builder import Value
 from nnvk.importers.tflite import tables
@@ -233,8 +233,10 @@ def arithmetic(c: Context) -> Value:
     is_too_fine = code is Op.MUL and is_quantised(first) and not allows_product(first.type, second.type, out)
     if is_too_fine or out.code not in (first.code, F32.code):
         first, second, out = c.real(first), c.real(second), F32
-    if code is Op.DIV and first.code is OperandCode.TENSOR_INT32:
-        return truncated_quotient(c, first, second)
+    if first.code is OperandCode.TENSOR_INT32:
+        divides = code is Op.DIV
+        result = truncated_quotient(c, first, second) if divides else c.emit(code, first, second, NONE, out=out)
+        return c.activated(result, c.options(table))
     return c.emit(code, first, second, c.fuse(c.options(table)), out=out)
 
 
