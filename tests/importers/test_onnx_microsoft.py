@@ -79,6 +79,13 @@ def test_embed_layer_normalization(has_segments: bool) -> None:
     compared("EmbedLayerNormalization", feeds, constants, names, "y lengths", epsilon=1e-12)
 
 
+def test_a_query_whose_only_key_is_masked() -> None:
+    """Keys behind it don't count still."""
+    feeds = {"x": drawn(2, 5, 6), "mask": np.array([[0, 1, 1, 0, 0], [1, 1, 0, 1, 1]], np.int32)}
+    constants = {"w": drawn(6, 24, seed=1), "b": drawn(24, seed=2)}
+    compared("Attention", feeds, constants, "x w b mask", num_heads=2, unidirectional=1)
+
+
 @pytest.mark.parametrize("attributes", [{}, {"unidirectional": 1}, {"scale": 0.3}])
 @pytest.mark.parametrize("has_mask", [True, False])
 def test_attention(attributes: dict[str, Any], has_mask: bool) -> None:

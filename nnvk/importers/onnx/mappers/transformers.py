@@ -18,11 +18,14 @@ from nnvk.importers.onnx.mappers.reduction import layer_normalised, rms_normalis
 from nnvk.importers.onnx.registry import operator
 from nnvk.importers.onnx.tensors import Tensor
 from nnvk.types.codes import OperationCode
+from nnvk.types.extension import ExtendedOperationCode
 
 Op = OperationCode
 
 _MASKED = -10000.0
 """The term of scores that don't count."""
+_LATER = float(np.finfo(np.float32).min)
+"""The term of scores of later keys, which don't count either if all others are masked."""
 
 
 def _refuse(c: Context, first: int, what: str) -> None:
@@ -106,7 +109,7 @@ def attention(c: Context) -> list[Tensor | None]:
         begin += one
     term = _mask(c, 3, batches, length)
     if c.node.integer("unidirectional", 0):
-        later = np.triu(np.full((length, length), _MASKED), 1).reshape(1, 1, length, length)
+        later = np.triu(np.full((length, length), _LATER), 1).reshape(1, 1, length, length)
         term = _both(c, term, c.constant(later, x.type.with_dimensions(())))
     return [_attended(c, parts, term), None]
 
@@ -196,6 +199,4 @@ def fused_matmul(c: Context) -> Value:
 @operator("com.microsoft.QuickGelu")
 def quick_gelu(c: Context) -> Value:
     """Map QuickGelu: x times a sigmoid."""
-    x = c.real_number()
-    bend = each(c, Op.LOGISTIC, with_number(c, Op.MUL, x, c.node.real("alpha", 1.702), NONE))
-    return c.emit(Op.MUL, x, bend, NONE, out=x.type)
+    return each(c, ExtendedOperationCode.SWISH, c.real_number(), c.node.real("alpha", 1.702))
