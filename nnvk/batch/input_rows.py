@@ -20,7 +20,7 @@ from PIL import Image
 from nnvk.base.text import dimensions
 from nnvk.importers.ports import Port
 from nnvk.inputs.arrays import array_shape, fits, load_arrays
-from nnvk.inputs.reader import InputReader
+from nnvk.inputs.reader import ARRAY_SUFFIXES, InputReader
 
 parquet: Any = import_module("pyarrow.parquet") if find_spec("pyarrow") else None
 arrow: Any = import_module("pyarrow") if find_spec("pyarrow") else None
@@ -56,11 +56,11 @@ class Rows:
         return iter([Row(str(self.path), self.path)])
 
 
-def find_rows(paths: Sequence[Path], ports: Sequence[Port], without: Path) -> Iterator[Rows]:
+def find_rows(paths: Sequence[Path], ports: Sequence[Port], without: Path | None = None) -> Iterator[Rows]:
     """The rows of files, and of the images, arrays and Parquet files in folders, in the order of their names.
 
-    A file that is given twice has its rows once. ``without`` is the folder of the results: its files are not rows of a
-    folder around it. A file that can't be read is one row, whose error comes when it is read. Raises
+    A file that is given twice has its rows once. ``without`` may be the folder of the results: its files are not rows
+    of a folder around it. A file that can't be read is one row, whose error comes when it is read. Raises
     FileNotFoundError, and ModuleNotFoundError for Parquet without pyarrow.
     """
     seen: set[Path] = set()
@@ -71,11 +71,29 @@ def find_rows(paths: Sequence[Path], ports: Sequence[Port], without: Path) -> It
         files = [path]
         if path.is_dir():
             found = (each for each in path.rglob("*") if each.suffix.lower() in suffixes and each.is_file())
-            files = sorted(each for each in found if without.resolve() not in each.resolve().parents)
+            files = sorted(each for each in found if without is None or without.resolve() not in each.resolve().parents)
         for file in files:
             if file not in seen:
                 seen.add(file)
                 yield _rows_of(file, ports)
+
+
+def list_rows(inputs: InputReader, paths: Sequence[Path], without: Path | None = None) -> list[Rows]:
+    """All of `find_rows`, whose errors it raises, and ValueError.
+
+    ValueError: there is none, or the user gives a normalisation and none is an image.
+    """
+    found = list(find_rows(paths, inputs.ports, without))
+    if not found and without is not None:
+        around = without.resolve()
+        if any(around in (path.resolve(), *path.resolve().parents) for path in paths):
+            raise ValueError(f"the results need a folder without inputs: {without}")
+    if not found:
+        places = ", ".join(map(str, paths))
+        raise ValueError(f"there are no images, .npy, .npz or .parquet files in {places or 'no folder'}")
+    if inputs.has_normalization and all(rows.path.suffix.lower() in ARRAY_SUFFIXES for rows in found):
+        raise ValueError("mean, std and scale are for images, and no input is one")
+    return found
 
 
 def _rows_of(path: Path, ports: Sequence[Port]) -> Rows:

@@ -15,7 +15,7 @@ from nnvk.base.checks import sequence
 from nnvk.base.text import did_you_mean
 from nnvk.batch import threads
 from nnvk.batch.failures import Failure, Failures
-from nnvk.batch.input_rows import Reader, Row, find_rows
+from nnvk.batch.input_rows import Reader, Row, list_rows
 from nnvk.batch.results import Results
 from nnvk.batch.task import Once, Task
 from nnvk.inputs.images import UnfitInputError
@@ -80,12 +80,7 @@ def map_files(
     if task.say is not None:
         task = replace(task, say=Once(task.say))
     reader = task.load().reader
-    files = list(find_rows(paths, reader.ports, folder))
-    if not files and any(folder.resolve() in (path.resolve(), *path.resolve().parents) for path in paths):
-        raise ValueError(f"the results need a folder without inputs: {folder}")
-    if not files:
-        places = ", ".join(map(str, paths))
-        raise ValueError(f"there are no images, .npy, .npz or .parquet files in {places or 'no folder'}")
+    files = list_rows(reader, paths, folder)
     with Results(folder, task.about()) as results, Failures(folder) as failures:
         before = sum(map(results.before.count, files))
         left = sum(rows.count for rows in files) - before

@@ -109,7 +109,7 @@ class Task:
             "constants": dict(sorted(self.constants.items())),
             "round_hybrid": self.round_hybrid,
             "relaxed": self.relaxed,
-            "normalization": None if normal is None else [list(normal.mean), list(normal.std)],
+            "normalization": None if normal is None else [list(numbers) for numbers in normal.of_pixels],
             # Folders of results from before have neither.
             **({} if self.images.layout is None else {"layout": self.images.layout}),
             **({} if self.images.resize == AS_IS.resize else {"resize": self.images.resize}),

@@ -190,7 +190,8 @@ def _image_options(
         typer.Option(
             "--mean",
             metavar="M",
-            help="Subtract this from the pixels of images; a number, or one per channel.",
+            help="Subtract this from the pixels of images, which are 0 to 255; a number, or one per channel. If it "
+            "and --std are at most 1, they are shares of 255.",
             show_default="as the file says, or 0 where --std is given",
         ),
     ] = None,

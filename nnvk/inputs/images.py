@@ -13,9 +13,10 @@ from typing import BinaryIO
 import numpy as np
 from PIL import Image, ImageOps, UnidentifiedImageError
 
-from nnvk.base.checks import instance, reals, shown, text
-from nnvk.base.errors import bad_data
+from nnvk.base.checks import instance, real, reals, shown, text
+from nnvk.base.errors import NnapiError, bad_data
 from nnvk.base.text import did_you_mean, dimensions
+from nnvk.importers.metadata import TensorMetadata
 from nnvk.importers.ports import ImportedModel, Port
 from nnvk.types.operand import Shape
 
@@ -26,6 +27,10 @@ _ALPHA_MODES = ("LA", "La", "PA", "RGBA", "RGBa")
 _LONG_GREY_FORMATS = ("PNG", "PPM")
 """Formats of 16 bits for which Pillow may have the mode ``I`` of 32."""
 _LARGEST = float(np.finfo(np.float32).max)
+_WHITE = 255.0
+"""The largest number that a pixel has."""
+_LEAST_SHARE = 0.01
+"""The least deviation of pixels, as a share of 255: 2.55 steps of a pixel."""
 _BROKEN = (
     Image.DecompressionBombError,
     Image.DecompressionBombWarning,
@@ -51,16 +56,27 @@ _IMAGENET_MEAN, _IMAGENET_STD = (123.675, 116.28, 103.53), (58.395, 57.12, 57.37
 
 @dataclass(frozen=True, slots=True)
 class Normalization:
-    """How a pixel of 0 to 255 becomes a real number: ``(pixel - mean) / std``, one or one per channel.
+    """How a pixel becomes a real number: ``(pixel * scale - mean) / std``, with one mean and std, or one per channel.
 
-    BAD_DATA: a number is not finite in float32, or a divisor is 0. TypeError: an object is of a wrong kind.
+    Pixels are 0 to 255. Without ``scale``, means and deviations of at most 1 are shares of 255, as torchvision has
+    them: ``Normalization((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))`` is that of ImageNet. A mean of 0 with a
+    deviation of 1 leaves the pixels as they are. With ``scale``, mean and std are those of scaled pixels.
+
+    BAD_DATA: a number is not finite in float32, a divisor is 0, mean and std fit no pixels, such as a share of 255 and
+    a number of pixels. TypeError: an object is of a wrong kind.
     """
 
     mean: tuple[float, ...] = (0.0,)
-    std: tuple[float, ...] = (255.0,)
+    std: tuple[float, ...] = ()
+    """Without it 255, or 1 if there is a ``scale``."""
+    scale: float | None = None
 
     def __post_init__(self) -> None:
         """Check the numbers."""
+        if self.scale is not None:
+            object.__setattr__(self, "scale", _checked_scale(self.scale))
+        if isinstance(self.std, tuple) and not self.std:
+            object.__setattr__(self, "std", (_WHITE if self.scale is None else 1.0,))
         for name in ("mean", "std"):
             numbers = reals(name, getattr(self, name))
             if not numbers or not all(abs(number) <= _LARGEST for number in numbers):
@@ -68,21 +84,66 @@ class Normalization:
             object.__setattr__(self, name, tuple(numbers))
         if 0.0 in np.array(self.std, np.float32):
             raise bad_data(f"std must not be 0 in float32, it is {shown(self.std)}")
+        self._check_range()
+        for name, numbers in zip(("mean", "std"), self.of_pixels, strict=True):
+            if not all(abs(number) <= _LARGEST for number in numbers):
+                raise bad_data(f"scale {self.scale} makes a {name} that float32 does not have: {shown(numbers)}")
 
     @classmethod
     def parse(cls, mean: str | None, std: str | None, scale: str | None = None) -> Normalization | None:
         """From comma-separated numbers; None where none is given. Raises ValueError, and BAD_DATA as the class does.
 
-        ``scale`` multiplies pixels first, as in ``(pixel * scale - mean) / std``; it may be a fraction, ``1/255``.
+        ``scale`` may be a fraction, ``1/255``.
         """
         if mean is None and std is None and scale is None:
             return None
         means = (0.0,) if mean is None else _numbers("mean", mean)
-        stds = ((255.0,) if scale is None else (1.0,)) if std is None else _numbers("std", std)
-        if scale is None:
-            return cls(means, stds)
-        factor = _factor(scale)
-        return cls(tuple(value / factor for value in means), tuple(value / factor for value in stds))
+        stds = () if std is None else _numbers("std", std)
+        return cls(means, stds, None if scale is None else _factor(scale))
+
+    @property
+    def is_of_shares(self) -> bool:
+        """Whether mean and std are shares of 255."""
+        means, stds = (np.abs(numbers) for numbers in (self.mean, self.std))
+        keeps_pixels = not means.any() and (stds == 1).all()
+        return self.scale is None and not keeps_pixels and max(means.max(), stds.max()) <= 1
+
+    @property
+    def of_pixels(self) -> tuple[tuple[float, ...], tuple[float, ...]]:
+        """The mean and std of pixels of 0 to 255: a real number is ``(pixel - mean) / std``."""
+        unit = 1 / self.scale if self.scale is not None else _WHITE if self.is_of_shares else 1.0
+        return tuple(number * unit for number in self.mean), tuple(number * unit for number in self.std)
+
+    @property
+    def remark(self) -> str:
+        """How mean and std are taken, where that is not as they are; else empty."""
+        if not self.is_of_shares:
+            return ""
+        given, taken = (
+            f"mean {_listed(mean)} and std {_listed(std)}" for mean, std in ((self.mean, self.std), self.of_pixels)
+        )
+        return f"{given} are taken as shares of 255, because pixels are 0 to 255: {taken}"
+
+    def _check_range(self) -> None:
+        """BAD_DATA: mean and std are not of the same pixels, so that an image would become another one."""
+        means, stds = (np.abs(numbers) for numbers in (self.mean, self.std))
+        own = f"mean {_listed(self.mean)} and std {_listed(self.std)}"
+        if self.scale is not None:
+            white = _WHITE * abs(self.scale)
+            if max(means.max(), 0 if (stds == 1).all() else stds.max()) > 2 * white:
+                raise bad_data(
+                    f"{own} are not of pixels that scale {self.scale:g} multiplies, which are 0 to {white:g}"
+                )
+        elif self.is_of_shares and stds.min() < _LEAST_SHARE:
+            raise bad_data(
+                f"std {_listed(self.std)} is less than a step of pixels, which are 0 to 255; to multiply "
+                "pixels, give a scale, such as 1/255"
+            )
+        elif not self.is_of_shares and (stds.min() < 1 or ((means > 0) & (means <= 1)).any()):
+            raise bad_data(
+                f"{own} do not go together: give both for pixels of 0 to 255, such as 123.675 and 58.395, or "
+                "both as shares of 255, such as 0.485 and 0.229; with a scale of 1 they are taken as they are"
+            )
 
     def cut_off(self, port: Port) -> str:
         """The range of pixels that a quantised input cuts off; empty where it cuts off none."""
@@ -90,7 +151,8 @@ class Normalization:
         if not port.is_quantised:
             return ""
         limits = np.iinfo(type_.dtype)
-        ends = [(pixel - np.array(self.mean)) / np.array(self.std) for pixel in (0, 255)]
+        mean, std = map(np.array, self.of_pixels)
+        ends = [(pixel - mean) / std for pixel in (0, _WHITE)]
         low, high = float(np.min(ends)), float(np.max(ends))
         least, most = ((level - type_.zero_point) * type_.scale for level in (limits.min, limits.max))
         if least - type_.scale / 2 <= low and high <= most + type_.scale / 2:
@@ -214,9 +276,17 @@ def own_normalizations(imported: ImportedModel) -> list[Normalization | None]:
     if len(known) != len(imported.inputs):
         return [None] * len(imported.inputs)
     return [
-        Normalization(tensor.mean, tensor.std) if tensor.mean and not port.is_quantised else None
+        _own_normalization(tensor) if tensor.mean and not port.is_quantised else None
         for tensor, port in zip(known, imported.inputs, strict=True)
     ]
+
+
+def _own_normalization(tensor: TensorMetadata) -> Normalization:
+    """The metadata's normalisation; as TFLite takes it, where mean and std are not of the same pixels."""
+    try:
+        return Normalization(tensor.mean, tensor.std)
+    except NnapiError:
+        return Normalization(tensor.mean, tensor.std, 1.0)
 
 
 def guess_normalization(port: Port, frame: Frame, outputs: Sequence[Port]) -> tuple[Normalization | None, str]:
@@ -294,7 +364,7 @@ def _scale(pixels: np.ndarray, port: Port, normalization: Normalization | None) 
     for name, values in (("mean", chosen.mean), ("std", chosen.std)):
         if len(values) not in (1, pixels.shape[2]):
             raise ValueError(f"{name} has {len(values)} values, the input has {pixels.shape[2]} channels")
-    mean, std = np.array(chosen.mean, np.float32), np.array(chosen.std, np.float32)
+    mean, std = (np.array(numbers, np.float32) for numbers in chosen.of_pixels)
     with np.errstate(over="ignore"):
         real: np.ndarray = (pixels.astype(np.float32) - mean) / std
         if port.file_type in _FLOATS:
@@ -312,6 +382,17 @@ def _numbers(name: str, text: str) -> tuple[float, ...]:
     if not all(abs(value) <= _LARGEST for value in values):
         raise ValueError(f"{name} must be of finite float32 numbers, not {text!r}")
     return values
+
+
+def _listed(numbers: Sequence[float]) -> str:
+    return ", ".join(f"{number:.6g}" for number in numbers)
+
+
+def _checked_scale(scale: float) -> float:
+    number = real("scale", scale)
+    if not abs(number) <= _LARGEST or not np.float32(number):
+        raise bad_data(f"scale must be a finite number other than 0 in float32, not {number}")
+    return number
 
 
 def _factor(text: str) -> float:

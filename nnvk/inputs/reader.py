@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -59,6 +60,11 @@ class InputReader:
         self._say = say
         self._told: set[int] = set()
 
+    @property
+    def has_normalization(self) -> bool:
+        """Whether the user says how images are normalised."""
+        return self._options.normalization is not None
+
     # --- all inputs ----------------------------------------------------------------------------------------------
 
     def arrays(self, inputs: Sequence[Any]) -> list[Any]:
@@ -93,17 +99,25 @@ class InputReader:
 
         Raises ValueError that names what is wanted and what came, and OSError.
         """
-        if self._options.normalization is not None and not any(is_image(path) for path in paths):
-            raise ValueError("--mean and --std are for images, and no --input is one")
+        if self.has_normalization and not any(is_image(path) for path in paths):
+            raise ValueError("mean, std and scale are for images, and no input is one")
         if len(paths) == 1 and paths[0].suffix.lower() == ".npz":
             return load_arrays(paths[0], self.ports)
         if len(paths) != len(self.ports):
-            wanted = "; ".join(f"{index}: {describe(port)}" for index, port in enumerate(self.ports))
-            came = f"got {len(paths)}" if paths else "none was given"
-            raise ValueError(
-                f"the model wants {len(self.ports)} --input FILE (image, .npy, or one .npz), {came}: {wanted}"
-            )
+            raise ValueError(self._wrong_count(len(paths)))
         return [self.file(place, path) for place, path in enumerate(paths)]
+
+    def _wrong_count(self, count: int) -> str:
+        """Why so many files are not the inputs of the model."""
+        given = "none" if not count else "--input once" if count == 1 else f"--input {count} times"
+        wanted = "; ".join(f"{index}: {describe(port)}" for index, port in enumerate(self.ports))
+        if len(self.ports) > 1:
+            how = "give --input for each, in this order (an image or .npy), or one .npz"
+            return f"the model has {len(self.ports)} inputs, {how}, got {given}: {wanted}"
+        if not self.ports:
+            return f"the model has no input, got {given}"
+        more = "; nnvk run --input FOLDER and nnvk map run many files" if count else ""
+        return f"the model has one input, give --input once (an image, .npy or .npz), got {given}: {wanted}{more}"
 
     # --- one input -----------------------------------------------------------------------------------------------
 
@@ -119,6 +133,10 @@ class InputReader:
         port = self.ports[place]
         if is_array(value):
             return _as_numbers(port, as_array(value, str(port)))
+        if are_images(value):
+            raise bad_data(
+                f"{port} takes one image or file; only model([...]), of a model with one input, takes several"
+            )
         if isinstance(value, (bool, int, float, complex, np.generic, list, tuple)):
             return _as_numbers(port, _of_python(port, value))
         kind = type(value).__name__
@@ -127,6 +145,8 @@ class InputReader:
     def file(self, place: int, path: Path) -> np.ndarray:
         """One input from an image or a ``.npy``. Raises ValueError and OSError."""
         suffix = path.suffix.lower()
+        if path.is_dir():
+            raise IsADirectoryError(errno.EISDIR, "a folder, not the file of an input", str(path))
         if suffix == ".npz":
             raise ValueError(f"a .npz has all inputs, it must be the only --input: {path}")
         if suffix == ".npy":
@@ -148,9 +168,11 @@ class InputReader:
         """How an image becomes an input: as the user says, else as the metadata say, else by a guess; and a remark."""
         chosen, port = self._options, self.ports[place]
         if chosen.normalization is not None:
-            return chosen, chosen.normalization.cut_off(port)
-        if self._own[place] is not None:
-            return replace(chosen, normalization=self._own[place]), ""
+            remarks = (chosen.normalization.remark, chosen.normalization.cut_off(port))
+            return chosen, "; ".join(filter(None, remarks))
+        own = self._own[place]
+        if own is not None:
+            return replace(chosen, normalization=own), own.remark
         guess, said = guess_normalization(port, frame_of(port, chosen.layout, str(what)), self._outputs)
         hint = f"{said}, which is a guess; --mean, --std or --scale say otherwise" if said else ""
         return replace(chosen, normalization=guess), hint
@@ -159,6 +181,13 @@ class InputReader:
         if remark and self._say is not None and place not in self._told:
             self._told.add(place)
             self._say(f"input {self.ports[place]}: {remark}")
+
+
+def are_images(value: Any) -> bool:
+    """Whether a value is a list of images of Pillow and names of files."""
+    if not isinstance(value, (list, tuple)) or not value:
+        return False
+    return all(isinstance(each, Image.Image) or _is_path(each) for each in value)
 
 
 def is_image(path: Path) -> bool:

@@ -22,7 +22,7 @@ from nnvk.importers.metadata import Metadata
 from nnvk.importers.ports import ImportedModel, Port
 from nnvk.importers.shapes import Shapes
 from nnvk.inputs.randoms import random_ports
-from nnvk.inputs.reader import InputReader
+from nnvk.inputs.reader import InputReader, are_images
 from nnvk.insight.limits import Limits
 from nnvk.insight.placement import Placed, placement, where
 from nnvk.insight.profiling import PROFILED_RUNS, Profile, joined, take_profile
@@ -43,7 +43,8 @@ class LoadedModel:
     """A model that is ready to be called; `nnvk.load` makes it.
 
     Call it with its inputs: ``model(x)``, ``model(x, y)`` or ``model({"x": x, "y": y})``. An input is an array, numbers
-    in lists, an image of Pillow, or the name of a file with an image or an array. Threads may share the object. Use it
+    in lists, an image of Pillow, or the name of a file with an image or an array. If the model has one input, a list of
+    images or files gives a list of results. Threads may share the object. Use it
     in a ``with`` block, or call `close`, to free the device's memory before the object is gone.
 
     Sizes that the file leaves open may differ from call to call. Each set of sizes has its plan, which is made by the
@@ -77,6 +78,9 @@ class LoadedModel:
     def __call__(self, *inputs: Any, outputs: str | Sequence[str] | type[dict] | None = None) -> Any:
         """Compute once: returns the array of the only output, or a tuple of several.
 
+        If the model has one input, ``model(["a.jpg", "b.jpg"])`` computes once for each image of Pillow or file in the
+        list, and returns a list of results.
+
         ``outputs`` asks for one output by name, for a tuple of some by a list of names, or with ``dict`` for a
         dictionary of all. Inputs are as the file has them: quantised inputs take levels, see `Port.quantize`. Real
         numbers are rounded to the input's type; whole numbers must be numbers of that type. A model with states gets
@@ -87,6 +91,8 @@ class LoadedModel:
         """
         shaped = self._current
         if shaped is None or not _are_expected(inputs, shaped.expected):
+            if len(inputs) == 1 == len(self._reader.ports) and are_images(inputs[0]):
+                return [self(each, outputs=outputs) for each in inputs[0]]
             shaped, arrays = self._prepare(inputs)
             return self._returned(shaped.run(arrays), outputs)
         return self._returned(shaped.run(inputs), outputs)

@@ -101,7 +101,7 @@ def test_a_bad_file_does_not_end_it(task, digits, wanted, tmp_path) -> None:
 def test_failures_of_many_rows_are_not_kept_in_memory(task, tmp_path, monkeypatch) -> None:
     count, length = 20_000, 1_000
     np.save(tmp_path / "rows.npy", np.zeros((count, 2), np.int8))
-    monkeypatch.setattr(mapping, "find_rows", lambda *_: [Rows(tmp_path / "rows.npy", count, True)])
+    monkeypatch.setattr(mapping, "list_rows", lambda *_: [Rows(tmp_path / "rows.npy", count, True)])
     monkeypatch.setattr(Worker, "run", lambda worker, rows: [f"{row.name} {'x' * length}" for row in rows])
     tracemalloc.start()
     try:
@@ -292,7 +292,7 @@ def test_rows_are_not_listed_before_the_first_is_run(task, tmp_path, monkeypatch
     def stop(*_: object) -> list[np.ndarray]:
         raise NnapiError(ResultCode.DEAD_OBJECT, "it has died")
 
-    monkeypatch.setattr(mapping, "find_rows", lambda *_: [Rows(tmp_path / "many.npy", 10**15, has_places=True)])
+    monkeypatch.setattr(mapping, "list_rows", lambda *_: [Rows(tmp_path / "many.npy", 10**15, has_places=True)])
     monkeypatch.setattr(Worker, "run", stop)
     with pytest.raises(NnapiError, match="it has died"):
         map_files(task, [], tmp_path / "out", devices=CPU, begin=lambda count: begun.append(count) or print)

@@ -77,11 +77,9 @@ def test_a_scalar_stays_one(tmp_path: Path) -> None:
 
 
 def test_missing_inputs_are_named(tmp_path: Path) -> None:
-    with pytest.raises(
-        ValueError, match=re.escape("none was given: 0: float32 1x4 for 'vector'; 1: int64 2 for 'index'")
-    ):
+    with pytest.raises(ValueError, match=re.escape("got none: 0: float32 1x4 for 'vector'; 1: int64 2 for 'index'")):
         read_inputs([], [VECTOR, INDEX], None)
-    with pytest.raises(ValueError, match=r"wants 2 --input FILE.*got 1"):
+    with pytest.raises(ValueError, match=r"has 2 inputs, give --input for each, .*, got --input once: "):
         read_inputs([_saved(tmp_path / "a.npy", np.ones(4, np.float32))], [VECTOR, INDEX], None)
 
 
@@ -198,13 +196,13 @@ def test_suffixes_in_any_case(tmp_path: Path) -> None:
 
 
 def test_normalization_is_for_images(tmp_path: Path) -> None:
-    normalization = Normalization.parse("1", None)
+    normalization = Normalization.parse("10", None)
     index = _saved(tmp_path / "index.npy", np.array([5, 6], np.int64))
-    with pytest.raises(ValueError, match="--mean and --std are for images"):
+    with pytest.raises(ValueError, match="mean, std and scale are for images"):
         read_inputs([index], [INDEX], normalization)
     Image.new("RGB", (2, 2), (1, 2, 3)).save(tmp_path / "picture.png")
     arrays = read_inputs([tmp_path / "picture.png", index], [PICTURE, INDEX], normalization)
-    assert arrays[0][0, 0, 0].tolist() == [0, 0, 0]  # (pixel - 1) / 255, rounded
+    assert arrays[0][0, 0, 0].tolist() == [0, 0, 0]  # (pixel - 10) / 255, rounded
 
 
 def test_archives_with_other_names(tmp_path: Path) -> None:

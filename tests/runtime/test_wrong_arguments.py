@@ -418,6 +418,7 @@ CALLS |= {
         {
             "mean": Given((0.0,), [None, object(), 5, 1.5, "ab", {}, [None], ["0.5"], [math.nan], [math.inf], [1e300]]),
             "std": Given((1.0,), [None, object(), 5, 1.5, "ab", {}, [None], ["0.5"], [math.nan], [0.0], [1e-300]]),
+            "scale": Given(1.0, [object(), "1/255", {}, [1.0], math.nan, math.inf, 0.0, 1e-300, 1e300]),
         },
     ),
 }
