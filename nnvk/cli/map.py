@@ -3,25 +3,29 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from nnvk.base.text import plural
+from nnvk.batch.classes import CLASSES, write_classes
 from nnvk.batch.failures import ERRORS
 from nnvk.batch.mapping import ENGINES, IN_FLIGHT, Outcome, map_files
 from nnvk.batch.task import Task
 from nnvk.cli.importing import DEFAULT, Importing, note, takes_options
 from nnvk.cli.lines import CHECK_FAILED, print_line
 from nnvk.cli.output import check_writable, counted, deliver, print_table
+from nnvk.cli.ranking import print_rankings, ranking_json
 from nnvk.cli.usage import JsonFile
 from nnvk.cli.verified import may_verify
 from nnvk.inputs.images import AS_IS, ImageOptions
+from nnvk.insight.classes import Ranker, Ranking, read_labels
 from nnvk.loading.devices import find_device
 
 SHOWN = 20
-"""Errors that are printed; the file has all."""
+"""Errors and classes that are printed; files have all."""
 
 
 @may_verify
@@ -43,6 +47,19 @@ def command(
     engine: Annotated[
         str, typer.Option("--engine", metavar="NAME", help=f"What spreads the work: {' or '.join(ENGINES)}.")
     ] = ENGINES[0],
+    labels: Annotated[
+        Path | None, typer.Option("--labels", metavar="FILE", help="The names of the classes, one a line.")
+    ] = None,
+    top: Annotated[
+        int | None,
+        typer.Option(
+            "--top",
+            metavar="K",
+            min=1,
+            help=f"Write the K best classes of each row to {CLASSES} in the folder, and print the first ones.",
+            show_default="1 with --labels",
+        ),
+    ] = None,
     workers: Annotated[
         int | None,
         typer.Option("--workers", metavar="N", min=1, help="Processes with --engine ray.", show_default="one per GPU"),
@@ -71,12 +88,15 @@ def command(
         images=images,
         say=note,
     )
+    names = None if labels is None else read_labels(labels)
+    ranker = None if labels is None and top is None else Ranker(task.load().imported, names)
     started = time.monotonic()
     with counted(f"Compiling {model.name}", f"Mapping {model.name}") as begin:
         outcome = map_files(
             task, inputs, out, devices=chosen, in_flight=in_flight, engine=engine, workers=workers, begin=begin
         )
     seconds = time.monotonic() - started
+    ranked = [] if ranker is None else write_classes(out, ranker, top or 1)
     content = {
         "model": str(model),
         "folder": str(out),
@@ -84,18 +104,23 @@ def command(
         "before": outcome.before,
         "seconds": round(seconds, 3),
         "failed": outcome.failed,
+        **({} if ranker is None else {"classes": [{"row": name, **ranking_json(each)} for name, each in ranked]}),
         "failures": [{"row": failure.name, "reason": failure.reason} for failure in outcome.failures],
     }
-    deliver(json_file, content, lambda: _print(out, outcome, seconds), out)
+    deliver(json_file, content, lambda: _print(out, outcome, seconds, ranked), out)
     if outcome.failed:
         raise typer.Exit(CHECK_FAILED)
 
 
-def _print(out: Path, outcome: Outcome, seconds: float) -> None:
+def _print(out: Path, outcome: Outcome, seconds: float, ranked: Sequence[tuple[str, Ranking]]) -> None:
     before = f", {outcome.before} were there" if outcome.before else ""
     failed = f", {outcome.failed} failed" if outcome.failed else ""
     rate = f" ({outcome.done / seconds:.1f} a second)" if outcome.done else ""
     print_line(f"{plural(outcome.done, 'row')} done in {seconds:.1f} s{rate}{before}{failed}")
+    if ranked:
+        print_rankings("row", ranked[:SHOWN])
+        more = outcome.done + outcome.before - SHOWN
+        print_line(f"{f'and {more} more; ' if more > 0 else ''}all classes are in {out / CLASSES}")
     if outcome.failed:
         rows = [[failure.name, failure.reason] for failure in outcome.failures[:SHOWN]]
         print_table(["row", "error"], rows)

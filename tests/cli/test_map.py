@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import shutil
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from nnvk.batch import read_results, threads
@@ -36,6 +38,47 @@ def test_all_then_nothing(nnvk_command: Any, pictures: Path, tmp_path: Path) -> 
     again = nnvk_command("map", INT8, pictures, "--out", out, *CPU, "--json")
     content = json.loads(again.stdout)
     assert (content["done"], content["before"], content["failures"]) == (0, 6, [])
+
+
+def test_classes_of_each_row(nnvk_command: Any, pictures: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    arguments = ["map", INT8, pictures, "--out", out, "--labels", DATA / "labels.txt", *CPU]
+    result = nnvk_command(*arguments)
+    assert (result.exit_code, result.stderr) == (0, "")
+    _, header, *rows, last, _ = result.stdout.splitlines()
+    assert header.split() == ["row", "score", "class", "label"]
+    assert len(rows) == 6
+    assert all(f"label{row.split()[2]}.png" in row for row in rows)
+    assert last == f"all classes are in {out}/classes.csv"
+    with (out / "classes.csv").open(newline="") as file:
+        table = list(csv.DictReader(file))
+    assert [one["row"] for one in table] == [row.split()[0] for row in rows]
+    assert [one["label"] for one in table] == [row.split()[3] for row in rows]
+    # Rows that were done before are ranked, too.
+    content = json.loads(nnvk_command(*arguments, "--top", 2, "--json").stdout)
+    assert (content["done"], content["before"]) == (0, 6)
+    assert [len(one["classes"]) for one in content["classes"]] == [2] * 6
+    assert len((out / "classes.csv").read_text().splitlines()) == 13
+
+
+def test_labels_are_checked_before_the_work(
+    nnvk_command: Any, pictures: Path, tmp_path: Path, monkeypatch: Any
+) -> None:
+    monkeypatch.setattr(threads, "run", None)
+    (tmp_path / "labels.txt").write_text("one\ntwo\n")
+    result = nnvk_command("map", INT8, pictures, "--out", tmp_path / "out", "--labels", tmp_path / "labels.txt")
+    assert (result.exit_code, result.stderr) == (
+        2,
+        "nnvk: there are 2 labels, output 'probabilities' has 10 classes\n",
+    )
+
+
+def test_normalisation_without_an_image(nnvk_command: Any, tmp_path: Path) -> None:
+    np.save(tmp_path / "rows.npy", np.zeros((3, 1, 16, 16, 1), np.int8))
+    result = nnvk_command(
+        "map", INT8, tmp_path / "rows.npy", "--out", tmp_path / "out", "--mean", "0.5", "--std", "0.5"
+    )
+    assert (result.exit_code, result.stderr) == (2, "nnvk: mean, std and scale are for images, and no input is one\n")
 
 
 def test_errors_by_row(nnvk_command: Any, pictures: Path, tmp_path: Path) -> None:

@@ -91,7 +91,7 @@ def test_labels_and_normalisation_in_the_file(nnvk_command: Any, tmp_path: Path)
     def classes(model: Path, *arguments: object) -> list[tuple[float, str | None]]:
         result = nnvk_command("run", model, *arguments, *given)
         assert result.exit_code == 0, result.output
-        return [(one["score"], one["label"]) for one in json.loads(result.stdout).get("classes", [])]
+        return [(one["output"], one["label"]) for one in json.loads(result.stdout).get("classes", [])]
 
     model = _classifier(tmp_path / "float.tflite")
     assert classes(model) == [(10.0, "green"), (-5.0, "blue"), (-25.0, "red")]
@@ -125,10 +125,22 @@ _SEVEN = ["{model}", "--input", "{seven}"]
         (["absent.tflite", "--input", "{seven}"], "no such file: absent.tflite"),
         (
             ["{folder}", "--input", "{seven}"],
-            "models of a folder run on random numbers, without what is for one of them: ",
+            "{folder} is a folder, whose models run on random numbers: leave out --input",
         ),
         (["{text}", "--input", "{seven}"], "not a .tflite file: {text} ("),
-        ([*_SEVEN, "--input", "{seven}"], "the model wants 1 --input FILE (image, .npy, or one .npz), got 2: 0: "),
+        (
+            [*_SEVEN, "--input", "{seven}"],
+            "the model has one input, give --input once (an image, .npy or .npz), got --input 2 times: 0: float32 "
+            "1x16x16x1 for 'image'; nnvk run --input FOLDER and nnvk map run many files",
+        ),
+        (
+            ["{model}", "{seven}"],
+            "run takes one model, or a folder of models; inputs stand behind --input, many of them in a folder: "
+            "--input {seven}",
+        ),
+        ([*_SEVEN, "--input", "{folder}"], "a folder must be the only --input, without --output and --trace; nnvk map"),
+        (["{model}", "--input", "{folder}", "--output", "x.npz"], "a folder must be the only --input, without "),
+        (["{model}", "--input", "{empty}"], "there are no images, .npy, .npz or .parquet files in {empty}"),
         (["{model}", "--input", "absent.png"], "no such file: absent.png"),
         (["{model}", "--input", "absent.npy"], "no such file: absent.npy"),
         (["{model}", "--input", "{text}"], "not an image: {text}"),
@@ -156,6 +168,7 @@ _SEVEN = ["{model}", "--input", "{seven}"]
         ([*_SEVEN, "--shape", "image=3", "--shape", "image=4"], "--shape is given twice for 'image'"),
         ([*_SEVEN, "--shape", "x=1x2"], "no input of the model is called 'x', there are ['image']"),
         ([*_SEVEN, "--mean", "x"], "mean must be a number"),
+        ([*_SEVEN, "--mean", "0.485"], "mean 0.485 and std 255 do not go together: give both for pixels of 0 to 255, "),
         ([*_SEVEN, "--mean", "nan"], "mean must be of finite float32 numbers, not 'nan'"),
     ],
 )
@@ -167,7 +180,17 @@ def test_errors_are_one_line_and_come_before_the_work(
     text.write_text("no model\nno image\n")
     one.write_text("one\n")
     latin.write_bytes(b"caf\xe9\n")
-    names = {"model": FLOAT, "seven": SEVEN, "folder": tmp_path, "text": text, "one": one, "latin": latin}
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    names = {
+        "model": FLOAT,
+        "seven": SEVEN,
+        "folder": tmp_path,
+        "empty": empty,
+        "text": text,
+        "one": one,
+        "latin": latin,
+    }
     result = nnvk_command("run", *(argument.format(**names) for argument in arguments))
     assert result.exit_code == 2, result.output
     assert result.stderr.startswith(f"nnvk: {message.format(**names)}")
@@ -287,8 +310,10 @@ def test_a_row_of_classes_among_dimensions_of_1(nnvk_command: Any, tmp_path: Pat
         "run", tmp_path / "model.tflite", "--input", tmp_path / "in.npy", "--labels", tmp_path / "labels.txt"
     )
     assert (said.exit_code, said.stderr) == (0, "")
+    # Scores below 0 are no probabilities, so that the softmax is.
+    assert said.stdout.splitlines()[-5] == "Best classes (score: softmax of the output, which has logits)"
     assert [line.split() for line in said.stdout.splitlines()[-3:]] == [
-        ["-1", "1", "dog"],
-        ["-2", "0", "cat"],
-        ["-3", "2", "bird"],
+        ["0.665241", "-1", "1", "dog"],
+        ["0.244728", "-2", "0", "cat"],
+        ["0.0900306", "-3", "2", "bird"],
     ]
