@@ -36,6 +36,7 @@ PLOTS = (".svg", ".png")
 @takes_options
 def command(
     path: Annotated[Path, typer.Argument(metavar="MODEL", help="A model.")],
+    others: Annotated[list[Path] | None, typer.Argument(metavar="MODEL", hidden=True)] = None,
     engines: Annotated[
         tuple[str, str] | None,
         typer.Option(
@@ -101,6 +102,11 @@ def command(
     in quantisation steps for quantised numbers. The first line says where differences begin. Exits with 1 if a
     difference exceeds the tolerance.
     """
+    if others:
+        raise ValueError(
+            "compare runs one model on two devices; to compare models, give them photos: nnvk evaluate "
+            f"{' '.join(map(str, (path, *others)))} --inputs FOLDER --labels FILE"
+        )
     if plot is not None and plot.suffix.lower() not in PLOTS:
         raise ValueError(f"the name of --plot must end in {' or '.join(PLOTS)}: {plot}")
     check_writable(plot, json_file)

@@ -13,12 +13,15 @@ from nnvk.api import get_devices
 from nnvk.base.files import writing
 from nnvk.base.text import megabytes, milliseconds
 from nnvk.cli.compare import as_json
+from nnvk.cli.evaluate import TruthFiles, check_inputs, evaluated, evaluation_json, print_accuracy
 from nnvk.cli.importing import DEFAULT, Importing, note_open_sizes, takes_options
 from nnvk.cli.lines import FAILURE, REPORTED_ERRORS, Failures, print_line
 from nnvk.cli.models import find_models, title
 from nnvk.cli.output import check_writable, deliver, print_table, progress
 from nnvk.cli.usage import JsonFile, Runs, Seconds
 from nnvk.cli.verified import may_verify
+from nnvk.inputs.images import AS_IS, ImageOptions
+from nnvk.insight.evaluation import Evaluation
 from nnvk.insight.limits import Limits
 from nnvk.insight.page import page
 from nnvk.insight.report import ModelReport, OnDevice, examine, model_report
@@ -36,16 +39,27 @@ def command(
     ] = None,
     runs: Runs = None,
     seconds: Seconds = None,
+    inputs: Annotated[
+        Path | None,
+        typer.Option("--inputs", metavar="FOLDER", help="Also measure how many of these classifiers recognise."),
+    ] = None,
+    labels: TruthFiles = None,
+    images: ImageOptions = AS_IS,
     importing: Importing = DEFAULT,
     json_file: JsonFile = None,
 ) -> None:
     """Write a page on models: latency, memory and accuracy.
 
     The page compares all devices, and shows where operations run and where the time goes. It is one file that needs no
-    network. Results are compared with those of the CPU device, on random inputs. Where a model can't be examined, the
-    others are; the page says so, and the exit code is 2.
+    network. Results are compared with those of the CPU device, on random inputs. With --inputs it also has what
+    nnvk evaluate says of them. Where a model can't be examined, the others are; the page says so, and the exit code
+    is 2.
     """
     check_writable(out, json_file)
+    if inputs is not None:
+        check_inputs(inputs)
+    elif labels or images != AS_IS:
+        raise ValueError("--labels and the options for images are for the files of --inputs FOLDER, which is not given")
     chosen = list(dict.fromkeys(map(find_device, devices))) if devices else get_devices()
     reference = get_devices()[-1]
     limits = Limits.of(runs, seconds)
@@ -53,6 +67,12 @@ def command(
     failures = Failures(ctx.find_root().params["traceback"])
     reports: list[ModelReport] = []
     own = importing.for_each(paths)
+    evaluation = None
+    if inputs is not None:
+        # First, so that a wrong label is an error before the long work.
+        opened = [each.open(path, chosen[0].name, images=images) for path, each in zip(paths, own, strict=True)]
+        evaluation, left_out = evaluated(opened, inputs, labels or (), [title(path, paths) for path in paths])
+        failures.lines += [(failure.name, failure.reason) for failure in left_out]
     with progress("Examining", len(paths) * len(chosen)) as advance:
         for path, options in zip(paths, own, strict=True):
             name = title(path, paths)
@@ -74,10 +94,12 @@ def command(
                 advance(what)
             reports.append(model_report(name, nbytes, imported, found))
     with writing(out):
-        out.write_text(page(chosen, reference, reports, failures.lines), encoding="utf-8")
+        out.write_text(page(chosen, reference, reports, failures.lines, evaluation), encoding="utf-8")
     failed = [{"what": what, "why": why} for what, why in failures.lines]
     content = {"models": [_as_json(report) for report in reports], "failures": failed}
-    deliver(json_file, content, lambda: _print(reports), out)
+    if evaluation is not None:
+        content["evaluation"] = evaluation_json(evaluation)
+    deliver(json_file, content, lambda: _print(reports, evaluation), out)
     if failures.count:
         raise typer.Exit(FAILURE)
 
@@ -103,7 +125,7 @@ def _as_json(report: ModelReport) -> Mapping[str, Any]:
     }
 
 
-def _print(reports: list[ModelReport]) -> None:
+def _print(reports: list[ModelReport], evaluation: Evaluation | None) -> None:
     rows = [
         [
             report.title,
@@ -120,3 +142,5 @@ def _print(reports: list[ModelReport]) -> None:
     columns = ["model", "device", "ops", "partitions", "median", "MB", "agrees"]
     print_table(columns, rows, right="ops partitions median MB")
     print_line("Times in ms. agrees: with the CPU device's results, inside too.")
+    if evaluation is not None:
+        print_accuracy(evaluation)

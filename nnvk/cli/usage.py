@@ -73,16 +73,21 @@ class Command(TyperCommand):
 
     def collect_usage_pieces(self, ctx: Any) -> list[str]:
         """``[OPTIONS] MODEL...``."""
-        return ["[OPTIONS]", *(_argument_name(one) for one in self.params if isinstance(one, TyperArgument))]
+        return ["[OPTIONS]", *map(_argument_name, _arguments(self))]
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
         """Arguments and options, all defaults in brackets, flags without a type."""
-        arguments = [(_argument_name(one), one.help or "") for one in self.params if isinstance(one, TyperArgument)]
+        arguments = [(_argument_name(one), one.help or "") for one in _arguments(self)]
         options = [(_option_name(one), _help(one)) for one in self.params if isinstance(one, TyperOption)]
         for title, rows in (("Arguments", arguments), ("Options", [*options, *COMMON_OPTIONS.items()])):
             if rows:
                 with formatter.section(title):
                     formatter.write_dl(rows)
+
+
+def _arguments(command: TyperCommand) -> list[TyperArgument]:
+    """The arguments that users may give; hidden ones are there for their error messages."""
+    return [one for one in command.params if isinstance(one, TyperArgument) and not one.hidden]
 
 
 def _argument_name(param: TyperArgument) -> str:

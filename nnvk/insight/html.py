@@ -55,10 +55,14 @@ class Table:
     """Characters of a cell."""
 
 
-def render(template: str, scripts: Sequence[str], **values: Any) -> str:
-    """A page from a file of `TEMPLATES`, which gets the ``values``; it runs these ``scripts`` and no others."""
+def render(template: str, scripts: Sequence[str], *, has_pictures: bool = False, **values: Any) -> str:
+    """A page from a file of `TEMPLATES`, which gets the ``values``; it runs these ``scripts`` and no others.
+
+    ``has_pictures`` allows images whose bytes are in the page.
+    """
     hashes = " ".join(f"'sha256-{b64encode(hashlib.sha256(each.encode()).digest()).decode()}'" for each in scripts)
     policy = f"default-src 'none'; style-src 'unsafe-inline'; script-src {hashes}"
+    policy += "; img-src data:" if has_pictures else ""
     marked = [markup(each) for each in scripts]
     environment = Environment(
         loader=FileSystemLoader(TEMPLATES),

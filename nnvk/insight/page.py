@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import platform
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import datetime, timezone
 from typing import Any
 
-from nnvk import __version__
 from nnvk.api import Device
-from nnvk.base.machine import describe_machine
 from nnvk.base.text import dimensions, megabytes, milliseconds, plural, printable
 from nnvk.importers.graph_builder import Source
 from nnvk.insight.comparison import HALF, Comparison, Difference, Tolerance
 from nnvk.insight.drawing import Bar, Chart, differences_chart, inline_svg
+from nnvk.insight.evaluation import Evaluation
+from nnvk.insight.evaluation_page import accuracy_values, page_facts
 from nnvk.insight.html import LONGEST, Cell, Marked, Table, markup, render, script
 from nnvk.insight.measuring import WARM_UP
 from nnvk.insight.profiling import Profile
@@ -26,12 +24,18 @@ _MOST_BARS = 40
 
 
 def page(
-    devices: Sequence[Device], reference: Device, models: Sequence[ModelReport], failures: Sequence[tuple[str, str]]
+    devices: Sequence[Device],
+    reference: Device,
+    models: Sequence[ModelReport],
+    failures: Sequence[tuple[str, str]],
+    evaluation: Evaluation | None = None,
 ) -> str:
-    """The file's text. ``failures`` are names of models, with devices perhaps, and the reasons."""
+    """The file's text. ``failures`` are names of models, with devices perhaps, or of inputs, and the reasons."""
     return render(
         "report.html",
         [script("sort.js")],
+        has_pictures=evaluation is not None,
+        evaluation=None if evaluation is None else accuracy_values(evaluation),
         facts=_facts(models),
         terms=_terms(reference.name),
         devices=Table(
@@ -51,12 +55,7 @@ def page(
 def _facts(models: Sequence[ModelReport]) -> list[tuple[str, str]]:
     runs = sorted({one.measurement.runs for model in models for one in model.devices})
     counted = f"{runs[0]} to {runs[-1]}" if len(runs) > 1 else "".join(map(str, runs))
-    facts = [
-        ("date", f"{datetime.now(timezone.utc):%Y-%m-%d %H:%M} UTC"),
-        ("machine", describe_machine()),
-        ("software", f"nnvk {__version__}, Python {platform.python_version()}"),
-        ("models", f"{len(models)}"),
-    ]
+    facts = [*page_facts(), ("models", f"{len(models)}")]
     if counted:
         facts.append(("runs", f"{counted} of each model on each device, after {WARM_UP} that are not counted"))
     return facts

@@ -1,0 +1,190 @@
+"""``nnvk evaluate``."""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from importlib import import_module
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from nnvk.base.files import writing
+from nnvk.base.text import plural
+from nnvk.batch.evaluation import evaluate
+from nnvk.batch.failures import Failure
+from nnvk.cli.importing import DEFAULT, Importing, note, takes_options
+from nnvk.cli.lines import FAILURE, complain, print_line
+from nnvk.cli.models import find_models, title
+from nnvk.cli.output import check_writable, counted, deliver, print_table
+from nnvk.cli.ranking import for_json
+from nnvk.cli.usage import JsonFile
+from nnvk.cli.verified import may_verify
+from nnvk.inputs.images import AS_IS, ImageOptions
+from nnvk.insight.classes import SOFTMAX_NOTE
+from nnvk.insight.evaluation import Answers, Evaluation, percent
+from nnvk.insight.placement import placement
+from nnvk.loading import LoadedModel
+from nnvk.loading.devices import choose_devices
+
+SHOWN = 10
+"""Confusions, worst examples and failures that are printed."""
+
+TruthFiles = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--labels",
+        metavar="FILE",
+        help="The class of each input, in lines FILE,CLASS; or the names of the classes, one a line. Give both if "
+        "the former has names that the model does not know.",
+        show_default="the folders' names, and the labels in the model",
+    ),
+]
+
+
+@may_verify
+@takes_options
+def command(
+    models: Annotated[list[Path], typer.Argument(metavar="MODEL", help="Classifiers, or folders of them.")],
+    inputs: Annotated[
+        Path, typer.Option("--inputs", metavar="FOLDER", help="Images or arrays, perhaps in folders named by class.")
+    ],
+    labels: TruthFiles = None,
+    device: Annotated[
+        str | None,
+        typer.Option("--device", metavar="NAME", help="Run on this device.", show_default="the preferred one"),
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", metavar="FILE.html", help="Write a page with pictures of the worst answers.")
+    ] = None,
+    images: ImageOptions = AS_IS,
+    importing: Importing = DEFAULT,
+    json_file: JsonFile = None,
+) -> None:
+    """Measure how many inputs classifiers recognise, and how far they agree.
+
+    Prints top-1 and top-5, how often each model gives the same class as the first one, the classes that are confused
+    most often, and the wrong answers with the highest scores. Inputs that can't be read are left out; the exit code is
+    2 then.
+    """
+    check_writable(out, json_file)
+    page = None if out is None else import_module("nnvk.insight.evaluation_page")  # which needs Jinja2
+    check_inputs(inputs)
+    choose_devices(device, True)  # a wrong name is an error before any file is read
+    paths = find_models(models)
+    own = importing.for_each(paths)
+    loaded = [options.open(path, device, images=images) for path, options in zip(paths, own, strict=True)]
+    titles = [title(path, paths) for path in paths]
+    evaluation, failures = evaluated(loaded, inputs, labels or (), titles)
+    places = [placement(model.compilations) if evaluation.names else "" for model in loaded]
+    if page is not None and out is not None:
+        with writing(out):
+            out.write_text(page.evaluation_page(evaluation, places, len(failures)), encoding="utf-8")
+    content = {**evaluation_json(evaluation), "failed": [asdict(failure) for failure in failures]}
+    deliver(json_file, content, lambda: _print(evaluation, failures, titles, places), out)
+    if failures:
+        raise typer.Exit(FAILURE)
+
+
+def check_inputs(inputs: Path) -> None:
+    """Raise OSError where ``--inputs`` is no folder."""
+    if not inputs.exists():
+        raise FileNotFoundError(errno.ENOENT, "no such folder", str(inputs))
+    if not inputs.is_dir():
+        raise NotADirectoryError(errno.ENOTDIR, "--inputs must be a folder", str(inputs))
+
+
+def evaluated(
+    models: Sequence[LoadedModel], inputs: Path, labels: Sequence[Path], titles: Sequence[str]
+) -> tuple[Evaluation, list[Failure]]:
+    """`evaluate`, with a progress bar; the first inputs that fail are reported."""
+    with counted("Reading", "Evaluating") as begin:
+
+        def begin_inputs(total: int) -> Callable[[str], None]:
+            advance = begin(total)
+            return lambda name: advance(1)
+
+        evaluation, failures = evaluate(models, inputs, labels, titles=titles, say=note, begin=begin_inputs)
+    for failure in failures[:SHOWN]:
+        complain(f"{failure.name}: {failure.reason}")
+    if len(failures) > SHOWN:
+        complain(f"{len(failures) - SHOWN} more inputs failed")
+    return evaluation, failures
+
+
+def evaluation_json(evaluation: Evaluation) -> dict[str, Any]:
+    """An evaluation for programs."""
+    return {
+        "inputs": len(evaluation.names),
+        "labels": list(evaluation.labels),
+        "models": [
+            {
+                "model": answers.model,
+                "top": {str(top): evaluation.right(answers, top) for top in evaluation.tops},
+                "scores": "softmax" if answers.is_softmax else "output",
+                "confusions": [asdict(one) for one in evaluation.confusions(answers)],
+                "wrong": [
+                    _answer(evaluation, answers, place) for place in evaluation.worst(answers, len(evaluation.names))
+                ],
+            }
+            for answers in evaluation.models
+        ],
+        "agreements": [asdict(one) for one in evaluation.agreements()],
+    }
+
+
+def _answer(evaluation: Evaluation, answers: Answers, place: int) -> dict[str, Any]:
+    scores = {"score": float(answers.score[place]), "score_of_truth": float(answers.score_of_truth[place])}
+    numbers = {"truth": int(evaluation.truth[place]), "answer": int(answers.best[place, 0])}
+    return {"input": evaluation.names[place], **numbers, **for_json(scores)}
+
+
+def _print(evaluation: Evaluation, failures: Sequence[Failure], titles: Sequence[str], places: Sequence[str]) -> None:
+    failed = f", {len(failures)} failed" if failures else ""
+    print_line(f"{plural(len(evaluation.names), 'input')} of {len(evaluation.labels)} classes{failed}")
+    for name, place in zip(titles, places, strict=True):
+        print_line(f"{name}: {place}")
+    print_accuracy(evaluation)
+
+
+def print_accuracy(evaluation: Evaluation) -> None:
+    """Print the tables of an evaluation."""
+    total = len(evaluation.names)
+    rows = [
+        [answers.model, *(_share(evaluation.right(answers, top), total) for top in evaluation.tops)]
+        for answers in evaluation.models
+    ]
+    columns = [f"top-{top}" for top in evaluation.tops]
+    print_table(["model", *columns], rows, title="Right answers", right=" ".join(columns))
+    for agreement in evaluation.agreements():
+        print_line(agreement.line, fold=True)
+    confusions = [
+        [answers.model, evaluation.label_of(one.truth), evaluation.label_of(one.answer), str(one.count)]
+        for answers in evaluation.models
+        for one in evaluation.confusions(answers)[:SHOWN]
+    ]
+    if confusions:
+        print_table(["model", "is", "taken for", "inputs"], confusions, title="Confusions", right="inputs")
+    worst = [
+        [
+            answers.model,
+            evaluation.names[place],
+            evaluation.label_of(int(evaluation.truth[place])),
+            f"{answers.score_of_truth[place]:.3g}",
+            evaluation.label_of(int(answers.best[place, 0])),
+            f"{answers.score[place]:.3g}",
+        ]
+        for answers in evaluation.models
+        for place in evaluation.worst(answers, SHOWN)
+    ]
+    if worst:
+        columns = ["model", "input", "is", "its score", "taken for", "score"]
+        print_table(columns, worst, title="Worst answers", right="its_score score")
+        if any(answers.is_softmax for answers in evaluation.models):
+            print_line(SOFTMAX_NOTE)
+
+
+def _share(count: int, total: int) -> str:
+    return f"{count} ({percent(count, total)})"
