@@ -177,7 +177,7 @@ def test_in_python(tmp_path: Path) -> None:
 
 
 def test_figures_of_two_models() -> None:
-    """By hand: five inputs, three classes."""
+    """The figures of five inputs and three classes, which are counted by hand."""
     truth = np.array([0, 1, 2, 1, 0])
 
     def answers(name: str, best: list[int], score: list[float], of_truth: list[float]) -> Answers:

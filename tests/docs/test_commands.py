@@ -46,6 +46,7 @@ def folder(tmp_path: Path) -> Path:
     for name in ("photos", "models", "vectors", "FOLDER"):
         (tmp_path / name).mkdir()
     shutil.copy(DATA / "0007_label7.png", tmp_path / "photos")
+    (tmp_path / "truth.csv").write_text("0007_label7.png,7\n")
     shutil.copy(MODELS[1].path, tmp_path / "models")
     for name in ("vectors", "FOLDER"):
         (tmp_path / name / "conv_2d.json").write_text(re.sub(r'"spec": "\w+"', '"spec": "conv_2d"', VECTOR))

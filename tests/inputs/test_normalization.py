@@ -115,7 +115,7 @@ def test_metadata_are_taken_the_same_way() -> None:
     (array,) = reader(said, None, TensorMetadata(mean=MEAN, std=STD)).arrays([PIXEL])
     assert np.allclose(array.reshape(-1), torchvision(), atol=1e-5)
     assert said == [f"input 'image': {REMARK}"]
-    # What fits no pixels is taken as TFLite takes it: a file is not refused for it.
+    # TFLite takes any numbers, so that nnvk refuses no file for numbers that fit no pixels.
     (array,) = reader([], None, TensorMetadata(mean=(0.5,), std=(2.0,))).arrays([PIXEL])
     assert array.reshape(-1).tolist() == [4.75, 49.75, 124.75]
 

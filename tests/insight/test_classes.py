@@ -11,7 +11,7 @@ from nnvk.insight.classes import Ranker
 
 
 def ranker(operator: str | None, labels: list[str] | None = None) -> Ranker:
-    """Of a model that ends with an operator, and with a Reshape behind it."""
+    """The ranker of a model that ends with an operator, and with a Reshape behind it."""
     source, middle, result = (T("FLOAT32", (1, 3)) for _ in range(3))
     net = Net([source], [result])
     if operator == "FULLY_CONNECTED":

@@ -87,6 +87,25 @@ def test_a_picture_in_three_lines(device: str) -> None:
     assert (model({"image": SEVEN}) == scores).all()
 
 
+def test_a_list_of_pictures_gives_a_list_of_results() -> None:
+    model = nnvk.load(INT8, device="cpu")
+    other = next(DATA.glob("*_label3.png"))
+    with Image.open(other) as image:
+        several = model([SEVEN, str(other), image])
+        in_a_dictionary = model((SEVEN, image), outputs=dict)
+    assert [scores.argmax() for scores in several] == [7, 3, 3]
+    assert [[*each] for each in in_a_dictionary] == [["probabilities"], ["probabilities"]]
+    assert asyncio.run(model.run_async([SEVEN]))[0].shape == (1, 10)
+    with pytest.raises(FileNotFoundError, match=r"none\.png"):
+        model([SEVEN, "none.png"])
+    with pytest.raises(IsADirectoryError, match="a folder, not the file of an input"):
+        model(DATA)
+    # Only a call takes several.
+    for wrong in (lambda: model.start([SEVEN]), lambda: model({"image": [SEVEN]}), lambda: model.prepare([SEVEN])):
+        with pytest.raises(NnapiError, match=r"'image' takes one image or file; only model\(\[...\]\), of a model"):
+            wrong()
+
+
 @pytest.mark.parametrize("source", [FLOAT, str(FLOAT), FLOAT.read_bytes()], ids=["path", "name", "bytes"])
 def test_sources(source: Path | str | bytes) -> None:
     zeros = np.zeros((1, 16, 16, 1), np.float32)
