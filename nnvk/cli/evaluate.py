@@ -63,7 +63,7 @@ def command(
     importing: Importing = DEFAULT,
     json_file: JsonFile = None,
 ) -> None:
-    """Measure how many inputs classifiers recognise, and how far they agree.
+    """Measure how often classifiers are right on labelled photos.
 
     Prints top-1 and top-5, how often each model gives the same class as the first one, the classes that are confused
     most often, and the wrong answers with the highest scores. Inputs that can't be read are left out; the exit code is

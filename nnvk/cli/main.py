@@ -38,7 +38,7 @@ COMMANDS: Mapping[str, Entry] = {
     "map": Entry("nnvk.cli.map", "Run a model on many inputs, and keep the results in a folder."),
     "bench": Entry("nnvk.cli.bench", "Measure how long models take on devices, with random inputs."),
     "compare": Entry("nnvk.cli.compare", "Compare the results of two devices, operation by operation."),
-    "evaluate": Entry("nnvk.cli.evaluate", "Measure how many inputs classifiers recognise, and how far they agree."),
+    "evaluate": Entry("nnvk.cli.evaluate", "Measure how often classifiers are right on labelled photos."),
     "report": Entry("nnvk.cli.report", "Write a page on models: latency, memory and accuracy."),
     "tune": Entry("nnvk.cli.tune", "Measure which strategies are fastest, and keep that."),
     "plan": Entry("nnvk.cli.plan", "Show the commands that a Vulkan device gets for a model."),

@@ -30,6 +30,7 @@ CALLS = {
     "map": [INT8, SEVEN, "--out", "RESULTS", "--device", "cpu"],
     "bench": [FLOAT, INT8, "--runs", 1],
     "compare": [INT8],
+    "evaluate": [FLOAT, INT8, "--inputs", DATA, "--labels", "TRUTH"],
     "report": [INT8, "--runs", 1, "--out", "PAGE"],
     "tune": [FLOAT],
     "plan": [INT8],
@@ -88,7 +89,8 @@ def calls(tmp_path: Path, *more: object) -> list[list[object]]:
     (tmp_path / "vectors.json").write_text(json.dumps(RELU))
     files = {"VECTORS": tmp_path / "vectors.json", "OUT": tmp_path / "out"}
     shutil.rmtree(tmp_path / "results", ignore_errors=True)  # or the rows there would not be computed again
-    files |= {"QUICK": tmp_path / "quick"}
+    (tmp_path / "truth.csv").write_text("".join(f"{path.name},{path.stem[-1]}\n" for path in DATA.glob("*.png")))
+    files |= {"QUICK": tmp_path / "quick", "TRUTH": tmp_path / "truth.csv"}
     files |= {"PAGE": tmp_path / "page.html", "RESULTS": tmp_path / "results"}
     return [[name, *(files.get(str(word), word) for word in words), *more] for name, words in CALLS.items()]
 
