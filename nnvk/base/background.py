@@ -1,10 +1,12 @@
-"""Background threads, which end after a time without work."""
+"""Threads for work in the background, and for work in parallel."""
 
 from __future__ import annotations
 
 import queue
 import threading
 from collections.abc import Callable
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from typing import Any
 
 from nnvk.base import forks
 from nnvk.base.errors import NnapiError, ResultCode
@@ -68,3 +70,26 @@ def in_background(work: Callable[[], None]) -> None:
     started.
     """
     _workers.submit(work)
+
+
+class _CallingThread(Executor):
+    """Does work on the thread that submits it."""
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        """The result, or the error, of the call."""
+        future: Future[Any] = Future()
+        try:
+            future.set_result(fn(*args, **kwargs))
+        except Exception as error:
+            future.set_exception(error)
+        return future
+
+
+def executor(threads: int, name: str = "") -> Executor:
+    """Up to ``threads`` threads, or the calling thread if none can be started, as in a handler of `atexit`."""
+    pool = ThreadPoolExecutor(threads, name)
+    try:
+        pool.submit(bool)
+    except RuntimeError:
+        return _CallingThread()
+    return pool

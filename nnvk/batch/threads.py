@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from queue import SimpleQueue
 
 from nnvk.api import Device
+from nnvk.base.background import executor
 from nnvk.batch.input_rows import Row
 from nnvk.batch.task import Answer, Task, Worker
 
@@ -37,7 +38,7 @@ def _answers(workers: list[Worker], batches: Iterable[Batch], in_flight: int) ->
             free.put(worker)
 
     count = len(workers) * in_flight
-    pool = ThreadPoolExecutor(count)
+    pool = executor(count)
     pending: deque[tuple[Batch, Future[list[Answer]]]] = deque()
     try:
         for batch in batches:

@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager
 
 import numpy as np
 
-from nnvk.base import tracing
+from nnvk.base import forks, tracing
 from nnvk.base.errors import NnapiError, ResultCode, UnfitData, VerificationError, driver_error, op_failed
 from nnvk.base.log import logger
 from nnvk.hal import DeferredExecution, IBurst, IExecution, IFencedExecution, IPreparedModel
@@ -92,14 +92,24 @@ class _BoundPartition(IExecution):
         self._request = request
         tokens = [source.token for source in request.inputs] + [target.token for target in request.outputs]
         self._is_on_host = not any(tokens)
-        self.has_fallback = partition.fallback is not None and self._is_on_host
+        self._bind()
+
+    def _bind(self) -> None:
+        self._origin = forks.Origin()
+        self.has_fallback = self._partition.fallback is not None and self._is_on_host
         try:
-            self._bound = partition.prepared.create_reusable_execution(request)
+            self._bound = self._partition.prepared.create_reusable_execution(self._request)
         except UnfitData:
             raise
         except Exception as error:
-            self._bound = self._backup("can't take the request", error).create_reusable_execution(request)
+            self._bound = self._backup("can't take the request", error).create_reusable_execution(self._request)
             self.has_fallback = False
+
+    def _bound_here(self) -> IExecution:
+        """The request as it is bound in this process: a forked child can't use what its parent has bound."""
+        if not self._origin.is_here:
+            self._bind()
+        return self._bound
 
     @property
     def may_run_again(self) -> bool:
@@ -120,7 +130,8 @@ class _BoundPartition(IExecution):
 
     def _execute(self, options: ExecuteOptions, burst: IBurst | None = None) -> ExecutionResult:
         try:
-            return self._bound.execute(options) if burst is None else burst.execute(self._bound, options)
+            bound = self._bound_here()
+            return bound.execute(options) if burst is None else burst.execute(bound, options)
         except VerificationError as error:
             return self._repaired(error, options)
         except Exception as error:
@@ -158,7 +169,7 @@ class _BoundPartition(IExecution):
         )
 
     def execute_fenced(self, wait_for: Sequence[IFencedExecution], options: ExecuteOptions) -> IFencedExecution:
-        return self._bound.execute_fenced(wait_for, options)
+        return self._bound_here().execute_fenced(wait_for, options)
 
     def _taken_over(self, error: Exception, options: ExecuteOptions) -> ExecutionResult:
         """Prepare the part on the CPU after the device has failed; raise the error if that is not wanted."""

@@ -8,7 +8,7 @@ import time
 import pytest
 
 from nnvk.base import background
-from nnvk.base.background import in_background
+from nnvk.base.background import executor, in_background
 
 
 def test_in_the_background() -> None:
@@ -33,3 +33,20 @@ def test_threads_are_used_again_and_end_when_nothing_comes(monkeypatch: pytest.M
     done = threading.Event()
     workers.submit(done.set)  # and begin again
     assert done.wait(10)
+
+
+def test_work_in_parallel() -> None:
+    barrier = threading.Barrier(2)
+    with executor(2) as threads:
+        assert {future.result() for future in [threads.submit(barrier.wait, 10) for _ in range(2)]} == {0, 1}
+
+
+def test_the_caller_works_where_no_thread_can_be_started(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(background.ThreadPoolExecutor, "submit", refuse)
+    with executor(2) as threads:
+        assert threads.submit(threading.get_ident).result() == threading.get_ident()
+        with pytest.raises(ZeroDivisionError):
+            threads.submit(divmod, 1, 0).result()

@@ -157,8 +157,15 @@ def test_what_is_of_the_parents_device_is_dead_in_the_child() -> None:
         bound = ready(compilation, source, target)
         bound.set_reusable(True)
         bound.compute()
+        held = to_memory(memory())
+        held.set_reusable(True)
+        held.compute()
         def work():
-            refused("DEAD_OBJECT", bound.compute)
+            target[:] = 0
+            for _ in range(2):
+                bound.compute()
+                assert (target == 2).all(), target
+            refused("DEAD_OBJECT", held.compute)
             refused("DEAD_OBJECT", old.read)
             refused("DEAD_OBJECT", lambda: from_memory(old).compute())
             new = memory()
@@ -212,11 +219,10 @@ def test_a_child_executes_in_stages_what_its_parent_compiled(device: nnvk.Device
     python(script, device.name)
 
 
-def test_the_cpu_takes_over_in_the_child_where_nnvk_chose_the_device() -> None:
+@pytest.mark.parametrize("process", ["0", "1"])
+def test_a_child_binds_anew_what_its_parent_has_bound(process: str) -> None:
+    """In silence: no other device takes over."""
     script = """
-        import logging
-        logging.getLogger("nnvk").addHandler(logging.NullHandler())
-        logging.getLogger("nnvk").propagate = False
         model = nnvk.Model()
         x = model.add_operand(nnvk.OperandType(F32, (4,)))
         y = model.add_operand(nnvk.OperandType(F32, (4,)))
@@ -232,12 +238,15 @@ def test_the_cpu_takes_over_in_the_child_where_nnvk_chose_the_device() -> None:
         run.set_reusable(True)
         run.compute()
         def work():
-            target[:] = 0
-            run.compute()
-            assert (target == 2).all(), target
+            for start in (run.compute, lambda: run.start_compute().wait(), lambda: run.burst_compute(burst)):
+                target[:] = 0
+                start()
+                assert (target == 2).all(), target
+        burst = nnvk.Burst(compilation)
+        run.burst_compute(burst)
         in_child(work)
     """
-    python(script)
+    python(script, NNVK_DRIVER_PROCESS=process)
 
 
 def test_forks_amid_everything(device: nnvk.Device) -> None:

@@ -14,10 +14,11 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
+from concurrent.futures import FIRST_COMPLETED, wait
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from nnvk.base.background import executor
 from nnvk.base.limits import cores
 from nnvk.base.log import logger, timed
 from nnvk.driver.vulkan.running.watch import Watch
@@ -121,7 +122,7 @@ class Compiler:
             self._advance(len(jobs))
             return jobs
         jobs = []
-        with ThreadPoolExecutor(min(self._threads(), len(dispatches)), "nnvk-shaders") as threads:
+        with executor(min(self._threads(), len(dispatches)), "nnvk-shaders") as threads:
             pending = {threads.submit(created, dispatch) for dispatch in dispatches}
             try:
                 while pending:

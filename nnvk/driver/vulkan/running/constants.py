@@ -13,7 +13,7 @@ import threading
 import weakref
 from collections import defaultdict, deque
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor, wait
+from concurrent.futures import Executor, Future, wait
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nnvk.base import forks
+from nnvk.base.background import executor
 from nnvk.base.limits import cores
 from nnvk.driver.vulkan.planning.memory_plan import LEAST_SHARED
 from nnvk.driver.vulkan.planning.plan import Address, Plan
@@ -144,7 +145,7 @@ class Upload:
         if sum(sizes) < _MUCH:
             self._fill(_items(plan), map)
             return
-        threads = ThreadPoolExecutor(min(_MOST_THREADS, cores()) + 1, "nnvk-constants")
+        threads = executor(min(_MOST_THREADS, cores()) + 1, "nnvk-constants")
         self._filled = threads.submit(self._fill, _items(plan), partial(_for_all, threads))
         self._filled.add_done_callback(lambda _: threads.shutdown(wait=False))
 
@@ -230,7 +231,7 @@ def upload_constants(device: _native.Device, plan: Plan) -> list[_native.Buffer]
     return Upload(device, plan, ConstantStore()).wait()
 
 
-def _for_all(threads: ThreadPoolExecutor, work: Callable[..., object], *arguments: Iterable[object]) -> list[object]:
+def _for_all(threads: Executor, work: Callable[..., object], *arguments: Iterable[object]) -> list[object]:
     """The results of ``work`` in the order of the arguments. After an error no thread is at work any more."""
     futures = [threads.submit(work, *each) for each in zip(*arguments, strict=True)]
     wait(futures)
