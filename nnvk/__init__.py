@@ -20,14 +20,18 @@ _LATE = {
     "library_paths": "nnvk.serve.installed",
 }
 """Names of modules that are imported when one of them is used first: servers and drivers need none."""
+_MODULES = ("batch", "importers", "litert", "onnxruntime")
+"""Modules that are imported when they are used first."""
 __all__ = [*_api, "ImageOptions", "LoadedModel", "Normalization", "library_paths", "load"]
 
 
 def __getattr__(name: str) -> Any:
     if name in _LATE:
         return getattr(import_module(_LATE[name]), name)
+    if name in _MODULES:
+        return import_module(f"nnvk.{name}")
     raise AttributeError(f"module 'nnvk' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_LATE})
+    return sorted({*globals(), *_LATE, *_MODULES})

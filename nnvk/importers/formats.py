@@ -14,13 +14,12 @@ from nnvk.importers.errors import ModelImportError
 from nnvk.importers.foreign import describe_foreign, is_onnx, is_tflite
 from nnvk.importers.ports import ImportedModel
 from nnvk.importers.shapes import Shapes, enlarged
+from nnvk.importers.source import ModelSource, PathOrBytes, path_or_bytes
 
 _HEAD = 128
 """The number of bytes at the beginning of a file that identify its format."""
 _MOST_SHOWN = 10
 """Models of a folder that an error lists."""
-ModelSource = str | os.PathLike[str] | bytes
-"""A model as users give it: the path of a file, a folder that has one, or the bytes of a file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +43,7 @@ SUFFIXES = tuple(one.suffix for one in FORMATS)
 """The suffixes of files in a folder that are models."""
 
 
-def format_of(source: ModelSource) -> Format:
+def format_of(source: PathOrBytes) -> Format:
     """The format of a file: its first bytes decide, else its name.
 
     Raises OSError where the file can't be read, and `ModelImportError` that says what it is where neither tells.
@@ -132,8 +131,9 @@ def read(source: ModelSource) -> ModelFile:
     """Read a file of any format, the file's bytes, or the only model in a folder.
 
     Raises OSError, the importer's error for a file that is no model, ValueError for a folder with no model or several,
-    and ModuleNotFoundError where a package is missing that reads the format.
+    ModuleNotFoundError where a package is missing that reads the format, and the errors of `path_or_bytes`.
     """
+    source = path_or_bytes(source)
     if not isinstance(source, bytes) and Path(source).is_dir():
         inside = models_in(Path(source))
         if len(inside) > 1:

@@ -242,7 +242,7 @@ class ImportedModel:
     """The operator that each operation comes from, in the order of execution; None for copies to the outputs."""
     tensors: Mapping[int | str, int] = field(default_factory=dict, repr=False)
     """Operands of the model by the tensor of the file whose elements they have: its index, or its name."""
-    signatures: Mapping[str, Signature] = field(default_factory=dict)
+    signatures: Mapping[str, Signature] = field(default_factory=lambda: Signatures())
     """Functions by name: ``imported.signatures["serving_default"](x=array)``."""
     rest: Rest | None = field(default=None, repr=False)
     """The part of the file that waits for results of ``model``; only importers that are asked for parts give one."""
@@ -348,7 +348,7 @@ class Signatures(Mapping[str, Signature]):
     Then `TfliteImportError` says what of it can't be imported.
     """
 
-    def __init__(self, keys: Sequence[str], make: Callable[[str], Signature]) -> None:
+    def __init__(self, keys: Sequence[str] = (), make: Callable[[str], Signature] | None = None) -> None:
         self._keys = tuple(keys)
         self._make = make
         self._made: dict[str, Signature] = {}
@@ -357,9 +357,11 @@ class Signatures(Mapping[str, Signature]):
         """A signature; KeyError that names those there are where there is none of this name."""
         if key not in self._keys:
             known = ", ".join(repr(printable(each, NAME_SHOWN)) for each in self._keys)
+            there_are = f"there are [{known}]" if known else "the file has none: call the model itself"
             hint = did_you_mean(str(key), self._keys)
-            raise KeyError(f"no signature {printable(str(key), NAME_SHOWN)!r}, there are [{known}]{hint}")
+            raise KeyError(f"no signature {printable(str(key), NAME_SHOWN)!r}, {there_are}{hint}")
         if key not in self._made:
+            assert self._make is not None
             self._made[key] = self._make(key)
         return self._made[key]
 

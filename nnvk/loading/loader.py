@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from nnvk.api import Device
 from nnvk.base.checks import flag, instance, whole
@@ -18,6 +18,7 @@ from nnvk.importers import formats
 from nnvk.importers.plan_folder import PlanFolder
 from nnvk.importers.ports import Port
 from nnvk.importers.shapes import Shapes
+from nnvk.importers.source import ModelSource, PathOrBytes, path_or_bytes
 from nnvk.inputs.images import AS_IS, ImageOptions
 from nnvk.inputs.reader import Say
 from nnvk.loading.devices import choose_devices
@@ -32,30 +33,31 @@ class ImageNormalizationWarning(UserWarning):
 
 
 def load(
-    source: formats.ModelSource,
+    source: ModelSource,
     *,
     device: str | Device | None = None,
     fallback: bool = True,
     shapes: Shapes | None = None,
     relaxed: bool = False,
-    cache: bool | str | os.PathLike[str] = True,
+    cache: Literal[True] | str | os.PathLike[str] = True,
     constants: Mapping[str, Any] | None = None,
     round_hybrid: bool = True,
     images: ImageOptions = AS_IS,
     plan_bytes: int = PLAN_BYTES,
     verified: Verified | None = None,
 ) -> LoadedModel:
-    """Load a ``.tflite`` or ``.onnx`` model from a path, a folder that has one, or the bytes of a file.
+    """Load a ``.tflite`` or ``.onnx`` model from a path, a folder that has one, bytes, or an object in memory.
 
     Args:
-        source: the path, or the bytes.
+        source: the path; the bytes of a file, as ``bytes``, ``bytearray`` or ``memoryview``; a file that is open in
+            binary mode, or an `io.BytesIO`; or an ``onnx.ModelProto``.
         device: the name of a device (``vulkan-0``), a type (``gpu``, ``cpu``), or a `Device`; by default nnvk chooses.
         fallback: whether the CPU may run operations that the device does not support.
         shapes: shapes of inputs by name, and sizes that have a name in the file: ``{"batch": 4, "seq": 128}``. Sizes
             that the file leaves open may differ from call to call where they are not given here.
         relaxed: whether devices may compute FLOAT32 with the range and precision of FLOAT16.
-        cache: a folder in which compiled plans are kept for other processes. By default, plans of larger models are
-            kept in the user's cache folder, unless the variable ``NNVK_KEEP_PLANS`` is 0.
+        cache: a folder in which compiled plans are kept for other processes. True: plans of larger models are kept in
+            the user's cache folder. Only the variable ``NNVK_KEEP_PLANS=0`` has none kept.
         constants: inputs of an ``.onnx`` file that have a value for good, by name.
         round_hybrid: round activations as TFLite does where weights have 8 bits and activations are real.
         images: how images become inputs: normalisation, layout, resizing. A normalisation that is a guess is a warning
@@ -94,7 +96,7 @@ class LoadOptions:
     fallback: bool = True
     shapes: Shapes | None = None
     relaxed: bool = False
-    cache: bool | str | os.PathLike[str] = True
+    cache: Literal[True] | str | os.PathLike[str] = True
     constants: Mapping[str, Any] | None = None
     round_hybrid: bool = True
     images: ImageOptions = AS_IS
@@ -102,7 +104,7 @@ class LoadOptions:
     verified: Verified | None = None
 
 
-def open_model(source: formats.ModelSource, given: LoadOptions, say: Say | None = None) -> LoadedModel:
+def open_model(source: ModelSource, given: LoadOptions, say: Say | None = None) -> LoadedModel:
     """A model that is not compiled before it is needed. Raises what `load` does, but for the errors of compiling.
 
     ``say`` takes remarks on images; without it they are warnings.
@@ -120,6 +122,7 @@ def open_model(source: formats.ModelSource, given: LoadOptions, say: Say | None 
     cache = given.cache
     if cache is not True and not isinstance(cache, (str, os.PathLike)):
         raise TypeError(f"cache must be True or a path, got {cache!r}; NNVK_KEEP_PLANS=0 keeps no plans")
+    source = path_or_bytes(source)
     file = formats.read(source)
     imported = file.load(shapes=shapes, in_parts=True, **options)
     free = free_shapes(imported.inputs, shapes)
@@ -171,7 +174,7 @@ def _warn(text: str) -> None:
     warnings.warn(text, ImageNormalizationWarning, stacklevel=2)
 
 
-def _plan_folder(cache: str | os.PathLike[str], source: formats.ModelSource, options: Mapping[str, Any]) -> PlanFolder:
+def _plan_folder(cache: str | os.PathLike[str], source: PathOrBytes, options: Mapping[str, Any]) -> PlanFolder:
     """The folder of plans that a user gives, and the token of a model."""
     folder = Path(cache)
     if not folder.is_dir():

@@ -16,6 +16,7 @@ from nnvk.api import Compilation, get_devices
 from nnvk.base import forks
 from nnvk.base.checks import whole
 from nnvk.base.errors import bad_data, bad_state
+from nnvk.base.pinned import Pinned
 from nnvk.base.text import did_you_mean, dimensions, plural, printable
 from nnvk.importers.errors import NAME_SHOWN
 from nnvk.importers.metadata import Metadata
@@ -39,7 +40,7 @@ Importer = Callable[[Shapes], ImportedModel]
 """Imports the model again, for inputs of other shapes."""
 
 
-class LoadedModel:
+class LoadedModel(Pinned):
     """A model that is ready to be called; `nnvk.load` makes it.
 
     Call it with its inputs: ``model(x)``, ``model(x, y)`` or ``model({"x": x, "y": y})``. An input is an array, numbers
@@ -50,6 +51,8 @@ class LoadedModel:
     Sizes that the file leaves open may differ from call to call. Each set of sizes has its plan, which is made by the
     first call with these sizes; the plans that were used last are kept.
     """
+
+    _instead = "threads may share it, and another process calls nnvk.load"
 
     def __init__(
         self,

@@ -8,6 +8,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from nnvk.base.errors import bad_data
+from nnvk.base.pinned import Pinned
 from nnvk.base.text import did_you_mean, printable
 from nnvk.importers.errors import NAME_SHOWN
 from nnvk.importers.ports import Port, Signature
@@ -20,7 +21,7 @@ class Subgraph(Protocol):
         """All outputs for all inputs."""
 
 
-class LoadedSignature:
+class LoadedSignature(Pinned):
     """A function of a model: ``model["serving_default"](x=array)`` gives its outputs by name.
 
     Calls of the signatures of one subgraph share its compilation and its states.

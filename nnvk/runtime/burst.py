@@ -6,11 +6,12 @@ import threading
 
 from nnvk.base.checks import instance
 from nnvk.base.errors import bad_state, driving
+from nnvk.base.pinned import Pinned
 from nnvk.hal import IBurst
 from nnvk.runtime.compilation import Compilation
 
 
-class Burst:
+class Burst(Pinned):
     """A lane for a rapid sequence of executions of one compilation (``ANeuralNetworksBurst``).
 
     At most one execution is in it at a time. BAD_STATE: the compilation is not finished.

@@ -11,6 +11,7 @@ from nnvk.base.checks import function, instance, member, whole, wholes
 from nnvk.base.errors import NnapiError, ResultCode, bad_data, bad_state
 from nnvk.base.files import is_folder
 from nnvk.base.log import logger, timed
+from nnvk.base.pinned import Pinned
 from nnvk.base.settings import settings
 from nnvk.base.text import plural
 from nnvk.runtime.arguments import duration
@@ -46,7 +47,7 @@ def _reference() -> Device:
     return next(device for device in reversed(get_devices()) if device.type is DeviceTypeCode.CPU)
 
 
-class Compilation:
+class Compilation(Pinned):
     """A model compiled for devices (``ANeuralNetworksCompilation``).
 
     Without ``devices`` nnvk chooses: GPU devices are preferred, the CPU reference runs what they don't, and takes

@@ -10,6 +10,7 @@ from nnvk.base.checks import instance, shown, text
 from nnvk.base.errors import NnapiError, ResultCode, bad_data, bad_state, driving, op_failed
 from nnvk.base.limits import can_open
 from nnvk.base.log import logger
+from nnvk.base.pinned import Pinned
 from nnvk.base.text import did_you_mean
 from nnvk.hal import IDevice, Support
 from nnvk.types.codes import DeviceTypeCode, FeatureLevelCode
@@ -21,8 +22,10 @@ _DESCRIPTORS = 8
 """The descriptors that drivers may need to find their devices, for libraries, manifests and device files."""
 
 
-class Device:
+class Device(Pinned):
     """A device (``ANeuralNetworksDevice``). Get one from `get_devices` or `get_device`."""
+
+    _instead = "nnvk.get_device finds it by its name"
 
     def __init__(self, driver: IDevice) -> None:
         self.driver = instance("the driver", driver, IDevice)  # type: ignore[type-abstract]

@@ -17,6 +17,7 @@ from nnvk.base.detached_work import expect_detached_work, leave_detached_work
 from nnvk.base.errors import NnapiError, ResultCode, bad_data, driver_error, driving, op_failed, system_error
 from nnvk.base.limits import poll
 from nnvk.base.log import logger
+from nnvk.base.pinned import Pinned
 from nnvk.hal import IFencedExecution
 from nnvk.types.request import ExecutionResult, is_unlimited
 
@@ -24,7 +25,7 @@ _log = logger("execution")
 _LONGEST_POLL_MS = 2**31 - 1
 
 
-class Event:
+class Event(Pinned):
     """The end of an asynchronous execution (``ANeuralNetworksEvent``).
 
     `wait` writes the outputs; before it they are not defined. When an event is dropped its execution still comes to

@@ -12,6 +12,7 @@ from nnvk.base import forks, tracing
 from nnvk.base.checks import flag, instance, instances, member, whole
 from nnvk.base.detached_work import settle_detached_work
 from nnvk.base.errors import NnapiError, ResultCode, bad_data, bad_state, driver_error, op_failed
+from nnvk.base.pinned import Pinned
 from nnvk.hal import IFencedExecution
 from nnvk.ops.registry import compatible
 from nnvk.runtime import arguments
@@ -44,7 +45,7 @@ class _State(Enum):
     COMPLETED = "completed"
 
 
-class Execution:
+class Execution(Pinned):
     """Computations of one compilation (``ANeuralNetworksExecution``): set inputs and outputs, then compute.
 
     Arrays that are set are referred to, not copied: what they hold when the computation begins is what counts. An

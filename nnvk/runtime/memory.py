@@ -11,6 +11,7 @@ import numpy as np
 
 from nnvk.base.checks import LARGEST_DESCRIPTOR, instance, shown, whole
 from nnvk.base.errors import NnapiError, ResultCode, bad_data, driving, system_error
+from nnvk.base.pinned import Pinned
 from nnvk.types.operand import OperandType, Shape
 
 _MOST_BYTES = 2**63 - 1
@@ -26,7 +27,7 @@ class Description(Protocol):
         ...
 
 
-class HardwareBuffer:
+class HardwareBuffer(Pinned):
     """Shared memory of the BLOB format, in the place of Android's ``AHardwareBuffer``: a memfd.
 
     Its size is sealed: a process that it is shared with can't truncate it, which would kill all that touch it.
@@ -63,7 +64,7 @@ class HardwareBuffer:
             os.close(self._fd)
 
 
-class Memory:
+class Memory(Pinned):
     """A memory region (``ANeuralNetworksMemory``); make one with the ``create_`` methods."""
 
     def __init__(self, region: np.ndarray, *, is_readable: bool = True) -> None:

@@ -30,12 +30,13 @@ from nnvk.importers.onnx.tensors import carrier
 from nnvk.importers.parts import FileCut, FileInParts
 from nnvk.importers.ports import ImportedModel, Port
 from nnvk.importers.shapes import Shapes
+from nnvk.importers.source import ModelSource, path_or_bytes
 
 _log = logger("model")
 
 
 def load(
-    source: str | os.PathLike[str] | bytes,
+    source: ModelSource,
     *,
     shapes: Shapes | None = None,
     constants: Mapping[str, Any] | None = None,
@@ -61,9 +62,7 @@ def load(
     return OnnxFile(source).load(shapes=shapes, constants=constants, relaxed=relaxed)
 
 
-def known_outputs(
-    source: str | os.PathLike[str] | bytes, *, shapes: Shapes, constants: Mapping[str, Any]
-) -> list[np.ndarray] | None:
+def known_outputs(source: ModelSource, *, shapes: Shapes, constants: Mapping[str, Any]) -> list[np.ndarray] | None:
     """The outputs of a model that need no execution, by position: all are known at import, or without elements.
 
     None: the model has other outputs. Takes and raises what `load` does.
@@ -80,9 +79,9 @@ class OnnxFile(FileInParts):
     read.
     """
 
-    def __init__(self, source: str | os.PathLike[str] | bytes, weights: memoryview | None = None) -> None:
+    def __init__(self, source: ModelSource, weights: memoryview | None = None) -> None:
         super().__init__()
-        self._source = source
+        self._source = source = path_or_bytes(source)
         self._folder = None if isinstance(source, bytes) else Path(source).parent
         self._weights = weights
         self._name = "the model" if isinstance(source, bytes) else os.fspath(source)

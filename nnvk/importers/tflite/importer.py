@@ -18,6 +18,7 @@ from nnvk.importers.cutting import Node, cut
 from nnvk.importers.parts import FileCut, FileInParts
 from nnvk.importers.ports import ImportedModel, Port, Signature, Signatures
 from nnvk.importers.shapes import Shapes, wanted_shapes
+from nnvk.importers.source import ModelSource, path_or_bytes
 from nnvk.importers.tflite.errors import Malformed, TfliteImportError
 from nnvk.importers.tflite.finished import late_port
 from nnvk.importers.tflite.resizing import resized
@@ -28,7 +29,7 @@ _log = logger("model")
 
 
 def load(
-    source: str | os.PathLike[str] | bytes,
+    source: ModelSource,
     *,
     shapes: Shapes | None = None,
     round_hybrid: bool = True,
@@ -58,8 +59,9 @@ class TfliteFile(FileInParts):
     Raises what the function `load` raises of a file that can't be read.
     """
 
-    def __init__(self, source: str | os.PathLike[str] | bytes) -> None:
+    def __init__(self, source: ModelSource) -> None:
         super().__init__()
+        source = path_or_bytes(source)
         self._name = "the model" if isinstance(source, bytes) else os.fspath(source)
         with self._guarded():
             self._file: Subgraphs = File(source if isinstance(source, bytes) else _read(Path(source)))
