@@ -83,7 +83,7 @@ site: ## build the site of docs/ into build/site
 
 # The picture shows this machine's device and its times.
 picture: ## draw the picture of the demo
-	PYTHONPATH=. $(PYTHON) -m nnvk.cli demo --output docs/images/demo.png
+	PYTHONPATH=. $(PYTHON) -m nnvk.cli demo --out docs/images/demo.png
 
 install: ## install nnvk into .venv
 	bash scripts/install.sh

@@ -3,4 +3,4 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 bash scripts/install.sh
-.venv/bin/nnvk demo --output demo-out "$@"
+.venv/bin/nnvk demo --out demo-out "$@"

@@ -20,7 +20,7 @@ run() { (cd "$work" && env -i HOME="$work/home" PATH="$work/env/bin" "$@"); }
 [ "$(run nnvk --version)" = "nnvk $(.venv/bin/python -c 'import nnvk; print(nnvk.__version__)')" ]
 run nnvk devices >"$work/devices.txt"
 grep -q vulkan-0 "$work/devices.txt"
-run nnvk demo --output "$work/demo" >/dev/null
+run nnvk demo --out "$work/demo" >/dev/null
 test -s "$work/demo/nnvk-demo.png"
 cc -D_DEFAULT_SOURCE examples/c/add.c -o "$work/add" $(run nnvk config --includes --ldflags) -lm
 env -i HOME="$work/home" "$work/add" 1 2
@@ -30,7 +30,7 @@ mkdir "$work/no-loader" && touch "$work/no-loader/libvulkan.so.1"
 run LD_LIBRARY_PATH="$work/no-loader" nnvk devices >"$work/devices.txt"
 grep -q "the Vulkan loader can't be loaded" "$work/devices.txt"
 grep -q nnapi-reference "$work/devices.txt"
-run LD_LIBRARY_PATH="$work/no-loader" nnvk demo --output "$work/demo" >/dev/null
+run LD_LIBRARY_PATH="$work/no-loader" nnvk demo --out "$work/demo" >/dev/null
 
 echo "An editable installation:"
 "${PYTHON:-python3}" -m venv "$work/editable"

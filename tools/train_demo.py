@@ -90,7 +90,7 @@ KEEPS_QUANTIZATION = ("max_pool", "average_pool", "flatten")
 def main() -> None:
     """Train, quantise, write, measure."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--output", type=Path, default=DATA, help="folder to write (default: %(default)s)")
+    parser.add_argument("--out", type=Path, default=DATA, help="folder to write (default: %(default)s)")
     parser.add_argument("--epochs", type=int, default=40, help="passes over the training set (%(default)s)")
     parser.add_argument("--seed", type=int, default=SEED, help="of split, weights and order (%(default)s)")
     arguments = parser.parse_args()

@@ -21,7 +21,7 @@ def command(
     output: Annotated[
         Path,
         typer.Option(
-            "--output",
+            "--out",
             metavar="PATH",
             help=f"The folder where {SHEET}, the contact sheet, goes; a name that ends in .png is the sheet itself.",
         ),

@@ -53,7 +53,7 @@ def command(
     ] = None,
     seed: Seed = 0,
     output: Annotated[
-        Path | None, typer.Option("--output", metavar="OUT.npz", help="Write the outputs as arrays 0, 1, ...")
+        Path | None, typer.Option("--out", metavar="OUT.npz", help="Write the outputs as arrays 0, 1, ...")
     ] = None,
     device: Annotated[
         str | None,
@@ -107,7 +107,7 @@ def command(
             raise typer.Exit(FAILURE)
         return
     if output is not None and output.suffix.lower() != ".npz":
-        raise ValueError(f"the name of --output must end in .npz: {output}")
+        raise ValueError(f"the name of --out must end in .npz: {output}")
     check_writable(output, trace, json_file)
     names = None if labels is None else read_labels(labels)
     model = importing.open(path, device, fallback=not no_fallback, images=images)

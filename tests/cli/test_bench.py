@@ -169,7 +169,7 @@ def test_targets_are_checked_before_the_work(
 
 @pytest.mark.parametrize("name", ["folder/below", "sheet.png", "below/sheet.PNG"])
 def test_demo_writes_its_sheet(nnvk_command: Any, tmp_path: Path, name: str) -> None:
-    result = nnvk_command("demo", "--output", tmp_path / name, "--device", CPU)
+    result = nnvk_command("demo", "--out", tmp_path / name, "--device", CPU)
     assert result.exit_code == 0, result.output
     sheet = tmp_path / name if name.lower().endswith(".png") else tmp_path / name / demo.SHEET
     assert [" right, " in line for line in result.stdout.splitlines()[:3]] == [True, True, False]
@@ -181,12 +181,12 @@ def test_demo_writes_its_sheet(nnvk_command: Any, tmp_path: Path, name: str) -> 
 
 def test_demo_passes_its_status_on(nnvk_command: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(run, "LEAST_ACCURACY", 1.01)
-    assert nnvk_command("demo", "--output", tmp_path).exit_code == 1
+    assert nnvk_command("demo", "--out", tmp_path).exit_code == 1
 
 
 def test_demo_on_an_unknown_device(nnvk_command: Any, tmp_path: Path) -> None:
     for name in ("abacus", "numpy", "REFERENCE"):  # other commands know no parts of names either
-        result = nnvk_command("demo", "--output", tmp_path / "sheets", "--device", name)
+        result = nnvk_command("demo", "--out", tmp_path / "sheets", "--device", name)
         assert (result.exit_code, result.stdout) == (2, "")
         assert result.stderr.startswith(f"nnvk: there is no device {name!r}; the devices are ")
     assert not list(tmp_path.iterdir())

@@ -78,7 +78,7 @@ def test_every_command_knows_them(command: str, tmp_path: Path) -> None:
         "info": [model],
         "run": [model, "--input", str(tmp_path / "in.npy")],
         "bench": [model, "--runs", "1"],
-        "demo": ["--output", str(tmp_path)],
+        "demo": ["--out", str(tmp_path)],
         "conformance": [str(tmp_path / "absent")],
     }[command]
     result = CliRunner().invoke(app, [command, *arguments, "--device", "CPU"])

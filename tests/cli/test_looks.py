@@ -36,7 +36,7 @@ CALLS = {
     "plan": [INT8],
     "check": ["--minutes", 0],
     "conformance": ["VECTORS", "--jobs", 0],
-    "demo": ["--output", "OUT"],
+    "demo": ["--out", "OUT"],
     "config": ["--pkg-config"],
 }
 """Each command that is for people has one call. Words in capitals are files of the test.

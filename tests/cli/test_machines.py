@@ -117,10 +117,10 @@ def test_disks(kind: str, reason: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("kind", "words", "error"),
     [
-        ("full", ["run", MODEL, "--output", "{}/x.npz"], "no space left on device: {}/x.npz"),
+        ("full", ["run", MODEL, "--out", "{}/x.npz"], "no space left on device: {}/x.npz"),
         ("full", ["info", MODEL, "--json={}/x"], "no space left on device: {}/x"),
         ("full", ["map", MODEL, str(DATA), "--out", "{}/x"], "no space left on device: {}/x/map.json"),
-        ("read-only", ["run", MODEL, "--output", "{}/x.npz"], "can't be written (read-only file system): {}/x.npz"),
+        ("read-only", ["run", MODEL, "--out", "{}/x.npz"], "can't be written (read-only file system): {}/x.npz"),
         ("read-only", ["info", MODEL, "--json={}/x"], "can't be written (read-only file system): {}/x"),
         ("read-only", ["map", MODEL, str(DATA), "--out", "{}/x"], "can't be written (read-only file system): {}/x"),
     ],
@@ -137,8 +137,8 @@ def test_what_was_asked_for_is_an_error(kind: str, words: list[str], error: str,
 @pytest.mark.parametrize(
     "words",
     [
-        ["run", MODEL, "--output", "{}/x.npz"],
-        ["run", MODEL, "--output", "{}/y/x.npz"],
+        ["run", MODEL, "--out", "{}/x.npz"],
+        ["run", MODEL, "--out", "{}/y/x.npz"],
         ["info", MODEL, "--json={}/x"],
     ],
     ids=["output", "output in a folder", "json"],

@@ -131,7 +131,7 @@ def test_nothing_is_compiled_for_an_empty_folder(nnvk_command: Any, tmp_path: Pa
 def test_a_folder_that_can_not_be_written(nnvk_command: Any, pictures: Path, tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     for out, reason in ((tmp_path / "file", "file exists"), (tmp_path / "file" / "out", "not a directory")):
-        for command in (["map", INT8, pictures, "--out", out], ["quickstart", "--out", out], ["demo", "--output", out]):
+        for command in (["map", INT8, pictures, "--out", out], ["quickstart", "--out", out], ["demo", "--out", out]):
             result = nnvk_command(*command)
             assert (result.exit_code, result.stdout) == (2, "")
             assert result.stderr == f"nnvk: can't be written ({reason}): {out}\n"

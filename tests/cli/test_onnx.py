@@ -59,7 +59,7 @@ def test_run_on_an_array(path: Path, tmp_path: Path) -> None:
     x = np.random.default_rng(0).random((1, 3, 4), np.float32)
     np.save(tmp_path / "x.npy", x)
     out = tmp_path / "out.npz"
-    said("run", path, "--constant", "axes=[1]", "--input", tmp_path / "x.npy", "--output", out)
+    said("run", path, "--constant", "axes=[1]", "--input", tmp_path / "x.npy", "--out", out)
     sums = np.exp(x.sum(1))
     np.testing.assert_allclose(np.load(out)["0"], sums / sums.sum(-1, keepdims=True), rtol=1e-5)
 
@@ -72,7 +72,7 @@ def test_numbers_of_64_bits(tmp_path: Path) -> None:
     assert [(port["dimensions"], port["type"]) for port in shown] == [([3], "int64")]
     assert "int64 3\n" in said("info", path)
     np.save(given, np.array([100000, -(2**31), 7]))
-    said("run", path, "--input", given, "--output", out)
+    said("run", path, "--input", given, "--out", out)
     np.testing.assert_array_equal(np.load(out)["0"], np.array([10**10, 2**62, 49]), strict=True)
 
 
@@ -147,7 +147,7 @@ def test_arrays_give_open_sizes(rows: Path, tmp_path: Path) -> None:
     for command in ("run", "compare", "bench"):
         printed = said(command, rows, "--input", tmp_path / "in.npz", *(("--runs", 1) if command == "bench" else ()))
         assert "leaves sizes open" not in printed
-    said("run", rows, "--input", tmp_path / "in.npz", "--output", tmp_path / "out.npz")
+    said("run", rows, "--input", tmp_path / "in.npz", "--out", tmp_path / "out.npz")
     np.testing.assert_array_equal(np.load(tmp_path / "out.npz")["0"], x * y)
 
 
@@ -155,10 +155,10 @@ def test_a_photo_goes_where_channels_come_first(tmp_path: Path) -> None:
     path, photo, out = tmp_path / "net.onnx", tmp_path / "photo.png", tmp_path / "out.npz"
     path.write_bytes(model([op("Identity", "x", "y")], {"x": (np.float32, [1, 3, 4, 6])}, ["y"]).SerializeToString())
     Image.new("RGB", (6, 4), (255, 0, 51)).save(photo)
-    printed = said("run", path, "--input", photo, "--output", out)
+    printed = said("run", path, "--input", photo, "--out", out)
     assert "note: input 'x': pixels / 255, which is a guess; --mean, --std or --scale say otherwise" in printed
     assert np.load(out)["0"][0, :, 2, 3].tolist() == [1, 0, np.float32(0.2)]
-    printed = said("run", path, "--input", photo, "--output", out, "--mean", "0.5", "--std", "0.5", "--scale", "1/255")
+    printed = said("run", path, "--input", photo, "--out", out, "--mean", "0.5", "--std", "0.5", "--scale", "1/255")
     assert "guess" not in printed
     np.testing.assert_allclose(np.load(out)["0"][0, :, 2, 3], [1, -1, -0.6], atol=1e-6)
     for command in ("compare", "bench"):

@@ -29,7 +29,7 @@ MODELS = Path(__file__).parents[3] / "shared" / "models"
 @pytest.mark.parametrize("model", [FLOAT, INT8], ids=lambda model: model.stem)
 def test_a_digit_is_recognised(nnvk_command: Any, model: Path, device: str, tmp_path: Path) -> None:
     out = tmp_path / "out.npz"
-    arguments = ["--input", SEVEN, "--device", device, "--labels", LABELS, "--top", 3, "--output", out]
+    arguments = ["--input", SEVEN, "--device", device, "--labels", LABELS, "--top", 3, "--out", out]
     result = nnvk_command("run", model, *arguments)
     assert result.exit_code == 0, result.output
     lines = result.stdout.splitlines()
@@ -55,7 +55,7 @@ def test_an_array_gives_what_the_image_gives(nnvk_command: Any, tmp_path: Path) 
     np.savez(tmp_path / "in.npz", **{"0": array})
     outputs = []
     for source in (SEVEN, tmp_path / "in.npy", tmp_path / "in.npz"):
-        result = nnvk_command("run", FLOAT, "--input", source, *CPU, "--output", tmp_path / "out.npz")
+        result = nnvk_command("run", FLOAT, "--input", source, *CPU, "--out", tmp_path / "out.npz")
         assert result.exit_code == 0, result.output
         assert "Best classes" not in result.stdout
         with np.load(tmp_path / "out.npz") as written:
@@ -108,7 +108,7 @@ def test_labels_and_normalisation_in_the_file(nnvk_command: Any, tmp_path: Path)
 def test_a_batch(nnvk_command: Any, tmp_path: Path) -> None:
     pixels = np.asarray(Image.open(SEVEN)).reshape(1, 16, 16, 1)
     np.save(tmp_path / "in.npy", np.repeat(pixels, 3, axis=0).astype(np.float32) / np.float32(255))
-    arguments = ["--shape", "image=3x?x16x1", "--input", tmp_path / "in.npy", "--output", tmp_path / "out.npz"]
+    arguments = ["--shape", "image=3x?x16x1", "--input", tmp_path / "in.npy", "--out", tmp_path / "out.npz"]
     result = nnvk_command("run", FLOAT, *arguments, *CPU)
     assert result.exit_code == 0, result.output
     with np.load(tmp_path / "out.npz") as written:
@@ -149,12 +149,12 @@ _SEVEN = ["{model}", "--input", "{seven}"]
         ([*_SEVEN, "--labels", "{text}"], "there are 2 labels, output "),
         ([*_SEVEN, "--labels", "{one}"], "there is 1 label, output "),
         ([*_SEVEN, "--labels", "{latin}"], "not a text in UTF-8: {latin} ("),
-        ([*_SEVEN, "--output", "out.npy"], "the name of --output must end in .npz: out.npy"),
+        ([*_SEVEN, "--out", "out.npy"], "the name of --out must end in .npz: out.npy"),
         (
-            [*_SEVEN, "--output", "{folder}/absent/x.npz"],
+            [*_SEVEN, "--out", "{folder}/absent/x.npz"],
             "can't write x.npz there (there is no such folder): {folder}/absent",
         ),
-        ([*_SEVEN, "--output", "{text}/x.npz"], "can't write x.npz there (not a folder): {text}"),
+        ([*_SEVEN, "--out", "{text}/x.npz"], "can't write x.npz there (not a folder): {text}"),
         ([*_SEVEN, "--trace", "{folder}/absent/x"], "can't write x there (there is no such folder): {folder}/absent"),
         ([*_SEVEN, "--trace", "{folder}"], "can't be written (is a directory): {folder}"),
         (
@@ -204,14 +204,14 @@ def test_the_output_is_written_whatever_comes_after(
         raise ValueError("no")
 
     monkeypatch.setattr(run_module, "_print_outputs", fail)
-    result = nnvk_command("run", FLOAT, "--input", SEVEN, *CPU, "--output", tmp_path / "OUT.NPZ")
+    result = nnvk_command("run", FLOAT, "--input", SEVEN, *CPU, "--out", tmp_path / "OUT.NPZ")
     assert (result.exit_code, result.stderr.splitlines()[1:]) == (2, ["nnvk: no"]), "behind the note on the image"
     with np.load(tmp_path / "OUT.NPZ") as written:
         assert written["0"].argmax() == 7
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full")
-@pytest.mark.parametrize("option", ["--output", "--trace"])
+@pytest.mark.parametrize("option", ["--out", "--trace"])
 def test_a_full_disk_is_an_error_that_names_the_file(nnvk_command: Any, tmp_path: Path, option: str) -> None:
     full = tmp_path / "full.npz"
     full.symlink_to("/dev/full")
@@ -285,7 +285,7 @@ def test_complex_outputs(nnvk_command: Any, tmp_path: Path) -> None:
     model.write_bytes(write(net))
     values = np.array([[3 + 4j, -2j, 0]], np.complex64)
     np.save(array, values)
-    said = nnvk_command("run", model, "--input", array, "--output", output, "--json", tmp_path / "said.json")
+    said = nnvk_command("run", model, "--input", array, "--out", output, "--json", tmp_path / "said.json")
     assert (said.exit_code, said.stderr) == (0, "")
     assert "complex64 1x3    0    5" in said.stdout
     (about,) = json.loads((tmp_path / "said.json").read_text())["outputs"]

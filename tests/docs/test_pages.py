@@ -46,4 +46,4 @@ def test_writing_the_pages_leaves_the_picture_alone():
     }
     assert "operations_doc.py" in commands["docs"]
     assert "demo" not in commands["docs"]
-    assert "demo --output docs/images/demo.png" in commands["picture"]
+    assert "demo --out docs/images/demo.png" in commands["picture"]
