@@ -205,7 +205,7 @@ def make_folder(path: Path) -> None:
 
 def unwritable(code: int, path: Path) -> OSError:
     """The error of a file or folder that can't be written, of the subclass that belongs to the number ``code``."""
-    reason = os.strerror(code)
+    reason = "the folder takes no new files" if code == errno.ENOENT else os.strerror(code)
     return OSError(code, f"can't be written ({reason[:1].lower()}{reason[1:]})", str(path))
 
 

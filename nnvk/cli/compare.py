@@ -17,7 +17,7 @@ from nnvk.base.text import dimensions, plural
 from nnvk.cli.importing import DEFAULT, Importing, takes_options
 from nnvk.cli.lines import CHECK_FAILED, print_line
 from nnvk.cli.models import Seed
-from nnvk.cli.output import bar, check_writable, deliver, print_table, working
+from nnvk.cli.output import bar, check_suffix, check_writable, deliver, print_table, working
 from nnvk.cli.profile import layer_name
 from nnvk.cli.usage import JsonFile
 from nnvk.cli.verified import may_verify
@@ -107,8 +107,7 @@ def command(
             "compare runs one model on two devices; to compare models, give them photos: nnvk evaluate "
             f"{' '.join(map(str, (path, *others)))} --inputs FOLDER --labels FILE"
         )
-    if plot is not None and plot.suffix.lower() not in PLOTS:
-        raise ValueError(f"the name of --plot must end in {' or '.join(PLOTS)}: {plot}")
+    check_suffix("--plot", plot, PLOTS)
     check_writable(plot, json_file)
     drawing = None if plot is None else import_module("nnvk.insight.drawing")  # which needs matplotlib
     names = engines or (get_devices()[0].name, get_devices()[-1].name)

@@ -16,7 +16,7 @@ from nnvk.base.files import writing
 from nnvk.base.text import plural
 from nnvk.cli.importing import DEFAULT, Importing, takes_options
 from nnvk.cli.lines import print_line
-from nnvk.cli.output import check_writable, deliver, working
+from nnvk.cli.output import PAGES, check_dot, check_suffix, check_writable, deliver, working
 from nnvk.cli.usage import JsonFile
 from nnvk.insight.graph import graph_of
 from nnvk.insight.graphviz import to_dot
@@ -28,9 +28,11 @@ from nnvk.loading.devices import find_device
 def command(
     path: Annotated[Path, typer.Argument(metavar="MODEL", help="A model.")],
     html: Annotated[
-        Path | None, typer.Option("--html", metavar="FILE", help="Write a page with search and zoom.")
+        Path | None, typer.Option("--html", metavar="FILE", help="Write a page with search and zoom: a .html.")
     ] = None,
-    dot: Annotated[Path | None, typer.Option("--dot", metavar="FILE", help="Write the graph for Graphviz.")] = None,
+    dot: Annotated[
+        Path | None, typer.Option("--dot", metavar="FILE", help="Write the graph for Graphviz: a .dot.")
+    ] = None,
     show: Annotated[bool, typer.Option("--open", help="Open the page in the browser.")] = False,
     device: Annotated[
         str | None,
@@ -48,6 +50,8 @@ def command(
         raise ValueError("give the file to write: --html FILE, --dot FILE or --json")
     if show and html is None:
         raise ValueError("--open opens the page: give --html FILE too")
+    check_suffix("--html", html, PAGES)
+    check_dot(dot)
     check_writable(html, dot, json_file)
     # It needs Jinja2, which --dot does without.
     pages = None if html is None else import_module("nnvk.insight.graph_page")

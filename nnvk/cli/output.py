@@ -168,6 +168,30 @@ def write_json(path: Path, value: Any) -> None:
         path.write_text(json.dumps(value, indent=2, allow_nan=False) + "\n", encoding="utf-8")
 
 
+PAGES = (".html", ".htm")
+"""The formats of pages."""
+_PICTURES = (".svg", ".png", ".pdf", ".jpg", ".jpeg")
+
+
+def check_suffix(option: str, path: Path | None, suffixes: Sequence[str]) -> None:
+    """Raise ValueError unless the name of the file that an option gives ends in one of these suffixes.
+
+    Devices and pipes may have any name.
+    """
+    if path is None or path.suffix.lower() in suffixes or (path.exists() and not path.is_file()):
+        return
+    raise ValueError(f"the name of {option} must end in {' or '.join(suffixes)}: {path}")
+
+
+def check_dot(path: Path | None) -> None:
+    """Raise ValueError for a file of Graphviz that is called a picture."""
+    if path is not None and path.suffix.lower() in _PICTURES:
+        kind = path.suffix.lower()[1:]
+        raise ValueError(
+            f"--dot writes text for Graphviz, not a {kind}: {path}; `dot -T{kind} x.dot -o {path.name}` draws it"
+        )
+
+
 def check_writable(*paths: Path | None) -> None:
     """Raise OSError for the first of these files that could not be written, and leave nothing behind.
 
@@ -181,7 +205,20 @@ def check_writable(*paths: Path | None) -> None:
         if not is_folder(path.parent):
             reason = "not a folder" if path.parent.exists() else "there is no such folder"
             raise NotADirectoryError(errno.ENOTDIR, f"can't write {path.name} there ({reason})", str(path.parent))
-        place = path if path.exists() else path.parent
-        if not os.access(place, os.W_OK):
-            is_read_only = os.statvfs(place).f_flag & os.ST_RDONLY
+        if not path.exists():
+            _try_to_create(path)
+            continue
+        if not os.access(path, os.W_OK):
+            is_read_only = os.statvfs(path).f_flag & os.ST_RDONLY
             raise unwritable(errno.EROFS if is_read_only else errno.EACCES, path)
+
+
+def _try_to_create(path: Path) -> None:
+    """Create a file and remove it: permissions do not tell whether a folder takes files, as those of /proc show."""
+    try:
+        os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL))
+    except FileExistsError:  # a link to a file that does not exist
+        return
+    except OSError as error:
+        raise unwritable(error.errno or errno.EIO, path) from error
+    path.unlink()

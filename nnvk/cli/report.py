@@ -17,7 +17,7 @@ from nnvk.cli.evaluate import TruthFiles, check_inputs, evaluated, evaluation_js
 from nnvk.cli.importing import DEFAULT, Importing, note_open_sizes, takes_options
 from nnvk.cli.lines import FAILURE, REPORTED_ERRORS, Failures, print_line
 from nnvk.cli.models import find_models, title
-from nnvk.cli.output import check_writable, deliver, print_table, progress
+from nnvk.cli.output import PAGES, check_suffix, check_writable, deliver, print_table, progress
 from nnvk.cli.usage import JsonFile, Runs, Seconds
 from nnvk.cli.verified import may_verify
 from nnvk.inputs.images import AS_IS, ImageOptions
@@ -55,6 +55,7 @@ def command(
     nnvk evaluate says of them. Where a model can't be examined, the others are; the page says so, and the exit code
     is 2.
     """
+    check_suffix("--out", out, PAGES)
     check_writable(out, json_file)
     if inputs is not None:
         check_inputs(inputs)

@@ -18,7 +18,7 @@ from nnvk.base.text import dimensions, milliseconds
 from nnvk.cli.importing import DEFAULT, Importing, takes_options
 from nnvk.cli.lines import FAILURE, Failures, print_line
 from nnvk.cli.models import Seed
-from nnvk.cli.output import check_writable, deliver, print_table, working
+from nnvk.cli.output import check_suffix, check_writable, deliver, print_table, working
 from nnvk.cli.ranking import for_json, limits_cells, limits_of, print_ranking, ranking_json
 from nnvk.cli.run_folder import run_folder
 from nnvk.cli.run_inputs import run_inputs
@@ -106,8 +106,7 @@ def command(
         if failures.count:
             raise typer.Exit(FAILURE)
         return
-    if output is not None and output.suffix.lower() != ".npz":
-        raise ValueError(f"the name of --out must end in .npz: {output}")
+    check_suffix("--out", output, (".npz",))
     check_writable(output, trace, json_file)
     names = None if labels is None else read_labels(labels)
     model = importing.open(path, device, fallback=not no_fallback, images=images)
@@ -117,7 +116,7 @@ def command(
     if inputs and any(one.is_dir() for one in inputs):
         if len(inputs) > 1 or output is not None or trace is not None:
             raise ValueError(
-                "a folder must be the only --input, without --output and --trace; nnvk map keeps the outputs of many "
+                "a folder must be the only --input, without --out and --trace; nnvk map keeps the outputs of many "
                 f"inputs: {next(one for one in inputs if one.is_dir())}"
             )
         run_inputs(model, inputs[0], ranker, top or 1, json_file, Failures(ctx.find_root().params["traceback"]))

@@ -1,0 +1,75 @@
+"""The files that commands write: one word for the option, and checks before the work."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from nnvk.api import Compilation
+from nnvk.cli.main import COMMANDS, _load
+from nnvk.demo.assets import DATA
+
+MODEL, SEVEN = str(DATA / "digits_float.tflite"), str(DATA / "0007_label7.png")
+PROC = Path("/proc")
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_the_option_is_out_everywhere(name: str) -> None:
+    options = [option for param in _load(name).params for option in param.opts]
+    assert not {"--output", "-o", "--out-dir", "--save"} & set(options)
+
+
+@pytest.mark.skipif(not PROC.is_dir(), reason=f"there is no {PROC}")
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["run", MODEL, "--out", "/proc/x.npz"],
+        ["run", MODEL, "--trace", "/proc/x.json"],
+        ["map", MODEL, SEVEN, "--out", "/proc/x"],
+        ["bench", MODEL, "--json=/proc/x.json"],
+        ["compare", MODEL, "--plot", "/proc/x.svg"],
+        ["report", MODEL, "--out", "/proc/x.html"],
+        ["graph", MODEL, "--html", "/proc/x.html"],
+        ["graph", MODEL, "--dot", "/proc/x.dot"],
+        ["tune", MODEL, "--json=/proc/x.json"],
+        ["plan", MODEL, "--json=/proc/x.json"],
+        ["check", "--json=/proc/x.json"],
+        ["demo", "--out", "/proc/x.png"],
+        ["quickstart", "--out", "/proc/x"],
+    ],
+    ids=lambda words: " ".join(word for word in words if not word.startswith("/")),
+)
+def test_a_folder_that_takes_no_files(nnvk_command: Any, monkeypatch: pytest.MonkeyPatch, words: list[str]) -> None:
+    """Not even root can write there, though permissions say so."""
+    monkeypatch.setattr(Compilation, "finish", lambda _: pytest.fail("it compiles"))
+    result = (
+        nnvk_command(*words, "--device", "cpu") if words[0] not in ("quickstart", "check") else nnvk_command(*words)
+    )
+    place = words[-1].removeprefix("--json=")
+    assert result.exit_code == 2
+    assert result.stderr in (
+        f"nnvk: can't be written (the folder takes no new files): {place}\n",
+        f"nnvk: can't be written (permission denied): {place}\n",
+    )
+
+
+@pytest.mark.parametrize(
+    ("words", "error"),
+    [
+        (["graph", MODEL, "--html", "x.pdf"], "the name of --html must end in .html or .htm: x.pdf"),
+        (
+            ["graph", MODEL, "--dot", "x.png"],
+            "--dot writes text for Graphviz, not a png: x.png; `dot -Tpng x.dot -o x.png` draws it",
+        ),
+        (["report", MODEL, "--out", "x.pdf"], "the name of --out must end in .html or .htm: x.pdf"),
+        (["run", MODEL, "--out", "x.npy"], "the name of --out must end in .npz: x.npy"),
+        (["compare", MODEL, "--plot", "x.jpg"], "the name of --plot must end in .svg or .png: x.jpg"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else value[0],
+)
+def test_names_of_other_formats(nnvk_command: Any, words: list[str], error: str) -> None:
+    result = nnvk_command(*words)
+    assert (result.exit_code, result.stdout, result.stderr) == (2, "", f"nnvk: {error}\n")
+    assert not Path(words[-1]).exists()
