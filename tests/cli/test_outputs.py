@@ -44,9 +44,7 @@ def test_the_option_is_out_everywhere(name: str) -> None:
 def test_a_folder_that_takes_no_files(nnvk_command: Any, monkeypatch: pytest.MonkeyPatch, words: list[str]) -> None:
     """Not even root can write there, though permissions say so."""
     monkeypatch.setattr(Compilation, "finish", lambda _: pytest.fail("it compiles"))
-    result = (
-        nnvk_command(*words, "--device", "cpu") if words[0] not in ("quickstart", "check") else nnvk_command(*words)
-    )
+    result = nnvk_command(*words)
     place = words[-1].removeprefix("--json=")
     assert result.exit_code == 2
     assert result.stderr in (
