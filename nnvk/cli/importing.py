@@ -66,7 +66,7 @@ class Importing:
         """A model that is not compiled yet, whose remarks on images are notes on standard error. Errors as `load`."""
         arguments = self._arguments()
         options = LoadOptions(device=device, fallback=fallback, images=images, **arguments)
-        return open_model(_file(path), options, note)
+        return open_model(_file(path), options, note_image)
 
     def _arguments(self) -> dict[str, Any]:
         return {
@@ -95,6 +95,11 @@ def note_open_sizes(name: str, model: LoadedModel) -> None:
 def note(text: str) -> None:
     """Print a remark that is no error."""
     complain(f"note: {text}")
+
+
+def note_image(text: str) -> None:
+    """Print a remark on how an image became an input."""
+    note(f"{text}; --mean, --std or --scale say otherwise")
 
 
 def _file(path: Path) -> Path:

@@ -46,8 +46,8 @@ def command(
         typer.Option(
             "--input",
             metavar="PATH",
-            help="An image or a .npy for an input, once for each; one .npz with arrays 0, 1, ...; or a folder, each "
-            "of whose files is run. What is transparent in an image is white, unless the input has four channels.",
+            help="An image or a .npy for an input, once for each; one .npz with arrays 0, 1, ... or by "
+            "name; or a folder, each of whose files is run. What is transparent in an image is white, unless the input has four channels.",
             show_default="random numbers",
         ),
     ] = None,

@@ -19,7 +19,9 @@ from typing import IO, BinaryIO, Literal
 
 import numpy as np
 
-from nnvk.base.text import dimensions
+from nnvk.base.errors import NnapiError, bad_data
+from nnvk.base.text import dimensions, printable
+from nnvk.importers.errors import NAME_SHOWN
 from nnvk.importers.ports import Port
 
 BROKEN = (
@@ -49,7 +51,7 @@ _PARSING = Lock()
 
 
 def load_arrays(path: Path, ports: Sequence[Port]) -> list[np.ndarray]:
-    """All inputs of a model from one ``.npz``, with arrays ``0``, ``1``, ....
+    """All inputs of a model from one ``.npz``, with arrays ``0``, ``1``, ... or with the inputs' names.
 
     Raises ValueError that says what was expected and what came, and OSError.
     """
@@ -59,9 +61,11 @@ def load_arrays(path: Path, ports: Sequence[Port]) -> list[np.ndarray]:
         with _reading(path):
             archive = zipfile.ZipFile(file)
         members = {name.removesuffix(".npy"): name for name in archive.namelist()}
-        names = [str(index) for index in range(len(ports))]
+        by_place, by_name = [str(index) for index in range(len(ports))], [port.name for port in ports]
+        names = by_place if sorted(members) == sorted(by_place) else by_name
         if sorted(members) != sorted(names):
-            raise ValueError(f"expected arrays named {', '.join(names)}: {path} (found {', '.join(members)})")
+            known = " or ".join(", ".join(printable(name, NAME_SHOWN) for name in each) for each in (by_place, by_name))
+            raise ValueError(f"expected arrays named {known}: {path} (found {', '.join(members)})")
         arrays = []
         for name, port in zip(names, ports, strict=True):
             with _reading(path):
@@ -97,7 +101,8 @@ def load_array_rows(path: Path, port: Port, place: int) -> np.ndarray:
         _check(header.dtype, header.shape[1:], port, f"{path}#{place}")
         with _reading(path):
             array = np.memmap(file, header.dtype, "r", header.length, header.shape, header.order)
-            return _shaped(np.array(array[place], port.dtype, order="C"), port)
+            row = np.array(array[place], order="C")
+        return _shaped(row, port, f"{path}#{place}")
 
 
 def _begins_with(path: Path, file: BinaryIO, magic: bytes) -> bool:
@@ -123,7 +128,8 @@ def _array(path: Path, member: str, file: IO[bytes], port: Port) -> np.ndarray:
     """
     with _reading(path):
         header = _header(file, member)
-    _check(header.dtype, header.shape, port, f"{path}, {member}" if member else str(path))
+    what = f"{path}, {member}" if member else str(path)
+    _check(header.dtype, header.shape, port, what)
     with _reading(path):
         file.seek(header.length)
         size = math.prod(header.shape) * header.dtype.itemsize
@@ -131,11 +137,16 @@ def _array(path: Path, member: str, file: IO[bytes], port: Port) -> np.ndarray:
         if len(content) < size:
             raise ValueError(f"{size:,} bytes of an array, of which there are {len(content):,}")
         array = np.frombuffer(content, header.dtype).reshape(header.shape, order=header.order)
-    return _shaped(np.array(array, port.dtype, order="C"), port)
+    return _shaped(np.array(array, order="C"), port, what)
 
 
-def _shaped(array: np.ndarray, port: Port) -> np.ndarray:
-    """An array that fits an input, in the input's shape; open sizes are the array's."""
+def _shaped(array: np.ndarray, port: Port, what: str) -> np.ndarray:
+    """An array that fits an input, in the input's type and shape; open sizes are the array's. Errors as `_check`."""
+    native = array.dtype.newbyteorder("=")
+    try:
+        array = as_numbers(port, array.astype(native, copy=False))
+    except NnapiError as error:
+        raise ValueError(f"{error.reason}: {what}") from error
     return array if -1 in port.shape else array.reshape(port.shape)
 
 
@@ -167,7 +178,7 @@ def _header(file: IO[bytes], member: str) -> _Header:
 
 def _check(dtype: np.dtype, shape: Sequence[int], port: Port, what: str) -> None:
     """Raise ValueError where elements are not an input's."""
-    if dtype.newbyteorder("=") != port.dtype:
+    if not _may_become(dtype, port.dtype):
         raise ValueError(f"expected {describe(port)}, got {dtype}: {what}")
     if not fits(shape, port.shape):
         raise ValueError(f"expected {describe(port)}, got {dimensions(shape)}: {what}")
@@ -185,3 +196,30 @@ def fits(shape: Sequence[int], wanted: Sequence[int]) -> bool:
             size == known or (known == -1 and size > 0) for size, known in zip(shape, wanted, strict=True)
         )
     return [size for size in shape if size != 1] == [size for size in wanted if size != 1]
+
+
+def _may_become(dtype: np.dtype, wanted: np.dtype) -> bool:
+    """Whether numbers of a type may be given for an input's type: any real ones for floats, whole ones for integers."""
+    if dtype.newbyteorder("=") == wanted:
+        return True
+    return dtype.kind in {"f": "fiub", "c": "fciub"}.get(wanted.kind, "iub") and wanted.kind in "fciub"
+
+
+def as_numbers(port: Port, array: np.ndarray) -> np.ndarray:
+    """An array in the input's type: real numbers are rounded to it, whole ones must be numbers that it has.
+
+    Quantised inputs take their levels, because nothing tells levels from real numbers. BAD_DATA: the type does not fit.
+    """
+    if array.dtype == port.dtype:
+        return array
+    if port.dtype.kind in "fc" and _may_become(array.dtype, port.dtype):
+        return array.astype(port.dtype)
+    if _may_become(array.dtype, port.dtype):
+        converted = array.astype(port.dtype)
+        if np.array_equal(converted, array):
+            return converted
+        raise bad_data(f"{port} must have numbers of {port.dtype}, got {array.min()} to {array.max()}")
+    hint = ""
+    if port.is_quantised and array.dtype.kind == "f":
+        hint = "; model.inputs[...].quantize(array) makes levels of real numbers"
+    raise bad_data(f"{port} must be an array of {port.dtype}, got {array.dtype}{hint}")

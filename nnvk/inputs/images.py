@@ -158,8 +158,8 @@ class Normalization:
         if least - type_.scale / 2 <= low and high <= most + type_.scale / 2:
             return ""
         return (
-            f"--mean and --std make real numbers of pixels, {low:.4g} to {high:.4g}, and it takes {least:.4g} to "
-            f"{most:.4g}: what is beyond is cut off; without them it gets the pixels as {type_.dtype}"
+            f"its pixels become {low:.4g} to {high:.4g}, and it takes {least:.4g} to {most:.4g}: what is beyond is cut "
+            f"off; without a normalisation it gets the pixels as {type_.dtype}"
         )
 
 
@@ -370,7 +370,7 @@ def _scale(pixels: np.ndarray, port: Port, normalization: Normalization | None) 
         if port.file_type in _FLOATS:
             return real.astype(port.dtype)
         if not port.is_quantised:
-            raise ValueError(f"--mean, --std and --scale make real numbers of pixels, and {port} takes {port.dtype}")
+            raise ValueError(f"mean and std make real numbers of pixels, and {port} takes {port.dtype}")
         return port.quantize(real)
 
 

@@ -16,7 +16,7 @@ from nnvk.base.errors import bad_data
 from nnvk.base.text import did_you_mean, printable
 from nnvk.importers.errors import NAME_SHOWN
 from nnvk.importers.ports import ImportedModel, Port
-from nnvk.inputs.arrays import describe, load_array, load_array_rows, load_arrays
+from nnvk.inputs.arrays import as_numbers, describe, load_array, load_array_rows, load_arrays
 from nnvk.inputs.images import (
     AS_IS,
     ImageOptions,
@@ -31,7 +31,7 @@ from nnvk.types.operand import Shape
 
 ARRAY_SUFFIXES = (".npy", ".npz")
 Say = Callable[[str], None]
-"""Takes a remark for the user."""
+"""Takes a remark for the user on how an image became an input, and adds how to change that."""
 
 
 class InputReader:
@@ -132,13 +132,13 @@ class InputReader:
             return self.file(place, Path(value))
         port = self.ports[place]
         if is_array(value):
-            return _as_numbers(port, as_array(value, str(port)))
+            return as_numbers(port, as_array(value, str(port)))
         if are_images(value):
             raise bad_data(
                 f"{port} takes one image or file; only model([...]), of a model with one input, takes several"
             )
         if isinstance(value, (bool, int, float, complex, np.generic, list, tuple)):
-            return _as_numbers(port, _of_python(port, value))
+            return as_numbers(port, _of_python(port, value))
         kind = type(value).__name__
         raise TypeError(f"{port} takes an array, numbers, an image of Pillow or the name of a file, got {kind}")
 
@@ -174,8 +174,7 @@ class InputReader:
         if own is not None:
             return replace(chosen, normalization=own), own.remark
         guess, said = guess_normalization(port, frame_of(port, chosen.layout, str(what)), self._outputs)
-        hint = f"{said}, which is a guess; --mean, --std or --scale say otherwise" if said else ""
-        return replace(chosen, normalization=guess), hint
+        return replace(chosen, normalization=guess), f"{said}, which is a guess" if said else ""
 
     def _tell(self, place: int, remark: str) -> None:
         if remark and self._say is not None and place not in self._told:
@@ -205,28 +204,3 @@ def _of_python(port: Port, value: Any) -> np.ndarray:
         return np.asarray(value)
     except ValueError as error:
         raise bad_data(f"{port}: rows of unequal lengths are no array") from error
-
-
-def _as_numbers(port: Port, array: np.ndarray) -> np.ndarray:
-    """An array in the input's type: real numbers are rounded to it, whole ones must be numbers that it has.
-
-    Quantised inputs take their levels, because nothing tells levels from real numbers. BAD_DATA: the type does not fit.
-    """
-    if array.dtype == port.dtype:
-        return array
-    real = (
-        port.dtype.kind in "fc"
-        and array.dtype.kind in "fciub"
-        and not (port.dtype.kind == "f" and array.dtype.kind == "c")
-    )
-    if real:
-        return array.astype(port.dtype)
-    if port.dtype.kind in "iub" and array.dtype.kind in "iub":
-        converted = array.astype(port.dtype)
-        if np.array_equal(converted, array):
-            return converted
-        raise bad_data(f"{port} must have numbers of {port.dtype}, got {array.min()} to {array.max()}")
-    hint = ""
-    if port.is_quantised and array.dtype.kind == "f":
-        hint = "; model.inputs[...].quantize(array) makes levels of real numbers"
-    raise bad_data(f"{port} must be an array of {port.dtype}, got {array.dtype}{hint}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import inspect
 import os
 import warnings
 from collections.abc import Mapping, Sequence
@@ -26,6 +27,9 @@ from nnvk.loading.model import LoadedModel
 from nnvk.loading.settings import PLAN_BYTES, Settings
 from nnvk.runtime.verification import Verified, verified_option
 from nnvk.types.operand import Shape
+
+_PACKAGE = f"{Path(__file__).parents[1]}{os.sep}"
+"""The folder of nnvk: warnings name the first line of other code."""
 
 
 class ImageNormalizationWarning(UserWarning):
@@ -171,7 +175,11 @@ def _import_again(file: formats.ModelFile, options: dict[str, Any], shapes: Shap
 
 
 def _warn(text: str) -> None:
-    warnings.warn(text, ImageNormalizationWarning, stacklevel=2)
+    level, frame = 1, inspect.currentframe()
+    while frame is not None and frame.f_code.co_filename.startswith(_PACKAGE):
+        level, frame = level + 1, frame.f_back
+    hint = "nnvk.load(..., images=nnvk.ImageOptions(normalization=...)) says otherwise"
+    warnings.warn(f"{text}; {hint}", ImageNormalizationWarning, stacklevel=level)
 
 
 def _plan_folder(cache: str | os.PathLike[str], source: PathOrBytes, options: Mapping[str, Any]) -> PlanFolder:

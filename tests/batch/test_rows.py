@@ -87,16 +87,16 @@ def test_arrays(tmp_path) -> None:
     np.save(tmp_path / "none.npy", np.zeros((0, 3), np.float32))
     np.savez(tmp_path / "named.npz", **{"0": one})
     np.save(tmp_path / "wrong.npy", np.zeros((2, 4), np.float32))
-    np.save(tmp_path / "double.npy", np.zeros((2, 3)))
-    names = ["one.npy", "many.npy", "none.npy", "named.npz", "wrong.npy", "double.npy"]
+    np.save(tmp_path / "complex.npy", np.zeros((2, 3), np.complex64))
+    names = ["one.npy", "many.npy", "none.npy", "named.npz", "wrong.npy", "complex.npy"]
     outcome = map_files(Task(model), [tmp_path / name for name in names], tmp_path / "out", devices=CPU)
     found = {Path(name).name: array for name, (array,) in read_results(tmp_path / "out")}
     assert list(found) == ["one.npy", *(f"many.npy#{place}" for place in range(4)), "named.npz"]
     np.testing.assert_array_equal(found["one.npy"], -one)
     np.testing.assert_array_equal(found["many.npy#2"], -many[2, 0])
-    assert [Path(failure.name).name for failure in outcome.failures] == ["wrong.npy", "double.npy#0", "double.npy#1"]
+    assert [Path(failure.name).name for failure in outcome.failures] == ["wrong.npy", "complex.npy#0", "complex.npy#1"]
     assert "got 2x4" in outcome.failures[0].reason
-    assert "got float64" in outcome.failures[1].reason
+    assert "got complex64" in outcome.failures[1].reason
 
 
 def test_a_header_that_lies_is_not_believed(tmp_path) -> None:

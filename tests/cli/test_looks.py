@@ -292,7 +292,7 @@ def test_what_mean_and_std_mean_for_a_quantised_model(tmp_path: Path) -> None:
     result = piped(nnvk_process(*base, 1), {})
     assert result.returncode == 0
     assert result.stderr == (
-        "nnvk: note: input 'image': --mean and --std make real numbers of pixels, 0 to 255, and it takes 0 to 1: "
-        "what is beyond is cut off; without them it gets the pixels as int8\n"
+        "nnvk: note: input 'image': its pixels become 0 to 255, and it takes 0 to 1: what is beyond is cut off; "
+        "without a normalisation it gets the pixels as int8; --mean, --std or --scale say otherwise\n"
     )
     assert piped(nnvk_process(*base, 255), {}).stderr == ""

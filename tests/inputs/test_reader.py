@@ -51,6 +51,30 @@ def test_an_archive_for_all_inputs(tmp_path: Path) -> None:
     assert [array.tolist() for array in arrays] == [[[1, 1, 1, 1]], [5, 6]]
 
 
+def test_an_archive_by_name(tmp_path: Path) -> None:
+    np.savez(tmp_path / "all.npz", **{INDEX.name: np.array([5, 6]), VECTOR.name: np.ones((1, 4))})
+    arrays = read_inputs([tmp_path / "all.npz"], [VECTOR, INDEX], None)
+    assert [array.tolist() for array in arrays] == [[[1, 1, 1, 1]], [5, 6]]
+
+
+@pytest.mark.parametrize("dtype", [">f4", "f8", "f2", "i8", "u1", "?"])
+def test_files_take_the_numbers_that_calls_take(tmp_path: Path, dtype: str) -> None:
+    given = np.ones((1, 4), dtype)
+    (array,) = read_inputs([_saved(tmp_path / "a.npy", given)], [VECTOR], None)
+    (called,) = reader([VECTOR]).arrays([given])
+    assert array.dtype == called.dtype == np.float32
+    assert (array == called).all()
+
+
+def test_whole_numbers_that_the_input_lacks(tmp_path: Path) -> None:
+    large = _saved(tmp_path / "a.npy", np.array([5, 2**63], np.uint64))
+    with pytest.raises(ValueError, match=r"must have numbers of int64, got 5 to 9223372036854775808: .*a\.npy"):
+        read_inputs([large], [INDEX], None)
+    real = _saved(tmp_path / "b.npy", np.ones(2))
+    with pytest.raises(ValueError, match=r"expected int64 2 for .*, got float64: .*b\.npy"):
+        read_inputs([real], [INDEX], None)
+
+
 @pytest.mark.parametrize("shape", [(1, 4), (4,), (4, 1, 1)])
 def test_dimensions_may_differ_in_ones(tmp_path: Path, shape: tuple[int, ...]) -> None:
     file = _saved(tmp_path / "a.npy", np.arange(4, dtype=np.float32).reshape(shape))
@@ -86,7 +110,8 @@ def test_missing_inputs_are_named(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("array", "reason"),
     [
-        (np.ones((1, 4)), "expected float32 1x4 for 'vector', got float64"),
+        (np.ones((1, 4), np.complex64), "expected float32 1x4 for 'vector', got complex64"),
+        (np.array(["a"] * 4), "expected float32 1x4 for 'vector', got <U1"),
         (np.ones((1, 5), np.float32), "expected float32 1x4 for 'vector', got 1x5"),
         (np.ones((2, 2), np.float32), "expected float32 1x4 for 'vector', got 2x2"),
     ],
@@ -207,7 +232,7 @@ def test_normalization_is_for_images(tmp_path: Path) -> None:
 
 def test_archives_with_other_names(tmp_path: Path) -> None:
     np.savez(tmp_path / "other.npz", x=np.ones((1, 4), np.float32))
-    with pytest.raises(ValueError, match=r"expected arrays named 0: .*other\.npz \(found x\)"):
+    with pytest.raises(ValueError, match=r"expected arrays named 0 or vector: .*other\.npz \(found x\)"):
         read_inputs([tmp_path / "other.npz"], [VECTOR], None)
     with pytest.raises(ValueError, match="must be the only --input"):
         read_inputs([tmp_path / "other.npz", tmp_path / "other.npz"], [VECTOR, INDEX], None)
