@@ -21,6 +21,7 @@ from nnvk.cli.output import bar, check_suffix, check_writable, deliver, print_ta
 from nnvk.cli.profile import layer_name
 from nnvk.cli.usage import JsonFile
 from nnvk.cli.verified import may_verify
+from nnvk.importers.formats import format_of
 from nnvk.importers.ports import ImportedModel
 from nnvk.inputs.images import AS_IS, ImageOptions
 from nnvk.inputs.randoms import random_ports
@@ -129,6 +130,10 @@ def command(
 
 
 def _engine(name: str, path: Path) -> Engine:
+    runs = PEERS.get(name.lower())
+    if runs is not None and (found := format_of(path).suffix) != runs:
+        other = next(peer for peer, suffix in PEERS.items() if suffix == found)
+        raise ValueError(f"{name} runs {runs} files, not {found} files as {path}; {other} does")
     if name.lower() == "litert":
         return LiteRt(path)
     if name.lower() == "onnxruntime":

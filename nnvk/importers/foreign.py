@@ -24,6 +24,7 @@ def is_onnx(head: bytes) -> bool:
 
 
 _KINDS: tuple[tuple[Callable[[bytes], bool], str], ...] = (
+    (lambda data: not data, "it is empty: a download or an export has failed"),
     (is_tflite, "it is a .tflite file, which nnvk.load and nnvk.importers.tflite read"),
     (is_onnx, "it is an .onnx file, which nnvk.load and nnvk.importers.onnx read"),
     (

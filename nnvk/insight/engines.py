@@ -20,8 +20,8 @@ litert: Any = import_module("ai_edge_litert.interpreter") if find_spec("ai_edge_
 onnxruntime: Any = import_module("onnxruntime") if find_spec("onnxruntime") else None
 onnx: Any = import_module("onnx") if find_spec("onnx") else None
 
-PEERS = ("litert", "onnxruntime")
-"""Names of the engines that are not devices."""
+PEERS = {"litert": ".tflite", "onnxruntime": ".onnx"}
+"""Names of the engines that are not devices, and the files that they run."""
 
 Values = dict[int, np.ndarray]
 """Arrays by the operand of the model."""

@@ -95,7 +95,7 @@ def test_own_inputs_and_seeds(nnvk_command: Any, tmp_path: Path) -> None:
     [
         (["--devices", "abacus", CPU], "there is no device 'abacus'"),
         (["--devices", CPU], "--devices"),
-        (["--devices", CPU, "onnxruntime"], "onnxruntime: "),
+        (["--devices", CPU, "onnxruntime"], "onnxruntime runs .onnx files, not .tflite files as "),
         (["--bisect", "--devices", "litert", CPU], "litert"),
         (["--plot", "/absent/x.svg"], "can't write x.svg there (there is no such folder): /absent"),
     ],

@@ -95,6 +95,7 @@ FOREIGN = {
     "model.h5": (b"\x89HDF\r\n\x1a\n", "a model of Keras, which tf.lite.TFLiteConverter.from_keras_model turns"),
     "model.ort": (b"\x18\0\0\0ORTM", "a model in ONNX Runtime's own format"),
     "model.zip": (ZIPPED + b"readme.txt", "an archive, as .zip"),
+    "nothing": (b"", "empty: a download or an export has failed"),
     "pointer": (
         b"version https://git-lfs.github.com/spec/v1\noid sha256:1",
         "a pointer of Git LFS, and `git lfs pull`",

@@ -17,5 +17,17 @@ class NoModel(Malformed):
     what = "not an .onnx file"
 
 
+class Unsupported(Malformed):
+    """Raised where the file keeps to the format, and NNAPI has nothing for an input."""
+
+    what = "NNAPI can't express this model"
+
+
+class UnknownVersion(Malformed):
+    """Raised where the file is of a version that is not known here."""
+
+    what = "an .onnx file of an unknown version"
+
+
 class OnnxImportError(errors.ModelImportError):
     """A file that is not a valid model (``problems`` is empty), or has operators without a counterpart in NNAPI."""

@@ -17,7 +17,7 @@ from nnvk.base.text import printable
 from nnvk.importers.budget import Budget
 from nnvk.importers.errors import NAME_SHOWN, Unmapped
 from nnvk.importers.foreign import describe_foreign, is_onnx
-from nnvk.importers.onnx.errors import Malformed, NoModel
+from nnvk.importers.onnx.errors import Malformed, NoModel, UnknownVersion
 from nnvk.importers.onnx.narrow import Narrow, narrow_of
 from nnvk.importers.onnx.node import domain_of
 
@@ -55,7 +55,7 @@ def parse(data: bytes) -> ModelProto:
     if not model.HasField("graph") or not model.ir_version:
         raise NoModel("it has no graph or no IR version")
     if not 1 <= model.ir_version <= IR_VERSION:
-        raise Malformed(
+        raise UnknownVersion(
             f"the onnx package that is installed knows IR versions 1 to {IR_VERSION}, got {model.ir_version}"
         )
     return model
@@ -79,7 +79,7 @@ def versions(model: ModelProto) -> dict[str, int]:
     found = {domain_of(one.domain): int(one.version) for one in model.opset_import}
     version = stated_version(model)
     if not is_known(model, version):
-        raise Malformed(
+        raise UnknownVersion(
             f"versions {OLDEST} to {onnx_opset_version()} of ONNX's operators are known here, "
             f"got opset {version}: convert the model with onnx.version_converter"
         )
