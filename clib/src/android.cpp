@@ -7,6 +7,7 @@
 
 #include <cerrno>
 #include <climits>
+#include <cstdarg>
 #include <cstdio>
 #include <cstdlib>
 
@@ -24,6 +25,7 @@ int negativeErrno(Call call) noexcept {
     call();
     return 0;
   } catch (const nnvk::Error& error) {
+    __android_log_print(ANDROID_LOG_ERROR, "nnvk", "%s", error.reason.c_str());
     return error.code == ANEURALNETWORKS_OUT_OF_MEMORY ? -ENOMEM
            : error.code == ANEURALNETWORKS_RESOURCE_EXHAUSTED_TRANSIENT ? -EMFILE
                                                                          : -EINVAL;
@@ -45,6 +47,17 @@ Descriptor makeSized(const char* name, size_t size) {
 bool isBlob(const AHardwareBuffer_Desc& desc) {
   return desc.format == AHARDWAREBUFFER_FORMAT_BLOB && desc.width > 0 && desc.height == 1 && desc.layers == 1 &&
          desc.rfu0 == 0 && desc.rfu1 == 0;
+}
+
+// Logs why a call is refused.
+int invalid(const char* function, const char* format, ...) {
+  char reason[256];
+  va_list arguments;
+  va_start(arguments, format);
+  vsnprintf(reason, sizeof reason, format, arguments);
+  va_end(arguments);
+  __android_log_print(ANDROID_LOG_ERROR, "nnvk", "%s: %s", function, reason);
+  return -EINVAL;
 }
 
 void* mapAll(const Descriptor& memory, size_t size) {
@@ -107,8 +120,14 @@ AHardwareBuffer::AHardwareBuffer(Descriptor memory, const AHardwareBuffer_Desc& 
     : memory(std::move(memory)), desc(desc), data(mapAll(this->memory, desc.width)), id(nextId()) {}
 
 extern "C" NNVK_EXPORT int AHardwareBuffer_allocate(const AHardwareBuffer_Desc* desc, AHardwareBuffer** outBuffer) {
-  if (desc == nullptr || outBuffer == nullptr || !isBlob(*desc)) {
-    return -EINVAL;
+  if (desc == nullptr || outBuffer == nullptr) {
+    return invalid("AHardwareBuffer_allocate", "the description and the result must not be null");
+  }
+  if (!isBlob(*desc)) {
+    return invalid("AHardwareBuffer_allocate",
+                   "the buffer must be of format BLOB (0x%x) with a width in bytes, height 1 and layers 1; got format "
+                   "0x%x, width %u, height %u, layers %u",
+                   AHARDWAREBUFFER_FORMAT_BLOB, desc->format, desc->width, desc->height, desc->layers);
   }
   return negativeErrno([&] {
     AHardwareBuffer_Desc full = *desc;
@@ -133,8 +152,11 @@ extern "C" NNVK_EXPORT void AHardwareBuffer_describe(const AHardwareBuffer* buff
 
 extern "C" NNVK_EXPORT int AHardwareBuffer_lock(AHardwareBuffer* buffer, uint64_t, int32_t fence, const ARect* rect,
                                                 void** outVirtualAddress) {
-  if (buffer == nullptr || outVirtualAddress == nullptr || rect != nullptr) {
-    return -EINVAL;
+  if (buffer == nullptr || outVirtualAddress == nullptr) {
+    return invalid("AHardwareBuffer_lock", "the buffer and the address must not be null");
+  }
+  if (rect != nullptr) {
+    return invalid("AHardwareBuffer_lock", "a buffer of format BLOB is locked as a whole: rect must be null");
   }
   if (fence >= 0) {
     const Descriptor owned(fence);
@@ -232,7 +254,7 @@ extern "C" NNVK_EXPORT int AHardwareBuffer_recvHandleFromUnixSocket(int socketFd
   const int seals = fcntl(memory.get(), F_GET_SEALS);
   if (received != static_cast<ssize_t>(sizeof desc) || !isBlob(desc) || seals < 0 || (seals & F_SEAL_SHRINK) == 0 ||
       ASharedMemory_getSize(memory.get()) < desc.width) {
-    return -EINVAL;
+    return invalid("AHardwareBuffer_recvHandleFromUnixSocket", "what came is no buffer of format BLOB");
   }
   return negativeErrno([&] { *outBuffer = new AHardwareBuffer(std::move(memory), desc); });
 }

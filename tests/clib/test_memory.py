@@ -127,10 +127,23 @@ def test_hardware_buffers() -> None:
     library().loaded.AHardwareBuffer_release(buffer)
 
 
-def test_images_are_no_hardware_buffers_here() -> None:
+def test_images_are_no_hardware_buffers_here(capfd: pytest.CaptureFixture[str]) -> None:
     given, buffer = Description(4, 4, 1, 1), ctypes.c_void_p()
     assert library().loaded.AHardwareBuffer_isSupported(ctypes.byref(given)) == 0
     assert library().loaded.AHardwareBuffer_allocate(ctypes.byref(given), ctypes.byref(buffer)) == -errno.EINVAL
+    assert (
+        "AHardwareBuffer_allocate: the buffer must be of format BLOB (0x21) with a width in bytes, height 1 and layers 1; "
+        "got format 0x1, width 4, height 4, layers 1"
+    ) in capfd.readouterr().err
+
+
+def test_a_part_of_a_hardware_buffer_is_not_locked(capfd: pytest.CaptureFixture[str]) -> None:
+    buffer, _ = hardware_buffer(100)
+    part, data = (ctypes.c_int32 * 4)(0, 0, 1, 1), ctypes.c_void_p()
+    locked = library().loaded.AHardwareBuffer_lock(buffer, ctypes.c_uint64(3), -1, part, ctypes.byref(data))
+    assert locked == -errno.EINVAL
+    assert "AHardwareBuffer_lock: a buffer of format BLOB is locked as a whole" in capfd.readouterr().err
+    library().loaded.AHardwareBuffer_release(buffer)
 
 
 def test_a_hardware_buffer_goes_through_a_socket() -> None:
