@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 
 from nnvk.api import NnapiError, ResultCode
@@ -42,7 +42,7 @@ class Outcome:
     shaders: tuple[str, ...] = ()
     """The shader variants that were dispatched; empty where that is not known."""
     is_lost: bool = False
-    """The device, or the driver's process, is gone since."""
+    """The device, or the driver's process, is gone since. In a `Result`: and could not be started anew."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +106,7 @@ def run_checks(
         except Exception as error:  # whatever it is, it must not end the run
             outcome = failure(error)
         lost = outcome.is_lost and not revive()
+        outcome = replace(outcome, is_lost=lost)
         yield Result(check, outcome, clock() - started)
 
 

@@ -16,7 +16,7 @@ from nnvk.base.settings import settings
 from nnvk.check.cases import Case, cases
 from nnvk.check.checks import Check, Kind, Outcome, Status, failure, passed_or
 from nnvk.check.comparison import difference
-from nnvk.check.model_rows import Row, empty_like, execute, parse, reference
+from nnvk.check.model_rows import Row, empty_like, execute, parse, reference, roundings
 from nnvk.demo.assets import MODELS, DemoModel, pictures
 from nnvk.demo.classify import classify
 from nnvk.demo.run import LEAST_ACCURACY, accuracy
@@ -209,6 +209,8 @@ def _difference(device: Device, row: Row) -> str:
         if shape.dimensions != want.shape:
             return f"{where}expected dimensions {list(want.shape)}, got {list(shape.dimensions)}"
         found = difference(want, got)
+        if found and want.dtype == np.float16:
+            found = difference(want, got, roundings(row))
         if found:
             return where + found
     return ""

@@ -49,6 +49,7 @@ from nnvk.ops.registry import fitting, lookup
 from nnvk.types.codes import FuseCode, OperandCode, OperationCode, PaddingCode
 from nnvk.types.constant import QuantisedConstant
 from nnvk.types.extension import ExtendedOperationCode, KnownCode
+from nnvk.types.extract import exposed
 from nnvk.types.model import Lifetime, Model, Operand, Operation
 from nnvk.types.operand import ChannelQuant, OperandType, Shape
 from nnvk.types.request import (
@@ -279,6 +280,27 @@ def reference(row: Row) -> list[np.ndarray]:
     """The outputs on the reference device."""
     with np.errstate(all="ignore"):
         return list(run(row.model, list(row.inputs), Clock(None, 2 * 10**9)))
+
+
+def roundings(row: Row) -> int:
+    """How many operations of a row round to FLOAT16, from the first one on whose exact results are other numbers."""
+    operands = tuple(_widened(operand) for operand in row.model.operands)
+    exact = exposed(replace(row.model, operands=operands))
+    inputs = [array.astype(np.float32) if array.dtype == np.float16 else array for array in row.inputs]
+    results = reference(Row(exact, inputs))
+    results = [*results[len(row.model.outputs) :], *results[: len(row.model.outputs)]]  # the own outputs come last
+    with np.errstate(over="ignore"):
+        is_exact = [np.array_equal(result, result.astype(np.float16), equal_nan=True) for result in results]
+    return len(is_exact) - is_exact.index(False) if False in is_exact else 1
+
+
+def _widened(operand: Operand) -> Operand:
+    """A FLOAT16 operand as FLOAT32, others as they are."""
+    codes = {OperandCode.TENSOR_FLOAT16: OperandCode.TENSOR_FLOAT32, OperandCode.FLOAT16: OperandCode.FLOAT32}
+    if operand.type.code not in codes:
+        return operand
+    value = None if operand.value is None else operand.value.astype(np.float32)
+    return replace(operand, type=replace(operand.type, code=codes[operand.type.code]), constant=value)
 
 
 def empty_like(arrays: Sequence[np.ndarray]) -> list[np.ndarray]:

@@ -48,8 +48,7 @@ class Report:
     @property
     def is_lost(self) -> bool:
         """Whether the run ended because the device was lost."""
-        last = [result for result in self.results if result.status is not Status.NOT_RUN][-1:]
-        return bool(last) and last[0].outcome.is_lost
+        return any(result.outcome.is_lost for result in self.results)
 
     @property
     def suspects(self) -> tuple[str, ...]:

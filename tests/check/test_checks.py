@@ -72,6 +72,14 @@ def test_a_report_says_that_the_device_was_lost() -> None:
     assert not Report({}, (), [Result(_check(), passed_or("off")), rest], 1.0).as_json()["device_lost"]
 
 
+@pytest.mark.parametrize("revives", [True, False])
+def test_a_last_case_that_crashes_leaves_a_device_that_was_revived(revives: bool) -> None:
+    crash = _raising(NnapiError(ResultCode.DEAD_OBJECT, "gone"))
+    results = list(run_checks([_check(), crash], 60, lambda: revives))
+    assert [result.status for result in results] == [Status.PASSED, Status.FAILED]
+    assert Report({}, (), results, 1.0).is_lost is not revives
+
+
 @pytest.mark.parametrize(
     ("text", "left"),
     [
