@@ -21,6 +21,7 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
+from rich.table import Column
 
 from nnvk import __version__
 from nnvk.api import Device, get_devices
@@ -111,12 +112,13 @@ def _bar(description: str, total: int | None) -> Iterator[tuple[Progress, TaskID
     console = _moving()
     columns = (
         TextColumn("{task.description}"),
-        BarColumn(),
+        BarColumn(20),
         MofNCompleteColumn(),
         TimeElapsedColumn(),
-        TextColumn("{task.fields[note]}", markup=False),
+        # The note gets what is left of the line; otherwise rich cuts all columns.
+        TextColumn("{task.fields[note]}", markup=False, table_column=Column(ratio=1, no_wrap=True)),
     )
-    bar = Progress(*columns, console=console, transient=True, disable=console is None)
+    bar = Progress(*columns, console=console, transient=True, disable=console is None, expand=True)
     with bar:
         yield bar, bar.add_task(escape(printable(description)), total=total, note="")
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
 import pytest
+from rich.console import Console
 
 from nnvk.api import Compilation
+from nnvk.cli import output
 from nnvk.cli.main import COMMANDS, _load
 from nnvk.demo.assets import DATA
 
@@ -71,3 +74,14 @@ def test_names_of_other_formats(nnvk_command: Any, words: list[str], error: str)
     result = nnvk_command(*words)
     assert (result.exit_code, result.stdout, result.stderr) == (2, "", f"nnvk: {error}\n")
     assert not Path(words[-1]).exists()
+
+
+def test_a_note_beside_a_bar_is_cut_and_the_numbers_are_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    written = StringIO()
+    console = Console(file=written, width=80, force_terminal=True, color_system=None)
+    monkeypatch.setattr(output, "_moving", lambda: console)
+    with output.progress("Checking vulkan-0", 1234) as advance:
+        advance("1 failure, BIDIRECTIONAL_SEQUENCE_LSTM + QUANTIZED_16BIT_LSTM + 4 more")
+    last = written.getvalue().rsplit("Checking", 1)[1]
+    assert last.startswith(" vulkan-0 ")
+    assert " 1/1234 0:00:00 1 failure, BIDIR" in last
