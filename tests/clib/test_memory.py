@@ -132,8 +132,8 @@ def test_images_are_no_hardware_buffers_here(capfd: pytest.CaptureFixture[str]) 
     assert library().loaded.AHardwareBuffer_isSupported(ctypes.byref(given)) == 0
     assert library().loaded.AHardwareBuffer_allocate(ctypes.byref(given), ctypes.byref(buffer)) == -errno.EINVAL
     assert (
-        "AHardwareBuffer_allocate: the buffer must be of format BLOB (0x21) with a width in bytes, height 1 and layers 1; "
-        "got format 0x1, width 4, height 4, layers 1"
+        "AHardwareBuffer_allocate: the buffer must be of format BLOB (0x21) with a width in bytes, height 1 and "
+        "layers 1; got format 0x1, width 4, height 4, layers 1"
     ) in capfd.readouterr().err
 
 
