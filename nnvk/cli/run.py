@@ -46,8 +46,9 @@ def command(
         typer.Option(
             "--input",
             metavar="PATH",
-            help="An image or a .npy for an input, once for each; one .npz with arrays 0, 1, ... or by "
-            "name; or a folder, each of whose files is run. What is transparent in an image is white, unless the input has four channels.",
+            help="An image or a .npy for an input, once for each; one .npz with arrays 0, 1, ... or by name; or a "
+            "folder, each of whose files is run. What is transparent in an image is white, unless the input has four "
+            "channels.",
             show_default="random numbers",
         ),
     ] = None,
@@ -95,7 +96,7 @@ def command(
             f"--input {others[0]}"
         )
     if path.is_dir():
-        given = {"--input": inputs, "--output": output, "--trace": trace, "--labels": labels, "--top": top}
+        given = {"--input": inputs, "--out": output, "--trace": trace, "--labels": labels, "--top": top}
         refused = [name for name, value in given.items() if value]
         if refused:
             raise ValueError(f"{path} is a folder, whose models run on random numbers: leave out {', '.join(refused)}")
