@@ -128,10 +128,12 @@ Buffer::Buffer(std::shared_ptr<Device> device_, uint64_t size_, bool host_visibl
 
         ZeroPages zeros(host_visible ? padded_size : 1);
         Adoption adoption(handle_, memory);
-        tensor_ = std::make_shared<kp::Tensor>(
-            device->kp_physical, device->kp_device, zeros.data(), static_cast<uint32_t>(padded_size), 1,
-            kp::Tensor::TensorDataTypes::eUnsignedInt,
-            host_visible ? kp::Tensor::TensorTypes::eHost : kp::Tensor::TensorTypes::eStorage);
+        call_kompute(*device, [&] {
+            tensor_ = std::make_shared<kp::Tensor>(
+                device->kp_physical, device->kp_device, zeros.data(), static_cast<uint32_t>(padded_size), 1,
+                kp::Tensor::TensorDataTypes::eUnsignedInt,
+                host_visible ? kp::Tensor::TensorTypes::eHost : kp::Tensor::TensorTypes::eStorage);
+        });
         if (!adoption.complete()) {
             throw VulkanError("kp::Tensor did not take over the buffer made for it");
         }

@@ -64,7 +64,7 @@ Device::Device(std::shared_ptr<PhysicalDevice> physical_, const std::vector<std:
     info.ppEnabledExtensionNames = extensions.data();
     nnvk::check(vkCreateDevice(physical->handle, &info, nullptr, &device_), "vkCreateDevice");
     vkGetDeviceQueue(device_, physical->queue_family, 0, &queue_);
-    fences_ = std::make_unique<FencePool>(device_);
+    fences_ = std::make_unique<FencePool>(*this);
 
     try {
         pipeline_cache_ = create_pipeline_cache(pipeline_cache);
@@ -75,7 +75,7 @@ Device::Device(std::shared_ptr<PhysicalDevice> physical_, const std::vector<std:
         get_fence_fd_ = reinterpret_cast<PFN_vkGetFenceFdKHR>(vkGetDeviceProcAddr(device_, "vkGetFenceFdKHR"));
     }
 
-    install_dispatcher(physical->instance->handle());
+    install_dispatcher();
     kp_physical = std::make_shared<vk::PhysicalDevice>(physical->handle);
     kp_device = std::make_shared<vk::Device>(device_);
     kp_queue = std::make_shared<vk::Queue>(queue_);

@@ -17,6 +17,7 @@ namespace {
 thread_local Adoption* t_adoption = nullptr;
 thread_local PipelineScope* t_pipeline = nullptr;
 thread_local TexelScope* t_texels = nullptr;
+thread_local Outcome* t_outcome = nullptr;
 
 VKAPI_ATTR VkResult VKAPI_CALL create_buffer(VkDevice device, const VkBufferCreateInfo* info,
                                              const VkAllocationCallbacks* allocator, VkBuffer* buffer) {
@@ -114,24 +115,87 @@ VKAPI_ATTR VkResult VKAPI_CALL allocate_descriptor_sets(VkDevice device, const V
     return result;
 }
 
+// Kompute calls it in destructors, for memory that is coherent.
+VKAPI_ATTR VkResult VKAPI_CALL flush_mapped_memory_ranges(VkDevice, uint32_t, const VkMappedMemoryRange*) {
+    return VK_SUCCESS;
+}
+
+// Kompute calls it in a destructor, also for a buffer that was not made, and then destroys the pool, which frees buffers.
+VKAPI_ATTR void VKAPI_CALL free_command_buffers(VkDevice, VkCommandPool, uint32_t, const VkCommandBuffer*) {}
+
+bool has_failed() { return t_outcome && t_outcome->result != VK_SUCCESS; }
+
+VkResult noted(VkResult result, const char* call) {
+    if (t_outcome) {
+        t_outcome->result = result;
+        t_outcome->call = call;
+    }
+    return result;
+}
+
 } // namespace
 
-void install_dispatcher(VkInstance instance) {
-    // The loader's entry points dispatch on their first argument, so one table serves every instance and device.
+void install_dispatcher() {
     static std::once_flag once;
-    std::call_once(once, [&] {
+    std::call_once(once, [] {
         auto& table = VULKAN_HPP_DEFAULT_DISPATCHER;
-        table.init(vkGetInstanceProcAddr);
-        table.init(vk::Instance(instance));
-        table.vkCreateBuffer = create_buffer;
-        table.vkAllocateMemory = allocate_memory;
-        table.vkCreateComputePipelines = create_compute_pipelines;
-        table.vkDestroyPipeline = destroy_pipeline;
-        table.vkCreateDescriptorSetLayout = create_descriptor_set_layout;
-        table.vkCreateDescriptorPool = create_descriptor_pool;
-        table.vkAllocateDescriptorSets = allocate_descriptor_sets;
+#define NNVK_CHECKED_AS(function, own)                                                                                \
+    table.function = [](auto... arguments) {                                                                           \
+        return has_failed() ? t_outcome->result : noted(own(arguments...), #function);                                 \
+    };
+#define NNVK_CHECKED(function) NNVK_CHECKED_AS(function, function)
+// These have no result, and must not get what was not made.
+#define NNVK_UNLESS_FAILED(function)                                                                                  \
+    table.function = [](auto... arguments) {                                                                           \
+        if (!has_failed()) {                                                                                           \
+            function(arguments...);                                                                                    \
+        }                                                                                                              \
+    };
+#define NNVK_ALWAYS(function, own) table.function = own;
+        NNVK_CHECKED(vkAllocateCommandBuffers)
+        NNVK_CHECKED_AS(vkAllocateDescriptorSets, allocate_descriptor_sets)
+        NNVK_CHECKED_AS(vkAllocateMemory, allocate_memory)
+        NNVK_CHECKED(vkBeginCommandBuffer)
+        NNVK_CHECKED(vkBindBufferMemory)
+        NNVK_UNLESS_FAILED(vkCmdBindDescriptorSets)
+        NNVK_UNLESS_FAILED(vkCmdBindPipeline)
+        NNVK_UNLESS_FAILED(vkCmdDispatch)
+        NNVK_UNLESS_FAILED(vkCmdPushConstants)
+        NNVK_CHECKED_AS(vkCreateBuffer, create_buffer)
+        NNVK_CHECKED(vkCreateCommandPool)
+        NNVK_CHECKED_AS(vkCreateComputePipelines, create_compute_pipelines)
+        NNVK_CHECKED_AS(vkCreateDescriptorPool, create_descriptor_pool)
+        NNVK_CHECKED_AS(vkCreateDescriptorSetLayout, create_descriptor_set_layout)
+        NNVK_CHECKED(vkCreatePipelineCache)
+        NNVK_CHECKED(vkCreatePipelineLayout)
+        NNVK_CHECKED(vkCreateShaderModule)
+        NNVK_ALWAYS(vkDestroyBuffer, vkDestroyBuffer)
+        NNVK_ALWAYS(vkDestroyCommandPool, vkDestroyCommandPool)
+        NNVK_ALWAYS(vkDestroyDescriptorPool, vkDestroyDescriptorPool)
+        NNVK_ALWAYS(vkDestroyDescriptorSetLayout, vkDestroyDescriptorSetLayout)
+        NNVK_ALWAYS(vkDestroyPipeline, destroy_pipeline)
+        NNVK_ALWAYS(vkDestroyPipelineCache, vkDestroyPipelineCache)
+        NNVK_ALWAYS(vkDestroyPipelineLayout, vkDestroyPipelineLayout)
+        NNVK_ALWAYS(vkDestroyShaderModule, vkDestroyShaderModule)
+        NNVK_CHECKED(vkEndCommandBuffer)
+        NNVK_ALWAYS(vkFlushMappedMemoryRanges, flush_mapped_memory_ranges)
+        NNVK_ALWAYS(vkFreeCommandBuffers, free_command_buffers)
+        NNVK_ALWAYS(vkFreeMemory, vkFreeMemory)
+        NNVK_UNLESS_FAILED(vkGetBufferMemoryRequirements)
+        NNVK_UNLESS_FAILED(vkGetPhysicalDeviceMemoryProperties)
+        NNVK_CHECKED(vkMapMemory)
+        NNVK_ALWAYS(vkUnmapMemory, vkUnmapMemory)
+        NNVK_UNLESS_FAILED(vkUpdateDescriptorSets)
+#undef NNVK_CHECKED
+#undef NNVK_CHECKED_AS
+#undef NNVK_UNLESS_FAILED
+#undef NNVK_ALWAYS
     });
 }
+
+Outcome::Outcome() { t_outcome = this; }
+
+Outcome::~Outcome() { t_outcome = nullptr; }
 
 Adoption::Adoption(VkBuffer buffer, VkDeviceMemory memory) : buffer(buffer), memory(memory) { t_adoption = this; }
 

@@ -7,16 +7,47 @@
 // Likewise every kp::Algorithm compiles a pipeline from an empty pipeline cache of its own; here it uses the device's
 // cache, or is handed a pipeline that exists already (native/pipeline.hpp). And it binds storage buffers alone; here its
 // descriptor sets have room for the same buffers as texel buffers.
+//
+// Kompute drops the results of most calls, and goes on with what a failed one has not made. So a table of all functions
+// that it calls notes the first that fails, and hands none on to the driver from then on but those that destroy.
 #pragma once
 
 #include <cstdint>
+#include <stdexcept>
 
 #include <vulkan/vulkan.h>
 
+#include "device.hpp"
+
 namespace nnvk {
 
-// Fills the dispatcher through which Kompute calls Vulkan. Once per process, before any Kompute object is made.
-void install_dispatcher(VkInstance instance);
+// Fills the table through which Kompute calls Vulkan; a function that is not listed there stays a null pointer. Once per
+// process, after `load_vulkan` and before any Kompute object is made.
+void install_dispatcher();
+
+// While it lives, it has the result of this thread's Kompute calls: that of the first that fails.
+class Outcome {
+  public:
+    Outcome();
+    ~Outcome();
+    Outcome(const Outcome&) = delete;
+    Outcome& operator=(const Outcome&) = delete;
+
+    VkResult result = VK_SUCCESS;
+    const char* call = "";
+};
+
+// Runs `function`, which calls Kompute. Throws as `check` if a call of Vulkan fails.
+template <typename Function> void call_kompute(Device& device, Function&& function) {
+    Outcome outcome;
+    try {
+        function();
+    } catch (const std::runtime_error&) { // vulkan.hpp's own exceptions, and those of Kompute, say less
+        device.check(outcome.result, outcome.call);
+        throw;
+    }
+    device.check(outcome.result, outcome.call);
+}
 
 // While it lives, the next vkCreateBuffer and vkAllocateMemory of this thread's Kompute calls return these handles.
 class Adoption {

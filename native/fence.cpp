@@ -27,7 +27,7 @@ uint64_t now_ns() {
 
 FencePool::~FencePool() {
     for (VkFence fence : free_) {
-        vkDestroyFence(device_, fence, nullptr);
+        vkDestroyFence(device_.handle(), fence, nullptr);
     }
 }
 
@@ -42,13 +42,13 @@ VkFence FencePool::take() {
     }
     VkFenceCreateInfo info{VK_STRUCTURE_TYPE_FENCE_CREATE_INFO};
     VkFence fence = VK_NULL_HANDLE;
-    check(vkCreateFence(device_, &info, nullptr, &fence), "vkCreateFence");
+    device_.check(vkCreateFence(device_.handle(), &info, nullptr, &fence), "vkCreateFence");
     return fence;
 }
 
 void FencePool::give(VkFence fence) {
-    if (vkResetFences(device_, 1, &fence) != VK_SUCCESS) {
-        vkDestroyFence(device_, fence, nullptr);
+    if (vkResetFences(device_.handle(), 1, &fence) != VK_SUCCESS) {
+        vkDestroyFence(device_.handle(), fence, nullptr);
         return;
     }
     std::lock_guard lock(mutex_);

@@ -20,7 +20,7 @@ class Device;
 // Unsignalled VkFences for reuse: creating one for every submission costs more than resetting.
 class FencePool {
   public:
-    explicit FencePool(VkDevice device) : device_(device) {}
+    explicit FencePool(Device& device) : device_(device) {}
     ~FencePool();
     FencePool(const FencePool&) = delete;
     FencePool& operator=(const FencePool&) = delete;
@@ -30,7 +30,7 @@ class FencePool {
     void give(VkFence fence);
 
   private:
-    VkDevice device_;
+    Device& device_;
     std::mutex mutex_;
     std::vector<VkFence> free_;
 };

@@ -9,19 +9,26 @@ namespace nnvk {
 // Opens the Vulkan loader. Throws LoaderError where it can't be opened, or is older than Vulkan 1.1.
 void load_vulkan();
 
-// Those that native/ calls itself. All are exported by the loader, whose entry points dispatch on their first argument:
-// one table serves every instance and device.
+// Those that native/ calls itself, and those of Kompute (native/dispatch.cpp). All are exported by the loader, whose entry
+// points dispatch on their first argument: one table serves every instance and device.
 #define NNVK_VULKAN_FUNCTIONS(X)                                                                                      \
+    X(vkAllocateCommandBuffers)                                                                                       \
     X(vkAllocateDescriptorSets)                                                                                       \
     X(vkAllocateMemory)                                                                                               \
+    X(vkBeginCommandBuffer)                                                                                           \
+    X(vkBindBufferMemory)                                                                                             \
+    X(vkCmdBindDescriptorSets)                                                                                        \
+    X(vkCmdBindPipeline)                                                                                              \
     X(vkCmdCopyBuffer)                                                                                                \
     X(vkCmdDispatch)                                                                                                  \
     X(vkCmdFillBuffer)                                                                                                \
     X(vkCmdPipelineBarrier)                                                                                           \
+    X(vkCmdPushConstants)                                                                                             \
     X(vkCmdResetQueryPool)                                                                                            \
     X(vkCmdWriteTimestamp)                                                                                            \
     X(vkCreateBuffer)                                                                                                 \
     X(vkCreateBufferView)                                                                                             \
+    X(vkCreateCommandPool)                                                                                            \
     X(vkCreateComputePipelines)                                                                                       \
     X(vkCreateDescriptorPool)                                                                                         \
     X(vkCreateDescriptorSetLayout)                                                                                    \
@@ -29,20 +36,29 @@ void load_vulkan();
     X(vkCreateFence)                                                                                                  \
     X(vkCreateInstance)                                                                                               \
     X(vkCreatePipelineCache)                                                                                          \
+    X(vkCreatePipelineLayout)                                                                                         \
     X(vkCreateQueryPool)                                                                                              \
+    X(vkCreateShaderModule)                                                                                           \
     X(vkDestroyBuffer)                                                                                                \
     X(vkDestroyBufferView)                                                                                            \
+    X(vkDestroyCommandPool)                                                                                           \
+    X(vkDestroyDescriptorPool)                                                                                        \
+    X(vkDestroyDescriptorSetLayout)                                                                                   \
     X(vkDestroyDevice)                                                                                                \
     X(vkDestroyFence)                                                                                                 \
     X(vkDestroyInstance)                                                                                              \
     X(vkDestroyPipeline)                                                                                              \
     X(vkDestroyPipelineCache)                                                                                         \
+    X(vkDestroyPipelineLayout)                                                                                        \
     X(vkDestroyQueryPool)                                                                                             \
+    X(vkDestroyShaderModule)                                                                                          \
     X(vkDeviceWaitIdle)                                                                                               \
+    X(vkEndCommandBuffer)                                                                                             \
     X(vkEnumerateDeviceExtensionProperties)                                                                           \
     X(vkEnumerateInstanceLayerProperties)                                                                             \
     X(vkEnumerateInstanceVersion)                                                                                     \
     X(vkEnumeratePhysicalDevices)                                                                                     \
+    X(vkFreeCommandBuffers)                                                                                           \
     X(vkFreeMemory)                                                                                                   \
     X(vkGetBufferMemoryRequirements)                                                                                  \
     X(vkGetDeviceProcAddr)                                                                                            \
@@ -57,9 +73,11 @@ void load_vulkan();
     X(vkGetPhysicalDeviceQueueFamilyProperties)                                                                       \
     X(vkGetPipelineCacheData)                                                                                         \
     X(vkGetQueryPoolResults)                                                                                          \
+    X(vkMapMemory)                                                                                                    \
     X(vkMergePipelineCaches)                                                                                          \
     X(vkQueueSubmit)                                                                                                  \
     X(vkResetFences)                                                                                                  \
+    X(vkUnmapMemory)                                                                                                  \
     X(vkUpdateDescriptorSets)                                                                                         \
     X(vkWaitForFences)
 

@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include <kompute/Algorithm.hpp>
-#include <kompute/Tensor.hpp>
 
+#include "buffer.hpp"
 #include "device.hpp"
 #include "dispatch.hpp"
 #include "error.hpp"
@@ -33,13 +33,10 @@ std::string key_of(const PipelineSpec& spec) {
 std::shared_ptr<kp::Algorithm> build_kompute(Device& device, const std::vector<std::shared_ptr<kp::Tensor>>& tensors,
                                              const PipelineSpec& spec) {
     auto algorithm = std::make_shared<kp::Algorithm>(device.kp_device);
-    try {
+    call_kompute(device, [&] {
         algorithm->rebuild(tensors, spec.spirv, kp::Workgroup{1, 1, 1}, spec.specialization,
                            std::vector<uint32_t>(spec.push_constant_size / 4));
-    } catch (const vk::SystemError& error) {
-        device.check(static_cast<VkResult>(error.code().value()), "vkCreateComputePipelines");
-        throw;
-    }
+    });
     return algorithm;
 }
 
@@ -47,13 +44,12 @@ PipelineStore::PipelineStore(Device& device) : device_(device) {}
 
 PipelineStore::~PipelineStore() = default;
 
-std::shared_ptr<kp::Tensor> PipelineStore::dummy() {
+const std::shared_ptr<kp::Tensor>& PipelineStore::dummy() {
     if (!dummy_) {
-        dummy_ = std::make_shared<kp::Tensor>(device_.kp_physical, device_.kp_device, nullptr, 256, 1,
-                                              kp::Tensor::TensorDataTypes::eUnsignedInt,
-                                              kp::Tensor::TensorTypes::eStorage);
+        // The device owns the store, so the buffer must not hold the device.
+        dummy_ = std::make_unique<Buffer>(std::shared_ptr<Device>(std::shared_ptr<Device>(), &device_), 4, false);
     }
-    return dummy_;
+    return dummy_->tensor();
 }
 
 void PipelineStore::evict() {

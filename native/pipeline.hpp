@@ -65,7 +65,7 @@ class PipelineStore {
     uint64_t compiled() const { return compiled_; }
 
   private:
-    std::shared_ptr<kp::Tensor> dummy();
+    const std::shared_ptr<kp::Tensor>& dummy();
     void evict();
 
     Device& device_;
@@ -73,7 +73,7 @@ class PipelineStore {
     std::unordered_map<std::string, std::shared_ptr<Pipeline>> pipelines_;
     uint64_t uses_ = 0;
     std::atomic<uint64_t> compiled_{0};
-    std::shared_ptr<kp::Tensor> dummy_;
+    std::unique_ptr<Buffer> dummy_;
 };
 
 } // namespace nnvk

@@ -4,25 +4,12 @@
 
 #include <kompute/Sequence.hpp>
 
+#include "dispatch.hpp"
 #include "error.hpp"
 #include "loader.hpp"
 #include "operations.hpp"
 
 namespace nnvk {
-
-namespace {
-
-// Kompute calls Vulkan through vulkan.hpp, whose exceptions become this module's.
-template <typename Function> void translated(Device& device, const char* call, Function&& function) {
-    try {
-        function();
-    } catch (const vk::SystemError& error) {
-        device.check(static_cast<VkResult>(error.code().value()), call);
-        throw;
-    }
-}
-
-} // namespace
 
 void Queries::create() {
     VkQueryPoolCreateInfo info{VK_STRUCTURE_TYPE_QUERY_POOL_CREATE_INFO};
@@ -207,7 +194,7 @@ void Program::finish(std::vector<Port> inputs, std::vector<Port> outputs) {
             }
         }
     }
-    translated(*device, "recording the program", [&] {
+    call_kompute(*device, [&] {
         auto sequence = std::make_shared<kp::Sequence>(device->kp_physical, device->kp_device, device->kp_queue,
                                                        device->physical->queue_family);
         sequence->record(std::make_shared<OpCapture>(commands_));

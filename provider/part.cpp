@@ -39,7 +39,7 @@ struct Output {
 Output readOutput(Reader& reply) {
   Output output;
   output.type.element = reply.i32();
-  output.type.shape.resize(reply.u32());
+  output.type.shape.resize(reply.count(sizeof(int64_t)));
   for (auto& size : output.type.shape) {
     size = reply.i64();
   }

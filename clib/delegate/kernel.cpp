@@ -164,9 +164,12 @@ void Kernel::buildNew(const TfLiteContext& context) {
     put(request.packet(), context, nodes_, edges_);
     Reader reply = request.askAll();
     model_.reset(request.made<ANeuralNetworksModel>());
-    std::vector<int> states(reply.u32());
+    std::vector<int> states(reply.count(sizeof(int32_t)));
     for (auto& state : states) {
       state = reply.i32();
+      if (state < 0 || static_cast<size_t>(state) >= context.tensors_size) {
+        fail(ANEURALNETWORKS_OP_FAILED, "the server names tensor %d of %zu", state, context.tensors_size);
+      }
     }
     const auto edges = [&](const std::vector<int>& tensors) {
       std::vector<Edge> made;
@@ -175,7 +178,7 @@ void Kernel::buildNew(const TfLiteContext& context) {
           Edge edge;
           edge.tensor = tensor;
           edge.bytes = reply.u64();
-          edge.shape.resize(reply.u32());
+          edge.shape.resize(reply.count(sizeof(int32_t)));
           for (auto& size : edge.shape) {
             size = reply.i32();
           }

@@ -156,7 +156,7 @@ std::shared_ptr<Server> start() {
   try {
     Lane::sendTo(mine.get(), packet, unlimited);
   } catch (const Lane::Broken& broken) {
-    fail(ANEURALNETWORKS_UNAVAILABLE_DEVICE, "the server %s ends at once: %s", command.c_str(), broken.reason.c_str());
+    fail(ANEURALNETWORKS_UNAVAILABLE_DEVICE, "the server %s ends at once: %s", command.c_str(), broken.what());
   }
   const pid_t server = static_cast<pid_t>(greeting[2]);
   if (server != number) {
@@ -222,9 +222,9 @@ auto Borrowed::alive(Call call) {
     // A server that dies closes all its sockets, in some order. One that has no thread or descriptor left for a lane
     // closes that alone.
     if (server_->seesHangup(kMillisecondsToEnd)) {
-      throw server_->died(broken.reason);
+      throw server_->died(broken.what());
     }
-    fail(ANEURALNETWORKS_RESOURCE_EXHAUSTED_TRANSIENT, "the server can't do more at once: %s", broken.reason.c_str());
+    fail(ANEURALNETWORKS_RESOURCE_EXHAUSTED_TRANSIENT, "the server can't do more at once: %s", broken.what());
   }
 }
 
@@ -378,7 +378,7 @@ Borrowed Server::lane() {
     Lane::sendTo(control_.get(), packet, *this);
   } catch (const Lane::Broken& broken) {
     lane->closeWith(closeSocket);
-    throw died(broken.reason);
+    throw died(broken.what());
   } catch (...) {
     lane->closeWith(closeSocket);
     throw;
@@ -393,7 +393,7 @@ void Server::release(uint64_t number) noexcept {
       Lane::sendTo(control_.get(), Packet(kRequestRelease).u32(1).u64(number), *this);
     }
   } catch (const Lane::Broken& broken) {
-    died(broken.reason);
+    died(broken.what());
   } catch (...) {
     // It stays in the server as long as that lives.
   }

@@ -5,6 +5,7 @@
 #include <sys/mman.h>
 #include <sys/select.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/time.h>
 #include <sys/uio.h>
 
@@ -90,9 +91,17 @@ Packet& Packet::descriptor(int number) {
   return *this;
 }
 
+uint32_t Reader::count(size_t size) {
+  const uint32_t number = u32();
+  if (number > left() / size) {
+    throw Lane::Broken("a reply ends too early");
+  }
+  return number;
+}
+
 const uint8_t* Reader::bytes(size_t length) {
   if (length > left()) {
-    throw Lane::Broken{"a reply ends too early"};
+    throw Lane::Broken("a reply ends too early");
   }
   const uint8_t* found = data_ + position_;
   position_ += length;
@@ -180,7 +189,7 @@ void Lane::sendSmall(int socket, const void* data, size_t size, const std::vecto
     if (errno == EAGAIN) {
       patience.look();
     } else if (errno != EINTR) {
-      throw Broken{std::string("a request can't be sent: ") + strerror(errno)};
+      throw Broken(std::string("a request can't be sent: ") + strerror(errno));
     }
   }
 }
@@ -200,7 +209,7 @@ Lane::Received Lane::receive(Patience& patience) {
       patience.look();
       message.msg_controllen = sizeof control;
     } else if (errno != EINTR) {
-      throw Broken{std::string("nothing can be received: ") + strerror(errno)};
+      throw Broken(std::string("nothing can be received: ") + strerror(errno));
     }
   }
   std::vector<Descriptor> descriptors;
@@ -214,31 +223,43 @@ Lane::Received Lane::receive(Patience& patience) {
     }
   }
   if (size == 0) {
-    throw Broken{"the server has gone"};
+    throw Broken("the server has gone");
   }
   if ((message.msg_flags & MSG_CTRUNC) != 0) {
     failSystem("there is no descriptor for what the server sends", EMFILE);
   }
   Received received;
   received.rest = Reader(buffer_.get(), static_cast<size_t>(size));
-  auto next = descriptors.begin();
   uint32_t mark;
   if (static_cast<size_t>(size) >= sizeof mark && (memcpy(&mark, buffer_.get(), sizeof mark), mark == kIndirect)) {
     received.rest.u32();
-    mapped_size_ = received.rest.u64();
-    if (next == descriptors.end()) {
-      throw Broken{"a reply has no descriptor"};
+    const uint64_t size_of_packet = received.rest.u64();
+    if (descriptors.empty()) {
+      throw Broken("a reply has no descriptor");
     }
-    void* mapped = mmap(nullptr, mapped_size_, PROT_READ, MAP_PRIVATE, next++->get(), 0);
-    if (mapped == MAP_FAILED) {
-      failSystem("a reply can't be mapped", errno, ANEURALNETWORKS_RESOURCE_EXHAUSTED_TRANSIENT);
-    }
-    mapped_ = mapped;
-    received.rest = Reader(static_cast<const uint8_t*>(mapped), mapped_size_);
+    received.rest = map(descriptors.front(), size_of_packet);
   }
   received.code = received.rest.i32();
   received.reason = received.rest.string();
   return received;
+}
+
+Reader Lane::map(const Descriptor& memory, uint64_t size) {
+  const int seals = fcntl(memory.get(), F_GET_SEALS);
+  if (seals < 0 || (seals & F_SEAL_SHRINK) == 0) {
+    throw Broken("the shared memory of a reply is not sealed against shrinking");
+  }
+  struct stat about;
+  if (fstat(memory.get(), &about) != 0 || size == 0 || size > static_cast<uint64_t>(about.st_size)) {
+    throw Broken("the shared memory of a reply has not the " + std::to_string(size) + " bytes that were announced");
+  }
+  void* mapped = mmap(nullptr, size, PROT_READ, MAP_PRIVATE, memory.get(), 0);
+  if (mapped == MAP_FAILED) {
+    failSystem("a reply can't be mapped", errno, ANEURALNETWORKS_RESOURCE_EXHAUSTED_TRANSIENT);
+  }
+  mapped_ = mapped;
+  mapped_size_ = size;
+  return Reader(static_cast<const uint8_t*>(mapped), size);
 }
 
 void Lane::unmap() {

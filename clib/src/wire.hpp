@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <cstring>
 #include <memory>
+#include <stdexcept>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -114,6 +115,8 @@ class Reader {
     const size_t length = u32();
     return std::string(reinterpret_cast<const char*>(bytes(length)), length);
   }
+  // The number of things that follow, each of so many bytes at least: no more than there is room for.
+  uint32_t count(size_t size);
   const uint8_t* bytes(size_t length);
   size_t left() const { return size_ - position_; }
 
@@ -147,8 +150,8 @@ void limitWaits(const Descriptor& socket);
 class Lane {
  public:
   // Thrown where the other end is gone, or what comes from there makes no sense.
-  struct Broken {
-    std::string reason;
+  struct Broken : std::runtime_error {
+    using std::runtime_error::runtime_error;
   };
   // A reply: a result code, its reason, and the rest, which is valid until the next reply is received.
   struct Received {
@@ -175,6 +178,8 @@ class Lane {
  private:
   static void sendSmall(int socket, const void* data, size_t size, const std::vector<int>& descriptors,
                         Patience& patience);
+  // The packet of so many bytes that is in shared memory. Throws Broken where it can shrink or is smaller.
+  Reader map(const Descriptor& memory, uint64_t size);
   void unmap();
 
   Descriptor socket_;

@@ -102,6 +102,8 @@ class Instance:
         for physical in self.physical_devices():
             if (physical.index, physical.uuid) == (index, uuid):
                 return physical
+        with self._lock:  # a driver that has failed may have it the next time
+            self.renew()
         raise RuntimeError("the device is not there any more")
 
     def take_messages(self) -> list[str]:
