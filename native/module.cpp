@@ -377,6 +377,7 @@ NB_MODULE(_native, m) {
         DriverCall call;
         load_vulkan();
     });
+    m.def("longest_call_s", &longest_call_s);
     bind_devices(m);
     bind_programs(m);
 }

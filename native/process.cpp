@@ -1,11 +1,14 @@
 #include "process.hpp"
 
+#include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <cstdio>
 #include <cstdlib>
 #include <mutex>
 #include <new>
+#include <utility>
 
 #include <pthread.h>
 #include <unistd.h>
@@ -20,12 +23,35 @@ std::atomic<unsigned> generation{0}; // forks between the first process and this
 std::atomic<bool> started{false}, inherited{false};
 thread_local unsigned depth = 0; // of DriverCalls in this thread
 
+// A thread that is in the driver, and since when.
+struct Stay {
+    std::chrono::steady_clock::time_point since;
+    Stay* next = nullptr;
+};
+thread_local Stay stay;
+
 // Threads in the driver on one side, a fork on the other.
 struct Gate {
     std::mutex mutex;
     std::condition_variable changed;
     unsigned inside = 0;
+    Stay* stays = nullptr;
     bool forking = false;
+
+    void add(Stay& one) {
+        one.since = std::chrono::steady_clock::now();
+        one.next = std::exchange(stays, &one);
+        ++inside;
+    }
+
+    void remove(const Stay& one) {
+        Stay** at = &stays;
+        while (*at != &one) {
+            at = &(*at)->next;
+        }
+        *at = one.next;
+        --inside;
+    }
 };
 
 // Never destroyed: threads may outlive the module. The child makes it anew in its place, whatever the state it was in.
@@ -36,14 +62,14 @@ void enter() {
     if (depth++ == 0) {
         std::unique_lock lock(gate.mutex);
         gate.changed.wait(lock, [] { return !gate.forking; });
-        ++gate.inside;
+        gate.add(stay);
     }
 }
 
 void leave() {
     if (--depth == 0) {
         std::lock_guard lock(gate.mutex);
-        --gate.inside;
+        gate.remove(stay);
         if (gate.forking) {
             gate.changed.notify_all();
         }
@@ -71,7 +97,9 @@ void leave_without_exit_handlers(int status, void*) {
 
 void after_fork_in_child() {
     new (gate_memory) Gate;
-    gate.inside = depth ? 1 : 0;
+    if (depth) {
+        gate.add(stay);
+    }
     ++generation;
     if (started.exchange(false)) {
         inherited = true;
@@ -101,6 +129,15 @@ DriverCall::DriverCall(const ProcessBound& object) {
 }
 
 DriverCall::~DriverCall() { leave(); }
+
+double longest_call_s() {
+    std::lock_guard lock(gate.mutex);
+    std::chrono::duration<double> longest{0};
+    for (const Stay* one = gate.stays; one; one = one->next) {
+        longest = std::max<std::chrono::duration<double>>(longest, std::chrono::steady_clock::now() - one->since);
+    }
+    return longest.count();
+}
 
 unsigned process_number() { return generation; }
 

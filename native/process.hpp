@@ -42,6 +42,9 @@ class DriverCall {
     DriverCall& operator=(const DriverCall&) = delete;
 };
 
+// For how many seconds a thread of this process has been in the driver, of several the one that came first; 0: none is.
+double longest_call_s();
+
 // How many forks lie between the first process and this one.
 unsigned process_number();
 

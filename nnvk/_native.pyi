@@ -29,6 +29,9 @@ class DeviceLostError(VulkanError):
 def load_vulkan() -> None:
     """Opens the Vulkan loader, for good. Raises `LoaderError` where that can't be done."""
 
+def longest_call_s() -> float:
+    """For how many seconds a thread of this process has been in the driver, of several the first; 0: none is."""
+
 class Instance:
     """A VkInstance. The first one opens the Vulkan loader.
 

@@ -20,7 +20,7 @@ from nnvk.base.log import logger
 from nnvk.base.settings import settings
 from nnvk.driver import process
 from nnvk.driver.cpu import CpuDevice
-from nnvk.driver.vulkan import Survey, check_settings, find_devices, take_survey
+from nnvk.driver.vulkan import Survey, check_settings, find_devices, longest_call_s, take_survey
 from nnvk.hal import IDevice
 from nnvk.runtime.burst import Burst
 from nnvk.runtime.compilation import Compilation
@@ -125,7 +125,7 @@ def driver_command(descriptor: int) -> list[str]:
 def serve_vulkan(descriptor: int) -> None:
     """Serve the Vulkan devices to the process at the other end of a socket, until that ends."""
     with socket.socket(fileno=descriptor) as control:
-        process.serve(*find_devices(), control)
+        process.serve(*find_devices(), control, longest_call_s)
 
 
 def _plugins() -> tuple[Sequence[IDevice], str]:

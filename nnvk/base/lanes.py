@@ -24,6 +24,7 @@ from typing import Any, TypeVar
 from nnvk.base.errors import NnapiError, ResultCode, system_error
 from nnvk.base.log import logger
 from nnvk.base.packets import Descriptors, Malformed, Reader, map_sealed, receive, send
+from nnvk.base.settings import settings
 
 T = TypeVar("T")
 _log = logger("manager")
@@ -34,6 +35,11 @@ SUCCESS = _HEAD.pack(0, 0)
 _LONGEST_REASON = 4096
 _SECONDS_TO_END = 2
 _SECONDS_BETWEEN_LOOKS = 0.005
+_SECONDS_BETWEEN_SIGNS = 0.25
+_SECONDS_TO_BEGIN = 1
+"""After a call has begun, within which somebody asks for a sign of life."""
+_BUSY = 0.1
+"""The share of a processor that a process uses at least that is not idle."""
 
 
 class LaneRequest(IntEnum):
@@ -75,6 +81,22 @@ class Session:
     """Shared memory for arguments."""
     working: set[socket.socket] = field(default_factory=set)
     """Lanes on which a request is being answered, and what follows it."""
+    longest_call_s: Callable[[], float] = lambda: 0.0
+    """The seconds since a call of a driver began that has not returned; of several, the first. 0: there is none."""
+    _idle: tuple[float, float] = 0.0, 0.0
+    """When this process began to use no processor time, and what it had used by then."""
+
+    def hangs(self) -> bool:
+        """Whether a call of a driver seems never to return.
+
+        It has taken `Settings.patience`, and the process has used no processor time meanwhile: a driver that compiles
+        does. To be called again and again while the other process waits.
+        """
+        now, used, longest, patience = time.monotonic(), time.process_time(), self.longest_call_s(), settings().patience
+        since, used_before = self._idle
+        if now - since > longest + _SECONDS_TO_BEGIN or used - used_before > _BUSY * (now - since):
+            since, _ = self._idle = now, used
+        return 0 < patience <= min(longest, now - since)
 
     def answer(self, packet: memoryview, descriptors: Descriptors) -> Reply:
         """Do what a packet asks. Never raises: what is wrong is in the reply."""
@@ -251,6 +273,8 @@ def _unmap(session: Session, reader: Reader, descriptors: Descriptors) -> Reply:
 
 def _ping(session: Session, reader: Reader, descriptors: Descriptors) -> Reply:
     reader.end()
+    while session.hangs():
+        time.sleep(_SECONDS_BETWEEN_SIGNS)
     return OK
 
 

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from nnvk.driver.vulkan import longest_call_s
 from nnvk.importers import late_provider
 from nnvk.importers.tflite import delegate
 from nnvk.serve.server import serve
@@ -20,4 +21,4 @@ def command(
     libneuralnetworks.so, libnnvk_delegate.so and libnnvk_onnxruntime.so start this; it is of no use by hand.
     """
     with socket.socket(fileno=descriptor) as control:
-        serve(control, {**delegate.HANDLERS, **late_provider.HANDLERS})
+        serve(control, {**delegate.HANDLERS, **late_provider.HANDLERS}, longest_call_s)

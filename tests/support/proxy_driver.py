@@ -27,23 +27,36 @@ def working_driver() -> Path:
 def build_proxy(folder: Path) -> Path:
     """Compile the proxy of a driver that works here, and return its manifest.
 
-    It does what variables of the environment say (`PROXY_DRIVER` must be set by `proxy_environment`). Skips where
-    there is no compiler, no header of Vulkan's drivers, or no driver.
+    It does what variables of the environment say (`PROXY_DRIVER` must be set by `proxy_environment`). Skips as
+    `build_driver`.
     """
-    compiler = shutil.which("cc")
-    if compiler is None:
+    return build_driver(_SOURCE, folder, "cc", "-std=c11", "-D_GNU_SOURCE")
+
+
+def build_driver(source: Path, folder: Path, compiler: str, *options: str) -> Path:
+    """Compile a driver, and return its manifest, which is in the folder of its library.
+
+    Skips where there is no compiler, no header of Vulkan's drivers, or no driver.
+    """
+    if shutil.which(compiler) is None:
         pytest.skip("there is no compiler")
     probe = subprocess.run([compiler, "-x", "c", "-fsyntax-only", "-"], input=_HEADER, text=True, capture_output=True)
     if probe.returncode:
         pytest.skip("there are no headers of Vulkan (libvulkan-dev)")
-    library = folder / "libproxy.so"
-    options = ["-std=c11", "-D_GNU_SOURCE", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC", "-fvisibility=hidden"]
-    built = subprocess.run([compiler, *options, "-o", library, _SOURCE], capture_output=True, text=True)
+    library = folder / f"lib{source.stem}.so"
+    common = ["-Wall", "-Wextra", "-Werror", "-shared", "-fPIC", "-fvisibility=hidden"]
+    built = subprocess.run([compiler, *options, *common, "-o", library, source], capture_output=True, text=True)
     assert built.returncode == 0, built.stderr
-    manifest = folder / "proxy_icd.json"
+    manifest = folder / f"{source.stem}.json"
     icd = {"library_path": str(library), "api_version": "1.3.0"}
     manifest.write_text(json.dumps({"file_format_version": "1.0.0", "ICD": icd}))
     return manifest
+
+
+def library_of(driver: Path) -> str:
+    """The library that a manifest names."""
+    library = str(json.loads(driver.read_text())["ICD"]["library_path"])
+    return str(driver.parent / library) if "/" in library else library
 
 
 def proxy_environment(proxy: Path, driver: Path, **answers: object) -> dict[str, str]:
@@ -51,8 +64,7 @@ def proxy_environment(proxy: Path, driver: Path, **answers: object) -> dict[str,
 
     ``answers`` are variables of `proxy_driver.c`, without their prefix and in lower case.
     """
-    library = json.loads(driver.read_text())["ICD"]["library_path"]
-    settings = {"driver": str(driver.parent / library) if "/" in library else library, **answers}
+    settings = {"driver": library_of(driver), **answers}
     return {
         "VK_DRIVER_FILES": f"{proxy}:{driver}",
         "VK_ICD_FILENAMES": f"{proxy}:{driver}",

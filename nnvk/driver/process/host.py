@@ -27,9 +27,13 @@ _EXECUTE = struct.Struct("<" + EXECUTE.format[2:])
 """The fields that follow the request's number."""
 
 
-def serve(devices: Sequence[IDevice], problems: str, control: socket.socket) -> None:
-    """Serve the process at the other end of ``control`` until it has gone."""
-    lanes.serve(control, new_session(devices, problems), fingerprint())
+def serve(
+    devices: Sequence[IDevice], problems: str, control: socket.socket, longest_call_s: Callable[[], float]
+) -> None:
+    """Serve the process at the other end of ``control`` until it has gone; ``longest_call_s`` as of a `Session`."""
+    session = new_session(devices, problems)
+    session.longest_call_s = longest_call_s
+    lanes.serve(control, session, fingerprint())
 
 
 def new_session(devices: Sequence[IDevice], problems: str) -> Session:

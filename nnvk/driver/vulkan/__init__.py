@@ -24,6 +24,7 @@ __all__ = [
     "VulkanDevice",
     "check_settings",
     "find_devices",
+    "longest_call_s",
     "outline",
     "take_survey",
     "take_validation_messages",
@@ -98,6 +99,11 @@ def find_devices() -> tuple[list[VulkanDevice], str]:
         profile = replace(believed, barriers_by_buffer=validation, disabled_passes=_disabled(), avoided=avoided)
         devices.append(VulkanDevice(name, instance, device, profile, library))
     return devices, absences
+
+
+def longest_call_s() -> float:
+    """The seconds since a call of a driver began that has not returned; of several, the first. 0: there is none."""
+    return 0.0 if _native is None else float(_native.longest_call_s())
 
 
 def take_survey(hidden: str = "") -> Survey:
