@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from nnvk.base.errors import bad_data
+from nnvk.base.errors import WrongKind, bad_data
 
 T = TypeVar("T")
 E = TypeVar("E", bound=IntEnum)
@@ -35,21 +35,21 @@ def shown(value: Any) -> str:
 def instance(what: str, value: Any, kind: type[T]) -> T:
     """An object of a class."""
     if not isinstance(value, kind):
-        raise TypeError(f"{what} must be a {kind.__module__.partition('.')[0]}.{kind.__name__}, got {shown(value)}")
+        raise WrongKind(f"{what} must be a {kind.__module__.partition('.')[0]}.{kind.__name__}, got {shown(value)}")
     return value
 
 
 def function(what: str, value: Any) -> Callable[..., Any]:
     """Anything that can be called."""
     if not callable(value):
-        raise TypeError(f"{what} must be callable, got {shown(value)}")
+        raise WrongKind(f"{what} must be callable, got {shown(value)}")
     return value
 
 
 def text(what: str, value: Any) -> str:
     """A string."""
     if not isinstance(value, str):
-        raise TypeError(f"{what} must be a string, got {shown(value)}")
+        raise WrongKind(f"{what} must be a string, got {shown(value)}")
     return value
 
 
@@ -58,7 +58,7 @@ def whole(what: str, value: Any, least: int | None = None, most: int | None = No
     try:
         number = operator.index(value)
     except TypeError:
-        raise TypeError(f"{what} must be a whole number, got {shown(value)}") from None
+        raise WrongKind(f"{what} must be a whole number, got {shown(value)}") from None
     if number.bit_length() > _MOST_BITS:
         raise bad_data(f"{what} is a number of {number.bit_length()} bits, far too large")
     if (least is not None and number < least) or (most is not None and number > most):
@@ -77,7 +77,7 @@ def sequence(what: str, values: Any) -> Sequence[Any]:
     """A list, tuple, other sequence or NumPy array, but no text."""
     is_array = isinstance(values, np.ndarray) and values.ndim > 0
     if isinstance(values, (str, bytes)) or not (is_array or isinstance(values, (tuple, list, Sequence))):
-        raise TypeError(f"{what} must be a list or another sequence, got {shown(values)}")
+        raise WrongKind(f"{what} must be a list or another sequence, got {shown(values)}")
     found: Sequence[Any] = values
     return found
 
@@ -92,7 +92,7 @@ def real(what: str, value: Any) -> float:
     if type(value) is float:  # the usual case, and abstract classes are slow
         return value
     if not isinstance(value, numbers.Real):
-        raise TypeError(f"{what} must be a number, got {shown(value)}")
+        raise WrongKind(f"{what} must be a number, got {shown(value)}")
     try:
         return float(value)
     except OverflowError:

@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from enum import IntEnum
 
+from nnvk.base.text import printable
+
 _EXHAUSTED = {errno.EMFILE, errno.ENFILE, errno.ETOOMANYREFS}
 _NO_MEMORY = {errno.ENOMEM, errno.ENOSPC, errno.EAGAIN, errno.ENOBUFS}
 
@@ -45,6 +47,10 @@ class NnapiError(Exception):
 
     def __str__(self) -> str:
         return f"{self.code.name}: {self.reason}"
+
+
+class WrongKind(TypeError):
+    """An argument of the caller's is an object of a wrong kind."""
 
 
 class UnfitData(NnapiError):
@@ -111,3 +117,27 @@ def driving(what: str) -> Iterator[None]:
         yield
     except Exception as error:
         raise driver_error(what, error)  # noqa: B904 - it has its cause
+
+
+class Guard:
+    """Raises what a hostile file may cause inside, which no check has foreseen, as BAD_DATA; ``what`` is the file.
+
+    `NnapiError`, `WrongKind` and OSError remain as they are, and want of memory is OUT_OF_MEMORY. One object may guard
+    many blocks, also at once.
+    """
+
+    __slots__ = ("_what",)
+
+    def __init__(self, what: str) -> None:
+        self._what = what
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
+        if error is None or isinstance(error, (NnapiError, WrongKind, OSError)) or not isinstance(error, Exception):
+            return
+        if isinstance(error, MemoryError):
+            raise driver_error(self._what, error)
+        reason = printable(f"{type(error).__name__}: {error}")
+        raise bad_data(f"{self._what} makes no sense to nnvk, which expected other content ({reason})") from error

@@ -57,7 +57,7 @@ class FileKind:
         """
         with _regular(path) as file:
             status = os.fstat(file.fileno())
-            if status.st_uid != os.geteuid() or status.st_mode & stat.S_IWOTH:
+            if status.st_uid != os.geteuid() or status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
                 raise UnusableFileError("others may have written it")
             start = file.read(_START.size)
             if len(start) < _START.size:
@@ -106,14 +106,39 @@ def signature(folder: Path, content: Iterable[bytes | memoryview]) -> bytes:
     return digest.digest()
 
 
-def _regular(path: Path) -> BinaryIO:
-    """A file to read, open. UnusableFileError: it is no regular file."""
-    # Neither a link nor a pipe: the one would read something else, the other wait for a writer.
-    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+def open_regular(path: str | os.PathLike[str], flags: int = 0) -> BinaryIO:
+    """A file to read, open. OSError: it can't be opened, or is no regular file: pipes and devices may be endless."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | flags)  # a pipe waits for no writer
+    mode = os.fstat(descriptor).st_mode
+    if not stat.S_ISREG(mode):
         os.close(descriptor)
-        raise UnusableFileError("it is no regular file")
+        if stat.S_ISDIR(mode):
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), os.fspath(path))
+        raise OSError(errno.EINVAL, "is no regular file", os.fspath(path))
     return open(descriptor, "rb")
+
+
+MOST_TEXT = 1 << 28
+"""The bytes of the longest text that is read."""
+
+
+def read_text(path: Path) -> str:
+    """A text in UTF-8. OSError: it can't be read. UnicodeDecodeError, a ValueError: it is none."""
+    with open_regular(path) as file:
+        content = file.read(MOST_TEXT + 1)
+    if len(content) > MOST_TEXT:
+        raise OSError(errno.EFBIG, os.strerror(errno.EFBIG), os.fspath(path))
+    return content.decode()
+
+
+def _regular(path: Path) -> BinaryIO:
+    """A file of this user's to read, open. UnusableFileError: it is no regular file."""
+    try:
+        return open_regular(path, os.O_NOFOLLOW)  # a link would read something else
+    except OSError as error:
+        if error.errno not in (errno.EINVAL, errno.EISDIR):
+            raise
+        raise UnusableFileError("it is no regular file") from error
 
 
 def _key(folder: Path) -> bytes:

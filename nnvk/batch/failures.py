@@ -11,11 +11,24 @@ from types import TracebackType
 from typing import BinaryIO
 
 from nnvk.base.files import replacing
+from nnvk.base.text import printable
 
 ERRORS = "errors.csv"
 """The file, in the folder of results."""
+_LONGEST_CELL = 10_000
+"""The most characters of a cell."""
 KEPT = 1000
 """Failures that are kept in memory."""
+
+
+_BEGINS_A_FORMULA = ("=", "+", "-", "@")
+"""Programs for tables compute a cell that begins so, even if it comes out of a file."""
+
+
+def _inert(cell: str) -> str:
+    """A cell as text in one line: names of files and errors may hold anything."""
+    text = printable(cell, _LONGEST_CELL)
+    return f"'{text}" if text.startswith(_BEGINS_A_FORMULA) else text
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,5 +77,5 @@ class Failures:
     def _write(self, *cells: str) -> None:
         assert self._file is not None
         text = io.StringIO()
-        csv.writer(text).writerow(cells)
+        csv.writer(text).writerow(map(_inert, cells))
         self._file.write(text.getvalue().encode("utf-8", "surrogateescape"))

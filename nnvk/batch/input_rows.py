@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
+from nnvk.base.files import open_regular
 from nnvk.base.text import dimensions
 from nnvk.importers.ports import Port
 from nnvk.inputs.arrays import array_shape, fits, load_arrays
@@ -102,7 +103,7 @@ def _rows_of(path: Path, ports: Sequence[Port]) -> Rows:
         if parquet is None:
             raise ModuleNotFoundError(f"to read {path}, install pyarrow: pip install pyarrow")
         try:
-            count = parquet.ParquetFile(path).metadata.num_rows
+            count = _opened(path).metadata.num_rows
         except (OSError, arrow.ArrowException):
             count = None
     elif path.suffix.lower() == ".npy" and len(ports) == 1:
@@ -111,6 +112,11 @@ def _rows_of(path: Path, ports: Sequence[Port]) -> Rows:
         except (OSError, ValueError):
             count = None
     return Rows(path, 1 if count is None else count, has_places=count is not None)
+
+
+def _opened(path: Path) -> Any:
+    """A Parquet file. OSError: it can't be read, or is no regular file."""
+    return parquet.ParquetFile(open_regular(path))
 
 
 def _rows_in(shape: Sequence[int], port: Port) -> int | None:
@@ -173,7 +179,7 @@ class Reader:
                 raise ValueError(f"there is no row {place}: {row.path}")
             key = row.path, bisect_right(table.starts, place) - 1
             if key not in self._groups:
-                self._groups[key] = parquet.ParquetFile(row.path).read_row_group(key[1], columns=list(table.columns))
+                self._groups[key] = _opened(row.path).read_row_group(key[1], columns=list(table.columns))
                 if len(self._groups) > _MOST_GROUPS:
                     self._groups.popitem(last=False)
             group = self._groups[key]
@@ -181,7 +187,7 @@ class Reader:
         return {name: values[name] for name in table.columns}
 
     def _table(self, path: Path) -> _Table:
-        file = parquet.ParquetFile(path)
+        file = _opened(path)
         names = list(file.schema_arrow.names)
         chosen = [port.name for port in self._ports]
         if len(chosen) == len(names) == 1:

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from nnvk.base.files import make_folder, replacing
+from nnvk.base.files import make_folder, open_regular, read_text, replacing
 from nnvk.batch.input_rows import Rows
 from nnvk.inputs.arrays import BROKEN
 
@@ -92,7 +92,7 @@ class Results:
         path = folder / _ABOUT
         if path.exists():
             try:
-                before = json.loads(path.read_text(encoding="utf-8"))
+                before = json.loads(read_text(path))
             except ValueError as error:
                 raise ValueError(f"not what this has written: {path} ({error})") from error
             different = [name for name in about if not isinstance(before, dict) or before.get(name) != about[name]]
@@ -145,7 +145,7 @@ def read_results(folder: Path | str) -> Iterator[tuple[str, list[np.ndarray]]]:
     A first dimension of 1 that outputs have for one row is left out. Raises OSError, and ValueError for a damaged file.
     """
     for path in _files(Path(folder)):
-        with _reading(path), np.load(path, allow_pickle=False) as arrays:
+        with _reading(path), open_regular(path) as file, np.load(file, allow_pickle=False) as arrays:
             names = arrays[_NAMES]
             columns = [arrays[str(place)] for place in range(len(arrays.files) - 1)]
             if any(len(column) != len(names) for column in columns):
@@ -159,7 +159,7 @@ def _files(folder: Path) -> list[Path]:
 
 
 def _names_in(path: Path) -> list[str]:
-    with _reading(path), np.load(path, allow_pickle=False) as arrays:
+    with _reading(path), open_regular(path) as file, np.load(file, allow_pickle=False) as arrays:
         return [str(name) for name in arrays[_NAMES]]
 
 

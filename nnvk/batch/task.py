@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from nnvk.api import Device, NnapiError, ResultCode
+from nnvk.base.files import open_regular
 from nnvk.batch.input_rows import Reader, Row
 from nnvk.importers.shapes import Shapes
 from nnvk.inputs.images import AS_IS, ImageOptions
@@ -99,7 +100,8 @@ class Task:
 
     def about(self) -> dict[str, Any]:
         """Everything that results depend on, so that more of the same can be added."""
-        digest = hashlib.sha256(Path(self.model).read_bytes()).hexdigest()
+        with open_regular(self.model) as file:
+            digest = hashlib.sha256(file.read()).hexdigest()
         normal = self.images.normalization
         return {
             "model": digest,

@@ -11,6 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from nnvk.base.errors import NnapiError, bad_data
+from nnvk.base.files import read_text
 from nnvk.base.settings import settings
 from nnvk.base.text import plural, printable
 from nnvk.cli.importing import DEFAULT, Importing, takes_options
@@ -82,7 +83,7 @@ def _vulkan_device(name: str | None) -> VulkanDevice:
 def _read_profile(path: Path) -> DeviceProfile:
     """A profile, or the profile in a document that this command wrote."""
     try:
-        value = json.loads(path.read_text(encoding="utf-8"))
+        value = json.loads(read_text(path))
     except (UnicodeDecodeError, json.JSONDecodeError, RecursionError) as error:
         raise ValueError(f"not a JSON file: {path}: {error}") from None
     return parse_profile(value["profile"] if isinstance(value, dict) and "profile" in value else value)

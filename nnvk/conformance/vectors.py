@@ -21,6 +21,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from nnvk.api import NnapiError
+from nnvk.base.files import open_regular
 from nnvk.types.codes import OperandCode, OperationCode
 from nnvk.types.operand import ChannelQuant, OperandType
 
@@ -240,7 +241,7 @@ def _document(path: Path) -> dict[str, Any]:
 
 def _content(path: Path) -> bytes:
     """The JSON of a file. Raises ValueError where it is longer than `MOST_BYTES`."""
-    with path.open("rb") as file:
+    with open_regular(path) as file:
         is_compressed = file.read(2) == b"\x1f\x8b"
         file.seek(0)
         with gzip.GzipFile(fileobj=file) if is_compressed else nullcontext(file) as plain:

@@ -16,6 +16,7 @@ from typing import Generic, TypeVar
 
 import numpy as np
 
+from nnvk.importers import charged
 from nnvk.importers.decompositions.moving import axis_of
 from nnvk.importers.emitter import BOOL8, F32, I32, NONE, Emitter
 from nnvk.importers.errors import Unmapped
@@ -47,7 +48,7 @@ def true_first(c: Emitter, flags: Value) -> tuple[Value, Value]:
     size = flags.size
     if size > _MOST:
         raise Unmapped(f"{size} elements are too many to be counted")
-    numbers = c.constant(np.arange(size), I32)
+    numbers = c.constant(charged.arange(size), I32)
     weight = c.emit(Op.MUL, c.as_number(flags, I32), c.constant(size, I32), NONE, out=I32)
     keys = c.emit(Op.SUB, weight, numbers, NONE, out=I32)
     places = c.emit_many(Op.TOPK_V2, keys, size, outs=[I32, I32])[1]
@@ -71,7 +72,7 @@ def coordinates(c: Emitter, places: Value, shape: Shape) -> list[Value]:
 
 def sizes_of(c: Emitter, shape: Shape, extent: DynamicExtent) -> Value:
     """The shape of a tensor with a dynamic extent, as INT32 that the model computes."""
-    place = np.arange(len(shape)) == extent.axis
+    place = charged.arange(len(shape)) == extent.axis
     asked = c.emit(Op.MUL, extent.count, c.constant(place.astype(np.int32), I32), NONE, out=I32)
     return c.emit(Op.ADD, asked, c.constant(np.where(place, 0, shape), I32), NONE, out=I32)
 
@@ -85,7 +86,7 @@ def cut(c: Emitter, value: Value, extent: DynamicExtent) -> Value:
         return c.graph.emit(Op.NOT_EQUAL, [part, zero], [BOOL8], declared=[part.shape], open_=True)[0]
     sizes = sizes_of(c, value.shape, extent)
     shape = tuple(0 if axis == extent.axis else size for axis, size in enumerate(value.shape))
-    begin = np.zeros(len(shape))
+    begin = charged.zeros(len(shape))
     return c.graph.emit(Op.SLICE, [value, begin, sizes], [value.type], declared=[shape], open_=True)[0]
 
 

@@ -9,7 +9,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from nnvk.base.errors import NnapiError, bad_data
+from nnvk.base.errors import Guard, NnapiError, bad_data
+from nnvk.base.files import open_regular
 from nnvk.importers.errors import ModelImportError
 from nnvk.importers.foreign import describe_foreign, is_onnx, is_tflite
 from nnvk.importers.ports import ImportedModel
@@ -52,7 +53,7 @@ def format_of(source: PathOrBytes) -> Format:
         head, suffix, name = source[:_HEAD], "", "the model"
     else:
         path, name = Path(source), os.fspath(source)
-        with path.open("rb") as file:
+        with open_regular(path) as file:
             head = file.read(_HEAD)
         suffix = path.suffix.lower()
     found = [one for one in FORMATS if one.begins(head)] or [one for one in FORMATS if suffix == one.suffix]
@@ -109,21 +110,23 @@ class ModelFile:
             raise bad_data(f"{self.name}: inputs of {self.format.suffix} files can't be constants")
         else:
             options["round_hybrid"] = round_hybrid
-        try:
-            return read(shapes=shapes, **options)
-        except ModelImportError as error:
-            # A window does not fit into an image of one pixel, which is what the file has for open sizes.
-            larger = enlarged(self.reader.inputs(), shapes or {}) if error.problems else None
-            if larger is None:
-                raise
+        with Guard(self.name):
             try:
-                return read(shapes=larger, **options)
-            except NnapiError:
-                raise error from None
+                return read(shapes=shapes, **options)
+            except ModelImportError as error:
+                # A window does not fit into an image of one pixel, which is what the file has for open sizes.
+                larger = enlarged(self.reader.inputs(), shapes or {}) if error.problems else None
+                if larger is None:
+                    raise
+                try:
+                    return read(shapes=larger, **options)
+                except NnapiError:
+                    raise error from None
 
     def shape_names(self) -> set[str]:
         """The names that ``shapes`` may have: of inputs, and of open sizes in formats that name these."""
-        names: set[str] = self.reader.shape_names()
+        with Guard(self.name):
+            names: set[str] = self.reader.shape_names()
         return names
 
 
@@ -142,7 +145,9 @@ def read(source: ModelSource) -> ModelFile:
         source = inside[0]
     known = format_of(source)
     name = "the model" if isinstance(source, bytes) else os.fspath(source)
-    return ModelFile(known, name, getattr(import_module(known.package), known.reader)(source))
+    reader = getattr(import_module(known.package), known.reader)
+    with Guard(name):
+        return ModelFile(known, name, reader(source))
 
 
 def load(

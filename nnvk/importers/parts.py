@@ -11,7 +11,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from nnvk.base import forks
-from nnvk.importers.errors import ModelImportError
+from nnvk.importers.errors import Malformed, ModelImportError, Problem, Unmapped
 from nnvk.importers.ports import ImportedModel, Port
 from nnvk.importers.shapes import Shapes
 
@@ -78,6 +78,8 @@ class FileInParts(ABC):
                 return self._load_first(waiting, shapes, constants, options)
             except ModelImportError as error:  # more of it may wait
                 more = frozenset(error.waiting)
+                if not more and any(problem.operation == "output" for problem in error.problems):
+                    raise
         raise whole
 
     def _share(self, whole: FileInParts) -> None:
@@ -118,12 +120,17 @@ class FileCut(ABC):
         constants: Mapping[str, np.ndarray],
         taken: int,
         places: Sequence[tuple[bool, int]],
+        name: str,
     ) -> None:
-        """``taken`` is the number of the first part's outputs that the rest takes; ``places`` are those of `Cut`."""
+        """``name`` is the file's. ``taken`` is the number of the first part's outputs that the rest takes.
+
+        ``places`` are those of `Cut`.
+        """
         self._waiting = waiting
         self._constants = {name: array.tobytes() for name, array in constants.items()}
         self._taken = taken
         self._places = places
+        self._name = name
 
     def is_of(self, waiting: frozenset[int], constants: Mapping[str, Any]) -> bool:
         """Whether the file was cut in front of these operators and with these constants."""
@@ -140,10 +147,17 @@ class FileCut(ABC):
         taken = results[: self._taken]
         rest = ByValue(*self._rest_for(taken), options)
         ports = [
-            self._late_output(position) if is_late else results[place]
+            self._late_port(position) if is_late else results[place]
             for position, (is_late, place) in enumerate(self._places)
         ]
         return replace(first, outputs=tuple(ports), rest=LaterPart(rest, results, self._places))
+
+    def _late_port(self, position: int) -> Port:
+        try:
+            return self._late_output(position)
+        except (Malformed, Unmapped) as error:
+            problem = Problem("output", position, str(error))
+            raise ModelImportError("NNAPI can't express this model", self._name, [problem]) from error
 
     @abstractmethod
     def _load_first(self, shapes: Shapes, options: Mapping[str, Any]) -> ImportedModel:
@@ -155,7 +169,7 @@ class FileCut(ABC):
 
     @abstractmethod
     def _late_output(self, position: int) -> Port:
-        """An output of the whole file that the rest computes, as the file declares it."""
+        """An output of the whole file that the rest computes, as the file declares it. `Unmapped`: NNAPI can't."""
 
 
 class ByValue:

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from nnvk.base.errors import NnapiError
+from nnvk.importers import charged
+from nnvk.importers.budget import Budget
 from nnvk.importers.errors import OverBudget, Problem, Unmapped
 
 Operator = TypeVar("Operator")
@@ -43,7 +45,7 @@ class Recovery(ABC, Generic[Operator, Key]):
     failure that is only a consequence is no problem: that the stand-in for indexes, axes or a shape is no constant.
     """
 
-    def __init__(self, problems: list[Problem], damage: Damage, subgraph: int = 0) -> None:
+    def __init__(self, problems: list[Problem], damage: Damage, budget: Budget, subgraph: int = 0) -> None:
         self.problems = problems
         """The problems of the whole import, which subgraphs share."""
         self.lost: set[Key] = set()
@@ -53,6 +55,7 @@ class Recovery(ABC, Generic[Operator, Key]):
         self._behind: set[int] = set()
         """Operators that read of others that have failed, and might be mapped otherwise."""
         self._damage = damage
+        self._budget = budget
         self._subgraph = subgraph
 
     # --- what a format says --------------------------------------------------------------------------------------
@@ -100,7 +103,8 @@ class Recovery(ABC, Generic[Operator, Key]):
                 return
         caught: tuple[type[Exception], ...] = (*self._damage.caught, RecursionError)
         try:
-            self.map(operator)
+            with charged.against(self._budget):
+                self.map(operator)
         except caught as error:
             is_consequence = any(self.may_be_parameter(tensor) for tensor in lost)
             self._failed(operator, error if isinstance(error, OverBudget) or not is_consequence else None)

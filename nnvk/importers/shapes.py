@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from nnvk.base.checks import sequence, whole
-from nnvk.base.errors import bad_data
+from nnvk.base.errors import WrongKind, bad_data
 from nnvk.base.text import did_you_mean, printable
 from nnvk.importers.errors import NAME_SHOWN
 from nnvk.types.operand import Shape
@@ -49,7 +49,7 @@ def wanted_shapes(inputs: Sequence[Input], shapes: Shapes) -> list[Shape]:
     too large; one name has two sizes. TypeError: an object is of a wrong kind.
     """
     if not isinstance(shapes, Mapping):
-        raise TypeError(f"the shapes must be by name, {{'input': (4, 224, 224, 3)}}, got {type(shapes).__name__}")
+        raise WrongKind(f"the shapes must be by name, {{'input': (4, 224, 224, 3)}}, got {type(shapes).__name__}")
     names = [one.name for one in inputs]
     symbols = {symbol for one in inputs for symbol in one.symbols if symbol}
     sizes: dict[str, int] = {}

@@ -20,6 +20,7 @@ from typing import IO, BinaryIO, Literal
 import numpy as np
 
 from nnvk.base.errors import NnapiError, bad_data
+from nnvk.base.files import open_regular
 from nnvk.base.text import dimensions, printable
 from nnvk.importers.errors import NAME_SHOWN
 from nnvk.importers.ports import Port
@@ -55,7 +56,7 @@ def load_arrays(path: Path, ports: Sequence[Port]) -> list[np.ndarray]:
 
     Raises ValueError that says what was expected and what came, and OSError.
     """
-    with path.open("rb") as file:
+    with open_regular(path) as file:
         if _begins_with(path, file, _NPY):
             raise ValueError(f"one array without a name, not an archive of arrays, call it .npy: {path}")
         with _reading(path):
@@ -77,7 +78,7 @@ def load_arrays(path: Path, ports: Sequence[Port]) -> list[np.ndarray]:
 
 def load_array(path: Path, port: Port) -> np.ndarray:
     """An input from a ``.npy``, which may differ from its shape in sizes of 1. Errors as `load_arrays`."""
-    with path.open("rb") as file:
+    with open_regular(path) as file:
         if _begins_with(path, file, _ZIP):
             raise ValueError(f"an archive of arrays, not one array, call it .npz: {path}")
         return _array(path, "", file, port)
@@ -85,7 +86,7 @@ def load_array(path: Path, port: Port) -> np.ndarray:
 
 def array_shape(path: Path) -> tuple[int, ...]:
     """The shape of the array in a ``.npy``, all of which must be there. Errors as `load_arrays`."""
-    with path.open("rb") as file, _reading(path):
+    with open_regular(path) as file, _reading(path):
         header = _header(file, "")
         wanted, there = math.prod(header.shape) * header.dtype.itemsize, os.fstat(file.fileno()).st_size - header.length
         if wanted > there:
@@ -95,7 +96,7 @@ def array_shape(path: Path) -> tuple[int, ...]:
 
 def load_array_rows(path: Path, port: Port, place: int) -> np.ndarray:
     """An input from one row of the array in a ``.npy``, of which no more is read. Errors as `load_arrays`."""
-    with path.open("rb") as file:
+    with open_regular(path) as file:
         with _reading(path):
             header = _header(file, "")
         _check(header.dtype, header.shape[1:], port, f"{path}#{place}")

@@ -15,6 +15,7 @@ from PIL import Image, ImageOps, UnidentifiedImageError
 
 from nnvk.base.checks import instance, real, reals, shown, text
 from nnvk.base.errors import NnapiError, bad_data
+from nnvk.base.files import open_regular
 from nnvk.base.text import did_you_mean, dimensions
 from nnvk.importers.metadata import TensorMetadata
 from nnvk.importers.ports import ImportedModel, Port
@@ -238,7 +239,7 @@ def load_image(path: Path, port: Port, options: ImageOptions = AS_IS, content: B
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error", Image.DecompressionBombWarning)  # some 90 million pixels
-            with Image.open(path if content is None else content) as image:
+            with open_regular(path) if content is None else content as file, Image.open(file) as image:
                 pixels = _pixels(image, frame, options.resize)
     except UnidentifiedImageError:
         raise ValueError(f"not an image: {path}") from None

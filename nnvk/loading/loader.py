@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 from nnvk.api import Device
 from nnvk.base.checks import flag, instance, whole
-from nnvk.base.errors import bad_data
+from nnvk.base.errors import Guard, WrongKind, bad_data
 from nnvk.importers import formats
 from nnvk.importers.plan_folder import PlanFolder
 from nnvk.importers.ports import Port
@@ -125,35 +125,37 @@ def open_model(source: ModelSource, given: LoadOptions, say: Say | None = None) 
     verified = None if given.verified is None else verified_option(given.verified)
     cache = given.cache
     if cache is not True and not isinstance(cache, (str, os.PathLike)):
-        raise TypeError(f"cache must be True or a path, got {cache!r}; NNVK_KEEP_PLANS=0 keeps no plans")
+        raise WrongKind(f"cache must be True or a path, got {cache!r}; NNVK_KEEP_PLANS=0 keeps no plans")
     source = path_or_bytes(source)
     file = formats.read(source)
     imported = file.load(shapes=shapes, in_parts=True, **options)
-    free = free_shapes(imported.inputs, shapes)
+    with Guard(file.name):
+        free = free_shapes(imported.inputs, shapes)
     folder = None if cache is True else _plan_folder(cache, source, options)
     settings = Settings(devices, folder, given.images, plan_bytes, verified, _warn if say is None else say)
     again = partial(_import_again, file, options) if any(-1 in shape for shape in free) else None
-    return LoadedModel(Path(file.name).name, imported, free, settings, again)
+    with Guard(file.name):
+        return LoadedModel(Path(file.name).name, imported, free, settings, again)
 
 
 def _by_name(what: str, given: Mapping[str, Any] | None) -> dict[str, Any]:
     """A dictionary of what a user gives by name. TypeError: it is none."""
     if not isinstance(given, Mapping | None):
-        raise TypeError(f"{what} must be by name, in a dictionary, got {type(given).__name__}")
+        raise WrongKind(f"{what} must be by name, in a dictionary, got {type(given).__name__}")
     return dict(given or {})
 
 
 def free_shapes(ports: Sequence[Port], given: Shapes) -> list[Shape]:
     """The shapes of inputs, with -1 for each size that the file leaves open and that nobody has given."""
-    wanted = {port.name: _sizes(port, given.get(port.name)) for port in ports}
+    wanted = [_sizes(port, given.get(port.name)) for port in ports]  # several may have one name
     named = {*given}
-    for port in ports:
-        pairs = zip(port.symbols, wanted[port.name], strict=False)
+    for port, sizes in zip(ports, wanted, strict=True):
+        pairs = zip(port.symbols, sizes, strict=False)
         named.update(symbol for symbol, size in pairs if symbol and size not in (None, -1))
     free = []
-    for port in ports:
+    for port, sizes in zip(ports, wanted, strict=True):
         symbols = port.symbols or ("",) * len(port.shape)
-        rows = zip(port.shape, port.signature or port.shape, wanted[port.name], symbols, strict=True)
+        rows = zip(port.shape, port.signature or port.shape, sizes, symbols, strict=True)
         free.append(
             tuple(
                 -1 if in_file == -1 and size in (None, -1) and symbol not in named else known

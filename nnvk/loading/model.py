@@ -6,6 +6,7 @@ import asyncio
 import html
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -15,7 +16,7 @@ import numpy as np
 from nnvk.api import Compilation, get_devices
 from nnvk.base import forks
 from nnvk.base.checks import whole
-from nnvk.base.errors import bad_data, bad_state
+from nnvk.base.errors import Guard, bad_data, bad_state
 from nnvk.base.pinned import Pinned
 from nnvk.base.text import did_you_mean, dimensions, plural, printable
 from nnvk.importers.errors import NAME_SHOWN
@@ -75,6 +76,8 @@ class LoadedModel(Pinned):
         self._inner: dict[Any, LoadedModel] = {}
         self._is_closed = False
         self._lock = forks.rlock()
+        self._guard = Guard(printable(name))
+        """Around all that depends on the file, and not on what the caller gives."""
 
     # --- calls ---------------------------------------------------------------------------------------------------
 
@@ -97,8 +100,8 @@ class LoadedModel(Pinned):
             if len(inputs) == 1 == len(self._reader.ports) and are_images(inputs[0]):
                 return [self(each, outputs=outputs) for each in inputs[0]]
             shaped, arrays = self._prepare(inputs)
-            return self._returned(shaped.run(arrays), outputs)
-        return self._returned(shaped.run(inputs), outputs)
+            return self._returned(self._run(shaped, arrays), outputs)
+        return self._returned(self._run(shaped, inputs), outputs)
 
     def prepare(self, *inputs: Any) -> None:
         """Make the plan for the sizes of these inputs, or for those of `imported`, before the first call needs it."""
@@ -109,8 +112,7 @@ class LoadedModel(Pinned):
 
     def compute(self, inputs: Sequence[Any]) -> list[np.ndarray]:
         """Compute once on a list of all inputs, and return a list of all outputs. Errors are those of a call."""
-        shaped, arrays = self._prepare(inputs)
-        return shaped.run(arrays)
+        return self._run(*self._prepare(inputs))
 
     def start(self, *inputs: Any, outputs: str | Sequence[str] | type[dict] | None = None) -> ModelEvent:
         """Begin a call and return an `nnvk.Event` at once, whose ``result()`` waits and returns what the call returns.
@@ -119,8 +121,14 @@ class LoadedModel(Pinned):
         come with the event.
         """
         shaped, arrays = self._prepare(inputs)
-        event, results = shaped.start(arrays)
-        return ModelEvent(event, lambda: self._returned(results(), outputs))
+        with self._guard:
+            event, results = shaped.start(arrays)
+
+        def guarded() -> list[np.ndarray]:
+            with self._guard:
+                return results()
+
+        return ModelEvent(event, lambda: self._returned(guarded(), outputs))
 
     async def run_async(self, *inputs: Any, outputs: str | Sequence[str] | type[dict] | None = None) -> Any:
         """A call that an event loop can await; a thread of the loop's executor makes it."""
@@ -189,7 +197,9 @@ class LoadedModel(Pinned):
 
     def __getitem__(self, key: str) -> LoadedSignature:
         """A function of the file. Raises KeyError that names those there are, and what importing it raises."""
-        signature = self.imported.signatures[key]
+        signatures = self.imported.signatures
+        with self._guard if key in signatures else nullcontext():
+            signature = signatures[key]
         found = signature.imported.model
         if found is self.imported.model:
             return LoadedSignature(self, signature)
@@ -226,7 +236,8 @@ class LoadedModel(Pinned):
         if imported.rest is None:
             return [(imported, imported.encode(list(arrays)))]
         shaped = self._plan(tuple(array.shape for array in arrays))
-        return [(part.imported, encoded) for part, encoded in shaped.encoded(arrays)]
+        with self._guard:
+            return [(part.imported, encoded) for part, encoded in shaped.encoded(arrays)]
 
     @property
     def nbytes(self) -> int:
@@ -253,10 +264,11 @@ class LoadedModel(Pinned):
             shaped = self._latest()
             arrays = random_ports(shaped.imported)
         device = (shaped.compilation.devices or get_devices())[0]
-        return joined(
-            take_profile(self.name, device, part.compilation, encoded, _LIMITS, part.imported.sources)
-            for part, encoded in shaped.encoded(arrays)
-        )
+        with self._guard:
+            return joined(
+                take_profile(self.name, device, part.compilation, encoded, _LIMITS, part.imported.sources)
+                for part, encoded in shaped.encoded(arrays)
+            )
 
     def __repr__(self) -> str:
         """``<nnvk.LoadedModel digits.tflite: image float32 1x16x16x1 -> scores float32 1x10; 6 operations on ...>``."""
@@ -344,10 +356,15 @@ class LoadedModel(Pinned):
             shaped = self._plans.get(shapes)
             if shaped is None:
                 imported = self.imported if shapes == self._default_shapes() else self._imported(shapes)
-                shaped = shaped_model(imported, self._settings, self._plans)
+                with self._guard:
+                    shaped = shaped_model(imported, self._settings, self._plans)
                 self._plans.put(shapes, shaped)
             self._current = shaped
         return shaped
+
+    def _run(self, shaped: ShapedModel, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
+        with self._guard:
+            return shaped.run(arrays)
 
     def _imported(self, shapes: tuple[Shape, ...]) -> ImportedModel:
         assert self._importer is not None

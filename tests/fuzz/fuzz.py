@@ -66,7 +66,7 @@ KINDS: dict[str, Callable[[bytes, Device], str]] = {
     "empty": cases.execute_empty,
     "graph": spoilt_graphs.execute,
     "net": nets.execute,
-    "onnx": files.execute_onnx,
+    "onnx": files.execute,
     "program": programs.execute,
     "tflite": files.execute,
 }

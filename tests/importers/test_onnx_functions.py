@@ -330,6 +330,7 @@ def test_tensors_in_attributes(is_text: bool) -> None:
     made.graph.output.add(name="y")
     with pytest.raises(OnnxImportError) as raised:
         load(made.SerializeToString())
-    assert [one.reason for one in raised.value.problems] == [
-        "attribute 'keys_tensor' must have numbers in the file itself"
-    ]
+    if is_text:
+        assert [one.reason for one in raised.value.problems] == ["attribute 'keys_tensor' must have numbers"]
+    else:
+        assert "tensor '' must have its elements in the file itself" in str(raised.value)

@@ -8,6 +8,7 @@ from typing import overload
 
 import numpy as np
 
+from nnvk.importers import charged
 from nnvk.importers.emitter import F32, I32, Emitter
 from nnvk.importers.graph_builder import Value
 from nnvk.ops.extension.block_quantized import WORD_LEVELS
@@ -42,13 +43,13 @@ def words_of(rows: np.ndarray | None) -> np.ndarray | None:
     if rows is None:
         return None
     missing = -rows.shape[1] % _WORD
-    whole = np.pad(rows, ((0, 0), (0, missing))) if missing else np.ascontiguousarray(rows)
+    whole = charged.pad(rows, ((0, 0), (0, missing))) if missing else np.ascontiguousarray(rows)
     return whole.view("<i4")
 
 
 def packed(levels: np.ndarray, count: int) -> np.ndarray:
     """Rows of levels from 0 to 15 as rows of words that have room for ``count`` of them, a multiple of 8."""
-    padded = np.zeros((len(levels), count), np.uint8)
+    padded = charged.zeros((len(levels), count), np.uint8)
     padded[:, : levels.shape[1]] = levels
     return words_of(padded[:, ::2] | padded[:, 1::2] << 4)
 

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from nnvk.importers import charged
 from nnvk.importers.bounds import union
 from nnvk.importers.decompositions.int64 import Number, Words, combined, moved
 from nnvk.importers.emitter import F32, I32, NONE, Emitter
@@ -78,11 +79,11 @@ def _delayed_word(c: Emitter, value: Value, distance: int, number: int) -> Value
     if distance >= size:
         return c.filled(number, value.type, value.shape)
     if value.code is not I32.code:
-        kept = c.keep(Op.SLICE, value, np.zeros(3), np.array([before, size - distance, behind]))
+        kept = c.keep(Op.SLICE, value, charged.zeros(3), np.array([before, size - distance, behind]))
         paddings = np.array([[0, 0], [distance, 0], [0, 0]])
         return c.keep(Op.PAD_V2, kept, paddings, float(number)) if number else c.keep(Op.PAD, kept, paddings)
     # NNAPI pads no integers: they are picked, and multiplied with 0 where there are none.
-    places = np.arange(size) - distance
+    places = charged.arange(size) - distance
     picked = c.keep(Op.GATHER, value, 1, np.maximum(places, 0))
     is_there = (places >= 0).astype(np.int32).reshape(1, size, 1)
     there = c.emit(Op.MUL, picked, c.constant(is_there, I32), NONE, out=I32)

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from nnvk.importers import charged
 from nnvk.importers.decompositions.arithmetic import chosen
 from nnvk.importers.emitter import BOOL8, I32, NONE, Emitter
 from nnvk.importers.errors import Unmapped
@@ -80,7 +81,9 @@ def transposed(c: Emitter, source: Value, order: Sequence[int]) -> Value:
         return c.reshape(source, shape)
     if source.code is I32.code:  # which NNAPI does not transpose: elements are picked one by one
         places = c.computed(
-            (source.size,), I32, lambda: np.arange(source.size, dtype=np.int32).reshape(source.shape).transpose(order)
+            (source.size,),
+            I32,
+            lambda: charged.arange(source.size, dtype=np.int32).reshape(source.shape).transpose(order),
         )
         return c.reshape(gathered(c, c.reshape(source, (source.size,)), 0, places), shape)
     return c.keep(Op.TRANSPOSE, source, np.array(order))
@@ -128,9 +131,9 @@ def padded_integers(c: Emitter, value: Value, paddings: np.ndarray, number: int)
     shape = tuple(
         size + int(before) + int(behind) for size, (before, behind) in zip(value.shape, paddings, strict=True)
     )
-    is_there = c.computed(shape, BOOL8, lambda: np.pad(np.ones(value.shape, np.bool_), paddings))
+    is_there = c.computed(shape, BOOL8, lambda: charged.pad(charged.ones(value.shape, np.bool_), paddings))
     places = c.computed(
-        shape, I32, lambda: np.pad(np.arange(value.size, dtype=np.int32).reshape(value.shape), paddings)
+        shape, I32, lambda: charged.pad(charged.arange(value.size, dtype=np.int32).reshape(value.shape), paddings)
     )
     picked = gathered(c, c.reshape(value, (value.size,)), 0, places)
     return chosen(c, is_there, picked, c.constant(number, I32))

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from nnvk.importers import charged
 from nnvk.importers.decompositions.arithmetic import chosen, each, with_number
 from nnvk.importers.decompositions.moving import gathered
 from nnvk.importers.decompositions.reductions import folded
@@ -48,7 +49,7 @@ def sampled(c: Emitter, source: Value, axes: Sequence[SampledAxis], places: Sequ
     """
     batches, *spatial, channels = source.shape
     rank, pixels, count = len(axes), math.prod(spatial), places[0].size
-    index: Value = c.constant(np.repeat(np.arange(batches), count // batches) * pixels, I32)
+    index: Value = c.constant(charged.repeat(charged.arange(batches), count // batches) * pixels, I32)
     weights: Value | None = None
     is_there: Value | None = None
     for number, (axis, place) in enumerate(zip(axes, places, strict=True)):

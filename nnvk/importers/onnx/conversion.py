@@ -7,7 +7,7 @@ from onnx import ModelProto, NodeProto, checker, helper, shape_inference, versio
 from nnvk.base.text import printable
 from nnvk.importers.onnx.errors import Malformed
 from nnvk.importers.onnx.node import domain_of
-from nnvk.importers.onnx.reader import OLDEST, is_known, stated_version
+from nnvk.importers.onnx.reader import OLDEST, is_external, is_known, stated_version
 
 _ERROR_SHOWN = 200
 _BROADCASTING = frozenset({"Add", "And", "Div", "Equal", "Greater", "Less", "Mul", "Or", "Pow", "Sub", "Xor"})
@@ -25,6 +25,8 @@ def converted(model: ModelProto) -> ModelProto:
     has_graphs = any(one.HasField("g") or one.graphs for one in attributes)
     if is_known(model, version) or not 1 <= version < OLDEST or has_graphs or model.functions:
         return model
+    if any(is_external(one) for one in model.graph.initializer):  # the onnx package would look for it by itself
+        raise Malformed(f"operators of opset {version} can't be converted to opset {OLDEST} with elements elsewhere")
     try:
         checker.check_model(model)
         _name_axes(model)

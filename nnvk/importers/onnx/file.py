@@ -25,7 +25,7 @@ from nnvk.importers.onnx.errors import OnnxImportError
 from nnvk.importers.onnx.functions import Functions
 from nnvk.importers.onnx.importer import Import, fixed, port_of
 from nnvk.importers.onnx.parts import cut_model, declare, is_declared
-from nnvk.importers.onnx.reader import Arrays, Elements, file_beside, parse, read_file, types_of, versions
+from nnvk.importers.onnx.reader import Arrays, Elements, open_beside, parse, read_file, types_of, versions
 from nnvk.importers.onnx.tensors import carrier
 from nnvk.importers.parts import FileCut, FileInParts
 from nnvk.importers.ports import ImportedModel, Port
@@ -33,6 +33,10 @@ from nnvk.importers.shapes import Shapes
 from nnvk.importers.source import ModelSource, path_or_bytes
 
 _log = logger("model")
+_BLOCK_BYTES = 512
+"""The unit of ``st_blocks``, whatever the file system's blocks are."""
+_UNCOUNTED_BYTES = 4096
+"""A file of so few bytes may be kept in its inode."""
 
 
 def load(
@@ -201,7 +205,7 @@ class _Cut(FileCut):
             [place for place, number in enumerate(numbers) if number in waiting],
             [numpy_helper.from_array(array, name) for name, array in given.items()],
         )
-        super().__init__(waiting, given, len(found.taken), found.places)
+        super().__init__(waiting, given, len(found.taken), found.places, whole._name)
         self._declared = list(model.graph.output)
         self._numbers = [numbers[place] for place in found.rest]
         self._elements = whole._elements or Elements()
@@ -238,12 +242,18 @@ def _port(declared: ValueInfoProto) -> Port:
 
 
 def bytes_beside(model: ModelProto, folder: Path | None) -> int:
-    """Bytes of the files beside the model that keep constants."""
+    """Bytes of the files beside the model that keep constants, as far as the disk has them: holes count nothing."""
     if folder is None:
         return 0
     names = {entry.value for one in model.graph.initializer for entry in one.external_data if entry.key == "location"}
-    total = 0
+    files: dict[tuple[int, int], int] = {}
     for name in names:
-        with suppress(OSError, ValueError, RuntimeError, Unmapped):  # which whoever reads it says
-            total += file_beside(folder, name, "a constant").stat().st_size
-    return total
+        with (
+            suppress(OSError, ValueError, RuntimeError, Unmapped),  # which whoever reads it says
+            open_beside(folder, name, "a constant") as file,
+        ):
+            status = os.fstat(file.fileno())
+            # One file may have many names, and a file system that packs small files gives them no blocks.
+            on_disk = max(status.st_blocks * _BLOCK_BYTES, min(status.st_size, _UNCOUNTED_BYTES))
+            files[status.st_dev, status.st_ino] = min(status.st_size, on_disk)
+    return sum(files.values())

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from onnx import ValueInfoProto
 
-from nnvk.base.errors import NnapiError, bad_data
+from nnvk.base.errors import NnapiError, WrongKind, bad_data
 from nnvk.base.log import logger
 from nnvk.base.text import did_you_mean, printable
 from nnvk.importers import errors
@@ -42,7 +42,7 @@ class Import(Recovery[Node, str]):
     """One import."""
 
     def __init__(self, shared: Shared, name: str) -> None:
-        super().__init__([], DAMAGE)
+        super().__init__([], DAMAGE, shared.budget)
         self._shared = shared
         self._name = name
         self._proto = shared.model.graph
@@ -301,7 +301,7 @@ def _hint(edges: list[Edge], unknown: list[str]) -> str:
 def fixed(edges: list[Edge], constants: Mapping[str, Any]) -> dict[str, np.ndarray]:
     """The elements of inputs that are constants. BAD_DATA: one is not there, or can't have these elements."""
     if not isinstance(constants, Mapping):
-        raise TypeError(f"the constants must be by name, {{'axes': array}}, got {type(constants).__name__}")
+        raise WrongKind(f"the constants must be by name, {{'axes': array}}, got {type(constants).__name__}")
     known = {edge.name: edge for edge in edges}
     found = {}
     for name, given in constants.items():

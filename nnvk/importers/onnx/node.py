@@ -121,8 +121,8 @@ class Node:
         found = self.tensor(name)
         if found is None:
             return None
-        if found.data_location == TensorProto.EXTERNAL or found.data_type == TensorProto.STRING:
-            raise Unmapped(f"attribute '{name}' must have numbers in the file itself")
+        if found.data_type == TensorProto.STRING:
+            raise Unmapped(f"attribute '{name}' must have numbers")
         array: np.ndarray = numpy_helper.to_array(found)
         return array
 

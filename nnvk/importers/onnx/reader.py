@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-import stat
+import os
 from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
+from typing import BinaryIO
 
 import numpy as np
 from google.protobuf.descriptor import FieldDescriptor
@@ -13,6 +14,7 @@ from google.protobuf.message import DecodeError, Message
 from onnx import IR_VERSION, FunctionProto, GraphProto, ModelProto, TensorProto, helper, numpy_helper
 from onnx.defs import SchemaError, get_schema, onnx_opset_version
 
+from nnvk.base.files import open_regular
 from nnvk.base.text import printable
 from nnvk.importers.budget import Budget
 from nnvk.importers.errors import NAME_SHOWN, Unmapped
@@ -32,13 +34,12 @@ _NUMBERS = frozenset("biuf")
 
 
 def read_file(path: Path) -> bytes:
-    """The bytes of a file, which must be a regular one: others may be endless."""
-    status = path.stat()
-    if stat.S_ISREG(status.st_mode) and status.st_size > MAX_BYTES:
-        raise NoModel(f"it has {status.st_size} bytes, models have 2 GiB at most and keep more beside them")
-    if not (stat.S_ISREG(status.st_mode) or stat.S_ISDIR(status.st_mode)):
-        raise NoModel("it is no regular file")
-    return path.read_bytes()
+    """The bytes of a file. OSError: it can't be read, or is no regular file."""
+    with open_regular(path) as file:
+        nbytes = os.fstat(file.fileno()).st_size
+        if nbytes > MAX_BYTES:
+            raise NoModel(f"it has {nbytes} bytes, models have 2 GiB at most and keep more beside them")
+        return file.read(MAX_BYTES + 1)
 
 
 def parse(data: bytes) -> ModelProto:
@@ -51,7 +52,7 @@ def parse(data: bytes) -> ModelProto:
         model.ParseFromString(data)
     except DecodeError as error:
         raise NoModel(f"its bytes are no model, or end too early: {error}") from error
-    _check_texts(model)
+    _check_messages(model)
     if not model.HasField("graph") or not model.ir_version:
         raise NoModel("it has no graph or no IR version")
     if not 1 <= model.ir_version <= IR_VERSION:
@@ -61,17 +62,32 @@ def parse(data: bytes) -> ModelProto:
     return model
 
 
-def _check_texts(message: Message) -> None:
-    """`Malformed` where a name is no UTF-8, which protocol buffers of this kind let pass."""
+def _check_messages(message: Message, is_initializer: bool = False) -> None:
+    """`Malformed` where a name is no UTF-8, which protocol buffers of this kind let pass, or data are elsewhere.
+
+    Only the elements of a graph's initializers may be in another file: the onnx package would look for others in the
+    process's folder.
+    """
+    if isinstance(message, TensorProto) and not is_initializer and is_external(message):
+        raise Malformed(
+            f"tensor '{printable(str(message.name), NAME_SHOWN)}' must have its elements in the file itself: "
+            "only those of initializers may be in another one"
+        )
     for field, value in message.ListFields():
         if field.type not in (FieldDescriptor.TYPE_MESSAGE, FieldDescriptor.TYPE_STRING):
             continue
         several = [value] if isinstance(value, (str, bytes, Message)) else value
         if field.type == FieldDescriptor.TYPE_MESSAGE:
+            are_initializers = isinstance(message, GraphProto) and field.name == "initializer"
             for one in several:
-                _check_texts(one)
+                _check_messages(one, are_initializers)
         elif not all(isinstance(one, str) for one in several):
             raise Malformed(f"field '{field.full_name}' is no text in UTF-8")
+
+
+def is_external(tensor: TensorProto) -> bool:
+    """Whether a tensor's elements are not in the model itself."""
+    return bool(tensor.data_location == TensorProto.EXTERNAL or tensor.external_data)
 
 
 def versions(model: ModelProto) -> dict[str, int]:
@@ -136,16 +152,16 @@ def types_of(element_type: int, what: str) -> tuple[np.dtype, Narrow | None]:
     return dtype, narrow
 
 
-def file_beside(folder: Path, location: str, what: str) -> Path:
-    """A file beside a model, by its name there, which has ``what``.
+def open_beside(folder: Path, location: str, what: str) -> BinaryIO:
+    """A file beside a model, by its name there, which has ``what``, open to be read.
 
-    Raises `Unmapped` where it is elsewhere, or no file, and OSError, ValueError and RuntimeError of its path.
+    Raises `Unmapped` where it is elsewhere, or no regular file, and OSError, ValueError and RuntimeError of its path.
     """
     inside = location and not PurePosixPath(location).is_absolute() and ".." not in PurePosixPath(location).parts
     path = folder / location if inside else folder
     if not inside or not path.resolve(strict=True).is_relative_to(folder.resolve()) or not path.is_file():
         raise Unmapped(f"{what} must be in a file of the model's folder, got '{printable(location, NAME_SHOWN)}'")
-    return path
+    return open_regular(path)
 
 
 class Elements:
@@ -225,19 +241,19 @@ class Arrays:
                 f"{what} is in the file '{printable(location, NAME_SHOWN)}' beside the model: load it from its path"
             )
         try:
-            path = file_beside(self._beside, location, what)
             offset, length = int(where.get("offset", 0)), int(where.get("length", nbytes))
             if length != nbytes:
                 raise Unmapped(f"{what} of {dtype} {list(shape)} needs {nbytes} bytes, length says {length}")
-            if offset < 0 or offset + length > path.stat().st_size:
-                raise Unmapped(
-                    f"{what} ends at byte {offset + length} of '{printable(location, NAME_SHOWN)}', "
-                    f"which has {path.stat().st_size}"
-                )
-            if narrow_of(dtype) is not None:
-                whole = np.fromfile(path, np.uint8, nbytes, offset=offset).tobytes()
-                return _unpacked(tensor, whole)
-            array = np.fromfile(path, dtype.newbyteorder("<"), math.prod(shape), offset=offset)
+            with open_beside(self._beside, location, what) as file:
+                there = os.fstat(file.fileno()).st_size
+                if offset < 0 or offset + length > there:
+                    raise Unmapped(
+                        f"{what} ends at byte {offset + length} of '{printable(location, NAME_SHOWN)}', "
+                        f"which has {there}"
+                    )
+                if narrow_of(dtype) is not None:
+                    return _unpacked(tensor, np.fromfile(file, np.uint8, nbytes, offset=offset).tobytes())
+                array = np.fromfile(file, dtype.newbyteorder("<"), math.prod(shape), offset=offset)
         except (OSError, ValueError, RuntimeError) as error:
             raise Unmapped(f"{what} can't be read from '{printable(location, NAME_SHOWN)}': {error}") from error
         return array.astype(dtype, copy=False).reshape(shape)

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from nnvk.api import OperandCode, OperandType, OperationCode
+from nnvk.importers import charged
 from nnvk.importers.decompositions.block_quantized import Blocks, packed_later
 from nnvk.importers.emitter import F32, NONE, is_quantised
 from nnvk.importers.graph_builder import Value
@@ -63,7 +64,7 @@ def four_bit_rows(c: Context, position: int) -> Blocks | None:
         return None
     count = columns + -columns % WORD_LEVELS
     words = packed_later(rows, count, lambda: (constant(tensor) + DEFAULT_ZERO_POINT).astype(np.uint8))
-    return Blocks(words, np.broadcast_to(tensor.scales.reshape(-1, 1), (rows, 1)).astype(np.float32), count)
+    return Blocks(words, charged.broadcast_to(tensor.scales.reshape(-1, 1), (rows, 1)).astype(np.float32), count)
 
 
 def is_rounded(c: Context, source: Value, weights: Value) -> bool:

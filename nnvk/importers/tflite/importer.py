@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from nnvk.base.errors import NnapiError, ResultCode
+from nnvk.base.files import open_regular
 from nnvk.base.log import logger, timed
 from nnvk.importers.budget import Budget
 from nnvk.importers.cutting import Node, cut
@@ -107,7 +108,7 @@ class TfliteFile(FileInParts):
 
 def _read(path: Path) -> bytes:
     """A file, or what begins it where that is no model: other files may be endless."""
-    with path.open("rb") as file:
+    with open_regular(path) as file:
         head = file.read(HEAD)
         return head + (file.read() if is_model(head) else file.read(HEAD_OF_OTHERS))
 
@@ -192,7 +193,7 @@ class _Cut(FileCut):
         stored = [tensor.index for tensor in main.tensors if tensor.data is not None]
         places = [place for place, operator in enumerate(main.operators) if operator.index in waiting]
         found = cut(nodes, main.inputs, main.outputs, stored, places)
-        super().__init__(waiting, constants or {}, len(found.taken), found.places)
+        super().__init__(waiting, constants or {}, len(found.taken), found.places, whole._name)
         self._whole, self._file, self._main = whole, whole._file, main
         first, self._operators = (
             tuple(main.operators[place] for place in several) for several in (found.first, found.rest)

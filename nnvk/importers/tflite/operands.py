@@ -34,6 +34,8 @@ _CODES = {
 }
 UNSIGNED = frozenset({"UINT32", "UINT64"})
 """Types whose operands have the bits of numbers, not the numbers."""
+PAIRS = frozenset({COMPLEX, "UINT64"})
+"""Types of which a number is two elements of the operand, along a last dimension more."""
 _QUANTISED = frozenset({"UINT8", "INT8", "INT4", "INT16"})
 _INT32 = np.iinfo(np.int32)
 
@@ -52,7 +54,7 @@ def operand_type(tensor: Tensor) -> OperandType:
     if tensor.type == COMPLEX and tensor.data is not None:
         raise Unmapped(f"{tensor} is a constant of type {tensor.type}, which NNAPI does not have")
     code, dimensions = _CODES[tensor.type], at_least_1d(tensor.shape)
-    if tensor.type in (COMPLEX, "UINT64"):
+    if tensor.type in PAIRS:
         dimensions += (2,)
     if has_offset(tensor):
         if tensor.is_variable or tensor.data is not None or not _scale(tensor):

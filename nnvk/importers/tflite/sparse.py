@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from nnvk.importers import charged
 from nnvk.importers.errors import Unmapped
 from nnvk.types.operand import Shape
 
@@ -40,7 +41,7 @@ def densified(values: np.ndarray, shape: Shape, sparsity: Sparsity) -> np.ndarra
     # Each element of a level has one of the next level's segments, or a value: all of them are in the file.
     segments_of = [level.compressed[0] for level in sparsity.levels if level.compressed is not None]
     most = max(one.size for one in (values, *segments_of))
-    nodes: np.ndarray = np.zeros(1, np.int64)
+    nodes: np.ndarray = charged.zeros(1, np.int64)
     offsets: np.ndarray = nodes
     for level, (stride, size) in zip(sparsity.levels, strides, strict=True):
         if level.compressed is None:
@@ -48,9 +49,9 @@ def densified(values: np.ndarray, shape: Shape, sparsity: Sparsity) -> np.ndarra
                 raise Unmapped(f"a dense level of a sparse constant has {level.size} indices, its shape {size}")
             if nodes.size * size > most:
                 raise Unmapped(f"a sparse constant names {nodes.size * size} elements, its file has {most}")
-            index = np.arange(size)
-            nodes = (nodes[:, None] * size + index).reshape(-1)
-            offsets = (offsets[:, None] + index * stride).reshape(-1)
+            index = charged.arange(size)
+            nodes = charged.outer(np.add, nodes * size, index).reshape(-1)
+            offsets = charged.outer(np.add, offsets, index * stride).reshape(-1)
             continue
         segments, indices = (one.astype(np.int64) for one in level.compressed)
         if segments.size <= np.max(nodes, initial=0) + 1 or np.any(np.diff(segments) < 0):
@@ -59,12 +60,12 @@ def densified(values: np.ndarray, shape: Shape, sparsity: Sparsity) -> np.ndarra
             raise Unmapped("the indices of a sparse constant lie outside its shape")
         counts = segments[nodes + 1] - segments[nodes]
         # The numbers from the first to the last of each segment, one after the other.
-        firsts = np.repeat(segments[nodes] - np.cumsum(counts) + counts, counts)
-        nodes, offsets = firsts + np.arange(counts.sum()), np.repeat(offsets, counts)
+        firsts = charged.repeat(segments[nodes] - np.cumsum(counts) + counts, counts)
+        nodes, offsets = firsts + charged.arange(counts.sum()), charged.repeat(offsets, counts)
         offsets = offsets + indices[nodes] * stride
     if nodes.size and np.max(nodes) >= values.size:
         raise Unmapped(f"a sparse constant names {np.max(nodes) + 1} elements and has {values.size}")
-    dense = np.zeros(math.prod(shape), values.dtype)
+    dense = charged.zeros(math.prod(shape), values.dtype)
     dense[offsets] = values[nodes]
     return dense.reshape(shape)
 

@@ -32,7 +32,7 @@ from nnvk.importers.tflite.finished import Finished, is_alike, port
 from nnvk.importers.tflite.mappers.spectral import ON_COMPLEX
 from nnvk.importers.tflite.metadata import read_metadata
 from nnvk.importers.tflite.micro_signal import is_on_signals, keeps_bits
-from nnvk.importers.tflite.operands import UNSIGNED, constant, operand_type
+from nnvk.importers.tflite.operands import PAIRS, UNSIGNED, constant, operand_type
 from nnvk.importers.tflite.registry import Mapper, find
 from nnvk.importers.tflite.resizing import resized
 from nnvk.importers.tflite.schema import Operator, SignatureDef, Subgraph, Tensor
@@ -211,7 +211,7 @@ class Builder(Recovery[Operator, int]):
     """Builds the model of one subgraph."""
 
     def __init__(self, owner: Import, subgraph: Subgraph, graph: Graph | None = None) -> None:
-        super().__init__(owner.problems, _DAMAGE, subgraph.index)
+        super().__init__(owner.problems, _DAMAGE, owner.budget, subgraph.index)
         self._owner = owner
         self.subgraph = subgraph
         self._graph = graph or Graph(owner.budget, owner.relaxed)
@@ -506,6 +506,8 @@ class Builder(Recovery[Operator, int]):
             value = c.quantized(value, declared)
         if value.code is not declared.code:
             raise Unmapped(f"its output {tensor} is declared {declared.code.name}, its inputs give {value.type}")
+        if tensor.type in PAIRS and value.shape[-1] != 2:
+            raise Unmapped(f"its output {tensor} is declared {tensor.type}, its inputs give {value.type}")
         if tensor.is_static and value.shape != declared.dimensions:
             raise Unmapped(f"its output {tensor} is declared {list(tensor.shape)}, its inputs give {list(value.shape)}")
         return value

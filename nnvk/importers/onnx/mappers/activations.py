@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 
+from nnvk.importers import charged
 from nnvk.importers.decompositions import arithmetic as decompositions
 from nnvk.importers.decompositions.arithmetic import chosen, each, scalar, with_number
 from nnvk.importers.decompositions.moving import axis_of, transposed
@@ -179,7 +180,7 @@ def hardmax(c: Context) -> Value:
     else:
         table = transposed(c, c.around(value, axis), (0, 2, 1))
     best = c.emit(Op.ARGMAX, table, 2, out=I32)
-    places = c.constant(np.arange(table.shape[2]).reshape(1, 1, -1), I32)
+    places = c.constant(charged.arange(table.shape[2]).reshape(1, 1, -1), I32)
     hot = c.emit(Op.EQUAL, c.reshape(best, (*best.shape, 1)), places, out=BOOL8)
     ones = c.as_number(hot, value.type)
     if c.node.version >= _SINGLE_AXIS:

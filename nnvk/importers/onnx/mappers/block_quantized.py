@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from nnvk.importers import charged
 from nnvk.importers.decompositions.block_quantized import Blocks, block_product, block_rows, words_of
 from nnvk.importers.decompositions.moving import gathered
 from nnvk.importers.emitter import F32
@@ -77,12 +78,12 @@ def gather_block_quantized(c: Context) -> Tensor:
     laid = scales.reshape(len(rows), -1).astype(np.float32)
     if laid.shape[1] != -(-width // size):
         raise Unmapped(f"{width} columns in blocks of {size} do not fit scales of shape {list(scales.shape)}")
-    points: np.ndarray = np.full(laid.shape, 1 << (bits - 1) if is_packed else 0, np.float32)
+    points: np.ndarray = charged.full(laid.shape, 1 << (bits - 1) if is_packed else 0, np.float32)
     if c.has(3):
         given = c.array(3, "the zero points")
         flat = given.reshape(len(rows), -1)
         points = (_unpacked(flat, bits)[:, : laid.shape[1]] if is_packed else flat).astype(np.float32)
-    places = np.arange(width) // size
+    places = charged.arange(width) // size
     shape = (*levels.shape[:-1], width)
 
     def real() -> np.ndarray:
@@ -102,7 +103,7 @@ def _packed_rows(c: Context, table: np.ndarray, scales: np.ndarray, size: int) -
         raise Unmapped(f"{width} columns in blocks of {size} do not fit scales of shape {list(scales.shape)}")
     zeros = words_of(c.array(3, "the zero points").reshape(rows, -1)) if c.has(3) else None
     missing = blocks * size // 2 - table.shape[1]
-    whole = np.pad(table, ((0, 0), (0, missing))) if missing else table
+    whole = charged.pad(table, ((0, 0), (0, missing))) if missing else table
     blocks_ = Blocks(words_of(whole), scales.astype(np.float32), size, zeros)
     return c.give(block_rows(c, c.number(1), blocks_, width), (*c.tensor(1).shape, width), scales.dtype)
 

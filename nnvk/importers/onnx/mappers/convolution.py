@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from nnvk.importers import charged
 from nnvk.importers.decompositions.arithmetic import scalar, with_number
 from nnvk.importers.decompositions.moving import sliced, strided, transposed
 from nnvk.importers.emitter import NONE, is_quantised
@@ -122,7 +123,7 @@ def convolved(c: Context, source: Value, filters: Constant | Value, bias: np.nda
     units = filters.shape[0]
     if not isinstance(bias, Value):
         type_ = OperandType(source.code)
-        bias = c.constant(np.zeros(units) if bias is None else bias.reshape(-1), type_)
+        bias = c.constant(charged.zeros(units) if bias is None else bias.reshape(-1), type_)
     result = _emitted(c, image, laid, bias, (vertical, horizontal), groups, units)
     if len(windows) > 2:
         return _as_volumes(c, result, windows[0].out)
@@ -238,7 +239,7 @@ def _emitted(
 def _spread(array: np.ndarray, dilation: tuple[int, ...], zero: int = 0) -> np.ndarray:
     """Insert zeros between weights, as a replacement for a dilation."""
     sizes = [(size - 1) * stride + 1 for size, stride in zip(array.shape, dilation, strict=True)]
-    wide = np.full(sizes, zero, array.dtype)
+    wide = charged.full(sizes, zero, array.dtype)
     wide[tuple(slice(None, None, stride) for stride in dilation)] = array
     return wide
 
@@ -261,7 +262,7 @@ def conv_transpose(c: Context) -> Value:
     given: Constant | Value = c.real_number(1) if filters.constant is None else filters.constant
     units = filters.shape[1] * groups
     type_ = OperandType(source.code)
-    none = c.constant(np.zeros(units), type_)
+    none = c.constant(charged.zeros(units), type_)
     bias = c.real_number(2) if c.has(2) else none
     if rank < 3:
         lines = [[1, *one] if rank == 1 else one for one in (strides, dilations)]
@@ -276,7 +277,7 @@ def conv_transpose(c: Context) -> Value:
     stacked = _reshaped(c, given, (channels, filters.shape[1] * taps, *filters.shape[3:]))
     laid = _laid_transposed(c, stacked, groups, extra[1:], dilations[1:])
     images = c.reshape(planes, (count * depth, channels, height, width))
-    zeros = c.constant(np.zeros(units * taps), type_)
+    zeros = c.constant(charged.zeros(units * taps), type_)
     result = _transposed_image(c, images, laid, zeros, strides[1:], pads[1:])
     deep = _along_depth(c, result, depth, taps, strides[0], dilations[0], extra[0], pads[0])
     if bias is not none:
@@ -363,7 +364,7 @@ def _laid_transposed(
     per_group = filters.shape[0] // groups
     if not isinstance(filters, Value):
         array = _spread(np.transpose(elements(filters), (1, 2, 3, 0)), (1, *dilations, 1))
-        array = np.pad(array, ((0, 0), (0, extra[0]), (0, extra[1]), (0, 0)))
+        array = charged.pad(array, ((0, 0), (0, extra[0]), (0, extra[1]), (0, 0)))
         type_ = OperandType(c.real_number(0).code)
         return [c.constant(array[..., one * per_group : (one + 1) * per_group], type_) for one in range(groups)]
     value = _spread_value(c, transposed(c, filters, (1, 2, 3, 0)), dilations)
@@ -442,7 +443,7 @@ def _channels(c: Context, value: Value, first: int, last: int) -> Value:
 def _masked(c: Context, filters: Value, begin: int, count: int) -> Value:
     """Weights with zeros in place of all products but some."""
     products = math.prod(filters.shape[1:])
-    mask = ((np.arange(products) >= begin) & (np.arange(products) < begin + count)).astype(np.float32)
+    mask = ((charged.arange(products) >= begin) & (charged.arange(products) < begin + count)).astype(np.float32)
     laid = mask.reshape(1, *filters.shape[1:])
     if filters.constant is not None:
         constant = filters.constant

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from nnvk.importers import charged
 from nnvk.importers.decompositions.moving import transposed
 from nnvk.importers.decompositions.sampling import SampledAxis, sampled
 from nnvk.importers.emitter import F32, NONE
@@ -81,10 +82,10 @@ def _undeformed(windows: Sequence[Window]) -> list[np.ndarray]:
     found = []
     full = [each.kernel for each in windows] + [each.out for each in windows]
     for number, window in enumerate(windows):
-        taps = np.arange(window.kernel) * window.dilation
-        begins = np.arange(window.out) * window.stride - window.before
+        taps = charged.arange(window.kernel) * window.dilation
+        begins = charged.arange(window.out) * window.stride - window.before
         shape = [1] * (2 * rank)
         shape[number], shape[rank + number] = window.kernel, window.out
-        places = (taps[:, None] + begins[None, :]).reshape(shape)
-        found.append(np.broadcast_to(places, full).reshape(math.prod(full[:rank]), math.prod(full[rank:])))
+        places = charged.outer(np.add, taps, begins).reshape(shape)
+        found.append(charged.broadcast_to(places, full).reshape(math.prod(full[:rank]), math.prod(full[rank:])))
     return found

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from nnvk.importers import charged
 from nnvk.importers.dynamic_extents import DynamicExtent
 from nnvk.importers.emitter import F32, I32
 from nnvk.importers.errors import Unmapped
@@ -24,7 +25,7 @@ def non_max_suppression(c: Context) -> Tensor:
         )
     most = min(int(c.scalar(2, "max_output_boxes_per_class")), boxes.shape[1]) if c.has(2) else 0
     if most <= 0:
-        return constant(np.zeros((0, 3), np.int64))
+        return constant(charged.zeros((0, 3), np.int64))
     rows, _, count = c.emit_many(
         ExtendedOperationCode.NON_MAX_SUPPRESSION,
         c.real_number(0),

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from nnvk.importers import charged
 from nnvk.importers.emitter import F32
 from nnvk.importers.errors import Unmapped
 from nnvk.importers.graph_builder import Value
@@ -72,7 +73,7 @@ class _QuantisedGates(unrolled.Gates):
         """Weights less their zero points, as real numbers."""
         levels = self.c.array(position, "the weights")[self.direction]
         if (points == points[0]).all():
-            whole = QuantisedConstant(levels, np.ones(1, np.float32), int(points[0]))
+            whole = QuantisedConstant(levels, charged.ones(1, np.float32), int(points[0]))
             return self.c.graph.kept(F32.with_dimensions(levels.shape), whole)
         return self.c.deferred(levels.shape, F32, lambda: levels.astype(np.float32) - points.astype(np.float32))
 

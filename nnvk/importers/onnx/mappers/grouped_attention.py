@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 
+from nnvk.importers import charged
 from nnvk.importers.decompositions.arithmetic import each, with_number
 from nnvk.importers.decompositions.moving import gathered, sliced, strided, transposed
 from nnvk.importers.emitter import F32, I32, NONE
@@ -80,7 +81,7 @@ def _places(c: Context, batches: int, length: int) -> Value:
     """The place of each row (input 1), which has one for all or the first of consecutive ones."""
     given = c.number(1)
     if given.size == 1:
-        consecutive = c.constant(np.arange(length).reshape(1, length), I32)
+        consecutive = c.constant(charged.arange(length).reshape(1, length), I32)
         return c.emit(Op.ADD, c.reshape(given, (1, 1)), consecutive, NONE, out=I32)
     if given.shape != (batches, length):
         raise Unmapped(f"the places (input 1) must have shape {[batches, length]}, got {list(given.shape)}")
@@ -164,9 +165,9 @@ def _check_lengths(c: Context, batches: int, whole: int) -> None:
 
 def _causal(before: int, length: int, window: int) -> np.ndarray:
     """The term of scores [1, length, before + length]: rows see their own place and those before, up to a window."""
-    rows, columns = np.arange(before, before + length)[:, np.newaxis], np.arange(before + length)
-    hidden = columns > rows
+    rows, columns = charged.arange(before, before + length), charged.arange(before + length)
+    hidden = charged.outer(np.less, rows, columns)
     if window > 0:
-        hidden |= columns <= rows - window
+        hidden |= charged.outer(np.greater_equal, rows - window, columns)
     mask: np.ndarray = np.where(hidden, _MASKED, 0).reshape(1, length, before + length)
     return mask

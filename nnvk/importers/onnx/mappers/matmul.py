@@ -8,6 +8,7 @@ from collections import Counter
 
 import numpy as np
 
+from nnvk.importers import charged
 from nnvk.importers.decompositions.arithmetic import with_number
 from nnvk.importers.decompositions.block_quantized import Blocks, block_product, packed, packed_later
 from nnvk.importers.decompositions.moving import flat_picked, sliced, transposed
@@ -55,7 +56,7 @@ def blocks_of(tensor: Tensor, by_column: bool) -> Blocks | None:
     def raised(array: np.ndarray) -> np.ndarray:
         return (array - lowest).astype(np.uint8)
 
-    points = raised(np.zeros((units, blocks), np.int8) if levels.zero_points is None else levels.zero_points)
+    points = raised(charged.zeros((units, blocks), np.int8) if levels.zero_points is None else levels.zero_points)
     usual = bool(np.all(points == DEFAULT_ZERO_POINT))
     zeros = None if usual else packed(points, -(-blocks // WORD_LEVELS) * WORD_LEVELS)
     words = packed_later(units, blocks * levels.size, lambda: raised(levels.array))
@@ -186,7 +187,7 @@ def gemm(c: Context) -> Value:
         bias = None
         known = None if addend is None else addend.known_array
         if known is not None and known.shape in ((), (1,), (1, 1), (units,), (1, units)):
-            bias = np.broadcast_to(known.reshape(-1) * np.asarray(beta, known.dtype), (units,))
+            bias = charged.broadcast_to(known.reshape(-1) * np.asarray(beta, known.dtype), (units,))
             addend = None
         blocks = blocks_of(weights, by_column=not turned)
         if alpha != 1:
@@ -216,9 +217,9 @@ def centred(c: Context, position: int, zero: int, axis: int) -> Value:
     tensor = c.tensor(position)
     zeros = c.optional(zero)
     if tensor.is_constant and (zeros is None or zeros.is_constant):
-        point = np.zeros(1, np.float32) if zeros is None else zeros.array.astype(np.float32)
+        point = charged.zeros(1, np.float32) if zeros is None else zeros.array.astype(np.float32)
         if tensor.dtype.itemsize == 1 and (point == point.flat[0]).all():
-            whole = QuantisedConstant(tensor.array, np.ones(1, np.float32), int(point.flat[0]))
+            whole = QuantisedConstant(tensor.array, charged.ones(1, np.float32), int(point.flat[0]))
             return c.graph.kept(F32.with_dimensions(tensor.shape), whole)
         points = _along(point, tensor.rank, axis)
         ends = zip(reversed(points.shape), reversed(tensor.shape), strict=False)
@@ -230,7 +231,7 @@ def centred(c: Context, position: int, zero: int, axis: int) -> Value:
         return real
     shift = c.cast(c.plain(zeros), np.dtype(np.float32))
     if shift.size > 1:
-        shift = c.reshape(shift, _along(np.zeros(zeros.shape), tensor.rank, axis).shape)
+        shift = c.reshape(shift, _along(charged.zeros(zeros.shape), tensor.rank, axis).shape)
     return c.emit(Op.SUB, real, shift, NONE, out=F32)
 
 
@@ -399,7 +400,7 @@ def _alone(c: Context, value: Value, names: str) -> tuple[Value, str]:
     while len(set(names)) < len(names):
         name = next(one for one in names if names.count(one) > 1)
         first, second = names.index(name), names.rindex(name)
-        places = np.arange(value.size).reshape(value.shape)
+        places = charged.arange(value.size).reshape(value.shape)
         places = np.moveaxis(np.diagonal(places, 0, first, second), -1, first)
         value, names = flat_picked(c, value, places), names[:second] + names[second + 1 :]
     return value, names

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from nnvk.importers import charged
 from nnvk.importers.bounds import INT32
 from nnvk.importers.decompositions.arithmetic import scalar
 from nnvk.importers.decompositions.moving import elements_at, sliced
@@ -56,14 +57,14 @@ def tf_idf_vectorizer(c: Context) -> Tensor:
                 counts.append(total)
                 found.append(pool)
     if not counts:
-        return constant(np.zeros(shape, np.float32))
+        return constant(charged.zeros(shape, np.float32))
     value = joined(c, counts, 1) if len(counts) > 1 else counts[0]
     is_weighted = mode != "TF" and c.node.has("weights")
     if is_weighted:
         weights = np.concatenate([pool.weights for pool in found])
         if mode == "IDF":
             value = _present(c, value)
-        value = c.emit(Op.MUL, value, c.constant(weights[None], F32), NONE, out=F32)
+        value = c.emit(Op.MUL, value, c.constant(weights.reshape(1, -1), F32), NONE, out=F32)
     value = _placed(c, value, np.concatenate([pool.places for pool in found]), outs)
     if mode == "IDF" and not is_weighted:
         value = _present(c, value)
@@ -135,10 +136,10 @@ def _placed(c: Context, counts: Value, places: np.ndarray, outs: int) -> Value:
     none = counts.shape[1]
     wide = padded(c, counts, [0, 0], [0, 1], 0.0)
     total: Value | None = None
-    left = np.arange(none)
+    left = charged.arange(none)
     while left.size:
         _, first = np.unique(places[left], return_index=True)
-        columns = np.full(outs, none)
+        columns = charged.full(outs, none)
         columns[places[left[first]]] = left[first]
         left = np.delete(left, first)
         one = elements_at(c, wide, 1, columns)

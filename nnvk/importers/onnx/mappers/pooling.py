@@ -8,6 +8,7 @@ from typing import Literal
 
 import numpy as np
 
+from nnvk.importers import charged
 from nnvk.importers.decompositions.arithmetic import chosen, each, scalar, with_number
 from nnvk.importers.decompositions.moving import strided
 from nnvk.importers.emitter import BOOL8, I32, NONE, is_quantised
@@ -109,7 +110,7 @@ def _with_places(c: Context, value: Value, windows: Sequence[Window]) -> tuple[V
     area = math.prod(spatial)
     c.graph.budget.charge(area * 4)
     order: Literal["C", "F"] = "F" if c.node.integer("storage_order", 0) else "C"
-    places = c.broadcast(c.constant(np.arange(area).reshape(1, 1, *spatial, order=order), I32), value.shape)
+    places = c.broadcast(c.constant(charged.arange(area).reshape(1, 1, *spatial, order=order), I32), value.shape)
     before = [0, 0, *(window.before for window in windows)]
     after = [0, 0, *(window.after + window.beyond for window in windows)]
     value = padded(c, value, before, after, float(np.finfo(value.type.dtype).min))
@@ -128,7 +129,7 @@ def _with_places(c: Context, value: Value, windows: Sequence[Window]) -> tuple[V
         assert best is not None
         value, places = best
     if images > 1:
-        firsts = np.arange(images).reshape(*value.shape[:2], *[1] * len(spatial)) * area
+        firsts = charged.arange(images).reshape(*value.shape[:2], *[1] * len(spatial)) * area
         places = c.emit(Op.ADD, places, c.constant(firsts, I32), NONE, out=I32)
     return value, places
 
@@ -188,10 +189,10 @@ def _averaged_by_taps(c: Context, value: Value, windows: Sequence[Window]) -> Va
     """The sum of what each tap sees, divided by how many saw an element."""
     if covered(windows) > _MOST_TAPS:
         raise Unmapped(f"windows of {covered(windows)} taps with a dilation are too large")
-    count = np.ones(value.shape[2:], np.float32)
+    count = charged.ones(value.shape[2:], np.float32)
     before = [window.before for window in windows]
     after = [window.after + window.beyond for window in windows]
-    count = np.pad(count, list(zip(before, after, strict=True)))
+    count = charged.pad(count, list(zip(before, after, strict=True)))
     wide = padded(c, value, [0, 0, *before], [0, 0, *after], 0.0)
     for axis, window in enumerate(windows, 2):
         total: Value | None = None
@@ -206,7 +207,13 @@ def _averaged_by_taps(c: Context, value: Value, windows: Sequence[Window]) -> Va
             counts.append(np.take(count, one, axis - 2))
         assert total is not None
         wide, count = total, np.sum(counts, axis=0)
-    return c.emit(Op.MUL, wide, c.constant(1 / count[None, None], value.type.with_dimensions(())), NONE, out=value.type)
+    return c.emit(
+        Op.MUL,
+        wide,
+        c.constant(1 / count.reshape(1, 1, *count.shape), value.type.with_dimensions(())),
+        NONE,
+        out=value.type,
+    )
 
 
 @operator("LpPool")

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from nnvk.importers import charged
 from nnvk.importers.emitter import is_quantised, same_quantisation
 from nnvk.importers.graph_builder import Value
 from nnvk.importers.onnx.context import Context
@@ -95,7 +96,7 @@ def quantised_operands(
         array, point = _with_sign(array, int(points[0]), source.code is _SIGNED)
         type_ = OperandType(source.code, (), float(np.float32(scales[0])), point)
     product = scales.astype(np.float64) * source.type.scale
-    real = np.zeros(units) if bias is None else np.broadcast_to(bias.reshape(-1), (units,))
+    real = charged.zeros(units) if bias is None else charged.broadcast_to(bias.reshape(-1), (units,))
     whole = np.rint(real / product)
     if np.any(np.abs(whole) > _LIMITS.max):
         return None

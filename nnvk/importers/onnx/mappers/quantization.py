@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 
+from nnvk.importers import charged
 from nnvk.importers.decompositions import arithmetic as decompositions
 from nnvk.importers.decompositions.arithmetic import chosen, each, scalar, with_number
 from nnvk.importers.decompositions.moving import axis_of, elements_at
@@ -62,7 +63,7 @@ def _blocks(
             raise Unmapped(
                 f"{what} of blocks of {size} along axis {axis} must have shape {list(shape)}, got {list(tensor.shape)}"
             )
-    places = np.arange(source.shape[axis]) // size
+    places = charged.arange(source.shape[axis]) // size
 
     def spread(tensor: Tensor) -> Value:
         if tensor.is_constant:
@@ -123,7 +124,7 @@ def dequantised(c: Context, source: Tensor, scale: Tensor, point: Tensor | None,
         raise Unmapped(f"there must be as many zero points as scales, which are {scale.size}, got {point.size}")
     scales, points = scale.known_array, None if point is None else point.known_array
     if source.is_constant and scales is not None and (point is None or points is not None):
-        zeros = np.zeros(scales.size, np.int32) if points is None else points
+        zeros = charged.zeros(scales.size, np.int32) if points is None else points
         levels = Levels(source.array, scales.reshape(-1), zeros.reshape(-1).astype(np.int32), axis)
         return constant(_real_constant(levels, scales.dtype), levels if source.dtype.kind in "iu" else None)
     type_ = None

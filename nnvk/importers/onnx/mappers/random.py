@@ -9,6 +9,7 @@ from collections.abc import Sequence
 import numpy as np
 from onnx import TensorProto
 
+from nnvk.importers import charged
 from nnvk.importers.decompositions.arithmetic import with_number
 from nnvk.importers.decompositions.random import normal, uniform
 from nnvk.importers.emitter import BOOL8, I32, NONE
@@ -26,7 +27,7 @@ Op = OperationCode
 def _seeds(c: Context) -> Value:
     """The two seeds of the generator: the bits of attribute 'seed', or zeros, for other numbers in every execution."""
     if not c.node.has("seed"):
-        return c.constant(np.zeros(2), I32)
+        return c.constant(charged.zeros(2), I32)
     (bits,) = struct.unpack("<i", struct.pack("<f", c.node.real("seed", 0.0)))
     return c.constant(np.array([bits, 1]), I32)
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from nnvk.importers import charged
 from nnvk.importers.decompositions.arithmetic import chosen, scalar
 from nnvk.importers.decompositions.moving import axis_of, elements_at, transposed
 from nnvk.importers.emitter import BOOL8
@@ -80,14 +81,14 @@ def _interpolated(c: Context, axes: list[Axis], mode: str) -> Value:
 def _is_outside(c: Context, axis: Axis) -> np.ndarray:
     """Whether each element of the output is outside of the input: of a region that is cropped."""
     if not _crops(c):
-        return np.zeros(axis.out, np.bool_)
+        return charged.zeros(axis.out, np.bool_)
     position = _positions(c, axis)
     return ~((position >= 0) & (position <= axis.size - 1))
 
 
 def _extrapolated(c: Context, value: Value, outside: list[np.ndarray]) -> Value:
     """The value, with the node's number in place of the elements that are outside along any axis."""
-    mask = np.zeros([1] * len(outside), np.bool_)
+    mask = charged.zeros([1] * len(outside), np.bool_)
     for axis, flags in enumerate(outside):
         if flags.any():
             mask = mask | flags.reshape([-1 if one == axis else 1 for one in range(len(outside))])
@@ -149,7 +150,7 @@ def _positions(c: Context, axis: Axis) -> np.ndarray:
     kind = c.node.text("coordinate_transformation_mode", "half_pixel")
     if c.node.op_type == "Upsample" or (c.node.version < 11 and not c.node.has("coordinate_transformation_mode")):
         kind = "asymmetric"
-    x = np.arange(axis.out, dtype=float32)
+    x = charged.arange(axis.out, dtype=float32)
     scale, last = float32(axis.scale), float32(axis.size - 1)
     if kind == "asymmetric":
         return x / scale
@@ -161,7 +162,7 @@ def _positions(c: Context, axis: Axis) -> np.ndarray:
             return start * last + x * (end - start) * last / float32(axis.out - 1)
         return float32(0.5) * (start + end) * last + x * float32(0)
     if kind == "pytorch_half_pixel" and axis.out == 1:
-        return np.zeros(1, float32)
+        return charged.zeros(1, float32)
     if kind == "half_pixel_symmetric":
         adjustment = float32(axis.out) / (scale * float32(axis.size))
         return float32(axis.size) / float32(2) * (float32(1) - adjustment) + (x + float32(0.5)) / scale - float32(0.5)
@@ -208,7 +209,7 @@ def _nearest(c: Context, value: Value, axes: list[Axis]) -> Value:
                 numbers = (axes[3].out, axes[2].out, True, *flags)
                 return c.keep(Op.RESIZE_NEAREST_NEIGHBOR, value, *numbers)
     for place, axis in enumerate(axes):
-        if not np.array_equal(places[place], np.arange(axis.size)):
+        if not np.array_equal(places[place], charged.arange(axis.size)):
             value = elements_at(c, value, place, places[place])
     return value
 
@@ -222,8 +223,8 @@ def _bilinear(c: Context, value: Value, axes: list[Axis]) -> Value | None:
         own = []
         for axis in axes[2:]:
             lower, upper, part = linear_taps(axis.size, axis.out, *flags)
-            matrix = np.zeros((axis.out, axis.size))
-            rows = np.arange(axis.out)
+            matrix = charged.zeros((axis.out, axis.size))
+            rows = charged.arange(axis.out)
             np.add.at(matrix, (rows, lower), 1 - part)
             np.add.at(matrix, (rows, upper), part)
             own.append(matrix)
@@ -243,8 +244,8 @@ def _weights(c: Context, axis: Axis, mode: str) -> np.ndarray:
         stretch = max(1.0, 1 / axis.scale)
     reach = stretch * (1 if mode == "linear" else 2)
     first = np.floor(position - reach).astype(np.int64)
-    taps = first[:, None] + np.arange(math.ceil(2 * reach) + 2)
-    distance = np.abs(taps - position[:, None]) / stretch
+    taps = charged.outer(np.add, first, charged.arange(math.ceil(2 * reach) + 2))
+    distance = np.abs(taps - position.reshape(-1, 1)) / stretch
     if mode == "linear":
         weights = np.maximum(0.0, 1 - distance)
     else:
@@ -254,8 +255,8 @@ def _weights(c: Context, axis: Axis, mode: str) -> np.ndarray:
         weights = np.where(inside, weights, 0)
     total = weights.sum(1, keepdims=True)
     weights = weights / np.where(total == 0, 1, total)
-    matrix = np.zeros((axis.out, axis.size))
-    rows = np.broadcast_to(np.arange(axis.out)[:, None], taps.shape)
+    matrix = charged.zeros((axis.out, axis.size))
+    rows = charged.broadcast_to(charged.arange(axis.out).reshape(-1, 1), taps.shape)
     np.add.at(matrix, (rows, np.clip(taps, 0, axis.size - 1)), weights)
     return matrix
 

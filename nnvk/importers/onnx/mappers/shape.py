@@ -7,6 +7,7 @@ import math
 
 import numpy as np
 
+from nnvk.importers import charged
 from nnvk.importers.decompositions.arithmetic import chosen
 from nnvk.importers.decompositions.moving import (
     axis_of,
@@ -81,7 +82,7 @@ def eye_like(c: Context) -> Tensor:
     dtype = c.tensor().dtype
     if c.node.has("dtype"):
         dtype = dtype_of(c.node.integer("dtype", 0), "its output")
-    return constant(np.eye(*shape, k=c.node.integer("k", 0), dtype=dtype))
+    return constant(charged.eye(*shape, k=c.node.integer("k", 0), dtype=dtype))
 
 
 # --- shape ---------------------------------------------------------------------------------------------------
@@ -195,7 +196,7 @@ def reverse_sequence(c: Context) -> Value:
     """Map ReverseSequence: gather elements at constant places."""
     source, lengths = c.value(), c.ints(1, "the lengths")
     time, batch = c.node.integer("time_axis", 0), c.node.integer("batch_axis", 1)
-    places = np.arange(source.size).reshape(source.shape)
+    places = charged.arange(source.size).reshape(source.shape)
     for index, length in enumerate(lengths):
         view = np.moveaxis(places, (batch, time), (0, 1))[index]
         view[:length] = view[:length][::-1].copy()
@@ -221,7 +222,7 @@ def tile(c: Context) -> Tensor:
         raise Unmapped(f"there must be a repetition from 0 up for each axis of {list(source.shape)}, got {repeats}")
     if 0 in repeats:
         return constant(
-            np.zeros([size * count for size, count in zip(source.shape, repeats, strict=True)], source.dtype)
+            charged.zeros([size * count for size, count in zip(source.shape, repeats, strict=True)], source.dtype)
         )
     shape = tuple(size * times for size, times in zip(source.shape, repeats, strict=True))
     value = c.value()
@@ -298,7 +299,7 @@ def _kept(size: int, before: int, after: int) -> range:
 
 
 def _mirrored(mode: str, size: int, before: int, after: int) -> np.ndarray:
-    places = np.arange(-before, size + after)
+    places = charged.arange(-before, size + after)
     if mode == "edge":
         return np.clip(places, 0, size - 1)
     if mode == "wrap":
@@ -337,7 +338,7 @@ def triangle(c: Context) -> Tensor:
     if source.rank < 2:
         raise Unmapped(f"the input must have rank 2 at least, got shape {list(source.shape)}")
     k = int(c.scalar(1, "k")) if c.has(1) else 0
-    ones = np.ones(source.shape[-2:], np.bool_)
+    ones = charged.ones(source.shape[-2:], np.bool_)
     mask = np.triu(ones, k) if c.node.integer("upper", 1) else np.tril(ones, k)
     value = c.number()
     kept = c.constant(mask, BOOL8)
@@ -368,7 +369,7 @@ def split(c: Context) -> list[Tensor]:
     results = []
     for begin, size, shape in zip(itertools.accumulate(sizes, initial=0), sizes, shapes, strict=False):
         if not size:
-            results.append(constant(np.zeros(shape, source.dtype)))
+            results.append(constant(charged.zeros(shape, source.dtype)))
             continue
         taken = [range(one) for one in source.shape]
         taken[axis] = range(begin, begin + size)

@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 
+from nnvk.importers import charged
 from nnvk.importers.decompositions.arithmetic import each, floor_remainder, with_number
 from nnvk.importers.decompositions.moving import (
     axis_of,
@@ -53,7 +54,7 @@ def slice_(c: Context) -> Tensor:
         taken[axis] = range(*slice(begin, end, step).indices(source.shape[axis]))
     shape = [len(one) for one in taken]
     if not all(shape):
-        return constant(np.zeros(shape, source.dtype))
+        return constant(charged.zeros(shape, source.dtype))
     return c.give(strided(c, c.value(), taken), shape, source.dtype)
 
 
@@ -81,7 +82,7 @@ def gather(c: Context) -> Tensor:
     axis = axis_of(c.node.integer("axis", 0), source.rank)
     shape = (*source.shape[:axis], *places.shape, *source.shape[axis + 1 :])
     if not math.prod(shape):
-        return constant(np.zeros(shape, source.dtype))
+        return constant(charged.zeros(shape, source.dtype))
     value, indices = c.value(0), _from_zero(c, 1, source.shape[axis])
     return c.give(gathered(c, value, axis, indices), shape, source.dtype)
 
@@ -101,8 +102,10 @@ def _element_places(c: Context, source: Tensor, places: Tensor, axis: int) -> Va
     if places.rank != source.rank:
         raise Unmapped(f"indices of shape {list(places.shape)} must have the rank of {list(source.shape)}")
     strides = [math.prod(source.shape[one + 1 :]) for one in range(source.rank)]
-    grid = np.indices(places.shape)
-    firsts = sum((grid[one] * strides[one] for one in range(source.rank) if one != axis), np.zeros(places.shape, int))
+    grid = charged.indices(places.shape)
+    firsts = sum(
+        (grid[one] * strides[one] for one in range(source.rank) if one != axis), charged.zeros(places.shape, int)
+    )
     indices = with_number(c, Op.MUL, _from_zero(c, 1, source.shape[axis]), strides[axis], NONE)
     return c.emit(Op.ADD, indices, c.constant(firsts, I32), NONE, out=I32)
 
@@ -187,9 +190,10 @@ def col2im(c: Context) -> Tensor:
     if min(counts) < 1 or source.rank != 3 or source.shape[1] % elements or source.shape[2] != blocks:
         raise Unmapped(f"columns of shape {list(source.shape)} are not {blocks} blocks of {elements} elements")
     rows = source.shape[0] * source.shape[1] // elements
-    inside = np.indices(block).reshape(rank, -1, 1) * np.reshape(dilations, (rank, 1, 1))
-    places = inside + np.indices(counts).reshape(rank, 1, -1) * np.reshape(strides, (rank, 1, 1))
-    indices = np.ravel_multi_index(tuple(places.reshape(rank, -1)), padded)
+    inside = charged.indices(block).reshape(rank, -1) * np.reshape(dilations, (rank, 1))
+    begins = charged.indices(counts).reshape(rank, -1) * np.reshape(strides, (rank, 1))
+    places = tuple(charged.outer(np.add, *each).reshape(-1) for each in zip(inside, begins, strict=True))
+    indices = np.ravel_multi_index(places, padded)
     columns = transposed(c, c.reshape(c.number(0), (rows, elements * blocks)), [1, 0])
     sizes = np.array([math.prod(padded), rows])
     where = c.constant(indices.reshape(-1, 1), I32)
@@ -257,7 +261,7 @@ def one_hot(c: Context) -> Tensor:
     below = c.emit(Op.LESS, indices, c.constant(0, I32), out=BOOL8)
     indices = c.emit(Op.ADD, indices, with_number(c, Op.MUL, c.as_number(below, I32), depth, NONE), NONE, out=I32)
     shape = (*places.shape[:axis], depth, *places.shape[axis:])
-    numbers = c.constant(np.arange(depth).reshape(depth, *[1] * (places.rank - axis)), I32)
+    numbers = c.constant(charged.arange(depth).reshape(depth, *[1] * (places.rank - axis)), I32)
     hot = c.emit(Op.EQUAL, c.reshape(indices, (*places.shape[:axis], 1, *places.shape[axis:])), numbers, out=BOOL8)
     values = c.number(2)
     off, on = (
@@ -284,7 +288,7 @@ def top_k(c: Context) -> list[Tensor]:
     if not 0 <= k <= source.shape[axis]:
         raise Unmapped(f"k must be in [0, {source.shape[axis]}], got {k}")
     if k == 0:
-        none = np.zeros([0 if one == axis else size for one, size in enumerate(source.shape)])
+        none = charged.zeros([0 if one == axis else size for one, size in enumerate(source.shape)])
         return [constant(none.astype(dtype)) for dtype in (source.dtype, np.int64)]
     value = c.number()
     order = [one for one in range(source.rank) if one != axis] + [axis]
@@ -337,13 +341,13 @@ def tensor_scatter(c: Context) -> Tensor:
         raise Unmapped(f"rows are written along another axis than 0, linear or circular, got axis {axis}, '{mode}'")
     batches, size, rows = cache.shape[0], cache.shape[axis], update.shape[axis]
     between, rest = math.prod(cache.shape[1:axis]), math.prod(cache.shape[axis + 1 :])
-    first = c.number(2) if c.has(2) else c.constant(np.zeros(batches), I32)
+    first = c.number(2) if c.has(2) else c.constant(charged.zeros(batches), I32)
     column = c.reshape(first, (batches, 1, 1))
-    places = c.emit(Op.ADD, column, c.constant(np.arange(rows).reshape(1, 1, rows), I32), NONE, out=I32)
+    places = c.emit(Op.ADD, column, c.constant(charged.arange(rows).reshape(1, 1, rows), I32), NONE, out=I32)
     if mode == "circular":
         places = floor_remainder(c, places, c.constant(size, I32))
     places = c.broadcast(places, (batches, between, rows))
-    grid = np.indices((batches, between, rows))
+    grid = charged.indices((batches, between, rows))
     columns = [c.constant(grid[0], I32), c.constant(grid[1], I32), places]
     indices = c.reshape(packed(c, columns, 3), (batches * between * rows, 3))
     scattered = c.keep(

@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 
+from nnvk.importers import charged
 from nnvk.importers.decompositions.fourier import to_real, transform
 from nnvk.importers.decompositions.moving import axis_of, elements_at
 from nnvk.importers.emitter import F32, NONE
@@ -58,9 +59,9 @@ def stft(c: Context) -> Tensor:
         length = int(c.scalar(3, "the length of a frame"))
     if step < 1 or not 1 <= length <= size:
         raise Unmapped(f"frames of {length} elements, {step} apart, do not fit a signal of {size}")
-    firsts = np.arange(0, size - length + 1, step)
+    firsts = charged.arange(0, size - length + 1, step)
     source = c.real_number(0)
-    frames = elements_at(c, source, 1, (firsts[:, np.newaxis] + np.arange(length)).reshape(-1))
+    frames = elements_at(c, source, 1, charged.outer(np.add, firsts, charged.arange(length)).reshape(-1))
     frames = c.reshape(frames, (batches * len(firsts), length, 1, parts))
     if c.has(2):
         if c.tensor(2).shape != (length,):

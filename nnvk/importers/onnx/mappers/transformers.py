@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 
+from nnvk.importers import charged
 from nnvk.importers.decompositions.arithmetic import chosen, each, with_number
 from nnvk.importers.decompositions.moving import gathered, sliced, transposed
 from nnvk.importers.decompositions.reductions import folded
@@ -70,7 +71,7 @@ def embed_layer_normalization(c: Context) -> list[Tensor | None]:
     if c.has(8):
         places = gathered(c, c.real_number(3), 0, c.number(8))
     else:
-        places = gathered(c, c.real_number(3), 0, c.constant(np.arange(length), I32))
+        places = gathered(c, c.real_number(3), 0, c.constant(charged.arange(length), I32))
     total = c.emit(Op.ADD, total, places, NONE, out=total.type)
     if c.has(1):
         total = c.emit(Op.ADD, total, gathered(c, c.real_number(4), 0, c.number(1)), NONE, out=total.type)
@@ -109,7 +110,7 @@ def attention(c: Context) -> list[Tensor | None]:
         begin += one
     term = _mask(c, 3, batches, length)
     if c.node.integer("unidirectional", 0):
-        later = np.triu(np.full((length, length), _LATER), 1).reshape(1, 1, length, length)
+        later = np.triu(charged.full((length, length), _LATER), 1).reshape(1, 1, length, length)
         term = _both(c, term, c.constant(later, x.type.with_dimensions(())))
     return [_attended(c, parts, term), None]
 

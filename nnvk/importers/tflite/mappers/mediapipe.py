@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from nnvk.importers import charged
 from nnvk.importers.bounds import INT32
 from nnvk.importers.decompositions.arithmetic import chosen, each, with_number
 from nnvk.importers.decompositions.moving import elements_at, sliced, strided, transposed
@@ -88,7 +89,7 @@ def max_pool_with_places(c: Context) -> Sequence[Value]:
     check_rank("the input", value, 4)
     places: Value | None = None
     for number, window in reversed(list(enumerate(pool.axes(value.shape[1:3]), 1))):
-        pads = np.zeros((4, 2), np.int32)
+        pads = charged.zeros((4, 2), np.int32)
         pads[number] = window.before, window.after
         value = c.keep(Op.PAD_V2, value, pads, float(np.finfo(np.float32).min))
         if places is not None:
@@ -131,14 +132,17 @@ def max_unpool(c: Context) -> Value:
     right = c.emit(Op.SUB, index, with_number(c, Op.MUL, down, pool.sizes[1], NONE), NONE, out=I32)
     is_there: Value | None = None
     total: Value = c.constant(
-        np.arange(count).reshape(-1, 1, 1, 1) * math.prod(sizes) * channels + np.arange(channels), I32
+        charged.outer(
+            np.add, charged.arange(count).reshape(-1, 1, 1) * math.prod(sizes) * channels, charged.arange(channels)
+        ),
+        I32,
     )
     for number, tap in enumerate((down, right)):
         size, stride, window = sizes[number], pool.strides[number], pool.sizes[number]
         before = max(0, (spatial[number] - 1) * stride + window - size) // 2
         shape = [1] * 4
         shape[number + 1] = spatial[number]
-        firsts = c.constant(np.arange(spatial[number]).reshape(shape) * stride - before, I32)
+        firsts = c.constant(charged.arange(spatial[number]).reshape(shape) * stride - before, I32)
         at = c.emit(Op.ADD, tap, firsts, NONE, out=I32)
         inside = c.emit(
             Op.LOGICAL_AND,
@@ -271,12 +275,12 @@ def _level(c: Context, crop: _Crop, picked: Value) -> Value:
     squares = folded(c, Op.REDUCE_SUM, c.emit(Op.MUL, along, along, NONE, out=F32), [1])
     length = c.reshape(each(c, Op.SQRT, squares), (1, 1))
     is_none = compared(c, Op.EQUAL, length, 0.0)
-    divisor = chosen(c, is_none, c.constant(np.ones((1, 1)), F32), length)
+    divisor = chosen(c, is_none, c.constant(charged.ones((1, 1)), F32), length)
     unit = c.emit(Op.DIV, along, divisor, NONE, out=F32)
     unit = chosen(c, is_none, c.constant(np.array([[1.0, 0.0]]), F32), unit)
     cos, sin = math.cos(crop.target), math.sin(crop.target)
     weights = np.array([[cos, sin], [-sin, cos], [sin, -cos], [cos, sin]])
-    no_bias = c.constant(np.zeros(4), F32)
+    no_bias = c.constant(charged.zeros(4), F32)
     return c.reshape(c.emit(Op.FULLY_CONNECTED, unit, c.constant(weights, F32), no_bias, NONE, out=F32), (2, 2))
 
 
@@ -333,8 +337,7 @@ def transform_tensor(c: Context) -> Value:
     else:
         height, width = int(options.positive("output_height")), int(options.positive("output_width"))
         margin = 0.5
-    c.graph.budget.charge(height * width * 8)
-    y, x = np.mgrid[:height, :width].reshape(2, -1) + margin
+    y, x = charged.indices((height, width)).reshape(2, -1) + margin
     places = _transformed(c, c.constant(np.stack([x, y], axis=1), F32), matrix)
     places = with_number(c, Op.ADD, places, -margin, NONE) if margin else places
     columns = c.emit_many(Op.SPLIT, places, 1, 2, outs=[F32, F32])

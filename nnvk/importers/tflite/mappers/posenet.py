@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from nnvk.importers import charged
 from nnvk.importers.emitter import F32
 from nnvk.importers.errors import Unmapped
 from nnvk.importers.graph_builder import Value
@@ -95,7 +96,7 @@ def decode_poses(
     best = found.rescored(poses, keypoints)
     order = [index for index in np.argsort(-best, kind="stable") if best[index] >= threshold]
     places, scores, totals = (
-        np.zeros(shape, np.float32) for shape in ((most, _KEYPOINTS, 2), (most, _KEYPOINTS), most)
+        charged.zeros(shape, np.float32) for shape in ((most, _KEYPOINTS, 2), (most, _KEYPOINTS), most)
     )
     for place, index in enumerate(order):
         places[place], scores[place], totals[place] = poses[index] * stride, keypoints[index], best[index]
@@ -115,7 +116,7 @@ class _People:
             least = -np.log(1 / np.float32(threshold + 1e-6) - 1)
         maps = self._heatmaps
         height, width, _ = maps.shape
-        wide = np.pad(maps, ((1, 1), (1, 1), (0, 0)), constant_values=-np.inf)
+        wide = charged.pad(maps, ((1, 1), (1, 1), (0, 0)), constant_values=-np.inf)
         around = np.max([wide[y : y + height, x : x + width] for y in range(3) for x in range(3)], axis=0)
         ys, xs, kinds = np.nonzero((maps >= least) & (maps == around))
         order = np.argsort(-maps[ys, xs, kinds], kind="stable")
@@ -127,8 +128,8 @@ class _People:
 
     def followed(self, root: int, place: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The places and logits of all keypoints, from one of them, along the strongest edge first."""
-        places = np.zeros((_KEYPOINTS, 2), np.float32)
-        logits = np.zeros(_KEYPOINTS, np.float32)
+        places = charged.zeros((_KEYPOINTS, 2), np.float32)
+        logits = charged.zeros(_KEYPOINTS, np.float32)
         known: set[int] = set()
         count = 0
         queue: list[Any] = [(-self._at(self._heatmaps, place, [root])[0], count, root, place)]
@@ -169,9 +170,9 @@ class _People:
         """The mean score of people, without keypoints that a person with a better mean has too."""
         means = np.array([scores.mean() for scores in keypoints], np.float32)
         order = np.argsort(-means, kind="stable")
-        best = np.zeros(len(poses), np.float32)
+        best = charged.zeros(len(poses), np.float32)
         for place, index in enumerate(order):
-            is_own = np.ones(_KEYPOINTS, bool)
+            is_own = charged.ones(_KEYPOINTS, bool)
             for other in order[:place]:
                 is_own &= ((poses[index] - poses[other]) ** 2).sum(axis=1) > self._near
             best[index] = np.where(is_own, keypoints[index], 0).sum() / _KEYPOINTS

@@ -7,6 +7,7 @@ import math
 import numpy as np
 
 from nnvk.api import ExtendedOperationCode, OperationCode
+from nnvk.importers import charged
 from nnvk.importers.decompositions.moving import axis_of, sliced, transposed
 from nnvk.importers.emitter import BOOL8, I32, NONE
 from nnvk.importers.errors import Unmapped
@@ -105,10 +106,10 @@ def _on_diagonals(c: Context, base: Value, diagonals: Value) -> Value:
     """The elements of diagonals in matrices [..., rows, columns]."""
     *_, rows, columns = base.shape
     length = min(rows, columns)
-    firsts = np.arange(diagonals.size // length)[:, np.newaxis] * (rows * columns)
-    places = c.constant((firsts + np.arange(length) * (columns + 1)).reshape(-1, 1), I32)
+    firsts = charged.arange(diagonals.size // length) * (rows * columns)
+    places = charged.outer(np.add, firsts, charged.arange(length) * (columns + 1))
     flat, elements = c.reshape(base, (base.size,)), c.reshape(diagonals, (diagonals.size,))
-    return c.reshape(_scattered(c, flat, places, elements, Reduction.NONE), base.shape)
+    return c.reshape(_scattered(c, flat, c.constant(places.reshape(-1, 1), I32), elements, Reduction.NONE), base.shape)
 
 
 @builtin("MATRIX_DIAG")
@@ -147,7 +148,7 @@ def updated(c: Context, base: Value, update: Value, start: Value) -> Value:
     first = c.emit(Op.MINIMUM, first, c.constant(room[:depth], I32), out=I32)
     sizes = update.shape[:depth]
     count = math.prod(sizes)
-    grid = c.computed((count, depth), I32, lambda: np.indices(sizes, np.int32).reshape(depth, -1).T)
+    grid = c.computed((count, depth), I32, lambda: charged.indices(sizes, np.int32).reshape(depth, -1).T)
     places = c.emit(Op.ADD, grid, c.reshape(first, (1, depth)), NONE, out=I32)
     inner = math.prod(base.shape[depth:])
     slices = c.reshape(base, (*base.shape[:depth], inner))
@@ -167,7 +168,7 @@ def reverse_sequence(c: Context) -> Value:
     order = [batch, sequence, *(axis for axis in range(rank) if axis not in (batch, sequence))]
     ordered = transposed(c, source, order)
     batches, size, *rest = ordered.shape
-    grid = c.constant(np.broadcast_to(np.arange(size), (batches, size)), I32)
+    grid = c.constant(charged.broadcast_to(charged.arange(size), (batches, size)), I32)
     column = c.reshape(lengths, (batches, 1))
     is_turned = c.emit(Op.LESS, grid, column, out=BOOL8)
     last = c.emit(Op.SUB, column, c.constant(1, I32), NONE, out=I32)

@@ -7,6 +7,7 @@ import math
 import numpy as np
 
 from nnvk.api import OperandCode, OperationCode
+from nnvk.importers import charged
 from nnvk.importers.decompositions.moving import axis_of, joined_integers, packed, padded_integers, transposed
 from nnvk.importers.emitter import I32
 from nnvk.importers.errors import Unmapped
@@ -103,7 +104,7 @@ def sequence(c: Context) -> Value:
         raise Unmapped(f"start, limit and delta must be finite and delta not 0, got {start}, {limit}, {delta}")
     out = c.out()
     count = max(0, math.ceil((limit - start) / delta))
-    return c.computed((count,), out, lambda: np.arange(start, limit, delta))
+    return c.computed((count,), out, lambda: charged.arange(start, limit, delta))
 
 
 @builtin("ZEROS_LIKE")

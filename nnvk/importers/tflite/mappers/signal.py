@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from nnvk.importers import charged
 from nnvk.importers.bounds import INT32
 from nnvk.importers.decompositions.fourier import to_real, transform
 from nnvk.importers.emitter import F32
@@ -111,7 +112,7 @@ def energy(c: Context) -> Sequence[Value]:
 def energies(spectrum: np.ndarray, *, start: int, end: int) -> np.ndarray:
     """The uint32 energies [n] of an int16 spectrum [2 * n]; they are 0 before ``start`` and from ``end`` on."""
     squares = (spectrum.astype(np.int64) ** 2).reshape(-1, 2).sum(axis=1)
-    numbers = np.arange(squares.size)
+    numbers = charged.arange(squares.size)
     return bits(np.where((numbers >= start) & (numbers < end), squares, 0))
 
 
@@ -157,8 +158,8 @@ def channel_sums(
     places, weight_starts = (one[: channels + 1].astype(np.int64) for one in (starts, weight_starts))
     counts = np.maximum(widths[: channels + 1].astype(np.int64), 0)
     ends = counts.cumsum()
-    inside = np.arange(ends[-1]) - np.repeat(ends - counts, counts)
-    taken, weighted = (np.repeat(first, counts) + inside for first in (places, weight_starts))
+    inside = charged.arange(ends[-1]) - charged.repeat(ends - counts, counts)
+    taken, weighted = (charged.repeat(first, counts) + inside for first in (places, weight_starts))
     for indices, size, what in (
         (taken, energies.size, "energies"),
         (weighted, min(weights.size, unweights.size), "weights"),
@@ -169,7 +170,9 @@ def channel_sums(
 
     def sums(factors: np.ndarray) -> np.ndarray:
         products = numbers * factors[weighted].astype(np.int64).view(np.uint64)
-        totals = np.concatenate([np.zeros(1, np.uint64), products.cumsum()])  # they come round, and so do differences
+        totals = np.concatenate(
+            [charged.zeros(1, np.uint64), products.cumsum()]
+        )  # they come round, and so do differences
         result: np.ndarray = totals[ends] - totals[ends - counts]
         return result
 
@@ -204,7 +207,7 @@ def square_roots(sums: np.ndarray, shift: np.ndarray) -> np.ndarray:
 # The logarithm to base 2 between powers of 2, less the line that joins them, at 129 places; the last comes twice.
 _SEGMENTS = 128
 _LOG_SCALE = 1 << 16
-_PLACES = np.arange(_SEGMENTS + 1) / _SEGMENTS
+_PLACES = charged.arange(_SEGMENTS + 1) / _SEGMENTS
 _LOG_TABLE = np.rint((np.log2(1 + _PLACES) - _PLACES) * _LOG_SCALE).astype(np.int64)
 _LOG_OF_2 = 45426
 """The logarithm of 2 by `_LOG_SCALE`."""
@@ -315,7 +318,7 @@ def real_transform(c: Context) -> Value | Sequence[Value]:
 @operator("nnvk.SignalRfft")
 def spectra(rows: np.ndarray, *, length: int) -> np.ndarray:
     """The spectra [..., length + 2] of int16 or int32 rows."""
-    padded = np.zeros((*rows.shape[:-1], length), rows.dtype)
+    padded = charged.zeros((*rows.shape[:-1], length), rows.dtype)
     padded[..., : rows.shape[-1]] = rows
     return to_spectrum(padded)
 

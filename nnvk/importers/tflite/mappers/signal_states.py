@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from nnvk.importers import charged
 from nnvk.importers.bounds import INT32
 from nnvk.importers.errors import Unmapped
 from nnvk.importers.graph_builder import Value
@@ -83,7 +84,7 @@ def framed(
     frames = rows.shape[-1] // stride
     line = np.concatenate([kept[:, :count], rows.reshape(kept.shape[0], -1)], axis=1)
     early = min(max(0, -(-(size - count) // stride) - 1), frames)
-    result = np.zeros((kept.shape[0], frames, size), np.int16)
+    result = charged.zeros((kept.shape[0], frames, size), np.int16)
     for frame in range(frames - early):
         result[:, early + frame] = line[:, frame * stride : frame * stride + size]
     line = line[:, (frames - early) * stride :]
@@ -119,7 +120,11 @@ def stacked(
     """
     height = kept.shape[0]
     number = _count(count, height + 1)
-    frames = np.concatenate([kept[: number - 1], frame[np.newaxis]]) if number else np.tile(frame, (left + 1, 1))
+    frames = (
+        np.concatenate([kept[: number - 1], frame.reshape(1, *frame.shape)])
+        if number
+        else charged.tile(frame, (left + 1, 1))
+    )
     is_valid = len(frames) >= height
     stack = frames[:height] if is_valid else np.zeros_like(kept)
     frames = frames[stride:] if is_valid else frames
@@ -153,7 +158,7 @@ def overlap_added(frames: np.ndarray, sums: np.ndarray, *, stride: int) -> tuple
         else:
             sums = sums + frame
         result[:, number] = sums[:, :stride]
-        sums = np.concatenate([sums[:, stride:], np.zeros((rows, stride), frames.dtype)], axis=1)
+        sums = np.concatenate([sums[:, stride:], charged.zeros((rows, stride), frames.dtype)], axis=1)
     return result.reshape(*leading, count * stride), sums
 
 
@@ -198,7 +203,7 @@ def without_noise(
     """
     mask, by, wider = np.uint64(0xFFFFFFFF), np.uint64(shift), np.uint64(extra)
     signal = unsigned(channels)
-    odd = np.arange(signal.size) % 2 == 1
+    odd = charged.arange(signal.size) % 2 == 1
     new, old = (np.where(odd, *(np.uint64(factors[at]) for at in (place + 2, place))) for place in range(2))
     scaled = signal << wider & mask
     estimate = scaled * new + unsigned(noise) * old >> by & mask

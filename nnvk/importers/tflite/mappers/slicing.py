@@ -9,6 +9,7 @@ import numpy as np
 import tflite
 
 from nnvk.api import ExtendedOperationCode, OperandCode, OperandType, OperationCode
+from nnvk.importers import charged
 from nnvk.importers.decompositions.arithmetic import chosen
 from nnvk.importers.decompositions.block_quantized import block_rows
 from nnvk.importers.decompositions.moving import axis_of, gathered, largest, packed, sliced, strided, unpacked
@@ -62,7 +63,7 @@ def _slice_at(c: Context, source: Value, begin: Value, options: object) -> Value
         raise c.not_constant(
             "the begin (input 1) must be a constant where there is an ellipsis, a new axis or a stride", 1
         )
-    sizes, given = list(source.shape), np.zeros((rank, 1), np.int32)
+    sizes, given = list(source.shape), charged.zeros((rank, 1), np.int32)
     kept: list[int] = []
     for axis in range(begin.size):
         begins, ends, is_gone = (bool(masks[name] >> axis & 1) for name in ("Begin", "End", "ShrinkAxis"))
@@ -205,7 +206,7 @@ def _gathered_by_batch(c: Context, source: Value, axis: int, indices: Value, bat
     if between > 1:
         rows = c.keep(Op.TRANSPOSE, rows, np.array([0, 2, 1, 3]))
     rows = c.reshape(rows, (batches * size, between * math.prod(rest)))
-    firsts = c.computed((batches, 1), I32, lambda: np.arange(batches, dtype=np.int32)[:, None] * size)
+    firsts = c.computed((batches, 1), I32, lambda: charged.arange(batches, dtype=np.int32) * size)
     places = c.emit(Op.ADD, c.reshape(indices, (batches, per_batch)), firsts, NONE, out=I32)
     picked = gathered(c, rows, 0, c.reshape(places, (batches * per_batch,)))
     if between > 1:
@@ -237,7 +238,7 @@ def one_hot(c: Context) -> Value:
     if depth < 1:
         raise Unmapped(f"the depth (input 1) must be positive, got {depth}")
     full = [*shape[:axis], depth, *shape[axis:]]
-    numbers = c.computed([depth, *[1] * (len(shape) - axis)], I32, lambda: np.arange(depth, dtype=np.int32))
+    numbers = c.computed([depth, *[1] * (len(shape) - axis)], I32, lambda: charged.arange(depth, dtype=np.int32))
     hot = c.emit(Op.EQUAL, c.reshape(indices, [*shape[:axis], 1, *shape[axis:]]), numbers, out=BOOL8)
     on, off = (c.broadcast(c.input(position), tuple(full)) for position in (2, 3))
     return c.emit(Op.SELECT, hot, on, off, out=on.type)

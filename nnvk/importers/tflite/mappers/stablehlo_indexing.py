@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from nnvk.api import ExtendedOperationCode, OperationCode
+from nnvk.importers import charged
 from nnvk.importers.decompositions.moving import sliced, transposed
 from nnvk.importers.emitter import BOOL8, F32, I32, NONE
 from nnvk.importers.errors import Unmapped
@@ -69,7 +70,7 @@ class _Boxes:
     def grid(self) -> np.ndarray:
         """The places of a box's elements along the moved axes, from its first one on."""
         sizes = [self.sizes[axis] for axis in self.moved]
-        return np.indices(sizes, np.int32).reshape(len(sizes), -1).T
+        return charged.indices(sizes, np.int32).reshape(len(sizes), -1).T
 
     def firsts(self, c: Context, rows: Value) -> Value:
         """The first places [rows, moved axes] of boxes; 0 along axes without an index."""

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from nnvk.api import OperationCode
+from nnvk.importers import charged
 from nnvk.importers.decompositions.arithmetic import chosen
 from nnvk.importers.decompositions.moving import (
     axis_of,
@@ -94,7 +95,7 @@ def iota(c: Context) -> Value:
         raise Unmapped(f"the output must be FLOAT32 or INT32 and its shape declared, got {out}")
     axis = axis_of(c.options("StablehloIotaOptions").IotaDimension(), len(shape))
     behind = [1] * (len(shape) - axis - 1)
-    return c.computed(shape, out, lambda: np.broadcast_to(np.arange(shape[axis]).reshape(-1, *behind), shape))
+    return c.computed(shape, out, lambda: charged.broadcast_to(charged.arange(shape[axis]).reshape(-1, *behind), shape))
 
 
 # --- parts ---------------------------------------------------------------------------------------------------
@@ -188,9 +189,9 @@ def filled_up(
 
     def own() -> np.ndarray:
         """Whether an element of the result is one of the source."""
-        every = np.zeros(sizes, np.bool_)
+        every = charged.zeros(sizes, np.bool_)
         every[tuple(slice(None, None, space + 1) for space in spaces)] = True
-        return np.pad(every[tuple(slice(axis.start, axis.stop) for axis in kept)], pairs)
+        return charged.pad(every[tuple(slice(axis.start, axis.stop) for axis in kept)], pairs)
 
     return chosen(c, c.computed(result.shape, BOOL8, own), result, c.reshape(number, (1,)))
 
