@@ -13,6 +13,8 @@ from __future__ import annotations
 
 import asyncio
 import io
+import json
+import math
 import os
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
@@ -25,6 +27,10 @@ from fastapi import FastAPI, HTTPException, Request, Response
 
 import nnvk
 
+BYTES_OF_A_NUMBER = 40
+"""A number in a request has at most so many bytes on average, with the space around it: more is refused unread."""
+LONGEST_NAME = 100
+"""The most characters of a name of a client's that an error shows."""
 Row = list[np.ndarray]
 """The inputs or the outputs of one row, each with a first dimension of 1."""
 MOST_IMAGE_BYTES = 16 << 20
@@ -63,6 +69,10 @@ class BatchedModel:
         """Compile the model. Raises what `nnvk.load` raises, and ValueError if the outputs do not grow with a batch."""
         one = nnvk.load(path)
         self.inputs, self.outputs = one.inputs, one.outputs
+        self.most_bytes = sum(
+            2 * len(json.dumps(port.name)) + BYTES_OF_A_NUMBER * (1 + math.prod(port.shape)) for port in self.inputs
+        )
+        """The bytes of the largest request."""
         self._models = {1: one}
         for rows in batches[1:]:
             model = nnvk.load(path, shapes={port.name: (rows, *port.shape[1:]) for port in self.inputs})
@@ -172,25 +182,26 @@ async def describe(request: Request) -> dict[str, Any]:
 
 
 @app.post("/run")
-async def run(request: Request, inputs: dict[str, Any]) -> dict[str, Any]:
-    """Compute one row. The status is 422 for wrong inputs, and 503 if too many requests wait or the device is lost."""
+async def run(request: Request) -> dict[str, Any]:
+    """Compute one row of inputs by name.
+
+    The status is 413 for too many bytes, 422 for wrong inputs, and 503 if too many requests wait or the device is lost.
+    """
     model: BatchedModel = request.app.state.model
-    return await _answered(request, _read(model, inputs))
+    body = await _body(request, model.most_bytes)
+    # A thread reads it, because the loop answers others meanwhile.
+    return await _answered(request, await asyncio.to_thread(_read, model, body))
 
 
 @app.post("/image")
 async def run_image(request: Request) -> dict[str, Any]:
-    """Compute one row for the image whose file is the body. The status is that of `run`, and 413 for a large file."""
+    """Compute one row for the image whose file is the body. The status is that of `run`."""
     model: BatchedModel = request.app.state.model
     if len(model.inputs) != 1:
         raise HTTPException(422, f"an image is for a model with one input, this one has {len(model.inputs)}: use /run")
-    file = bytearray()
-    async for part in request.stream():
-        file += part
-        if len(file) > MOST_IMAGE_BYTES:
-            raise HTTPException(413, f"expected an image of at most {MOST_IMAGE_BYTES} bytes")
+    file = await _body(request, MOST_IMAGE_BYTES)
     try:
-        row = await asyncio.to_thread(model.read_image, bytes(file))
+        row = await asyncio.to_thread(model.read_image, file)
     except ValueError as error:
         raise HTTPException(422, str(error)) from None
     return await _answered(request, row)
@@ -206,21 +217,32 @@ async def health(request: Request, response: Response) -> dict[str, Any]:
     return {"ok": ok}
 
 
-def _read(model: BatchedModel, inputs: dict[str, Any]) -> Row:
+async def _body(request: Request, most: int) -> bytes:
+    """The bytes of a request. The status is 413 if they are more than ``most``: the rest is not read."""
+    body = bytearray()
+    async for chunk in request.stream():
+        body += chunk
+        if len(body) > most:
+            raise HTTPException(413, f"a request has at most {most} bytes")
+    return bytes(body)
+
+
+def _read(model: BatchedModel, body: bytes) -> Row:
     """The inputs of a request as arrays of the model's types. A wrong input is an `HTTPException` that names it."""
+    try:
+        inputs = json.loads(body)
+    except (ValueError, RecursionError):
+        raise HTTPException(422, "expected an object of JSON: the inputs by name") from None
     names = [port.name for port in model.inputs]
-    if set(inputs) != set(names):
-        raise HTTPException(422, f"expected the inputs {', '.join(names)}, got {', '.join(inputs) or 'none'}")
+    if not isinstance(inputs, dict) or set(inputs) != set(names):
+        got = ", ".join(map(_shown, inputs)) if isinstance(inputs, dict) else type(inputs).__name__
+        raise HTTPException(422, f"expected the inputs {', '.join(names)}, got {got or 'none'}")
     arrays = []
     for port in model.inputs:
-        try:
-            array = np.asarray(inputs[port.name])
-        except ValueError as error:
-            raise HTTPException(422, f"input {port.name}: {error}") from None
-        # A text would be the name of a file.
-        if array.dtype.kind not in "biuf" or array.shape != port.shape:
-            got = f"{array.dtype} of shape {list(array.shape)}"
-            raise HTTPException(422, f"input {port.name}: expected numbers of shape {list(port.shape)}, got {got}")
+        numbers = _numbers(inputs[port.name], port.shape)
+        array = None if numbers is None else np.array(numbers).reshape(port.shape)
+        if array is None or array.dtype.kind not in "biuf" or not np.isfinite(array).all():
+            raise HTTPException(422, f"input {port.name}: expected numbers of shape {list(port.shape)}, all finite")
         arrays.append(array)
     try:
         return model.read(arrays)
@@ -233,6 +255,21 @@ async def _answered(request: Request, row: Row) -> dict[str, Any]:
     model: BatchedModel = request.app.state.model
     outputs = await _computed(request.app.state.queue, row)
     return {port.name: array.tolist() for port, array in zip(model.outputs, outputs, strict=True)}
+
+
+def _numbers(value: Any, shape: Sequence[int]) -> list[Any] | None:
+    """The numbers in nested lists of a shape; None for anything else. NumPy would make huge arrays of texts."""
+    level = [value]
+    for size in shape:
+        if not all(isinstance(one, list) and len(one) == size for one in level):
+            return None
+        level = [element for one in level for element in one]
+    return level if all(isinstance(one, (bool, int, float)) for one in level) else None
+
+
+def _shown(name: str) -> str:
+    """A client's name in an error: JSON may have characters that are no Unicode, and names of any length."""
+    return name[:LONGEST_NAME].encode("ascii", "backslashreplace").decode()
 
 
 async def _computed(queue: Queue, row: Row) -> Row:

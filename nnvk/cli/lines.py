@@ -65,7 +65,8 @@ def report(error: BaseException, about: str = "", *, with_traceback: bool = Fals
     ``with_traceback`` prints before it where it came from.
     """
     if with_traceback:
-        print("".join(traceback.format_exception(error)), end="", file=sys.stderr)
+        for line in "".join(traceback.format_exception(error)).splitlines():
+            print(printable(line, LONGEST_LINE), file=sys.stderr)  # messages may have names out of a file
     complain(f"{about}{': ' if about else ''}{_first_line(error)}")
     for problem in _problems(error):
         print_line(f"  {problem}", err=True)

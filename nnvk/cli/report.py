@@ -10,6 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from nnvk.api import get_devices
+from nnvk.base.errors import Guard
 from nnvk.base.files import writing
 from nnvk.base.text import megabytes, milliseconds
 from nnvk.cli.compare import as_json
@@ -89,13 +90,14 @@ def command(
             for device in chosen:
                 what = f"{name} on {device.name}"
                 try:
-                    found.append(examine(name, imported, device, reference, limits))
+                    with Guard(what):
+                        found.append(examine(name, imported, device, reference, limits))
                 except REPORTED_ERRORS as error:
                     failures.add(error, what)
                 advance(what)
             reports.append(model_report(name, nbytes, imported, found))
-    with writing(out):
-        out.write_text(page(chosen, reference, reports, failures.lines, evaluation), encoding="utf-8")
+    with writing(out), out.open("w", encoding="utf-8", errors="backslashreplace") as file:
+        file.write(page(chosen, reference, reports, failures.lines, evaluation))
     failed = [{"what": what, "why": why} for what, why in failures.lines]
     content = {"models": [_as_json(report) for report in reports], "failures": failed}
     if evaluation is not None:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
+from nnvk.base.files import read_text
 from nnvk.base.text import dimensions, plural
 from nnvk.importers.ports import ImportedModel
 
@@ -116,7 +117,7 @@ def own_labels(imported: ImportedModel) -> list[str] | None:
 def read_labels(path: Path) -> list[str]:
     """The lines of a file of labels. ValueError: it is no text in UTF-8. OSError."""
     try:
-        return path.read_text(encoding="utf-8").rstrip("\n").split("\n")
+        return read_text(path).rstrip("\n").split("\n")
     except UnicodeDecodeError as error:
         raise ValueError(f"not a text in UTF-8: {path} ({error})") from error
 

@@ -42,9 +42,9 @@ _MAPPERS = [
 def _eager(tree: ast.AST) -> Iterator[str]:
     """The expressions that make arrays beside `charged`, by line."""
     for node in ast.walk(tree):
-        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "np":
-            if node.attr in _CHARGED | _UNKNOWN | {"outer", "newaxis"}:
-                yield f"line {node.lineno}: np.{node.attr}"
+        is_numpy = isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "np"
+        if is_numpy and node.attr in _CHARGED | _UNKNOWN | {"outer", "newaxis"}:
+            yield f"line {node.lineno}: np.{node.attr}"
         axes = node.slice.elts if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Tuple) else []
         for axis in axes:
             if isinstance(axis, ast.Constant) and axis.value is None:
