@@ -78,4 +78,4 @@ class Failures:
         assert self._file is not None
         text = io.StringIO()
         csv.writer(text).writerow(map(_inert, cells))
-        self._file.write(text.getvalue().encode("utf-8", "surrogateescape"))
+        self._file.write(text.getvalue().encode())

@@ -115,9 +115,10 @@ def test_what_is_no_regular_file(path: Path) -> None:
 
 
 def test_what_others_may_have_written(path: Path) -> None:
-    path.chmod(0o666)
-    with pytest.raises(UnusableFileError, match="others may have written it"):
-        read(path)
+    for mode in (0o666, 0o660, 0o620, 0o602):
+        path.chmod(mode)
+        with pytest.raises(UnusableFileError, match="others may have written it"):
+            read(path)
     if os.geteuid() == 0:
         path.chmod(0o600)
         os.chown(path, 12345, 12345)

@@ -90,6 +90,14 @@ def test_errors_are_one_line(monkeypatch: pytest.MonkeyPatch, error: BaseExcepti
     assert (result.exit_code, result.stdout, result.stderr) == (2, "", line)
 
 
+@pytest.mark.parametrize("kind", [ValueError, AssertionError])
+def test_a_traceback_does_nothing_to_a_terminal(monkeypatch: pytest.MonkeyPatch, kind: type[Exception]) -> None:
+    result = _raise(monkeypatch, kind("a name\x1b]0;\x07\nand\u202e more\ud800"), "--traceback")
+    assert result.exit_code == 2
+    assert all(line.isprintable() for line in result.stderr.splitlines())
+    assert "a name\\x1b]0;\\x07" in result.stderr
+
+
 def test_traceback_shows_where_an_error_came_from(monkeypatch: pytest.MonkeyPatch) -> None:
     result = _raise(monkeypatch, ValueError("no such thing"), "--traceback")
     assert (result.exit_code, result.stdout) == (2, "")

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from onnx import ModelProto, ValueInfoProto, numpy_helper
 
-from nnvk.base.errors import NnapiError, ResultCode
+from nnvk.base.errors import Guard, NnapiError, ResultCode
 from nnvk.base.log import logger, timed
 from nnvk.base.text import printable
 from nnvk.importers import errors
@@ -156,14 +156,15 @@ class OnnxFile(FileInParts):
     @contextmanager
     def _guarded(self) -> Iterator[None]:
         """Name the file in errors."""
-        try:
-            with timed(_log, "importing %s", self._name):
-                yield
-        except errors.Malformed as error:
-            raise OnnxImportError(error.what, self._name, detail=str(error)) from error
-        except MemoryError as error:
-            text = f"{self._name}: there is too little memory to import it"
-            raise NnapiError(ResultCode.OUT_OF_MEMORY, text) from error
+        with Guard(self._name):
+            try:
+                with timed(_log, "importing %s", self._name):
+                    yield
+            except errors.Malformed as error:
+                raise OnnxImportError(error.what, self._name, detail=str(error)) from error
+            except MemoryError as error:
+                text = f"{self._name}: there is too little memory to import it"
+                raise NnapiError(ResultCode.OUT_OF_MEMORY, text) from error
 
 
 # --- parts -----------------------------------------------------------------------------------------------------------

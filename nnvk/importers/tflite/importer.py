@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from nnvk.base.errors import NnapiError, ResultCode
+from nnvk.base.errors import Guard, NnapiError, ResultCode
 from nnvk.base.files import open_regular
 from nnvk.base.log import logger, timed
 from nnvk.importers.budget import Budget
@@ -96,14 +96,15 @@ class TfliteFile(FileInParts):
     @contextmanager
     def _guarded(self) -> Iterator[None]:
         """Name the file in errors."""
-        try:
-            with timed(_log, "importing %s", self._name):
-                yield
-        except Malformed as error:
-            raise TfliteImportError(error.what, self._name, detail=str(error)) from error
-        except MemoryError as error:
-            text = f"{self._name}: there is too little memory to import it"
-            raise NnapiError(ResultCode.OUT_OF_MEMORY, text) from error
+        with Guard(self._name):
+            try:
+                with timed(_log, "importing %s", self._name):
+                    yield
+            except Malformed as error:
+                raise TfliteImportError(error.what, self._name, detail=str(error)) from error
+            except MemoryError as error:
+                text = f"{self._name}: there is too little memory to import it"
+                raise NnapiError(ResultCode.OUT_OF_MEMORY, text) from error
 
 
 def _read(path: Path) -> bytes:
