@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import pytest
 
 from nnvk.base.errors import NnapiError, ResultCode
+from nnvk.importers.budget import Budget
 from nnvk.importers.errors import OverBudget, Problem, Unmapped
 from nnvk.importers.recovery import Damage, Recovery
 
@@ -34,7 +35,7 @@ class Importer(Recovery[Operator, str]):
     """Tensors whose names begin with ``?`` have no type, those with ``#`` may be indexes."""
 
     def __init__(self) -> None:
-        super().__init__([], DAMAGE, 3)
+        super().__init__([], DAMAGE, Budget(1000), 3)
         self.stand_ins: list[str] = []
         self.mapped: list[str] = []
 
