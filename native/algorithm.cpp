@@ -19,8 +19,8 @@ std::vector<std::shared_ptr<Buffer>> checked_buffers(const Device& device, std::
     if (buffers.empty()) {
         throw std::invalid_argument("an algorithm binds at least one buffer");
     }
-    if (buffers.size() > TexelScope::kFirstTexels) {
-        throw std::invalid_argument("an algorithm binds at most " + std::to_string(TexelScope::kFirstTexels) +
+    if (buffers.size() > BindingScope::kFirstTexels) {
+        throw std::invalid_argument("an algorithm binds at most " + std::to_string(BindingScope::kFirstTexels) +
                                     " buffers, not " + std::to_string(buffers.size()));
     }
     for (size_t i = 0; i < buffers.size(); ++i) {
@@ -46,7 +46,7 @@ void write_texels(const Device& device, VkDescriptorSet set, const std::vector<s
     for (uint32_t i = 0; i < views.size(); ++i) {
         VkWriteDescriptorSet write{VK_STRUCTURE_TYPE_WRITE_DESCRIPTOR_SET};
         write.dstSet = set;
-        write.dstBinding = TexelScope::kFirstTexels + i;
+        write.dstBinding = BindingScope::kFirstTexels + i;
         write.descriptorCount = 1;
         write.descriptorType = VK_DESCRIPTOR_TYPE_UNIFORM_TEXEL_BUFFER;
         write.pTexelBufferView = &views[i];
@@ -82,14 +82,15 @@ Algorithm::Algorithm(std::shared_ptr<Device> device_, std::vector<std::shared_pt
     const PipelineSpec spec{static_cast<uint32_t>(tensors.size()), spirv, specialization, push_constant_size,
                             subgroup_size, full_subgroups};
     pipeline_ = device->pipelines().get(spec, has_new_pipeline_);
-    PipelineScope scope(VK_NULL_HANDLE, pipeline_->handle);
-    TexelScope texels;
+    PipelineScope scope(pipeline_->handle);
+    BindingScope bindings(push_constant_size);
     kompute_ = build_kompute(*device, tensors, spec);
-    write_texels(*device, texels.set, buffers);
+    layout_ = bindings.layout;
+    write_texels(*device, bindings.set, buffers);
 }
 
 Algorithm::~Algorithm() {
-    PipelineScope scope(VK_NULL_HANDLE, pipeline_->handle); // which kp::Algorithm would destroy
+    PipelineScope scope(pipeline_->handle); // which kp::Algorithm would destroy
     kompute_.reset();
 }
 

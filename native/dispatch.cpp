@@ -1,6 +1,7 @@
 #include "dispatch.hpp"
 
 #include <mutex>
+#include <new>
 #include <utility>
 #include <vector>
 
@@ -16,7 +17,7 @@ namespace {
 
 thread_local Adoption* t_adoption = nullptr;
 thread_local PipelineScope* t_pipeline = nullptr;
-thread_local TexelScope* t_texels = nullptr;
+thread_local BindingScope* t_bindings = nullptr;
 thread_local Outcome* t_outcome = nullptr;
 
 VKAPI_ATTR VkResult VKAPI_CALL create_buffer(VkDevice device, const VkBufferCreateInfo* info,
@@ -45,6 +46,14 @@ VKAPI_ATTR VkResult VKAPI_CALL create_compute_pipelines(VkDevice device, VkPipel
     }
     if (!t_pipeline->given) {
         VkComputePipelineCreateInfo info = *infos;
+        const auto& constants = t_pipeline->specialization;
+        std::vector<VkSpecializationMapEntry> entries;
+        for (uint32_t i = 0; i < constants.size(); ++i) {
+            entries.push_back({i, i * uint32_t{sizeof constants[i]}, sizeof constants[i]});
+        }
+        const VkSpecializationInfo specialization{static_cast<uint32_t>(entries.size()), entries.data(),
+                                                  constants.size() * sizeof(uint32_t), constants.data()};
+        info.stage.pSpecializationInfo = &specialization;
         VkPipelineShaderStageRequiredSubgroupSizeCreateInfo size{
             VK_STRUCTURE_TYPE_PIPELINE_SHADER_STAGE_REQUIRED_SUBGROUP_SIZE_CREATE_INFO};
         if (t_pipeline->subgroup_size) {
@@ -75,13 +84,13 @@ VKAPI_ATTR void VKAPI_CALL destroy_pipeline(VkDevice device, VkPipeline pipeline
 VKAPI_ATTR VkResult VKAPI_CALL create_descriptor_set_layout(VkDevice device, const VkDescriptorSetLayoutCreateInfo* info,
                                                             const VkAllocationCallbacks* allocator,
                                                             VkDescriptorSetLayout* layout) {
-    if (!t_texels) {
+    if (!t_bindings) {
         return vkCreateDescriptorSetLayout(device, info, allocator, layout);
     }
     std::vector<VkDescriptorSetLayoutBinding> bindings(info->pBindings, info->pBindings + info->bindingCount);
     for (uint32_t i = 0; i < info->bindingCount; ++i) {
         VkDescriptorSetLayoutBinding texels = bindings[i];
-        texels.binding += TexelScope::kFirstTexels;
+        texels.binding += BindingScope::kFirstTexels;
         texels.descriptorType = VK_DESCRIPTOR_TYPE_UNIFORM_TEXEL_BUFFER;
         bindings.push_back(texels);
     }
@@ -93,7 +102,7 @@ VKAPI_ATTR VkResult VKAPI_CALL create_descriptor_set_layout(VkDevice device, con
 
 VKAPI_ATTR VkResult VKAPI_CALL create_descriptor_pool(VkDevice device, const VkDescriptorPoolCreateInfo* info,
                                                       const VkAllocationCallbacks* allocator, VkDescriptorPool* pool) {
-    if (!t_texels) {
+    if (!t_bindings) {
         return vkCreateDescriptorPool(device, info, allocator, pool);
     }
     std::vector<VkDescriptorPoolSize> sizes(info->pPoolSizes, info->pPoolSizes + info->poolSizeCount);
@@ -109,8 +118,25 @@ VKAPI_ATTR VkResult VKAPI_CALL create_descriptor_pool(VkDevice device, const VkD
 VKAPI_ATTR VkResult VKAPI_CALL allocate_descriptor_sets(VkDevice device, const VkDescriptorSetAllocateInfo* info,
                                                         VkDescriptorSet* sets) {
     const VkResult result = vkAllocateDescriptorSets(device, info, sets);
-    if (t_texels && result == VK_SUCCESS) {
-        t_texels->set = sets[0];
+    if (t_bindings && result == VK_SUCCESS) {
+        t_bindings->set = sets[0];
+    }
+    return result;
+}
+
+VKAPI_ATTR VkResult VKAPI_CALL create_pipeline_layout(VkDevice device, const VkPipelineLayoutCreateInfo* info,
+                                                      const VkAllocationCallbacks* allocator,
+                                                      VkPipelineLayout* layout) {
+    if (!t_bindings) {
+        return vkCreatePipelineLayout(device, info, allocator, layout);
+    }
+    const VkPushConstantRange range{VK_SHADER_STAGE_COMPUTE_BIT, 0, t_bindings->push_constant_size};
+    VkPipelineLayoutCreateInfo pushed = *info;
+    pushed.pushConstantRangeCount = range.size ? 1 : 0;
+    pushed.pPushConstantRanges = &range;
+    const VkResult result = vkCreatePipelineLayout(device, &pushed, allocator, layout);
+    if (result == VK_SUCCESS) {
+        t_bindings->layout = *layout;
     }
     return result;
 }
@@ -139,9 +165,17 @@ void install_dispatcher() {
     static std::once_flag once;
     std::call_once(once, [] {
         auto& table = VULKAN_HPP_DEFAULT_DISPATCHER;
+// vulkan.hpp's functions must not throw.
 #define NNVK_CHECKED_AS(function, own)                                                                                \
     table.function = [](auto... arguments) {                                                                           \
-        return has_failed() ? t_outcome->result : noted(own(arguments...), #function);                                 \
+        if (has_failed()) {                                                                                            \
+            return t_outcome->result;                                                                                  \
+        }                                                                                                              \
+        try {                                                                                                          \
+            return noted(own(arguments...), #function);                                                                \
+        } catch (const std::bad_alloc&) {                                                                              \
+            return noted(VK_ERROR_OUT_OF_HOST_MEMORY, #function);                                                      \
+        }                                                                                                              \
     };
 #define NNVK_CHECKED(function) NNVK_CHECKED_AS(function, function)
 // These have no result, and must not get what was not made.
@@ -160,14 +194,13 @@ void install_dispatcher() {
         NNVK_UNLESS_FAILED(vkCmdBindDescriptorSets)
         NNVK_UNLESS_FAILED(vkCmdBindPipeline)
         NNVK_UNLESS_FAILED(vkCmdDispatch)
-        NNVK_UNLESS_FAILED(vkCmdPushConstants)
         NNVK_CHECKED_AS(vkCreateBuffer, create_buffer)
         NNVK_CHECKED(vkCreateCommandPool)
         NNVK_CHECKED_AS(vkCreateComputePipelines, create_compute_pipelines)
         NNVK_CHECKED_AS(vkCreateDescriptorPool, create_descriptor_pool)
         NNVK_CHECKED_AS(vkCreateDescriptorSetLayout, create_descriptor_set_layout)
         NNVK_CHECKED(vkCreatePipelineCache)
-        NNVK_CHECKED(vkCreatePipelineLayout)
+        NNVK_CHECKED_AS(vkCreatePipelineLayout, create_pipeline_layout)
         NNVK_CHECKED(vkCreateShaderModule)
         NNVK_ALWAYS(vkDestroyBuffer, vkDestroyBuffer)
         NNVK_ALWAYS(vkDestroyCommandPool, vkDestroyCommandPool)
@@ -201,15 +234,17 @@ Adoption::Adoption(VkBuffer buffer, VkDeviceMemory memory) : buffer(buffer), mem
 
 Adoption::~Adoption() { t_adoption = nullptr; }
 
-PipelineScope::PipelineScope(VkPipelineCache cache, VkPipeline pipeline, uint32_t subgroup_size, bool full_subgroups)
-  : cache(cache), pipeline(pipeline), given(pipeline != VK_NULL_HANDLE), subgroup_size(subgroup_size),
-    full_subgroups(full_subgroups) {
+PipelineScope::PipelineScope(VkPipelineCache cache, VkPipeline pipeline, std::vector<uint32_t> specialization,
+                             uint32_t subgroup_size, bool full_subgroups)
+  : cache(cache), pipeline(pipeline), given(pipeline != VK_NULL_HANDLE), specialization(std::move(specialization)),
+    subgroup_size(subgroup_size), full_subgroups(full_subgroups) {
     t_pipeline = this;
 }
 
 PipelineScope::~PipelineScope() { t_pipeline = nullptr; }
 
-TexelScope::TexelScope() { t_texels = this; }
-TexelScope::~TexelScope() { t_texels = nullptr; }
+BindingScope::BindingScope(uint32_t push_constant_size) : push_constant_size(push_constant_size) { t_bindings = this; }
+
+BindingScope::~BindingScope() { t_bindings = nullptr; }
 
 } // namespace nnvk

@@ -14,6 +14,7 @@
 
 #include <cstdint>
 #include <stdexcept>
+#include <vector>
 
 #include <vulkan/vulkan.h>
 
@@ -65,11 +66,13 @@ class Adoption {
 };
 
 // While it lives, this thread's kp::Algorithm either compiles from `cache`, and `pipeline` is then what it has made, or
-// takes `pipeline` where one is given. With a `subgroup_size` it is compiled for subgroups of that size, which may have to
-// be full. A pipeline that Kompute destroys meanwhile stays: it was one that was given.
+// takes `pipeline` where one is given. It has the specialization constants 0 and up of these values; kp::Algorithm would
+// keep a copy for ever. With a `subgroup_size` it is compiled for subgroups of that size, which may have to be full. A pipeline that Kompute destroys meanwhile stays: it was one that was given.
 class PipelineScope {
   public:
-    PipelineScope(VkPipelineCache cache, VkPipeline pipeline, uint32_t subgroup_size = 0, bool full_subgroups = false);
+    explicit PipelineScope(VkPipeline pipeline) : PipelineScope(VK_NULL_HANDLE, pipeline, {}, 0, false) {}
+    PipelineScope(VkPipelineCache cache, VkPipeline pipeline, std::vector<uint32_t> specialization,
+                  uint32_t subgroup_size, bool full_subgroups);
     ~PipelineScope();
     PipelineScope(const PipelineScope&) = delete;
     PipelineScope& operator=(const PipelineScope&) = delete;
@@ -77,22 +80,26 @@ class PipelineScope {
     VkPipelineCache cache;
     VkPipeline pipeline;
     const bool given;
+    const std::vector<uint32_t> specialization;
     const uint32_t subgroup_size;
     const bool full_subgroups;
 };
 
 // While it lives, this thread's kp::Algorithm has, beside its storage buffers, which are bindings 0 and up, as many uniform
-// texel buffers from kFirstTexels on. Whoever made it writes these descriptors, into `set`.
-class TexelScope {
+// texel buffers from kFirstTexels on. Whoever made it writes these descriptors, into `set`. And it has so many bytes of push
+// constants, which are pushed through `layout`; kp::Algorithm would copy them, and not check that there is memory.
+class BindingScope {
   public:
     static constexpr uint32_t kFirstTexels = 16;
 
-    TexelScope();
-    ~TexelScope();
-    TexelScope(const TexelScope&) = delete;
-    TexelScope& operator=(const TexelScope&) = delete;
+    explicit BindingScope(uint32_t push_constant_size);
+    ~BindingScope();
+    BindingScope(const BindingScope&) = delete;
+    BindingScope& operator=(const BindingScope&) = delete;
 
+    const uint32_t push_constant_size;
     VkDescriptorSet set = VK_NULL_HANDLE;
+    VkPipelineLayout layout = VK_NULL_HANDLE;
 };
 
 } // namespace nnvk

@@ -80,8 +80,8 @@ class OpDispatch final : public Operation {
             kompute.recordBindCore(commands);
         }
         if (!push_constants_.empty()) {
-            kompute.setPushConstants(push_constants_.data(), static_cast<uint32_t>(push_constants_.size()), 1);
-            kompute.recordBindPush(commands);
+            vkCmdPushConstants(commands, algorithm_->layout(), VK_SHADER_STAGE_COMPUTE_BIT, 0,
+                               static_cast<uint32_t>(push_constants_.size()), push_constants_.data());
         }
         kompute.recordDispatch(commands);
     }
@@ -103,9 +103,9 @@ class OpWarmUp final : public Operation {
         kp::Algorithm& kompute = *algorithm_->kompute();
         kompute.recordBindCore(commands);
         if (algorithm_->push_constant_size != 0) {
-            std::vector<uint32_t> zeros(algorithm_->push_constant_size / sizeof(uint32_t));
-            kompute.setPushConstants(zeros.data(), static_cast<uint32_t>(zeros.size()), sizeof(uint32_t));
-            kompute.recordBindPush(commands);
+            const std::vector<uint8_t> zeros(algorithm_->push_constant_size);
+            vkCmdPushConstants(commands, algorithm_->layout(), VK_SHADER_STAGE_COMPUTE_BIT, 0,
+                               algorithm_->push_constant_size, zeros.data());
         }
         vkCmdDispatch(commands, 0, 0, 0); // kp::Algorithm would make it one workgroup
     }

@@ -34,8 +34,7 @@ std::shared_ptr<kp::Algorithm> build_kompute(Device& device, const std::vector<s
                                              const PipelineSpec& spec) {
     auto algorithm = std::make_shared<kp::Algorithm>(device.kp_device);
     call_kompute(device, [&] {
-        algorithm->rebuild(tensors, spec.spirv, kp::Workgroup{1, 1, 1}, spec.specialization,
-                           std::vector<uint32_t>(spec.push_constant_size / 4));
+        algorithm->rebuild(tensors, spec.spirv, kp::Workgroup{1, 1, 1});
     });
     return algorithm;
 }
@@ -86,8 +85,9 @@ std::shared_ptr<Pipeline> PipelineStore::get(const PipelineSpec& spec, bool& is_
     std::lock_guard lock(pipeline->building_);
     is_new = !pipeline->owner_;
     if (is_new) {
-        PipelineScope scope(device_.pipeline_cache(), VK_NULL_HANDLE, spec.subgroup_size, spec.full_subgroups);
-        TexelScope texels;
+        PipelineScope scope(device_.pipeline_cache(), VK_NULL_HANDLE, spec.specialization, spec.subgroup_size,
+                            spec.full_subgroups);
+        BindingScope bindings(spec.push_constant_size);
         pipeline->owner_ = build_kompute(device_, tensors, spec);
         pipeline->handle = scope.pipeline;
         ++compiled_;
