@@ -11,7 +11,7 @@ from nnvk.api import Compilation, PreferenceCode
 from nnvk.base.text import plural
 from nnvk.cli.importing import DEFAULT, Importing, takes_options
 from nnvk.cli.lines import print_line
-from nnvk.cli.output import check_writable, deliver, print_table, working
+from nnvk.cli.output import check_writable, counting, deliver, print_table
 from nnvk.cli.usage import JsonFile
 from nnvk.insight.placement import strategies_of_operations
 from nnvk.loading.devices import choose_devices
@@ -29,7 +29,9 @@ def command(
 ) -> None:
     """Measure which strategies are fastest, and keep that.
 
-    Later compilations choose by it. It is kept by device, driver, shaders and shapes, and not measured again.
+    The device runs the model once for each strategy of its operations, several times in turns with the first: some
+    seconds for a small model, minutes for a large one. Later compilations choose by it. It is kept by device, driver,
+    shaders and shapes, and not measured again.
     """
     check_writable(json_file)
     devices = choose_devices(device, fallback=True)
@@ -37,7 +39,8 @@ def command(
     for path, options in zip(models, importing.for_each(models), strict=True):
         compilation = Compilation(options.load(path).model, devices)
         compilation.set_preference(PreferenceCode.SUSTAINED_SPEED)
-        with working("Measuring"):
+        with counting(f"Measuring strategies of {path.name}") as progressed:
+            compilation.set_progress(progressed)
             compilation.finish()
         ways = strategies_of_operations(compilation)
         operations = [
@@ -53,4 +56,4 @@ def _print(tuned: list[dict[str, Any]]) -> None:
     for model in tuned:
         rows = [[str(each["number"]), each["operation"], each["strategy"]] for each in model["operations"]]
         print_table(["#", "operation", "strategy"], rows, title=Path(model["model"]).name, right="#")
-        print_line(f"{plural(len(rows), 'operation')} with a choice of strategies")
+        print_line(f"{plural(len(rows), 'operation')} with a choice of strategies; later compilations use these")

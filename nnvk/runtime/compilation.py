@@ -126,7 +126,8 @@ class Compilation(Pinned):
     def set_progress(self, callback: Callable[[int, int], None]) -> None:
         """Have `finish` call ``callback(done, total)`` as devices prepare the model.
 
-        The numbers are the finished parts and all parts of the work on the partition that is being prepared. The calls
+        The numbers are the finished parts and all parts of the work on the partition that is being prepared; with
+        SUSTAINED_SPEED first those of the measurements of strategies, then those of the compilation. The calls
         come on the thread of `finish`. The first exception of ``callback`` ends the calls; `finish` raises it. Drivers
         in another process (``NNVK_DRIVER_PROCESS=1``) report no progress.
         """

@@ -310,3 +310,12 @@ def test_without_timestamps_nothing_is_measured(tmp_path: Path, monkeypatch: pyt
 )
 def test_shortlist(candidates: Sequence[str], measured: Mapping[str, str]) -> None:
     assert tuning.shortlist(candidates) == measured
+
+
+def test_progress(device: VulkanDevice) -> None:
+    reported: list[tuple[int, int]] = []
+    row = parse(ROW)
+    shapes = [type_.dimensions for type_ in row.model.input_types()]
+    tuning.tune(device.gpu, device.planner, row.model, shapes, None, lambda *numbers: reported.append(numbers))
+    total = reported[0][1] if reported else -1  # the smallest device has no choice
+    assert reported[: total + 1] == [(done, total) for done in range(total + 1)]

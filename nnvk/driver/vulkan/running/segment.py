@@ -110,7 +110,7 @@ class Segment:
         sizes = [shape or () for shape in shapes]
         if settings().tune or self._options.preference is PreferenceCode.SUSTAINED_SPEED:
             with timed(_log, "%s: measuring candidates", self._gpu.name):
-                tune(self._gpu, self._planner, model, sizes, known)
+                tune(self._gpu, self._planner, model, sizes, known, self._options.progress)
         with timed(_log, "%s: planning", self._gpu.name):
             may_be_quick = settings().compile == "fast" and not self._options.other_strategies
             quick = self._quick_plan(model, sizes, known) if may_be_quick else None

@@ -6,7 +6,7 @@ candidate, which has the lowest estimated time. The measure is the ratio of both
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
@@ -38,20 +38,31 @@ _QUARTILE = 75
 
 
 def tune(
-    gpu: Gpu, planner: Planner, model: Model, shapes: Sequence[Shape], values: Mapping[int, np.ndarray] | None
+    gpu: Gpu,
+    planner: Planner,
+    model: Model,
+    shapes: Sequence[Shape],
+    values: Mapping[int, np.ndarray] | None,
+    progress: Callable[[int, int], None] | None = None,
 ) -> None:
     """Measure the candidates of a model that are not known yet, and let the planner keep the autotune results.
 
     The model is planned and run on inputs of zeros as often as an operation has candidates, and once more if the
     results lead to other tuning keys. A candidate that the device fails to run is left out. Nothing happens if the
-    device has no timestamps. Raises the errors of planning.
+    device has no timestamps. ``progress`` gets the number of finished measurements and of all. Raises the errors of
+    planning.
     """
     for _ in range(2):
-        _tune(gpu, planner, model, shapes, values)
+        _tune(gpu, planner, model, shapes, values, progress or (lambda done, total: None))
 
 
 def _tune(
-    gpu: Gpu, planner: Planner, model: Model, shapes: Sequence[Shape], values: Mapping[int, np.ndarray] | None
+    gpu: Gpu,
+    planner: Planner,
+    model: Model,
+    shapes: Sequence[Shape],
+    values: Mapping[int, np.ndarray] | None,
+    progress: Callable[[int, int], None],
 ) -> None:
     known = planner.autotune_results.known
     plan = planner.lower(model, shapes, values, known)
@@ -74,7 +85,9 @@ def _tune(
     first: Trial | None = None
     chosen: dict[str, str] = {}
     shares: dict[str, dict[str, float]] = {tuning_key: {} for tuning_key in candidates}
-    for turn in range(max(map(len, candidates.values()))):
+    turns = max(map(len, candidates.values()))
+    for turn in range(turns):
+        progress(turn, turns + 1)
         tried = {tuning_key: each[turn] for tuning_key, each in candidates.items() if turn < len(each)}
         other = attempt(f"candidates number {turn}", {**chosen, **tried})
         if other is None:
@@ -90,6 +103,7 @@ def _tune(
                     shares[tuning_key][tried[tuning_key]] = share
     if first is None:
         return
+    progress(turns, turns + 1)
     best = {tuning_key: min(of, key=of.__getitem__) for tuning_key, of in shares.items() if of}
     autotune_results = {
         tuning_key: candidate for tuning_key, candidate in best.items() if shares[tuning_key][candidate] <= _CLEARLY
@@ -104,6 +118,7 @@ def _tune(
             }
         )
     planner.autotune_results.add(chosen)
+    progress(turns + 1, turns + 1)
 
 
 def shortlist(candidates: Sequence[str]) -> list[str]:
