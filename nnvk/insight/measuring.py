@@ -12,7 +12,7 @@ import numpy as np
 from nnvk.api import Compilation, Device, DurationCode, Execution, Model
 from nnvk.api import run as run_compilation
 from nnvk.inputs.randoms import random_inputs
-from nnvk.insight.limits import LEAST_RUNS, Limits
+from nnvk.insight.limits import Limits
 from nnvk.insight.placement import device_of_operations, prepare
 from nnvk.types.request import NOT_MEASURED
 
@@ -35,7 +35,8 @@ class Measurement:
     median_ns: int
     p90_ns: int
     hardware_ns: int | None
-    """Median that the device itself measured; None where it can't, or isn't alone."""
+    """Median that the device itself measured, in as many runs in turns with the others; None where it can't, or isn't
+    alone."""
 
 
 def measure(
@@ -84,13 +85,17 @@ def measure_compiled(
     execution = _execution(compilation, inputs, outputs)
     for _ in range(WARM_UP):
         execution.compute()
-    times = limits.repeat(lambda: _timed(execution.compute))
-    on_hardware = None
-    if alone:
-        measured = _execution(compilation, inputs, outputs, measure=True)
+    measured = _execution(compilation, inputs, outputs, measure=True) if alone else None
+    if measured is not None:
         for _ in range(WARM_UP):
             measured.compute()
-        on_hardware = [value for value in (_hardware(measured) for _ in range(min(len(times), LEAST_RUNS))) if value]
+
+    def once() -> tuple[int, int]:
+        # In turns, so that both medians see the same load of the machine and the same clock of the device.
+        return _timed(execution.compute), 0 if measured is None else _hardware(measured)
+
+    times, hardware = zip(*limits.repeat(once), strict=True)
+    on_hardware = [value for value in hardware if value]
     return Measurement(
         title,
         device.name,
