@@ -42,8 +42,8 @@ def picture(text: str) -> Chart:
     for row in rows(text):
         if row["ncnn"]:
             name = f"{row['device']}, {row['network']}"
-            bars.append(Bar(f"{name}: nnvk", float(row["now"]), row["now"]))
-            bars.append(Bar(f"{name}: ncnn", float(row["ncnn"]), row["ncnn"], is_other=True))
+            bars.append(Bar(name, float(row["now"]), f"{row['now']} nnvk"))
+            bars.append(Bar("", float(row["ncnn"]), f"{row['ncnn']} ncnn", is_other=True))
     return Chart(TITLE, AXIS, bars)
 
 

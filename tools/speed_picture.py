@@ -20,7 +20,7 @@ MODELS = {
     "mobilenet_v1": "MobileNetV1",
     "mobilenet_v2": "MobileNetV2",
     "resnet50": "ResNet-50",
-    "minilm_l6": "MiniLM-L6, 128 words",
+    "minilm_l6": "MiniLM-L6, 128 tokens",
 }
 """The models of the picture by their names in the results: those that both engines have, in float32."""
 PEER = "ncnn"
@@ -34,9 +34,10 @@ def picture(result: dict[str, Any]) -> Chart:
     rows = {row[0]: row for row in table["rows"]}
     bars = []
     for key, name in MODELS.items():
-        for engine, place, is_peer in (("nnvk", nnvk, False), (f"{PEER} (Vulkan)", peer, True)):
-            bars.append(Bar(f"{name}: {engine}", float(rows[key][place]), rows[key][place], is_other=is_peer))
-    return Chart(_title(models["environment"]), "milliseconds, median; less is better", bars)
+        for engine, place, is_peer in (("nnvk", nnvk, False), (PEER, peer, True)):
+            shown = f"{rows[key][place]} {engine}"
+            bars.append(Bar("" if is_peer else name, float(rows[key][place]), shown, is_other=is_peer))
+    return Chart(_title(models["environment"]), f"milliseconds, median; less is better ({PEER} with Vulkan)", bars)
 
 
 def _title(environment: Mapping[str, str]) -> str:

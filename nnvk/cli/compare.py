@@ -5,12 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import asdict
+from datetime import date
 from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+from nnvk import __version__
 from nnvk.api import get_devices
 from nnvk.base.files import writing
 from nnvk.base.text import dimensions, plural
@@ -122,7 +124,8 @@ def command(
     if plot is not None and drawing is not None:
         chart_title = f"{path.name}: {comparison.device} against {comparison.reference}"
         with writing(plot):
-            drawing.save(drawing.differences_chart(chart_title, comparison), plot)
+            note = f"{date.today().isoformat()}, nnvk {__version__}"
+            drawing.save(drawing.differences_chart(chart_title, comparison), plot, note)
     content = {"model": str(path), **as_json(comparison)}
     deliver(json_file, content, lambda: _print(path, imported, comparison), plot)
     if comparison.is_off:

@@ -29,9 +29,13 @@ from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocato
 
 _POINTS = 72.0
 """Points of an inch."""
-_WIDTH, _ROW, _TITLE, _AXIS, _RIGHT = 280.0, 25.0, 22.0, 46.0, 46.0
+_WIDTH, _ROW, _TITLE, _AXIS, _LEFT, _RIGHT = 280.0, 25.0, 22.0, 46.0, 5.0, 49.0
 """Points: a chart, which fits a phone; a bar with its name; the title; the axis with its label and the legend; the
-space on the right for numbers."""
+space on the left for half of a number of the axis; the space on both sides, with numbers on the right."""
+_CHARACTER = 5.2
+"""Points of a character, mostly."""
+_NAMELESS = 0.5
+"""The height of a bar without a name, as a share of `_ROW`."""
 _FONT = 8.5
 _LONGEST = 46
 """Characters of a name that fit."""
@@ -44,6 +48,7 @@ class Bar:
     """A bar of a chart."""
 
     name: str
+    """Above the bar; empty for a bar that belongs to the one above it."""
     value: float
     shown: str
     """The value, as it is written."""
@@ -98,41 +103,48 @@ def inline_svg(chart: Chart) -> str:
     return ElementTree.tostring(root, encoding="unicode", method="html")
 
 
-def save(chart: Chart, path: Path) -> None:
-    """Write the chart as SVG or PNG, by the file's name."""
-    with _drawn(chart, has_title=True) as figure:
+def save(chart: Chart, path: Path, note: str = "") -> None:
+    """Write the chart as SVG or PNG, by the file's name; ``note`` is a line in small letters below it."""
+    with _drawn(chart, has_title=True, note=note) as figure:
         suffix = path.suffix.lower().removeprefix(".")
         figure.savefig(path, format=suffix, dpi=2 * _POINTS, metadata={"Date": None} if suffix == "svg" else None)
 
 
 @contextmanager
-def _drawn(chart: Chart, *, has_title: bool) -> Iterator[Figure]:
+def _drawn(chart: Chart, *, has_title: bool, note: str = "") -> Iterator[Figure]:
     """The figure, in the style that it has to be saved in, too."""
     style = {"svg.fonttype": "none", "svg.hashsalt": "nnvk", "font.size": _FONT, "text.parse_math": False}
     with rc_context(rc=style), warnings.catch_warnings():  # type: ignore[arg-type]
         warnings.filterwarnings("ignore", "Glyph .* missing")  # the font has not every script
         top = _TITLE * has_title
-        height = _ROW * len(chart.bars) + _AXIS + top
+        height = _ROW * _rows(chart) + _AXIS + top
         figure = Figure((_WIDTH / _POINTS, height / _POINTS))
-        box = (0.01, _AXIS / height, 1 - _RIGHT / _WIDTH, 1 - (_AXIS + top) / height)
+        numbers = max((len(bar.shown) for bar in chart.bars), default=0) * _CHARACTER
+        right = max(_RIGHT, 2 * _LEFT + numbers)
+        box = (_LEFT / _WIDTH, _AXIS / height, 1 - right / _WIDTH, 1 - (_AXIS + top) / height)
         axes = figure.add_axes(box)
         _scale(axes, chart)
         _draw(axes, chart)
         if has_title:
             title = printable(chart.title)
-            figure.text(0.01, 1 - 13 / height, title, fontweight="bold", fontsize=_FONT - 1)
+            figure.text(_LEFT / _WIDTH, 1 - 13 / height, title, fontweight="bold", fontsize=_FONT - 1)
+        if note:
+            figure.text(0.99, 4 / height, note, ha="right", color=_LINES, fontsize=_FONT - 2)
         yield figure
+
+
+def _rows(chart: Chart) -> float:
+    """The height of all bars, in `_ROW`."""
+    return sum(1 if bar.name else _NAMELESS for bar in chart.bars) or 1
 
 
 def _scale(axes: Axes, chart: Chart) -> None:
     """Set the axes up."""
-    axes.set_ylim(max(len(chart.bars), 1), 0)
+    axes.set_ylim(_rows(chart), 0)
     axes.yaxis.set_visible(False)
     axes.spines[["left", "top", "right"]].set_visible(False)
     axes.spines["bottom"].set_color(_LINES)
     axes.tick_params(axis="x", bottom=False)  # its marks refer to elements by their ids
-    axes.set_axisbelow(True)
-    axes.grid(axis="x", color=_LINES, alpha=0.35, linewidth=0.6, clip_on=False)
     axes.set_xlabel(chart.label, loc="left")
     if chart.is_logarithmic:
         axes.set_xscale("log")
@@ -150,12 +162,19 @@ def _draw(axes: Axes, chart: Chart) -> None:
     """Draw each bar below its name, its number behind it, and a line where it would exceed the tolerance."""
     least, most = axes.get_xlim()
     has_limits = False
-    for row, bar in enumerate(chart.bars):
+    marks = [mark for mark in axes.get_xticks() if least <= mark <= most]
+    top = 0.0
+    for bar in chart.bars:
+        row = top if bar.name else top - _NAMELESS
+        top += 1 if bar.name else _NAMELESS
+        # Not through the names.
+        axes.vlines(marks, row + 0.42, row + 0.94, _LINES, alpha=0.35, linewidth=0.6, clip_on=False, zorder=0)
         length = least if math.isnan(bar.value) else min(max(bar.value, least), most)
         colour = _OFF if bar.is_off else _OTHER if bar.is_other else _BAR
         axes.barh(row + 0.68, length - least, 0.4, least, color=colour, clip_on=False)
         axes.annotate(bar.shown, (length, row + 0.68), (3, 0), textcoords="offset points", va="center_baseline")
-        axes.annotate(_short(bar.name), (0, row + 0.4), (0, 0), ("axes fraction", "data"), "offset points")
+        if bar.name:
+            axes.annotate(_short(bar.name), (0, row + 0.4), (0, 0), ("axes fraction", "data"), "offset points")
         if bar.tolerated:
             at = min(max(bar.tolerated, least), most)
             axes.plot(

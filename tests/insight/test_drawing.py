@@ -69,7 +69,8 @@ def test_text_takes_the_colour_around_it_and_nothing_refers_to_an_id() -> None:
 @pytest.mark.filterwarnings("error")
 def test_files(tmp_path: Path) -> None:
     chart = Chart("a.tflite: 犬", "share", [Bar("犬" * 60, 0.5, "0.5", True, 0.1), Bar("b", 0.0, "0")], True)
-    save(chart, tmp_path / "x.svg")
+    save(chart, tmp_path / "x.svg", "2026-11-28, nnvk 0.1.0")
+    assert "2026-11-28, nnvk 0.1.0" in (tmp_path / "x.svg").read_text()
     root = ElementTree.parse(tmp_path / "x.svg").getroot()
     texts = [element.text for element in root.iter() if element.tag.endswith("text")]
     assert {"a.tflite: 犬", f"..{'犬' * 44}", "0.5", "b"} <= set(texts)
