@@ -96,6 +96,8 @@ def main() -> None:
     begun = time.perf_counter()
     tokens = list(generated(decoder, prompt, arguments.tokens, arguments.temperature, arguments.seed))
     seconds = time.perf_counter() - begun
+    if arguments.model is None:
+        print("The weights are random, so the text is noise; --model FILE takes a trained model.")
     print(arguments.prompt + shown(tokens))
     steps = len(prompt) + len(tokens) - 1
     print(f"{steps / seconds:.0f} tokens a second, {seconds / steps * 1e3:.2f} ms each")
