@@ -148,11 +148,23 @@ def _print(
     _print_ports("Outputs", imported.outputs)
     if imported.states:
         _print_ports("States", [state.input for state in imported.states])
+    model = imported.model.frozen
+    as_in_file = {
+        index: f"{port.dtype} {dimensions(_elements(port))}"
+        for index, port in zip(model.outputs, imported.results, strict=False)
+        if port.in_words
+    }
+    outputs = [
+        ", ".join(as_in_file.get(index, model.operands[index].type.brief) for index in operation.outputs)
+        for operation in model.operations
+    ]
     rows = [
-        [str(number), one.operation, ", ".join(type_.brief for type_ in one.outputs), one.device]
-        for number, one in enumerate(placed)
+        [str(number), one.operation, output, one.device]
+        for number, (one, output) in enumerate(zip(placed, outputs, strict=True))
     ]
     print_table(["#", "operation", "output", "device"], rows, title="Operations", right="#")
+    if any("INT64" in one.operation for one in placed):
+        print_line("Integers of 64 bits are two int32 words inside: two tensors, or a last dimension of 2.")
     _print_alike("Reasons", [(one.operation, one.reason) for one in placed])
     _print_alike("Strategies", [(one.operation, one.strategy) for one in placed])
     if memory:
