@@ -28,6 +28,10 @@ def find_models(paths: Sequence[Path]) -> list[Path]:
 
 
 def title(path: Path, among: Sequence[Path]) -> str:
-    """A model's name: its file's, with its folder's where another is called the same."""
-    same = sum(other.name == path.name for other in among)
-    return path.name if same == 1 else f"{path.resolve().parent.name}/{path.name}"
+    """A model's name: its file's, with as many folders as tell it from the others of the same name."""
+    parts = path.resolve().parts
+    others = {other.resolve().parts for other in among} - {parts}
+    for count in range(1, len(parts)):
+        if all(other[-count:] != parts[-count:] for other in others):
+            return "/".join(parts[-count:])
+    return str(path)

@@ -11,6 +11,7 @@ from nnvk.api import Compilation, PreferenceCode
 from nnvk.base.text import plural
 from nnvk.cli.importing import DEFAULT, Importing, takes_options
 from nnvk.cli.lines import print_line
+from nnvk.cli.models import title
 from nnvk.cli.output import check_writable, counting, deliver, print_table
 from nnvk.cli.usage import JsonFile
 from nnvk.insight.placement import strategies_of_operations
@@ -49,11 +50,11 @@ def command(
             if way
         ]
         tuned.append({"model": str(path), "operations": operations})
-    deliver(json_file, {"models": tuned}, lambda: _print(tuned))
+    deliver(json_file, {"models": tuned}, lambda: _print([title(path, models) for path in models], tuned))
 
 
-def _print(tuned: list[dict[str, Any]]) -> None:
-    for model in tuned:
+def _print(titles: list[str], tuned: list[dict[str, Any]]) -> None:
+    for name, model in zip(titles, tuned, strict=True):
         rows = [[str(each["number"]), each["operation"], each["strategy"]] for each in model["operations"]]
-        print_table(["#", "operation", "strategy"], rows, title=Path(model["model"]).name, right="#")
+        print_table(["#", "operation", "strategy"], rows, title=name, right="#")
         print_line(f"{plural(len(rows), 'operation')} with a choice of strategies; later compilations use these")

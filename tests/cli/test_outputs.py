@@ -12,6 +12,7 @@ from rich.console import Console
 from nnvk.api import Compilation
 from nnvk.cli import output
 from nnvk.cli.main import COMMANDS, _load
+from nnvk.cli.models import title
 from nnvk.demo.assets import DATA
 
 MODEL, SEVEN = str(DATA / "digits_float.tflite"), str(DATA / "0007_label7.png")
@@ -85,3 +86,14 @@ def test_a_note_beside_a_bar_is_cut_and_the_numbers_are_not(monkeypatch: pytest.
     last = written.getvalue().rsplit("Checking", 1)[1]
     assert last.startswith(" vulkan-0 ")
     assert " 1/1234 0:00:00 1 failure, BIDIR" in last
+
+
+def test_models_of_one_name_are_told_apart(tmp_path: Path) -> None:
+    paths = [tmp_path / name for name in ("a/onnx/model.onnx", "b/onnx/model.onnx", "b/model.onnx", "c/other.onnx")]
+    assert [title(path, paths) for path in paths] == [
+        "a/onnx/model.onnx",
+        "b/onnx/model.onnx",
+        "b/model.onnx",
+        "other.onnx",
+    ]
+    assert title(paths[0], paths[:1]) == "model.onnx"
