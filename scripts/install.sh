@@ -9,7 +9,7 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-extra=onnx,report
+extra=onnx,tflite,report
 case "${1:-}" in
     "") ;;
     --test) extra=test ;; # which has what the others have

@@ -92,12 +92,16 @@ def pytest_xdist_node_collection_finished(node: Any, ids: list[str]) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Files that outlive processes go to a folder of this run, and passes are checked, in processes of tests too."""
+    """Files that outlive processes go to a folder of this run, and passes are checked, in processes of tests too.
+
+    No test passes by onnxruntime or LiteRT, unless it has `libraries`, which lets these compute what nnvk can't.
+    """
     folder = TemporaryDirectory(prefix="nnvk-tests-")
     config.add_cleanup(folder.cleanup)
     os.environ["NNVK_CACHE_DIR"] = folder.name
     os.environ["NNVK_VERIFY_GRAPH"] = "1"
-    replaced = override(cache_dir=folder.name, verify_graph=1)
+    os.environ["NNVK_CPU_LIBRARIES"] = "0"
+    replaced = override(cache_dir=folder.name, verify_graph=1, cpu_libraries=False)
     replaced.__enter__()
     config.add_cleanup(lambda: replaced.__exit__(None, None, None))
 
@@ -108,6 +112,13 @@ def pytest_sessionstart() -> None:
         found, reason = find_devices()
         if not found:
             raise pytest.UsageError(f"NNVK_VALIDATION=1, but {reason}")
+
+
+@pytest.fixture
+def libraries() -> Iterator[None]:
+    """Let onnxruntime and LiteRT compute what nnvk can't."""
+    with override(cpu_libraries=True):
+        yield
 
 
 @pytest.fixture

@@ -9,10 +9,10 @@ class Pinned:
     """Base class of objects that cannot be copied or pickled: they own threads, memory or objects of a driver."""
 
     __slots__ = ()
-    _instead: ClassVar[str] = "make another one where it is needed"
+    _alternative: ClassVar[str] = "make another one where it is needed"
     """What to do instead, for the error."""
 
     def __reduce_ex__(self, protocol: object) -> NoReturn:
         """TypeError. `copy` and `pickle` call this."""
         name = type(self).__name__
-        raise TypeError(f"a {name} belongs to its process and devices, and can't be copied or pickled: {self._instead}")
+        raise TypeError(f"a {name} belongs to its process and devices, and can't be copied or pickled: {self._alternative}")

@@ -49,6 +49,8 @@ class Settings:
     compile_limit: int = field(default=10, metadata={"least": 0})
     """Seconds that a driver may take to compile one pipeline before the log names it, and another candidate is planned
     next time; 0: there is no limit."""
+    cpu_libraries: bool = field(default=True, metadata={"allowed": ("0", "1")})
+    """0: what NNAPI has nothing for is refused, even if onnxruntime or LiteRT is there to compute it."""
     verified: str = field(default="", metadata={"allowed": ("0", "1", "all", "repair")})
     """1: devices check their results, and an execution with a wrong one fails. ``repair``: it is computed again."""
 

@@ -47,7 +47,7 @@ def evaluate(
     rows = [row for each in list_rows(models[0].reader, [folder]) for row in each]
     names = [os.path.relpath(row.name, folder) for row in rows]
     given = read_truth([Path(each) for each in labels], names)
-    rankers = [Ranker(model.imported, given.names) for model in models]
+    rankers = [Ranker(model.described, given.names) for model in models]
     count = _count(names_of_models, rankers)
     known = next((ranker.labels for ranker in rankers if ranker.labels is not None), None)
     truth, class_names = classes_of(names, given, known, count, say)

@@ -15,7 +15,6 @@ from nnvk.base.files import open_regular
 from nnvk.batch.input_rows import Reader, Row
 from nnvk.importers.shapes import Shapes
 from nnvk.inputs.images import AS_IS, ImageOptions
-from nnvk.inputs.randoms import random_ports
 from nnvk.inputs.reader import Say
 from nnvk.insight.comparison import Tolerance, difference
 from nnvk.loading import LoadedModel, LoadOptions, open_model
@@ -173,7 +172,7 @@ class Worker:
 
     def _check_independent(self, one: LoadedModel) -> None:
         """Raise ValueError where a row's results in a batch are not its own, for models that mix rows."""
-        rows = [random_ports(one.imported, seed) for seed in range(self._batch)]
+        rows = [one.random(seed) for seed in range(self._batch)]
         for place, together in enumerate(self._executed(rows)):
             if place not in (0, self._batch - 1):
                 continue

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
+from statistics import median
 from typing import Annotated
 
 import numpy as np
@@ -21,11 +23,11 @@ from nnvk.cli.usage import JsonFile, Runs, Seconds
 from nnvk.cli.verified import may_verify
 from nnvk.importers.ports import ImportedModel
 from nnvk.inputs.images import AS_IS, ImageOptions
-from nnvk.inputs.randoms import random_ports
 from nnvk.insight.limits import Limits
-from nnvk.insight.measuring import Measurement, measure_parts
+from nnvk.insight.measuring import WARM_UP, Measurement, measure_parts
 from nnvk.insight.placement import prepare
 from nnvk.insight.profiling import PROFILED_RUNS, Profile, joined, take_profile
+from nnvk.loading import LoadedModel
 from nnvk.loading.devices import find_device
 
 LEGEND = (
@@ -81,8 +83,8 @@ def command(
             name = title(path, paths)
             try:
                 model = options.open(path, images=images)
-                given = model.read(model.reader.files(inputs)) if inputs else random_ports(model.imported)
-                parts = model.parts(given)
+                given = model.read(model.reader.files(inputs)) if inputs else model.random()
+                parts = [] if model.is_mixed else model.parts(given)
                 if not inputs:
                     note_open_sizes(name, model)
             except REPORTED_ERRORS as error:
@@ -91,7 +93,13 @@ def command(
             for device in chosen:
                 what = f"{name} on {device.name}"
                 try:
-                    if profile:
+                    if model.is_mixed:
+                        on_device = options.open(path, device.name, images=images)
+                        if profile:
+                            profiles.append(on_device.profile(*given))
+                        else:
+                            measurements.append(measure_calls(name, device, on_device, given, limits))
+                    elif profile:
                         profiles.append(joined(_profile(name, part, device, limits) for part in parts))
                     else:
                         ready = [(imported.model, encoded) for imported, encoded in parts]
@@ -111,6 +119,28 @@ def _profile(name: str, part: tuple[ImportedModel, Sequence[np.ndarray]], device
     imported, encoded = part
     compilation, _ = prepare(imported.model, device)
     return take_profile(name, device, compilation, encoded, limits, imported.sources)
+
+
+def measure_calls(
+    name: str, device: Device, model: LoadedModel, given: Sequence[np.ndarray], limits: Limits
+) -> Measurement:
+    """The time of calls of a model of which a library computes some operators."""
+    started = time.perf_counter_ns()
+    model.compute(given)
+    compile_ns = time.perf_counter_ns() - started
+    for _ in range(WARM_UP):
+        model.compute(given)
+
+    def timed() -> int:
+        begin = time.perf_counter_ns()
+        model.compute(given)
+        return time.perf_counter_ns() - begin
+
+    times = sorted(limits.repeat(timed))
+    placed = model.where()
+    own = sum(one.device == device.name for one in placed)
+    middle, late = int(median(times)), times[len(times) * 9 // 10]
+    return Measurement(name, device.name, len(placed), own, compile_ns, len(times), times[0], middle, late, None)
 
 
 def _print(measurements: Sequence[Measurement]) -> None:

@@ -24,10 +24,9 @@ from nnvk.cli.profile import layer_name
 from nnvk.cli.usage import JsonFile
 from nnvk.cli.verified import may_verify
 from nnvk.importers.formats import format_of
-from nnvk.importers.ports import ImportedModel
+from nnvk.importers.ports import Port
 from nnvk.inputs.images import AS_IS, ImageOptions
-from nnvk.inputs.randoms import random_ports
-from nnvk.insight.comparison import LEAST_SHARE, Comparison, Difference, Tolerance, compare
+from nnvk.insight.comparison import LEAST_SHARE, Comparison, Difference, Tolerance, compare, joined_comparisons
 from nnvk.insight.engines import PEERS, Engine, LiteRt, OnDevice, OnnxRuntime
 from nnvk.loading.devices import find_device
 
@@ -116,18 +115,27 @@ def command(
     names = engines or (get_devices()[0].name, get_devices()[-1].name)
     one, other = (_engine(name, path) for name in names)
     model = importing.open(path, images=images)
-    given = model.read(model.reader.files(inputs)) if inputs else random_ports(model.imported, seed)
-    imported = model.shaped(given)
+    if model.is_mixed and not (isinstance(one, OnDevice) and isinstance(other, OnDevice)):
+        raise ValueError(f"a library computes some operators of {path.name}: nnvk's own parts are compared on devices")
+    given = model.read(model.reader.files(inputs)) if inputs else model.random(seed)
+    parts = model.own_parts(given)
     with working(f"Comparing {path.name}"):
         limits = Tolerance(of_range=tolerance, steps=steps, floor=floor)
-        comparison = compare(imported, one, other, given, alone=bisect, tolerance=limits)
+        comparison = joined_comparisons(
+            [compare(imported, one, other, arrays, alone=bisect, tolerance=limits) for imported, arrays in parts]
+        )
     if plot is not None and drawing is not None:
         chart_title = f"{path.name}: {comparison.device} against {comparison.reference}"
         with writing(plot):
             note = f"{date.today().isoformat()}, nnvk {__version__}"
             drawing.save(drawing.differences_chart(chart_title, comparison), plot, note)
     content = {"model": str(path), **as_json(comparison)}
-    deliver(json_file, content, lambda: _print(path, imported, comparison), plot)
+    deliver(
+        json_file,
+        content,
+        lambda: _print(path, [port for imported, _ in parts for port in imported.outputs], comparison),
+        plot,
+    )
     if comparison.is_off:
         raise typer.Exit(CHECK_FAILED)
 
@@ -192,7 +200,7 @@ def _size(difference: Difference) -> str:
     return f"{difference.largest:.3g}{steps}, {difference.of_range:.2g} of the range"
 
 
-def _print(path: Path, imported: ImportedModel, comparison: Comparison) -> None:
+def _print(path: Path, outputs: Sequence[Port], comparison: Comparison) -> None:
     engines = f"{comparison.device} against {comparison.reference}"
     print_line(f"{path.name} on {engines}: {summary(comparison)}", fold=True)
     rows = [
@@ -211,7 +219,7 @@ def _print(path: Path, imported: ImportedModel, comparison: Comparison) -> None:
     rows = [
         [str(each.output), port.name, *_numbers(each)]
         for each in comparison.outputs
-        for port in imported.outputs[each.output : each.output + 1]
+        for port in outputs[each.output : each.output + 1]
     ]
     columns = ["#", "output", "largest", "of range", "steps"]
     title = "Outputs of the model as it is"

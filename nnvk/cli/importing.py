@@ -88,7 +88,7 @@ def _shape_names(path: Path) -> set[str] | None:
 def note_open_sizes(name: str, model: LoadedModel) -> None:
     """Print the sizes that a model's file leaves open and that are taken, unless ``--shape`` gives all of them."""
     if model.is_open:
-        sizes = "; ".join(f"input {port} is {port.open_sizes}" for port in model.imported.inputs if port.is_open)
+        sizes = "; ".join(f"input {port} is {port.open_sizes}" for port in model.inputs if port.is_open)
         note(f"{name} leaves sizes open, --shape gives others: {sizes}")
 
 

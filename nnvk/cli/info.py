@@ -29,6 +29,7 @@ from nnvk.insight.placement import (
     refusals,
     strategies_of_operations,
 )
+from nnvk.loading import LoadedModel
 from nnvk.loading.devices import find_device, find_vulkan_device
 from nnvk.types.operand import Shape
 
@@ -71,7 +72,13 @@ def command(
     if path is None:
         raise ValueError("MODEL is missing; only --passes needs none")
     devices = get_devices() if device is None else [find_device(device)]
-    imported = importing.open(path).imported
+    model = importing.open(path, None if device is None else devices[0].name)
+    if model.is_mixed:
+        is_whole = _show_mixed(path, model, devices[0].name, json_file)
+        if check and not is_whole:
+            raise typer.Exit(CHECK_FAILED)
+        return
+    imported = model.imported
     reasons = refusals(imported.model, devices)
     first = devices[0].name
     if device is None:
@@ -99,21 +106,48 @@ def command(
         "memory": [
             {"device": name, "arena_bytes": use.arena, "most_alive_bytes": use.most_alive} for name, use in memory
         ],
-        "operations": [
-            {
-                "operation": one.operation,
-                "layer": None if one.layer is None else asdict(one.layer),
-                "outputs": [_type(type_) for type_ in one.outputs],
-                "device": None if one.device == NOWHERE else one.device,
-                "reason": one.reason,
-                "strategy": one.strategy,
-            }
-            for one in placed
-        ],
+        "operations": [_operation(one) for one in placed],
     }
     deliver(json_file, content, lambda: _print(path, imported, placed, memory))
     if check and not is_whole:
         raise typer.Exit(CHECK_FAILED)
+
+
+def _show_mixed(path: Path, model: LoadedModel, first: str, json_file: Path | None) -> bool:
+    """Show a model of which a library computes some operators. Returns whether the device runs all."""
+    placed = model.where()
+    is_whole = all(one.device == first for one in placed)
+    content = {
+        "model": str(path),
+        "device": first,
+        "runs_whole": is_whole,
+        "is_first_part": False,
+        "inputs": [_port(port) for port in model.inputs],
+        "outputs": [_port(port) for port in model.outputs],
+        "states": [],
+        "memory": [],
+        "operations": [_operation(one) for one in placed],
+    }
+
+    def show() -> None:
+        _print_counts(path, placed)
+        _print_ports("Inputs", model.inputs)
+        _print_ports("Outputs", model.outputs)
+        _print_operations(placed)
+
+    deliver(json_file, content, show)
+    return is_whole
+
+
+def _operation(placed: Placed) -> dict[str, Any]:
+    return {
+        "operation": placed.operation,
+        "layer": None if placed.layer is None else asdict(placed.layer),
+        "outputs": [_type(type_) for type_ in placed.outputs],
+        "device": None if placed.device == NOWHERE else placed.device,
+        "reason": placed.reason,
+        "strategy": placed.strategy,
+    }
 
 
 def _show_passes(path: Path | None, device: str | None, importing: Importing, json_file: Path | None) -> None:
@@ -139,38 +173,34 @@ def _show_passes(path: Path | None, device: str | None, importing: Importing, js
 def _print(
     path: Path, imported: ImportedModel, placed: Sequence[Placed], memory: Sequence[tuple[str, MemoryUse]]
 ) -> None:
-    counts = Counter(one.device for one in placed)
-    where = ", ".join(f"{count} on {name}" for name, count in counts.most_common())
-    print_line(f"{path.name}: {plural(len(placed), 'operation')}{': ' if where else ''}{where}")
+    _print_counts(path, placed)
     if imported.rest is not None:
         print_line("Data decide sizes behind these operations: the rest of the model is imported when they are known.")
     _print_ports("Inputs", imported.inputs)
     _print_ports("Outputs", imported.outputs)
     if imported.states:
         _print_ports("States", [state.input for state in imported.states])
-    model = imported.model.frozen
-    as_in_file = {
-        index: f"{port.dtype} {dimensions(_elements(port))}"
-        for index, port in zip(model.outputs, imported.results, strict=False)
-        if port.in_words
-    }
-    outputs = [
-        ", ".join(as_in_file.get(index, model.operands[index].type.brief) for index in operation.outputs)
-        for operation in model.operations
-    ]
-    rows = [
-        [str(number), one.operation, output, one.device]
-        for number, (one, output) in enumerate(zip(placed, outputs, strict=True))
-    ]
-    print_table(["#", "operation", "output", "device"], rows, title="Operations", right="#")
-    if any("INT64" in one.operation for one in placed):
-        print_line("Integers of 64 bits are two int32 words inside: two tensors, or a last dimension of 2.")
-    _print_alike("Reasons", [(one.operation, one.reason) for one in placed])
-    _print_alike("Strategies", [(one.operation, one.strategy) for one in placed])
+    _print_operations(placed)
     if memory:
         print_line("Memory of activations")
     for device, use in memory:
         print_line(f"{device}: {use.arena:,} bytes, of which at most {use.most_alive:,} are needed at once")
+
+
+def _print_counts(path: Path, placed: Sequence[Placed]) -> None:
+    counts = Counter(one.device for one in placed)
+    where = ", ".join(f"{count} on {name}" for name, count in counts.most_common())
+    print_line(f"{path.name}: {plural(len(placed), 'operation')}{': ' if where else ''}{where}")
+
+
+def _print_operations(placed: Sequence[Placed]) -> None:
+    rows = [
+        [str(number), one.operation, ", ".join(type_.brief for type_ in one.outputs), one.device]
+        for number, one in enumerate(placed)
+    ]
+    print_table(["#", "operation", "output", "device"], rows, title="Operations", right="#", optional="output")
+    _print_alike("Reasons", [(one.operation, one.reason) for one in placed])
+    _print_alike("Strategies", [(one.operation, one.strategy) for one in placed])
 
 
 def _print_alike(title: str, said: Sequence[tuple[str, str]]) -> None:
@@ -187,7 +217,13 @@ def _print_alike(title: str, said: Sequence[tuple[str, str]]) -> None:
 
 def _print_ports(title: str, ports: Sequence[Port]) -> None:
     rows = [
-        [str(index), port.name, f"{port.dtype} {dimensions(_elements(port))}", port.real_number, port.open_sizes]
+        [
+            str(index),
+            port.name,
+            f"{port.dtype} {port.pattern if -1 in port.shape and port.is_open else dimensions(_elements(port))}",
+            port.real_number,
+            port.open_sizes,
+        ]
         for index, port in enumerate(ports)
     ]
     columns = ["#", "name", "type", "real number", "open"]
@@ -196,6 +232,8 @@ def _print_ports(title: str, ports: Sequence[Port]) -> None:
 
 def _elements(port: Port) -> Shape:
     """The operand's dimensions, without that of the words of a number."""
+    if not port.has_numbers or not port.has_rank:
+        return ()
     return port.type.dimensions[:-1] if port.in_words else port.type.dimensions
 
 

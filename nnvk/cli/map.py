@@ -89,7 +89,7 @@ def command(
         say=note_image,
     )
     names = None if labels is None else read_labels(labels)
-    ranker = None if labels is None and top is None else Ranker(task.load().imported, names)
+    ranker = None if labels is None and top is None else Ranker(task.load().described, names)
     started = time.monotonic()
     with counted(f"Compiling {model.name}", f"Mapping {model.name}") as begin:
         outcome = map_files(

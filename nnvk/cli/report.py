@@ -25,7 +25,7 @@ from nnvk.inputs.images import AS_IS, ImageOptions
 from nnvk.insight.evaluation import Evaluation
 from nnvk.insight.limits import Limits
 from nnvk.insight.page import page
-from nnvk.insight.report import ModelReport, OnDevice, examine, model_report
+from nnvk.insight.report import ModelReport, OnDevice, examine, joined_findings, model_report
 from nnvk.loading.devices import find_device
 
 
@@ -54,7 +54,7 @@ def command(
     The page compares all devices, and shows where operations run and where the time goes. It is one file that needs no
     network. Results are compared with those of the CPU device, on random inputs. With --inputs it also has what
     nnvk evaluate says of them. Where a model can't be examined, the others are; the page says so, and the exit code
-    is 2.
+    is 2. The page leaves out the operators that onnxruntime or LiteRT computes.
     """
     check_suffix("--out", out, PAGES)
     check_writable(out, json_file)
@@ -80,7 +80,7 @@ def command(
             name = title(path, paths)
             try:
                 model = options.open(path)
-                imported = model.imported
+                parts = [each for each, _ in model.own_parts(model.random())] if model.is_mixed else [model.imported]
                 nbytes = path.stat().st_size
                 note_open_sizes(name, model)
             except REPORTED_ERRORS as error:
@@ -91,11 +91,12 @@ def command(
                 what = f"{name} on {device.name}"
                 try:
                     with Guard(what):
-                        found.append(examine(name, imported, device, reference, limits))
+                        findings = [examine(name, each, device, reference, limits) for each in parts]
+                        found.append(joined_findings(findings))
                 except REPORTED_ERRORS as error:
                     failures.add(error, what)
                 advance(what)
-            reports.append(model_report(name, nbytes, imported, found))
+            reports.append(model_report(name, nbytes, model, parts, found))
     with writing(out), out.open("w", encoding="utf-8", errors="backslashreplace") as file:
         file.write(page(chosen, reference, reports, failures.lines, evaluation))
     failed = [{"what": what, "why": why} for what, why in failures.lines]

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Sequence
 from contextlib import nullcontext
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
 import typer
@@ -26,9 +26,7 @@ from nnvk.cli.usage import JsonFile
 from nnvk.cli.verified import may_verify
 from nnvk.importers.ports import Port
 from nnvk.inputs.images import AS_IS, ImageOptions
-from nnvk.inputs.randoms import random_ports
 from nnvk.insight.classes import Ranker, own_labels, read_labels
-from nnvk.insight.placement import device_of_operations, placement
 from nnvk.loading.devices import choose_devices
 
 DEFAULT_TOP = 5
@@ -111,9 +109,8 @@ def command(
     check_writable(output, trace, json_file)
     names = None if labels is None else read_labels(labels)
     model = importing.open(path, device, fallback=not no_fallback, images=images)
-    imported = model.imported
-    wants_classes = top is not None or names is not None or own_labels(imported) is not None
-    ranker = Ranker(imported, names) if wants_classes else None
+    wants_classes = top is not None or names is not None or own_labels(model.described) is not None
+    ranker = Ranker(model.described, names) if wants_classes else None
     if inputs and any(one.is_dir() for one in inputs):
         if len(inputs) > 1 or output is not None or trace is not None:
             raise ValueError(
@@ -122,7 +119,7 @@ def command(
             )
         run_inputs(model, inputs[0], ranker, top or 1, json_file, Failures(ctx.find_root().params["traceback"]))
         return
-    arrays = model.reader.files(inputs) if inputs else random_ports(imported, seed)
+    arrays = model.reader.files(inputs) if inputs else model.random(seed)
     with nullcontext() if trace is None else tracing.record() as recorded:
         with working(f"Compiling {path.name}"):
             model.prepare(*arrays)
@@ -130,7 +127,7 @@ def command(
             started = time.perf_counter_ns()
             outputs = model.compute(arrays)
             elapsed = time.perf_counter_ns() - started
-    compilations = model.compilations
+    placed = Counter(one.device for one in model.where())
     if output is not None:  # before anything else that can fail
         _save(output, outputs)
     if trace is not None and recorded is not None:
@@ -139,34 +136,42 @@ def command(
     ranking = None if ranker is None else ranker.best(outputs[0], top or DEFAULT_TOP)
 
     def show() -> None:
-        print_line(f"{path.name}: {placement(compilations)}")
+        print_line(f"{path.name}: {model.placement}")
         print_line(f"first execution: {milliseconds(elapsed)} ms{'' if inputs else ', on random numbers'}")
-        _print_outputs(imported.outputs, outputs)
+        _print_outputs(model.outputs, outputs)
         if ranking is not None:
             print_ranking(ranking)
 
     content = {
         "model": str(path),
         "seed": None if inputs else seed,
-        "placement": dict(Counter(name for one in compilations for name in device_of_operations(one))),
+        "placement": dict(placed),
         "first_execution_ns": elapsed,
         "outputs": [
             {"name": port.name, "type": str(array.dtype), "dimensions": list(array.shape), **for_json(limits_of(array))}
-            for port, array in zip(imported.outputs, outputs, strict=True)
+            for port, array in zip(model.outputs, map(_described, outputs), strict=True)
         ],
         **({} if ranking is None else ranking_json(ranking)),
     }
     deliver(json_file, content, show, trace, output)
 
 
+def _described(output: Any) -> np.ndarray:
+    """An output for a table: what is no array, such as a sequence, counts as one of objects."""
+    if isinstance(output, np.ndarray):
+        return output
+    several = output if isinstance(output, list) else [output]
+    return np.fromiter(several, object, len(several))
+
+
 def _save(path: Path, outputs: Sequence[np.ndarray]) -> None:
-    arrays = {str(index): result for index, result in enumerate(outputs)}
+    arrays = {str(index): _described(result) for index, result in enumerate(outputs)}
     with writing(path), path.open("wb") as file:  # an open file keeps its name, np.savez would add to .NPZ
         np.savez(file, **arrays)  # type: ignore[arg-type]
 
 
 def _print_outputs(ports: Sequence[Port], results: Sequence[np.ndarray]) -> None:
     rows = []
-    for index, (port, result) in enumerate(zip(ports, results, strict=True)):
+    for index, (port, result) in enumerate(zip(ports, map(_described, results), strict=True)):
         rows.append([str(index), port.name, f"{result.dtype} {dimensions(result.shape)}", *limits_cells(result)])
     print_table(["#", "output", "type", "min", "max"], rows, right="# min max")

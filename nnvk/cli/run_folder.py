@@ -13,8 +13,6 @@ from nnvk.cli.importing import Importing
 from nnvk.cli.lines import REPORTED_ERRORS, Failures, print_line
 from nnvk.cli.models import find_models, title
 from nnvk.cli.output import deliver, print_table, progress
-from nnvk.inputs.randoms import random_ports
-from nnvk.insight.placement import device_of_operations
 
 
 def run_folder(
@@ -35,16 +33,16 @@ def run_folder(
             name = title(path, paths)
             try:
                 model = options.open(path, device, fallback=fallback)
-                arrays = random_ports(model.imported, seed)
+                arrays = model.random(seed)
                 model.prepare(*arrays)
                 started = time.perf_counter_ns()
                 model.compute(arrays)
                 elapsed = time.perf_counter_ns() - started
-                compilations = model.compilations
+                compilations, placed = model.compilations, model.where()
             except REPORTED_ERRORS as error:
                 failures.add(error, what=name)
             else:
-                places = Counter(name for one in compilations for name in device_of_operations(one))
+                places = Counter(one.device for one in placed)
                 row = {"model": name, "placement": dict(places), "first_execution_ns": elapsed}
                 done.append({**row, "partitions": sum(len(one.plan.partitions) for one in compilations)})
             advance(name)

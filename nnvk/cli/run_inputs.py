@@ -18,7 +18,6 @@ from nnvk.cli.output import deliver, print_table, progress
 from nnvk.cli.ranking import for_json, limits_cells, limits_of, print_rankings, ranking_json
 from nnvk.inputs.images import UnfitInputError
 from nnvk.insight.classes import Ranker, Ranking
-from nnvk.insight.placement import placement
 from nnvk.loading import LoadedModel
 
 
@@ -30,9 +29,9 @@ def run_inputs(
     ValueError: the folder has no inputs, or the model takes no image. Exits with 2 if inputs have failed; the others
     are shown.
     """
-    if ranker is None and len(model.imported.outputs) == 1:
+    if ranker is None and len(model.outputs) == 1:
         with suppress(ValueError):
-            ranker = Ranker(model.imported)
+            ranker = Ranker(model.described)
     files = list_rows(model.reader, [folder])
     reader = Reader(model.reader)
     rankings: list[tuple[str, Ranking]] = []
@@ -56,7 +55,7 @@ def run_inputs(
     done = len(rankings) + len(numbers)
 
     def show() -> None:
-        where = f": {placement(model.compilations)}" if done else ""
+        where = f": {model.placement}" if done else ""
         failed = f", {failures.count} failed" if failures.count else ""
         print_line(f"{model.name}{where}")
         print_line(f"{plural(done, 'input')} in {seconds:.1f} s{failed}")
@@ -81,7 +80,7 @@ def run_inputs(
 def _numbers(model: LoadedModel, outputs: Sequence[Any]) -> tuple[list[dict[str, Any]], list[list[str]]]:
     """The outputs of an input, for programs and for a table."""
     values, cells = [], []
-    for port, array in zip(model.imported.outputs, outputs, strict=True):
+    for port, array in zip(model.outputs, outputs, strict=True):
         about = {"name": port.name, "type": str(array.dtype), "dimensions": list(array.shape)}
         values.append({**about, **for_json(limits_of(array))})
         cells.append([port.name, f"{array.dtype} {dimensions(array.shape)}", *limits_cells(array)])

@@ -45,6 +45,12 @@ class Malformed(Exception):
     what: ClassVar[str] = "malformed file"
 
 
+class Inexpressible(Malformed):
+    """Raised while the file is read, if it is in order, and has what NNAPI has nothing for."""
+
+    what = "NNAPI can't express this model"
+
+
 @dataclass(frozen=True, slots=True)
 class Problem:
     """One operator, or one input or output of the model, that could not be mapped."""
@@ -95,6 +101,7 @@ class ModelImportError(NnapiError, ValueError):
         detail: str = "",
         unknown: Sequence[str] = (),
         waiting: Collection[int] = (),
+        is_valid: bool = False,
     ) -> None:
         groups: dict[tuple[str, int, str], list[Problem]] = {}
         for problem in problems:
@@ -115,3 +122,10 @@ class ModelImportError(NnapiError, ValueError):
 
         It is empty if others have failed as well, so that the file can't be imported in parts either.
         """
+        self.is_valid = is_valid
+        """Whether the file is in order, as far as is known, and small enough: other software may be able to run it."""
+
+    def add(self, line: str) -> None:
+        """Add a line to the reason."""
+        self.reason = f"{self.reason}\n  {line}"
+        self.args = (self.code, self.reason)

@@ -6,13 +6,16 @@ import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from nnvk.base.errors import Guard, NnapiError, bad_data
 from nnvk.base.files import open_regular
+from nnvk.base.settings import settings
 from nnvk.importers.errors import ModelImportError
 from nnvk.importers.foreign import describe_foreign, is_onnx, is_tflite
+from nnvk.importers.mixed import Library
 from nnvk.importers.ports import ImportedModel
 from nnvk.importers.shapes import Shapes, enlarged
 from nnvk.importers.source import ModelSource, PathOrBytes, path_or_bytes
@@ -32,13 +35,15 @@ class Format:
     """The importer. It is imported with the first file, since it may need a package that is not installed."""
     reader: str
     """The class of the importer that reads a file once and makes models of it."""
+    library: str
+    """The package of the library that computes what NNAPI has nothing for."""
     begins: Callable[[bytes], bool]
     """Whether these are the first bytes of such a file."""
 
 
 FORMATS = (
-    Format(".tflite", "nnvk.importers.tflite", "TfliteFile", is_tflite),
-    Format(".onnx", "nnvk.importers.onnx", "OnnxFile", is_onnx),
+    Format(".tflite", "nnvk.importers.tflite", "TfliteFile", "ai_edge_litert", is_tflite),
+    Format(".onnx", "nnvk.importers.onnx", "OnnxFile", "onnxruntime", is_onnx),
 )
 SUFFIXES = tuple(one.suffix for one in FORMATS)
 """The suffixes of files in a folder that are models."""
@@ -130,24 +135,50 @@ class ModelFile:
         return names
 
 
+def file_of(source: PathOrBytes) -> PathOrBytes:
+    """The only model in a folder; anything else as it is. Raises ValueError for a folder with no model or several."""
+    if isinstance(source, bytes) or not Path(source).is_dir():
+        return source
+    inside = models_in(Path(source))
+    if len(inside) > 1:
+        names = ", ".join(path.name for path in inside[:_MOST_SHOWN]) + (", ..." if inside[_MOST_SHOWN:] else "")
+        raise ValueError(f"a folder with {len(inside)} models, give one of them: {source} ({names})")
+    return inside[0]
+
+
 def read(source: ModelSource) -> ModelFile:
     """Read a file of any format, the file's bytes, or the only model in a folder.
 
     Raises OSError, the importer's error for a file that is no model, ValueError for a folder with no model or several,
     ModuleNotFoundError where a package is missing that reads the format, and the errors of `path_or_bytes`.
     """
-    source = path_or_bytes(source)
-    if not isinstance(source, bytes) and Path(source).is_dir():
-        inside = models_in(Path(source))
-        if len(inside) > 1:
-            names = ", ".join(path.name for path in inside[:_MOST_SHOWN]) + (", ..." if inside[_MOST_SHOWN:] else "")
-            raise ValueError(f"a folder with {len(inside)} models, give one of them: {source} ({names})")
-        source = inside[0]
+    source = file_of(path_or_bytes(source))
     known = format_of(source)
     name = "the model" if isinstance(source, bytes) else os.fspath(source)
     reader = getattr(import_module(known.package), known.reader)
     with Guard(name):
         return ModelFile(known, name, reader(source))
+
+
+def has_library(source: PathOrBytes) -> bool:
+    """Whether there is a library that can compute what NNAPI has nothing for, and it is wanted."""
+    return settings().cpu_libraries and find_spec(format_of(source).library) is not None
+
+
+def beside(source: PathOrBytes, refusal: ModelImportError | None, options: Mapping[str, Any]) -> Library | None:
+    """The library that can compute what NNAPI has nothing for; None if there is none for the file, or it is not wanted.
+
+    ``refusal`` is the importer's error, if there is one. It gets a line that names the package that is missing.
+    ``options`` are those of `ModelFile.load`.
+    """
+    if not has_library(source):
+        if refusal is not None and settings().cpu_libraries:
+            package = format_of(source).library.replace("_", "-")
+            refusal.add(f"pip install {package} brings what computes the rest of such a model on the CPU")
+        return None
+    found = format_of(source)
+    library: Library = import_module(f"{found.package}.library").Library(source, options)
+    return library
 
 
 def load(

@@ -74,6 +74,8 @@ class Port:
     """The NumPy type of the elements, if it is not the one that ``file_type`` has here."""
     has_bits: bool = False
     """Whether the operand's elements are the bits of unsigned numbers, and not the numbers."""
+    has_rank: bool = True
+    """Whether the file says how many dimensions there are; ``shape`` is empty without it."""
 
     def __str__(self) -> str:
         return f"'{printable(self.name, NAME_SHOWN)}'"
@@ -82,6 +84,11 @@ class Port:
     def dtype(self) -> np.dtype:
         """The NumPy type of the elements of the file's tensor."""
         return DTYPES[self.file_type] if self.array_type is None else self.array_type
+
+    @property
+    def has_numbers(self) -> bool:
+        """Whether it is an array of numbers: other than in NNAPI there are texts, sequences, and inputs left out."""
+        return self.array_type is None or not self.array_type.hasobject
 
     @property
     def is_plain(self) -> bool:
@@ -105,7 +112,9 @@ class Port:
     @property
     def open_sizes(self) -> str:
         """The sizes that the file leaves open and the sizes taken: ``batchxseq, taken as 1x128``; empty without any."""
-        return f"{self.pattern}, taken as {dimensions(self.shape)}" if self.is_open else ""
+        if not self.is_open or -1 in self.shape:
+            return self.pattern if self.is_open else ""
+        return f"{self.pattern}, taken as {dimensions(self.shape)}"
 
     @property
     def is_quantised(self) -> bool:

@@ -18,7 +18,8 @@ from nnvk.base.errors import NnapiError, bad_data
 from nnvk.base.files import open_regular
 from nnvk.base.text import did_you_mean, dimensions
 from nnvk.importers.metadata import TensorMetadata
-from nnvk.importers.ports import ImportedModel, Port
+from nnvk.importers.mixed import Described
+from nnvk.importers.ports import Port
 from nnvk.types.operand import Shape
 
 _MODES = {1: "L", 3: "RGB", 4: "RGBA"}
@@ -271,7 +272,7 @@ def image_array(image: Image.Image, port: Port, options: ImageOptions = AS_IS) -
     return _fitted(pixels, frame, port, options.normalization, what)
 
 
-def own_normalizations(imported: ImportedModel) -> list[Normalization | None]:
+def own_normalizations(imported: Described) -> list[Normalization | None]:
     """The normalisation that the file asks for; quantised inputs take the pixels, as in TFLite Support."""
     known = imported.metadata.inputs
     if len(known) != len(imported.inputs):

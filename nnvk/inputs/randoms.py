@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.random import Generator, default_rng  # NumPy imports it late, and Cython loses a Ctrl-C that comes meanwhile
 
-from nnvk.importers.ports import ImportedModel
+from nnvk.importers.ports import ImportedModel, Port
 from nnvk.inputs.whole_numbers import limits_of_inputs
 from nnvk.types.model import Model
 from nnvk.types.operand import OperandType
@@ -34,6 +35,24 @@ def random_ports(imported: ImportedModel, seed: int = 0) -> list[np.ndarray]:
     """Random inputs as the file has them; ValueError where a dimension is open."""
     arrays = random_inputs(imported.model.frozen, seed)
     return [port.decode(array) for port, array in zip(imported.inputs, arrays, strict=False)]
+
+
+def random_edges(ports: Sequence[Port], seed: int = 0) -> list[np.ndarray]:
+    """Random inputs of a file that is no model of NNAPI as a whole; open sizes are 1, and whole numbers 0.
+
+    Raises ValueError for an input that is no array of numbers.
+    """
+    generator = default_rng(seed)
+    arrays = []
+    for port in ports:
+        if not port.has_numbers:
+            raise ValueError(f"input {port} takes no numbers ({port.file_type}): it needs inputs")
+        shape = tuple(max(size, 1) if size else 0 for size in port.shape)
+        if port.dtype.kind in "iub":
+            arrays.append(np.zeros(shape, port.dtype))
+        else:
+            arrays.append((generator.random(shape, np.float32) * 2 - 1).astype(port.dtype))
+    return arrays
 
 
 def random_array(type: OperandType, generator: Generator, limit: int = 1) -> np.ndarray:

@@ -15,7 +15,8 @@ from PIL import Image
 from nnvk.base.errors import bad_data
 from nnvk.base.text import did_you_mean, printable
 from nnvk.importers.errors import NAME_SHOWN
-from nnvk.importers.ports import ImportedModel, Port
+from nnvk.importers.mixed import Described
+from nnvk.importers.ports import Port
 from nnvk.inputs.arrays import as_numbers, describe, load_array, load_array_rows, load_arrays
 from nnvk.inputs.images import (
     AS_IS,
@@ -44,7 +45,7 @@ class InputReader:
 
     def __init__(
         self,
-        imported: ImportedModel,
+        imported: Described,
         options: ImageOptions = AS_IS,
         shapes: Sequence[Shape] | None = None,
         say: Say | None = None,
@@ -123,6 +124,8 @@ class InputReader:
 
     def array(self, place: int, value: Any) -> Any:
         """One input: an array, numbers, an image of Pillow, or the name of a file."""
+        if not self.ports[place].has_numbers:
+            return _as_given(self.ports[place], value)
         if isinstance(value, Image.Image):
             options, remark = self._image_options(place, "an image")
             array = image_array(value, self.ports[place], options)
@@ -204,3 +207,12 @@ def _of_python(port: Port, value: Any) -> np.ndarray:
         return np.asarray(value)
     except ValueError as error:
         raise bad_data(f"{port}: rows of unequal lengths are no array") from error
+
+
+def _as_given(port: Port, value: Any) -> Any:
+    """Texts as an array of objects; sequences and what may be left out as they are, with arrays in them."""
+    if port.file_type == "STRING":
+        return np.asarray(value, object)
+    if isinstance(value, (list, tuple)):
+        return [each if isinstance(each, str) else as_array(each, str(port)) for each in value]
+    return value if value is None or isinstance(value, Mapping) else as_array(value, str(port))

@@ -11,6 +11,7 @@ import numpy as np
 
 from nnvk.base.files import read_text
 from nnvk.base.text import dimensions, plural
+from nnvk.importers.mixed import Described
 from nnvk.importers.ports import ImportedModel
 
 SOFTMAX_NOTE = "score: softmax of the output, which has logits"
@@ -47,19 +48,21 @@ class Ranking:
 class Ranker:
     """Ranks the classes of a model's first output. Threads may share it."""
 
-    def __init__(self, imported: ImportedModel, labels: Sequence[str] | None = None) -> None:
+    def __init__(self, file: Described, labels: Sequence[str] | None = None) -> None:
         """``labels`` name the classes; without them, those in the file do, if they are as many as the classes.
 
         ValueError: the model's first output is known to have no row of classes, or not so many as there are labels.
         """
-        ports = imported.outputs
+        ports = file.outputs
         if not ports:
             raise ValueError("the model has no output whose classes could be ranked")
         self.port = ports[0]
+        if not self.port.has_numbers:
+            raise ValueError(f"output {self.port.name!r} is {self.port.file_type}, not numbers: they can't be ranked")
         if self.port.dtype.kind == "c":
             raise ValueError(f"output {self.port.name!r} has complex numbers: they can't be ranked")
-        self.labels = own_labels(imported) if labels is None else list(labels)
-        self._is_linear = imported.rest is None and _ends_with_logits(imported)
+        self.labels = own_labels(file) if labels is None else list(labels)
+        self._is_linear = isinstance(file, ImportedModel) and file.rest is None and _ends_with_logits(file)
         if self.port.type.is_fully_specified:
             self._check(self.port.shape)
 
@@ -106,11 +109,11 @@ class Ranker:
             raise ValueError(f"{there_are} {plural(len(self.labels), 'label')}, output {name!r} has {classes}")
 
 
-def own_labels(imported: ImportedModel) -> list[str] | None:
+def own_labels(file: Described) -> list[str] | None:
     """The labels in the file, where they are those of the classes of the first output; else None."""
-    if not imported.outputs or not imported.metadata.outputs or imported.outputs[0].dtype.kind == "c":
+    if not file.outputs or not file.metadata.outputs or file.outputs[0].dtype.kind == "c":
         return None
-    labels, shape = imported.metadata.outputs[0].labels, imported.outputs[0].shape
+    labels, shape = file.metadata.outputs[0].labels, file.outputs[0].shape
     return list(labels) if shape and labels and math.prod(shape) == max(shape) == len(labels) else None
 
 

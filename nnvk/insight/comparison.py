@@ -139,6 +139,19 @@ def compare(
     return Comparison(one.name, other.name, alone, len(frozen.operations), outputs, inside)
 
 
+def joined_comparisons(several: Sequence[Comparison]) -> Comparison:
+    """The comparison of a model that consists of parts: operations and outputs are numbered through all parts."""
+    operations, outputs, inside = 0, list[Difference](), list[Difference]()
+    for one in several:
+        first = len(outputs)
+        outputs += [replace(each, output=each.output + first) for each in one.outputs]
+        inside += [
+            replace(each, number=None if each.number is None else each.number + operations) for each in one.inside
+        ]
+        operations += one.operations
+    return replace(several[0], operations=operations, outputs=tuple(outputs), inside=tuple(inside))
+
+
 @dataclass(frozen=True, slots=True)
 class _Subject:
     """A model, and what its operands are on the reference."""

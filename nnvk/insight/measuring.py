@@ -55,7 +55,11 @@ def measure_parts(
     title: str, parts: Sequence[tuple[Model, Sequence[np.ndarray]]], device: Device, limits: Limits
 ) -> Measurement:
     """`measure` of models that are computed one behind the other, each with its inputs: the sums of their times."""
-    several = [measure(title, model, device, limits, inputs) for model, inputs in parts]
+    return joined_measurements([measure(title, model, device, limits, inputs) for model, inputs in parts])
+
+
+def joined_measurements(several: Sequence[Measurement]) -> Measurement:
+    """The sums of the times of models that are computed one behind the other."""
     hardware = [one.hardware_ns for one in several]
     return replace(
         several[0],

@@ -8,13 +8,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from nnvk.api import Device
+from nnvk.importers.mixed import Described
 from nnvk.importers.ports import ImportedModel, Port
 from nnvk.inputs.randoms import random_inputs
-from nnvk.insight.comparison import Comparison, compare
+from nnvk.insight.comparison import Comparison, compare, joined_comparisons
 from nnvk.insight.limits import Limits
-from nnvk.insight.measuring import Measurement, measure_compiled
+from nnvk.insight.measuring import Measurement, joined_measurements, measure_compiled
 from nnvk.insight.placement import device_of_operations, memory_of, prepare
-from nnvk.insight.profiling import PROFILED_RUNS, Profile, take_profile
+from nnvk.insight.profiling import PROFILED_RUNS, Profile, joined, take_profile
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,14 +69,31 @@ def examine(title: str, imported: ImportedModel, device: Device, reference: Devi
     )
 
 
-def model_report(title: str, nbytes: int, imported: ImportedModel, devices: Sequence[OnDevice]) -> ModelReport:
-    """The findings on a model, with its description."""
+def joined_findings(several: Sequence[OnDevice]) -> OnDevice:
+    """The findings on a model that consists of parts, from those on the parts."""
+    if len(several) == 1:
+        return several[0]
+    comparisons = [one.comparison for one in several if one.comparison is not None]
+    return OnDevice(
+        joined_measurements([one.measurement for one in several]),
+        joined([one.profile for one in several]),
+        sum((Counter(one.placement) for one in several), Counter()),
+        sum(one.partitions for one in several),
+        sum((Counter(one.memory) for one in several), Counter()),
+        joined_comparisons(comparisons) if comparisons else None,
+    )
+
+
+def model_report(
+    title: str, nbytes: int, edges: Described, parts: Sequence[ImportedModel], devices: Sequence[OnDevice]
+) -> ModelReport:
+    """The findings on a model, with its description; ``parts`` are what nnvk computes of it."""
     return ModelReport(
         title,
         nbytes,
-        tuple(operation.code.name for operation in imported.model.frozen.operations),
-        tuple(f"{port.name}: {port.type.brief}{_open(port)}" for port in imported.inputs),
-        tuple(f"{port.name}: {port.type.brief}" for port in imported.outputs),
+        tuple(operation.code.name for part in parts for operation in part.model.frozen.operations),
+        tuple(f"{port.name}: {port.type.brief}{_open(port)}" for port in edges.inputs),
+        tuple(f"{port.name}: {port.type.brief}" for port in edges.outputs),
         tuple(devices),
     )
 

@@ -20,6 +20,7 @@ from typing import Any
 
 from nnvk.base.program import ModelRecord, Report, read_arguments, run_program
 from nnvk.base.text import plural
+from nnvk.importers.tflite.delegated import is_delegate, taken_by_delegates
 from nnvk.serve.installed import DELEGATE
 
 MODULES = ("ai_edge_litert.interpreter", "tflite_runtime.interpreter", "tensorflow.lite.python.interpreter")
@@ -135,21 +136,7 @@ class _Runner:
 
 
 def _placement(operators: Sequence[Mapping[str, Any]]) -> str:
-    """How many operators run on nnvk.
-
-    The list has the operators of the file, also those that a delegate has taken, and an operator for each partition of
-    the delegate. The taken ones lie between the inputs and the outputs of that one.
-    """
-    own = [one for one in operators if one["op_name"] == "DELEGATE"]
-    writers = {int(output): one for one in operators if one["op_name"] != "DELEGATE" for output in one["outputs"]}
-    taken: set[int] = set()
-    for partition in own:
-        edges = {int(tensor) for tensor in partition["inputs"]}
-        pending = [int(tensor) for tensor in partition["outputs"]]
-        while pending:
-            writer = writers.get(pending.pop())
-            if writer is not None and writer["index"] not in taken:
-                taken.add(writer["index"])
-                pending += [int(tensor) for tensor in writer["inputs"] if int(tensor) not in edges]
-    text = f"{len(taken)} of {plural(len(operators) - len(own), 'operator')} on nnvk"
-    return f"{text} in {plural(len(own), 'partition')}" if own else text
+    """How many operators run on nnvk."""
+    partitions = sum(map(is_delegate, operators))
+    text = f"{len(taken_by_delegates(operators))} of {plural(len(operators) - partitions, 'operator')} on nnvk"
+    return f"{text} in {plural(partitions, 'partition')}" if partitions else text

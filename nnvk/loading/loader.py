@@ -15,13 +15,17 @@ from typing import Any, Literal
 from nnvk.api import Device
 from nnvk.base.checks import flag, instance, whole
 from nnvk.base.errors import Guard, WrongKind, bad_data
+from nnvk.base.text import printable
 from nnvk.importers import formats
+from nnvk.importers.errors import NAME_SHOWN, ModelImportError, Problem
+from nnvk.importers.mixed import MixedFile
 from nnvk.importers.plan_folder import PlanFolder
-from nnvk.importers.ports import Port
+from nnvk.importers.ports import ImportedModel, Port
 from nnvk.importers.shapes import Shapes
 from nnvk.importers.source import ModelSource, PathOrBytes, path_or_bytes
 from nnvk.inputs.images import AS_IS, ImageOptions
 from nnvk.inputs.reader import Say
+from nnvk.loading.beside import Beside
 from nnvk.loading.devices import choose_devices
 from nnvk.loading.model import LoadedModel
 from nnvk.loading.settings import PLAN_BYTES, Settings
@@ -56,7 +60,8 @@ def load(
         source: the path; the bytes of a file, as ``bytes``, ``bytearray`` or ``memoryview``; a file that is open in
             binary mode, or an `io.BytesIO`; or an ``onnx.ModelProto``.
         device: the name of a device (``vulkan-0``), a type (``gpu``, ``cpu``), or a `Device`; by default nnvk chooses.
-        fallback: whether the CPU may run operations that the device does not support.
+        fallback: whether the CPU may run operations that the device does not support, in onnxruntime and LiteRT too:
+            `nnvk.loading.CpuLibraryWarning` says which part of a model NNAPI has nothing for.
         shapes: shapes of inputs by name, and sizes that have a name in the file: ``{"batch": 4, "seq": 128}``. Sizes
             that the file leaves open may differ from call to call where they are not given here.
         relaxed: whether devices may compute FLOAT32 with the range and precision of FLOAT16.
@@ -126,16 +131,38 @@ def open_model(source: ModelSource, given: LoadOptions, say: Say | None = None) 
     cache = given.cache
     if cache is not True and not isinstance(cache, (str, os.PathLike)):
         raise WrongKind(f"cache must be True or a path, got {cache!r}; NNVK_KEEP_PLANS=0 keeps no plans")
-    source = path_or_bytes(source)
-    file = formats.read(source)
-    imported = file.load(shapes=shapes, in_parts=True, **options)
-    with Guard(file.name):
-        free = free_shapes(imported.inputs, shapes)
+    source = formats.file_of(path_or_bytes(source))
     folder = None if cache is True else _plan_folder(cache, source, options)
     settings = Settings(devices, folder, given.images, plan_bytes, verified, _warn if say is None else say)
-    again = partial(_import_again, file, options) if any(-1 in shape for shape in free) else None
-    with Guard(file.name):
-        return LoadedModel(Path(file.name).name, imported, free, settings, again)
+    name = "the model" if isinstance(source, bytes) else Path(source).name
+    beside = Beside(name, source, {**options, "shapes": shapes}, settings, say) if given.fallback else None
+    again = None
+    with Guard(name):
+        try:
+            file = formats.read(source)
+            imported: ImportedModel | MixedFile = file.load(shapes=shapes, in_parts=True, **options)
+            if beside is not None and beside.is_there:
+                _require_elements(file, options["constants"] or {})
+            free = free_shapes(imported.inputs, shapes)
+            if any(-1 in shape for shape in free):
+                again = partial(_import_again, file, options)
+        except ModelImportError as error:
+            if beside is None:
+                raise
+            imported = beside.mixed(error)
+            free = [port.shape for port in imported.inputs]
+        return LoadedModel(name, imported, free, settings, again, beside)
+
+
+def _require_elements(file: formats.ModelFile, constants: Mapping[str, Any]) -> None:
+    """`ModelImportError` where inputs have no elements: an importer leaves them out, other than a library."""
+    problems = [
+        Problem("input", place, f"'{printable(one.name, NAME_SHOWN)}' has no elements, which NNAPI has not")
+        for place, one in enumerate(file.reader.inputs())
+        if 0 in one.signature and one.name not in constants
+    ]
+    if problems:
+        raise ModelImportError("NNAPI can't express this model", file.name, problems, is_valid=True)
 
 
 def _by_name(what: str, given: Mapping[str, Any] | None) -> dict[str, Any]:

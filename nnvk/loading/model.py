@@ -16,20 +16,23 @@ import numpy as np
 from nnvk.api import Compilation, get_devices
 from nnvk.base import forks
 from nnvk.base.checks import whole
-from nnvk.base.errors import Guard, bad_data, bad_state
+from nnvk.base.errors import Guard, NnapiError, bad_data, bad_state
 from nnvk.base.pinned import Pinned
 from nnvk.base.text import did_you_mean, dimensions, plural, printable
-from nnvk.importers.errors import NAME_SHOWN
+from nnvk.importers.errors import NAME_SHOWN, ModelImportError
 from nnvk.importers.metadata import Metadata
+from nnvk.importers.mixed import Described, MixedFile, may_compute
 from nnvk.importers.ports import ImportedModel, Port
 from nnvk.importers.shapes import Shapes
-from nnvk.inputs.randoms import random_ports
+from nnvk.inputs.randoms import random_edges, random_ports
 from nnvk.inputs.reader import InputReader, are_images
 from nnvk.insight.limits import Limits
 from nnvk.insight.placement import Placed, placement, where
 from nnvk.insight.profiling import PROFILED_RUNS, Profile, joined, take_profile
+from nnvk.loading.beside import Beside
 from nnvk.loading.events import ModelEvent
 from nnvk.loading.late_model import shaped_model
+from nnvk.loading.mixed_plan import MixedPlan
 from nnvk.loading.plans import Plans
 from nnvk.loading.settings import Settings
 from nnvk.loading.shaped_model import ShapedModel
@@ -53,21 +56,27 @@ class LoadedModel(Pinned):
     first call with these sizes; the plans that were used last are kept.
     """
 
-    _instead = "threads may share it, and another process calls nnvk.load"
+    _alternative = "threads may share it, and another process calls nnvk.load"
 
     def __init__(
         self,
         name: str,
-        imported: ImportedModel,
+        imported: ImportedModel | MixedFile,
         free_shapes: Sequence[Shape],
         settings: Settings,
         importer: Importer | None = None,
+        beside: Beside | None = None,
     ) -> None:
-        """``free_shapes`` are the inputs' shapes, with -1 for each size that may differ from call to call."""
+        """``free_shapes`` are the inputs' shapes, with -1 for each size that may differ from call to call.
+
+        ``beside`` is the library that computes what can't be imported, and what nnvk can't compute.
+        """
         self.name = name
         """The name of the file."""
-        self.imported = imported
-        """The model as its importer returns it, for the sizes that were given when it was loaded."""
+        self._file = imported
+        self._beside = beside
+        self._mixed: MixedPlan | None = None
+        self._whole: MixedPlan | None = None
         self._settings = settings
         self._importer = importer
         self._reader = InputReader(imported, settings.images, free_shapes, settings.say)
@@ -121,14 +130,21 @@ class LoadedModel(Pinned):
         come with the event.
         """
         shaped, arrays = self._prepare(inputs)
-        with self._guard:
-            event, results = shaped.start(arrays)
+        try:
+            with self._guard:
+                event, results = shaped.start(arrays)
+        except NnapiError as error:
+            event, results = self._fallback(shaped, error).start(arrays)
+        kept = [np.array(array) for array in arrays] if self._beside is not None else []
 
         def guarded() -> list[np.ndarray]:
             with self._guard:
                 return results()
 
-        return ModelEvent(event, lambda: self._returned(guarded(), outputs))
+        def instead(error: NnapiError) -> Any:
+            return self._returned(self._fallback(shaped, error).run(kept), outputs)
+
+        return ModelEvent(event, lambda: self._returned(guarded(), outputs), instead)
 
     async def run_async(self, *inputs: Any, outputs: str | Sequence[str] | type[dict] | None = None) -> Any:
         """A call that an event loop can await; a thread of the loop's executor makes it."""
@@ -156,12 +172,23 @@ class LoadedModel(Pinned):
     def reset(self) -> None:
         """Begin anew, with the first states of a model that has some."""
         with self._lock:
-            for shaped in self._plans:
+            for shaped in [*self._plans, *(one for one in (self._mixed, self._whole) if one is not None)]:
                 shaped.reset()
 
     def read(self, inputs: Sequence[Any]) -> list[np.ndarray]:
         """The inputs as arrays of the file's types, without computing. Errors are those of a call."""
-        return [np.asarray(array) for array in self._checked(self._reader.arrays(inputs))]
+        arrays = self._checked(self._reader.arrays(inputs))
+        return [
+            np.asarray(array) if port.has_numbers else array for port, array in zip(self.inputs, arrays, strict=True)
+        ]
+
+    def random(self, seed: int = 0) -> list[np.ndarray]:
+        """Random inputs, the same for the same seed. Raises ValueError if there is nothing to guess of an input."""
+        latest = self._current
+        if isinstance(self._file, MixedFile):
+            return random_edges(self._file.inputs, seed)
+        imported = self._file if latest is None or isinstance(latest, MixedPlan) else latest.imported
+        return random_ports(imported, seed)
 
     @property
     def reader(self) -> InputReader:
@@ -171,19 +198,39 @@ class LoadedModel(Pinned):
     # --- descriptions --------------------------------------------------------------------------------------------
 
     @property
+    def imported(self) -> ImportedModel:
+        """The model as its importer returns it, for the sizes that were given when it was loaded.
+
+        BAD_STATE: a library computes some of it, so that it is no model of NNAPI.
+        """
+        if isinstance(self._file, MixedFile):
+            raise bad_state(f"{self.name}: a library computes a part of the model, which is no model of NNAPI")
+        return self._file
+
+    @property
+    def described(self) -> Described:
+        """The inputs, outputs and metadata of the file: `imported`, or a file that a library computes a part of."""
+        return self._file
+
+    @property
+    def is_mixed(self) -> bool:
+        """Whether onnxruntime or LiteRT computes what NNAPI has nothing for, on the CPU."""
+        return isinstance(self._file, MixedFile)
+
+    @property
     def inputs(self) -> tuple[Port, ...]:
         """The inputs: names, shapes, types, quantisation, and the statements of the file's metadata."""
-        return _described(self.imported.inputs, self.metadata, "inputs")
+        return _described(self._file.inputs, self.metadata, "inputs")
 
     @property
     def outputs(self) -> tuple[Port, ...]:
         """The outputs, for the sizes of `imported`."""
-        return _described(self.imported.outputs, self.metadata, "outputs")
+        return _described(self._file.outputs, self.metadata, "outputs")
 
     @property
     def metadata(self) -> Metadata:
         """The metadata of the file; empty if it has none."""
-        return self.imported.metadata
+        return self._file.metadata
 
     @property
     def is_open(self) -> bool:
@@ -193,11 +240,11 @@ class LoadedModel(Pinned):
     @property
     def signatures(self) -> Mapping[str, LoadedSignature]:
         """The functions of the file by name; ``model["serving_default"]`` is one of them."""
-        return {key: self[key] for key in self.imported.signatures}
+        return {key: self[key] for key in self._file.signatures}
 
     def __getitem__(self, key: str) -> LoadedSignature:
         """A function of the file. Raises KeyError that names those there are, and what importing it raises."""
-        signatures = self.imported.signatures
+        signatures = self._file.signatures
         with self._guard if key in signatures else nullcontext():
             signature = signatures[key]
         found = signature.imported.model
@@ -215,7 +262,10 @@ class LoadedModel(Pinned):
     @property
     def compilation(self) -> Compilation:
         """The compilation of the last call's sizes, or of those that the model was loaded with."""
-        return self._latest().compilation
+        parts = self._latest().parts()
+        if not parts:
+            raise bad_state(f"{self.name}: nnvk has compiled no part of the model, a library computes it")
+        return parts[0].compilation
 
     @property
     def compilations(self) -> list[Compilation]:
@@ -225,19 +275,36 @@ class LoadedModel(Pinned):
     def shaped(self, arrays: Sequence[np.ndarray]) -> ImportedModel:
         """The imported model for the shapes of these inputs, as `read` returns them."""
         shapes = tuple(array.shape for array in arrays)
-        return self.imported if shapes == self._default_shapes() else self._imported(shapes)
+        return self.imported if self.is_mixed or shapes == self._default_shapes() else self._imported(shapes)
 
     def parts(self, arrays: Sequence[np.ndarray]) -> list[tuple[ImportedModel, list[np.ndarray]]]:
         """The models that compute these inputs, as `read` returns them, one behind the other, and the inputs of each.
 
-        There are several if data decide sizes or parameters that a later one is imported for. They are computed then.
+        There are several if data decide sizes or parameters that a later one is imported for, or a library computes
+        what is between them. They are computed then.
         """
-        imported = self.shaped(arrays)
-        if imported.rest is None:
-            return [(imported, imported.encode(list(arrays)))]
-        shaped = self._plan(tuple(array.shape for array in arrays))
+        if not self.is_mixed:
+            imported = self.shaped(arrays)
+            if imported.rest is None:
+                return [(imported, imported.encode(list(arrays)))]
+        shaped = self._plan(tuple(getattr(array, "shape", ()) for array in arrays))
         with self._guard:
             return [(part.imported, encoded) for part, encoded in shaped.encoded(arrays)]
+
+    def own_parts(self, arrays: Sequence[np.ndarray]) -> list[tuple[ImportedModel, list[np.ndarray]]]:
+        """The models that nnvk imports and computes for these inputs, and the inputs of each as files have them.
+
+        BAD_STATE: a library computes the whole model.
+        """
+        if not self.is_mixed:
+            return [(self.shaped(arrays), list(arrays))]
+        found = [
+            (imported, [port.decode(array) for port, array in zip(imported.inputs, encoded, strict=False)])
+            for imported, encoded in self.parts(arrays)
+        ]
+        if not found:
+            raise bad_state(f"{self.name}: nnvk computes no part of the model, a library computes all of it")
+        return found
 
     @property
     def nbytes(self) -> int:
@@ -250,9 +317,12 @@ class LoadedModel(Pinned):
 
     def where(self) -> list[Placed]:
         """Each operation in the order of execution, with the device that runs it, and why no preferred device does."""
+        latest = self._latest()
+        if isinstance(latest, MixedPlan):
+            return latest.where()
         return [
             placed
-            for part in self._latest().parts()
+            for part in latest.parts()
             for placed in where(part.imported.model, part.compilation, part.imported.sources)
         ]
 
@@ -262,9 +332,11 @@ class LoadedModel(Pinned):
             shaped, arrays = self._prepare(inputs)
         else:
             shaped = self._latest()
-            arrays = random_ports(shaped.imported)
-        device = (shaped.compilation.devices or get_devices())[0]
+            arrays = self.random()
+        device = (self._settings.devices or get_devices())[0]
         with self._guard:
+            if isinstance(shaped, MixedPlan):
+                return joined(shaped.profiles(self.name, device, arrays, _LIMITS))
             return joined(
                 take_profile(self.name, device, part.compilation, encoded, _LIMITS, part.imported.sources)
                 for part, encoded in shaped.encoded(arrays)
@@ -287,8 +359,13 @@ class LoadedModel(Pinned):
     def _state(self) -> str:
         if self._is_closed:
             return "closed"
-        current = self._current
-        return "not compiled yet" if current is None else placement(self.compilations)
+        return "not compiled yet" if self._current is None else self.placement
+
+    @property
+    def placement(self) -> str:
+        """Where the operations of the latest plan run, in a few words."""
+        latest = self._latest()
+        return latest.summary() if isinstance(latest, MixedPlan) else placement(self.compilations)
 
     # --- the end -------------------------------------------------------------------------------------------------
 
@@ -314,19 +391,19 @@ class LoadedModel(Pinned):
     def _prepare(self, inputs: Sequence[Any]) -> tuple[ShapedModel, list[np.ndarray]]:
         """The plan for some inputs, and these as arrays of the file's types."""
         arrays = self._checked(self._reader.arrays(inputs))
-        return self._plan(tuple(array.shape for array in arrays)), arrays
+        return self._plan(tuple(getattr(array, "shape", ()) for array in arrays)), arrays
 
     def _checked(self, arrays: list[np.ndarray]) -> list[np.ndarray]:
         """Arrays in the inputs' shapes. BAD_DATA: one does not fit, or a size with a name is two sizes."""
         sizes: dict[str, int] = {}
         for place, (port, array) in enumerate(zip(self._reader.ports, arrays, strict=True)):
-            if port.shape == array.shape:
+            if not port.has_rank or not isinstance(array, np.ndarray) or port.shape == array.shape:
                 continue
             if array.shape == port.type.dimensions and -1 not in port.shape:
                 arrays[place] = array.reshape(port.shape)  # a single element of rank 0
                 continue
             fits = len(array.shape) == len(port.shape) and all(
-                size == wanted or (wanted == -1 and size > 0)
+                size == wanted or (wanted == -1 and (size > 0 or self._may_be_empty))
                 for size, wanted in zip(array.shape, port.shape, strict=True)
             )
             if not fits:
@@ -342,8 +419,13 @@ class LoadedModel(Pinned):
                     raise bad_data(f"size {named!r} is {size} in {port}, and {sizes[symbol]} in an input before it")
         return arrays
 
+    @property
+    def _may_be_empty(self) -> bool:
+        """Whether inputs without elements are taken: NNAPI has none."""
+        return self._beside is not None and self._beside.is_there
+
     def _default_shapes(self) -> tuple[Shape, ...]:
-        return tuple(port.shape for port in self.imported.inputs)
+        return tuple(port.shape for port in self._file.inputs)
 
     def _latest(self) -> ShapedModel:
         return self._current or self._plan(self._default_shapes())
@@ -353,27 +435,60 @@ class LoadedModel(Pinned):
         with self._lock:
             if self._is_closed:
                 raise bad_state(f"{self.name}: the model is closed")
-            shaped = self._plans.get(shapes)
+            shaped = self._mixed if isinstance(self._file, MixedFile) else self._plans.get(shapes)
             if shaped is None:
-                imported = self.imported if shapes == self._default_shapes() else self._imported(shapes)
-                with self._guard:
-                    shaped = shaped_model(imported, self._settings, self._plans)
-                self._plans.put(shapes, shaped)
+                shaped = self._new_plan(shapes)
             self._current = shaped
         return shaped
 
-    def _run(self, shaped: ShapedModel, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
-        with self._guard:
-            return shaped.run(arrays)
+    def _new_plan(self, shapes: tuple[Shape, ...]) -> ShapedModel:
+        if isinstance(self._file, MixedFile):
+            self._mixed = self._planned(self._file)
+            return self._mixed
+        try:
+            with self._guard:
+                imported = self._file if shapes == self._default_shapes() else self._imported(shapes)
+                shaped = shaped_model(imported, self._settings, self._plans)
+        except NnapiError as error:
+            return self._fallback(None, error)
+        self._plans.put(shapes, shaped)
+        return shaped
+
+    def _planned(self, file: MixedFile) -> MixedPlan:
+        assert self._beside is not None
+        plan = self._beside.plan(file, self._plans)
+        plan.prepare()
+        return plan
+
+    def _run(self, shaped: ShapedModel, arrays: Sequence[Any]) -> list[Any]:
+        try:
+            with self._guard:
+                return shaped.run(arrays)
+        except NnapiError as error:
+            return self._fallback(shaped, error).run(arrays)
+
+    def _fallback(self, failed: ShapedModel | None, error: NnapiError) -> ShapedModel:
+        """The plan in the place of one that has failed. Raises its error if there is none."""
+        if self._beside is None or isinstance(failed, MixedPlan) or not may_compute(error):
+            raise error
+        with self._lock:
+            if isinstance(error, ModelImportError):
+                if self._mixed is None:
+                    self._mixed = self._planned(self._beside.mixed(error))
+                return self._mixed
+            if self._whole is None:
+                self._whole = self._beside.whole(error, self._file, self._plans)
+                self._beside.tell_data(error.reason)
+            return self._whole
 
     def _imported(self, shapes: tuple[Shape, ...]) -> ImportedModel:
         assert self._importer is not None
-        return self._importer({port.name: shape for port, shape in zip(self.imported.inputs, shapes, strict=True)})
+        return self._importer({port.name: shape for port, shape in zip(self._file.inputs, shapes, strict=True)})
 
     def _returned(self, results: list[np.ndarray], wanted: str | Sequence[str] | type[dict] | None) -> Any:
         if wanted is None:
             return results[0] if len(results) == 1 else tuple(results)
-        named = {port.name: result for port, result in zip(self.imported.outputs, results, strict=True)}
+        named = {port.name: result for port, result in zip(self._file.outputs, results, strict=True)}
         if isinstance(wanted, type):
             if wanted is not dict:
                 raise TypeError(f"outputs must be a name, several names or dict, got {wanted.__name__}")

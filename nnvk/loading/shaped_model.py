@@ -69,6 +69,11 @@ class ShapedModel:
         self._copies = self._is_bound and sum(type_.size for type_ in types) < _LARGE
         """Whether a call copies its arrays to and from those of an execution that is bound already."""
         self._idle: deque[BoundExecution] = deque()
+        self._begin(bool(imported.states))
+
+    def _begin(self, has_states: bool) -> None:
+        """Set what calls need that follow one another."""
+        self._has_states = has_states
         self._state: Arrays | None = None
         self._turn = forks.lock()
         self._started: DeferredExecution | None = None
@@ -122,7 +127,7 @@ class ShapedModel:
             self._state = None
 
     def _run_unbound(self, arrays: Sequence[np.ndarray]) -> Arrays:
-        if not self.imported.states:
+        if not self._has_states:
             return self.imported.decode(run(self.compilation, self.imported.encode(list(arrays))))[0]
         previous = self._started
         if previous is not None:
@@ -137,19 +142,19 @@ class ShapedModel:
 
     def _start_unbound(self, arrays: Sequence[np.ndarray]) -> tuple[Event, Callable[[], Arrays]]:
         """A thread computes, because data decide how large outputs are, or the call before decides the states."""
-        given = [np.array(array) for array in arrays]
+        given = [np.array(array) if isinstance(array, np.ndarray) else array for array in arrays]
         outputs: Arrays = []
 
         def work() -> ExecutionResult:
             if previous is not None:
                 previous.wait()
-            outputs[:] = self._run_in_turn(given) if self.imported.states else self.run(given)
+            outputs[:] = self._run_in_turn(given) if self._has_states else self.run(given)
             return ExecutionResult(ResultCode.NO_ERROR, ())
 
         with self._turn:
-            previous = self._started if self.imported.states else None
+            previous = self._started if self._has_states else None
             fence = DeferredExecution(work)
-            self._started = fence if self.imported.states else None
+            self._started = fence if self._has_states else None
         event = Event(fence, lambda fence: _raise_error(fence.result()))
         return event, lambda: list(outputs)
 

@@ -25,7 +25,7 @@ _DESCRIPTORS = 8
 class Device(Pinned):
     """A device (``ANeuralNetworksDevice``). Get one from `get_devices` or `get_device`."""
 
-    _instead = "nnvk.get_device finds it by its name"
+    _alternative = "nnvk.get_device finds it by its name"
 
     def __init__(self, driver: IDevice) -> None:
         self.driver = instance("the driver", driver, IDevice)  # type: ignore[type-abstract]

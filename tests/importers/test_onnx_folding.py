@@ -216,3 +216,30 @@ def test_constants_that_are_at_the_ends() -> None:
         (op("Split", "a", "y z", num_outputs=2), [zeros(6)]),
     ):
         assert folded(Node(node, 18, 0), [constant(array) for array in arrays], Budget(0)) is not None
+
+
+@pytest.mark.usefixtures("libraries")
+def test_onnxruntime_computes_where_onnxs_reference_is_wrong() -> None:
+    pytest.importorskip("onnxruntime")
+    a = np.arange(6, dtype=F).reshape(1, 2, 3)
+    exp = np.exp(a - a.max())
+    half = np.full((1, 4000), 20, np.float16)
+    cases: list[tuple[str, list[np.ndarray], dict[str, Any], int, np.ndarray]] = [
+        ("Softmax", [a], {"axis": 1}, 11, exp / exp.sum()),
+        ("LogSoftmax", [np.array([[-200, 0]], F)], {"axis": 1}, 13, np.array([[-200, 0]], F)),
+        ("Unsqueeze", [a], {"axes": [-1, 0]}, 11, a.reshape(1, 1, 2, 3, 1)),
+        ("ReduceMean", [half], {"axes": [1]}, 13, np.array([[20]], np.float16)),
+        (
+            "GatherElements",
+            [np.arange(40, dtype=F)[np.newaxis], np.full((1, 2), 39)],
+            {"axis": 1},
+            13,
+            np.full((1, 2), 39, F),
+        ),
+    ]
+    for kind, arrays, attributes, version, want in cases:
+        names = [f"c{place}" for place in range(len(arrays))]
+        node = Node(op(kind, " ".join(names), "y", **attributes), version, 0)
+        (got,) = folded(node, [constant(array) for array in arrays], Budget(1 << 20)) or ()
+        assert (got.array.dtype, got.shape) == (want.dtype, want.shape), kind
+        np.testing.assert_allclose(got.array, want, rtol=1e-3, atol=1e-6, err_msg=kind)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import Any
 
 import ml_dtypes
@@ -129,3 +130,24 @@ def test_bytes_of_tensors(dtype: Any, shape: tuple[int, ...], nbytes: int) -> No
     memory = tensor(array)
     assert memory.is_packed == (np.dtype(dtype).name[:4] in ("int4", "int2"))
     np.testing.assert_array_equal(memory.read(), array)
+
+
+def test_the_cpu_computes_what_nnvk_can_not() -> None:
+    pytest.importorskip("onnxruntime")
+    made = model([op("Add", "x x", "y")], {"x": (I64, ["n"])}, ["y"])
+    file = OnnxFile(made.SerializeToString())
+    library = import_module("nnvk.importers.onnx.library")
+    devices = [get_device("nnapi-reference")]
+    prepared = PreparedModel(file, ["x"], devices, cpu=lambda: library.part_of_file(file, ["x"]))
+    given = tensor(np.array([1, 2], I64))
+    run = BoundRun(prepared, [given])
+    memory = places(run)
+    run.set_outputs([memoryview(one) for one in memory])
+    for numbers in ([1 << 40, 2], [3, 4]):
+        given.write(np.array(numbers, I64))
+        run.compute()
+        assert np.frombuffer(memory[0], I64).tolist() == [2 * one for one in numbers]
+    (empty,) = prepared.run([np.zeros(0, I64)])
+    assert empty.shape == (0,)
+    with pytest.raises(NnapiError, match="must have values of 32 bits"):
+        PreparedModel(file, ["x"], devices).run([np.array([1 << 40])])

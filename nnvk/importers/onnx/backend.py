@@ -15,6 +15,9 @@ from onnx import ModelProto
 from onnx.backend.base import Backend, BackendRep
 
 from nnvk.api import Compilation, Device, get_devices, run
+from nnvk.base.errors import NnapiError
+from nnvk.base.log import logger
+from nnvk.importers.mixed import LibraryPart, may_compute
 from nnvk.importers.onnx.errors import OnnxImportError
 from nnvk.importers.onnx.file import OnnxFile
 from nnvk.importers.parts import ByValue, Loadable
@@ -23,8 +26,11 @@ from nnvk.importers.ports import ImportedModel
 from nnvk.runtime.inputs import as_array
 from nnvk.types.operand import Shape
 
+_log = logger("model")
 _Compiled = tuple[ImportedModel, Compilation] | list[np.ndarray]
 """A model that is compiled, or the outputs of one that needs no execution."""
+_MOST_REFUSED = 256
+"""Keys of inputs that are remembered because they can't be imported."""
 _KEPT = 8
 """The most sets of shapes and values that compiled models are kept for."""
 
@@ -40,7 +46,9 @@ class PreparedModel(BackendRep):
         *,
         relaxed: bool = False,
         plans: PlanFolder | None = None,
+        cpu: Callable[[], LibraryPart] | None = None,
     ) -> None:
+        """``cpu`` gives what computes the inputs that nnvk can't."""
         self.names = names
         """The names of the inputs, in their order."""
         self._source = ByValue(file, names, {"relaxed": relaxed})
@@ -48,18 +56,38 @@ class PreparedModel(BackendRep):
         self._plans = plans
         self._lock = Lock()
         self._compiled: dict[Hashable, _Compiled] = {}
+        self._make_cpu = cpu
+        self._cpu: LibraryPart | None = None
+        self._refused: set[Hashable] = set()
+        """The keys of inputs for which the model can't be imported."""
+
+    def instead(self, error: NnapiError, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
+        """The outputs for all inputs, as the CPU computes them. Raises the error if nothing may."""
+        if self._make_cpu is None or not may_compute(error):
+            raise error
+        with self._lock:
+            if self._cpu is None:
+                _log.warning("onnxruntime computes a part on the CPU: %s", error.reason)
+                self._cpu = self._make_cpu()
+        try:
+            return self._cpu.run(inputs)
+        except NnapiError:
+            raise error from None
 
     def run(self, inputs: Any, **kwargs: Any) -> tuple[Any, ...]:
         """The outputs, for all inputs by position or by name. Raises `OnnxImportError`."""
         by_position = dict(zip(self.names, inputs, strict=False))
         given = dict(inputs) if isinstance(inputs, Mapping) else by_position
         arrays = {name: as_array(value, f"'{name}'") for name, value in given.items()}
-        with self._lock:
-            compiled = self._for(arrays)
-        if not isinstance(compiled, tuple):
-            return tuple(compiled)
-        imported, _ = compiled
-        return tuple(self._computed(compiled, [arrays[port.name] for port in imported.inputs]))
+        try:
+            with self._lock:
+                compiled = self._for(arrays)
+            if not isinstance(compiled, tuple):
+                return tuple(compiled)
+            imported, _ = compiled
+            return tuple(self._computed(compiled, [arrays[port.name] for port in imported.inputs]))
+        except NnapiError as error:
+            return tuple(self.instead(error, [arrays[name] for name in self.names]))
 
     def _computed(self, compiled: tuple[ImportedModel, Compilation], arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
         imported, compilation = compiled
@@ -79,7 +107,12 @@ class PreparedModel(BackendRep):
         Raises `OnnxImportError`.
         """
         with self._lock:
-            compiled = self._for(dict(zip(self.names, inputs, strict=True)))
+            try:
+                compiled = self._for(dict(zip(self.names, inputs, strict=True)))
+            except NnapiError as error:
+                if self._make_cpu is None or not may_compute(error):
+                    raise
+                return None
             is_by_shapes = self._source.is_by_shapes and not any(0 in array.shape for array in inputs)
         if not isinstance(compiled, tuple) or not is_by_shapes or compiled[0].rest is not None:
             return None
@@ -93,7 +126,7 @@ class PreparedModel(BackendRep):
             try:
                 imported = self._source.file.load_in_parts(shapes=shapes, knows_inputs=True, **self._source.options)
             except OnnxImportError as error:
-                if not error.unknown:
+                if not (error.unknown or (self._make_cpu is not None and may_compute(error))):
                     raise
                 return None
             self._keep(tuple(shapes[name] for name in self.names), imported)
@@ -115,9 +148,17 @@ class PreparedModel(BackendRep):
 
     def _found(self, key: Callable[[], Hashable], load: Callable[[], ImportedModel | list[np.ndarray]]) -> _Compiled:
         """Look up a compiled model. Its key may be another one when the model is imported."""
-        found = self._compiled.get(key())
+        known = key()
+        found = self._compiled.get(known)
+        if known in self._refused:
+            raise OnnxImportError("NNAPI can't express this model", "the part", is_valid=True)
         if found is None:
-            imported = load()
+            try:
+                imported = load()
+            except OnnxImportError as error:
+                if self._make_cpu is not None and may_compute(error) and len(self._refused) < _MOST_REFUSED:
+                    self._refused.add(key())
+                raise
             found = self._keep(key(), imported) if isinstance(imported, ImportedModel) else imported
         return found
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from nnvk.api import Execution
-from nnvk.base.errors import bad_data, bad_state
+from nnvk.base.errors import NnapiError, bad_data, bad_state
 from nnvk.importers.onnx.backend import PreparedModel
 from nnvk.importers.onnx.stored import StoredTensor
 from nnvk.importers.ports import ImportedModel, Port
@@ -28,6 +28,7 @@ class BoundRun:
         self._imported: ImportedModel | None = None
         self._encoded: list[tuple[np.ndarray, Port, StoredTensor]] = []
         self._decoded: list[tuple[np.ndarray, Port, StoredTensor]] = []
+        self._targets: list[StoredTensor] = []
         self._is_bound = False
         if compiled is not None:
             self._imported, compilation = compiled
@@ -63,6 +64,7 @@ class BoundRun:
         types = self._execution.compilation.model.output_types()
         for index, (port, place, type_) in enumerate(zip(self._imported.outputs, places, types, strict=True)):
             target = StoredTensor(place, port.dtype, port.shape)
+            self._targets.append(target)
             if port.is_plain:
                 self._execution.set_output(index, target.read().reshape(type_.dimensions))
             else:
@@ -75,9 +77,17 @@ class BoundRun:
         """Compute; the outputs, unless they have their places. Raises what `Execution.compute` raises."""
         if not self._is_bound:
             return self._model.run([one.read() for one in self._inputs])
-        for operand, port, tensor in self._encoded:
-            operand[...] = port.encode(tensor.read())
-        self._execution.compute()
+        try:
+            for operand, port, tensor in self._encoded:
+                operand[...] = port.encode(tensor.read())
+            self._execution.compute()
+        except NnapiError as error:
+            results = self._model.instead(error, [one.read() for one in self._inputs])
+            for result, target in zip(results, self._targets, strict=True):
+                if result.shape != target.shape:
+                    raise
+                target.write(result)
+            return None
         for operand, port, tensor in self._decoded:
             tensor.write(port.decode(operand))
         return None

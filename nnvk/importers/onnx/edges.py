@@ -11,7 +11,7 @@ from onnx import GraphProto
 
 from nnvk.base.text import printable
 from nnvk.importers.errors import NAME_SHOWN, Unmapped
-from nnvk.importers.onnx.errors import Malformed, Unsupported
+from nnvk.importers.onnx.errors import Inexpressible, Malformed
 from nnvk.importers.onnx.narrow import Narrow
 from nnvk.importers.onnx.quantisation import quantised_type
 from nnvk.importers.onnx.reader import MAX_RANK, types_of
@@ -53,8 +53,11 @@ class Edge:
         return self.dtype if self.narrow is None else self.narrow.dtype
 
 
-def edges_of(graph: GraphProto) -> list[Edge]:
-    """The inputs of a graph; `Malformed` where one is no tensor of numbers."""
+def edges_of(graph: GraphProto, needs_shapes: bool = True) -> list[Edge]:
+    """The inputs of a graph; `Malformed` where one is no tensor of numbers.
+
+    One without a shape is `Malformed`, too, or it is left out.
+    """
     constants = {one.name for one in graph.initializer}
     edges = []
     for port in graph.input:
@@ -66,10 +69,12 @@ def edges_of(graph: GraphProto) -> list[Edge]:
             declared = declared.optional_type.elem_type
         if declared.WhichOneof("value") != "tensor_type":
             kind = declared.WhichOneof("value")
-            raise (Unsupported if kind else Malformed)(f"{what} must be a tensor, got {kind or 'no type'}")
+            raise (Inexpressible if kind else Malformed)(f"{what} must be a tensor, got {kind or 'no type'}")
         type_ = declared.tensor_type
         if not type_.HasField("shape"):
-            raise Unsupported(f"{what} must have a shape, of which single sizes may be open")
+            if not needs_shapes:
+                continue
+            raise Inexpressible(f"{what} must have a shape, of which single sizes may be open")
         dims = type_.shape.dim
         if len(dims) > MAX_RANK or any(dim.dim_value < -1 for dim in dims):
             raise Malformed(f"{what} must have at most {MAX_RANK} dimensions from 0 up")
@@ -78,7 +83,7 @@ def edges_of(graph: GraphProto) -> list[Edge]:
         try:
             dtype, narrow = types_of(type_.elem_type, what)
         except Unmapped as error:
-            raise Unsupported(str(error)) from error
+            raise Inexpressible(str(error)) from error
         carrier = dtype if narrow is None else narrow.carrier
         edges.append(Edge(port.name, carrier, shape, signature, tuple(dim.dim_param for dim in dims), narrow))
     return edges

@@ -17,10 +17,10 @@ class NoModel(Malformed):
     what = "not an .onnx file"
 
 
-class Unsupported(Malformed):
-    """Raised where the file keeps to the format, and NNAPI has nothing for an input."""
+class Inexpressible(errors.Inexpressible, Malformed):
+    """Raised where the file is in order, and has what NNAPI has nothing for."""
 
-    what = "NNAPI can't express this model"
+    what = errors.Inexpressible.what
 
 
 class UnknownVersion(Malformed):

@@ -5,12 +5,11 @@ from __future__ import annotations
 import os
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from onnx import ModelProto, ValueInfoProto, numpy_helper
+from onnx import ModelProto, TensorProto, ValueInfoProto, numpy_helper
 
 from nnvk.base.errors import Guard, NnapiError, ResultCode
 from nnvk.base.log import logger, timed
@@ -88,6 +87,8 @@ class OnnxFile(FileInParts):
         self._source = source = path_or_bytes(source)
         self._folder = None if isinstance(source, bytes) else Path(source).parent
         self._weights = weights
+        self._numbers: Sequence[int] = ()
+        """The numbers of the nodes, if they are a part of those of a file."""
         self._name = "the model" if isinstance(source, bytes) else os.fspath(source)
         self._nbytes = 0
         with self._guarded():
@@ -132,12 +133,16 @@ class OnnxFile(FileInParts):
         self._model = None if self._elements is None else model
         budget = Budget(self._nbytes)
         arrays = Arrays(self._folder if self._weights is None else self._weights, budget, self._elements)
-        return Shared(model, versions(model), Functions(model), arrays, budget, relaxed)
+        return Shared(model, versions(model), Functions(model), arrays, budget, relaxed, numbers=self._numbers)
 
     def proto(self) -> ModelProto:
         """A model of the caller's own: imports free the bytes of the tensors that they have read."""
         with self._guarded():
             return self._parsed()
+
+    def elements_of(self, tensor: TensorProto) -> np.ndarray:
+        """The elements of a constant, which may be in the weights. Raises `Unmapped` if there are none."""
+        return Arrays(self._folder if self._weights is None else self._weights, Budget(self._nbytes)).read(tensor)
 
     def part(self, model: ModelProto) -> OnnxFile:
         """A model whose tensors are in the same weights."""
@@ -161,7 +166,8 @@ class OnnxFile(FileInParts):
                 with timed(_log, "importing %s", self._name):
                     yield
             except errors.Malformed as error:
-                raise OnnxImportError(error.what, self._name, detail=str(error)) from error
+                is_valid = isinstance(error, errors.Inexpressible)
+                raise OnnxImportError(error.what, self._name, detail=str(error), is_valid=is_valid) from error
             except MemoryError as error:
                 text = f"{self._name}: there is too little memory to import it"
                 raise NnapiError(ResultCode.OUT_OF_MEMORY, text) from error
@@ -182,10 +188,6 @@ class _Part(OnnxFile):
         self._numbers = numbers
         self._share(whole)
 
-    def shared(self, relaxed: bool) -> Shared:
-        """The state of a new import, in which the numbers of nodes are those of the whole file."""
-        return replace(super().shared(relaxed), numbers=self._numbers)
-
     def _key(self, constants: Mapping[str, Any]) -> Hashable:
         return (frozenset(constants), tuple(self._numbers))
 
@@ -200,7 +202,7 @@ class _Cut(FileCut):
         """``waiting`` are the numbers of nodes that wait."""
         model = whole._current()
         given = fixed(edges_of(model.graph), constants)
-        numbers = whole._numbers if isinstance(whole, _Part) else range(len(model.graph.node))
+        numbers = whole._numbers or range(len(model.graph.node))
         found, first, self._rest_model = cut_model(
             model,
             [place for place, number in enumerate(numbers) if number in waiting],

@@ -90,6 +90,7 @@ class Import(Recovery[Node, str]):
     def run(self, shapes: Shapes, constants: Mapping[str, Any]) -> ImportedModel:
         """Import the model. Raises `OnnxImportError`, whose ``unknown`` names inputs that ``constants`` must give."""
         edges = self._edges(shapes, constants)
+        is_valid = True
         try:
             unread = [] if edges else self._unread(constants)
             self.require("input", [*edges, *unread])
@@ -100,11 +101,13 @@ class Import(Recovery[Node, str]):
             if not self.problems:
                 return self._finished(outputs)
         except OverBudget:
-            pass  # which is among the problems
+            is_valid = False  # the reason is among the problems
         unknown = [edge.name for edge in edges if edge.name in self._unknown]
         hint = _hint(edges, unknown)
         waiting = self.waiting_operators(self.problems)
-        raise OnnxImportError("NNAPI can't express this model", self._name, self.problems, hint, unknown, waiting)
+        raise OnnxImportError(
+            "NNAPI can't express this model", self._name, self.problems, hint, unknown, waiting, is_valid
+        )
 
     def _map_nodes(self, edges: list[Edge]) -> None:
         types = input_types(edges, self._scope, self._constants())
@@ -244,7 +247,12 @@ class Import(Recovery[Node, str]):
         try:
             model = self._builder.graph.finish(values, names)
         except (NnapiError, Unmapped) as error:
-            raise OnnxImportError("NNAPI can't express this model", self._name, detail=DAMAGE.reason(error)) from error
+            raise OnnxImportError(
+                "NNAPI can't express this model",
+                self._name,
+                detail=DAMAGE.reason(error),
+                is_valid=not isinstance(error, OverBudget),
+            ) from error
         proto = self._shared.model
         metadata = Metadata(
             name=self._proto.name,

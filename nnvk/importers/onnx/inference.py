@@ -5,16 +5,13 @@ Some files of a few hundred bytes make it run for ever, take all memory, or cras
 
 from __future__ import annotations
 
-import multiprocessing.spawn
-import os
-import subprocess
-import sys
 from collections.abc import Mapping
 
 from google.protobuf.message import DecodeError
 from onnx import GraphProto, ModelProto
 
 from nnvk.importers.errors import Unmapped
+from nnvk.importers.limited import Refused, run_limited
 from nnvk.importers.onnx.errors import Malformed
 from nnvk.importers.onnx.reader import dtype_of
 from nnvk.importers.onnx.tensors import Tensor
@@ -25,17 +22,9 @@ _SECONDS, _BYTES = 2, 512 << 20
 _LARGEST_CONSTANT = 1 << 10
 """Bytes of a constant beyond which its elements are not looked at: they are neither shapes nor axes."""
 _INFER = """
-import sys
-sys.path[:] = sys.argv[3:]  # without the current folder, where a model may lie beside modules of somebody's
-import resource
 from onnx.shape_inference import infer_shapes
-from onnx import GraphProto, ModelProto
-seconds, nbytes = map(int, sys.argv[1:3])
-with open("/proc/self/statm") as file:
-    nbytes += int(file.read().split()[0]) * resource.getpagesize()
-resource.setrlimit(resource.RLIMIT_AS, (nbytes, nbytes))
-resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds))
-resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+from onnx import ModelProto
+limit()
 model = ModelProto.FromString(sys.stdin.buffer.read())
 known = infer_shapes(model)  # without data_prop, which lays out whatever sizes a file names
 del known.graph.initializer[:], known.graph.node[:], known.functions[:]
@@ -65,19 +54,9 @@ def inferred(model: ModelProto, shapes: Mapping[str, Shape]) -> dict[str, Tensor
     for port in copy.graph.input:
         for size, dim in zip(shapes.get(port.name, ()), port.type.tensor_type.shape.dim, strict=False):
             dim.dim_value = size
-    python = os.fsdecode(multiprocessing.spawn.get_executable())
     try:
-        done = subprocess.run(
-            [python, "-c", _INFER, str(_SECONDS), str(_BYTES), *map(str, sys.path)],
-            input=copy.SerializeToString(),
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            timeout=3 * _SECONDS,
-            env={**os.environ, "OPENBLAS_NUM_THREADS": "1"},  # the stacks of its threads would count
-            check=True,
-        )
-        known = ModelProto.FromString(done.stdout).graph
-    except (OSError, ValueError, subprocess.SubprocessError, DecodeError):
+        known = ModelProto.FromString(run_limited(_INFER, copy.SerializeToString(), _SECONDS, _BYTES)).graph
+    except (ValueError, Refused, DecodeError):
         return {}
     found = {}
     for one in (*known.value_info, *known.output):

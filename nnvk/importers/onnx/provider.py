@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import struct
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
+from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +18,9 @@ from nnvk.base import tracing
 from nnvk.base.errors import bad_data
 from nnvk.base.lanes import OK, SUCCESS, Handler, Reply, Session
 from nnvk.base.packets import Descriptors, Malformed, Reader, Writer
+from nnvk.base.settings import settings
 from nnvk.base.text import printable
+from nnvk.importers.mixed import LibraryPart
 from nnvk.importers.onnx import partition, saved_part
 from nnvk.importers.onnx.backend import PreparedModel
 from nnvk.importers.onnx.bound import BoundRun
@@ -57,12 +61,24 @@ def _model(session: Session, reader: Reader, descriptors: Descriptors) -> Reply:
     names = [reader.string() for _ in range(reader.u32())]
     reader.end()
     plans = saved_part.plans_of(data, relaxed, folder)
-    made = PreparedModel(file, names, devices, relaxed=relaxed, plans=plans)
+    made = PreparedModel(file, names, devices, relaxed=relaxed, plans=plans, cpu=_cpu(file, names))
     shapes = partition.fixed_shapes(file)
     if shapes is not None:
         made.compile(shapes)
     session.put(number, made)
     return OK
+
+
+def _cpu(file: OnnxFile, names: Sequence[str]) -> Callable[[], LibraryPart] | None:
+    """A maker of onnxruntime's session for inputs that nnvk can't compute; None if this Python has no onnxruntime."""
+    if not settings().cpu_libraries or find_spec("onnxruntime") is None:
+        return None
+
+    def make() -> LibraryPart:
+        part: LibraryPart = import_module("nnvk.importers.onnx.library").part_of_file(file, names)
+        return part
+
+    return make
 
 
 def _folder(reader: Reader) -> Path | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
@@ -105,15 +105,19 @@ class Import:
             names = {subgraph.tensors[tensor].name for tensor in subgraph.inputs}
             wanted = {name: shape for name, shape in self.shapes.items() if name in names}
         shapes = wanted_shapes([subgraph.tensors[tensor] for tensor in subgraph.inputs], wanted)
-        done = None
-        with suppress(OverBudget):  # which is among the problems
+        done, is_valid = None, True
+        try:
             done = self.subgraph(index, shapes)
+        except OverBudget:  # which is among the problems
+            is_valid = False
         if done is None:
             problems = self.problems[before:]
             self.finished = {key: one for key, one in self.finished.items() if one}  # to say so again when asked again
             hint = _open_inputs(subgraph) if any(find(problem.operation) for problem in problems) else ""
             unknown, waiting = self.missing.get(index, ((), ()))
-            raise TfliteImportError("NNAPI can't express this model", self.name, problems, hint, unknown, waiting)
+            raise TfliteImportError(
+                "NNAPI can't express this model", self.name, problems, hint, unknown, waiting, is_valid
+            )
         return ImportedModel(
             done.model,
             done.inputs,

@@ -1,0 +1,388 @@
+"""onnxruntime beside nnvk: it computes the nodes of a file that NNAPI has nothing for."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnxruntime
+from onnx import GraphProto, ModelProto, NodeProto, TensorProto, ValueInfoProto, helper, numpy_helper
+
+from nnvk.api import Device
+from nnvk.base import forks
+from nnvk.base.errors import bad_data, op_failed
+from nnvk.base.text import printable
+from nnvk.importers.emitter import F32
+from nnvk.importers.errors import NAME_SHOWN, ModelImportError, Unmapped
+from nnvk.importers.graph_builder import Source
+from nnvk.importers.limited import Refused
+from nnvk.importers.metadata import Metadata
+from nnvk.importers.mixed import MixedFile, PlacedOperator, Step, first_reason
+from nnvk.importers.onnx.conversion import converted
+from nnvk.importers.onnx.edges import edges_of
+from nnvk.importers.onnx.errors import Malformed
+from nnvk.importers.onnx.file import OnnxFile, bytes_beside
+from nnvk.importers.onnx.importer import fixed, port_of
+from nnvk.importers.onnx.narrow import narrow_of
+from nnvk.importers.onnx.node import Node
+from nnvk.importers.onnx.partition import examine
+from nnvk.importers.onnx.parts import part_of
+from nnvk.importers.onnx.probe import check, graphs_in, typed
+from nnvk.importers.onnx.reader import Elements, parse, read_file, types_of
+from nnvk.importers.onnx.scope import Scope, reads
+from nnvk.importers.onnx.stored import StoredTensor, stored, stored_bytes
+from nnvk.importers.onnx.tensors import carrier
+from nnvk.importers.parts import FileInParts
+from nnvk.importers.ports import Port
+from nnvk.importers.shapes import Shapes, wanted_shapes
+
+NAME = "onnxruntime"
+_FOLDER = "session.model_external_initializers_file_folder_path"
+_INVENTED = "unk__"
+"""Names that onnxruntime gives to sizes begin so."""
+_NARROW = frozenset(
+    f"tensor({TensorProto.DataType.Name(number).lower()})"
+    for number in TensorProto.DataType.values()
+    if number in helper.get_all_tensor_dtypes() and narrow_of(np.dtype(helper.tensor_dtype_to_np_dtype(number)))
+)
+"""onnxruntime's names of the types that NumPy itself has not."""
+_ERRORS_ONLY = 3
+_REASON_SHOWN = 400
+
+
+class Library:
+    """An ``.onnx`` file for onnxruntime."""
+
+    name = NAME
+
+    def __init__(self, source: str | os.PathLike[str] | bytes, options: Mapping[str, Any]) -> None:
+        """``options`` are those of the importer."""
+        self._source = source
+        self._shapes: Shapes = options["shapes"]
+        self._constants: Mapping[str, Any] = options["constants"]
+        self._relaxed: bool = options["relaxed"]
+        self._folder = None if isinstance(source, bytes) else Path(source).parent
+
+    def mixed(self, refusal: ModelImportError, devices: Sequence[Device]) -> MixedFile:
+        """See `nnvk.importers.mixed.Library`."""
+        try:
+            model = self._model()
+            check(model, self._folder)
+            types = typed(model, model.ByteSize())
+        except Malformed as error:
+            refusal.add(f"{NAME} is not asked to run it: {error}")
+            raise refusal from error
+        except Refused as error:
+            refusal.add(f"{NAME} can't run it either: {error}")
+            raise refusal from error
+        numbers = _sort(model.graph)
+        _declare(model.graph, types)
+        file = _TypedFile(self._folder, model, numbers)
+        choice = examine(file, devices, self._relaxed)
+        ports = {one.name: _port(one) for one in _edges(model.graph)}
+        whole = self._model()  # imports free the elements that they have read
+        _sort(whole.graph)
+        _declare(whole.graph, types)
+        steps = []
+        for part, positions in _scheduled(whole.graph.node, choice.parts):
+            step_model = part_of(whole, positions)
+            names = [one.name for one in step_model.graph.input], [one.name for one in step_model.graph.output]
+            operators = [
+                PlacedOperator(
+                    Source(numbers[at], Node(node, 1, at).kind, node.name or next(iter(node.output), "")),
+                    NAME,
+                    choice.reasons[at],
+                )
+                for at, node in ((at, whole.graph.node[at]) for at in positions)
+            ]
+            own = file.part_at(positions) if part else None
+            steps.append(
+                Step(*names, OnnxPart(step_model, *names, self._folder, operators), own, {"relaxed": self._relaxed})
+            )
+        return MixedFile(
+            tuple(ports[name] for name in _inputs(model.graph)),
+            tuple(_port(one) for one in model.graph.output),
+            steps,
+            _inputs(model.graph),
+            [one.name for one in model.graph.output],
+            _stored(whole.graph),
+            Metadata(
+                name=model.graph.name,
+                description=model.doc_string or model.graph.doc_string,
+                version=str(model.model_version or ""),
+                author=model.producer_name,
+            ),
+            reason=first_reason(refusal),
+        )
+
+    def whole(self, inputs: Sequence[str], outputs: Sequence[str]) -> OnnxPart:
+        """See `nnvk.importers.mixed.Library`."""
+        try:
+            model = self._model()
+            check(model, self._folder)
+            typed(model, model.ByteSize())
+        except (Malformed, Refused) as error:
+            raise bad_data(str(error)) from error
+        if sorted(inputs) != sorted(_inputs(model.graph)):
+            raise bad_data(f"the file has the inputs {_inputs(model.graph)}, got {list(inputs)}")
+        return OnnxPart(model, inputs, outputs, self._folder)
+
+    def _model(self) -> ModelProto:
+        """The file, with sizes and constants that the caller gives."""
+        source = self._source
+        model = parse(source if isinstance(source, bytes) else read_file(Path(source)))
+        model = converted(model)
+        graph = model.graph
+        edges = edges_of(GraphProto(input=[one for one in _edges(graph) if _port(one).has_numbers]), needs_shapes=False)
+        given = fixed(edges, self._constants)
+        graph.initializer.extend(numpy_helper.from_array(array, name) for name, array in given.items())
+        if self._shapes:
+            left = [edge for edge in edges if edge.name not in given]
+            wanted = dict(zip((edge.name for edge in left), wanted_shapes(left, self._shapes), strict=True))
+            named = {name for edge in left if edge.name in self._shapes for name in edge.symbols} | {*self._shapes}
+            for port in graph.input:
+                for dim, size in zip(port.type.tensor_type.shape.dim, wanted.get(port.name, ()), strict=False):
+                    if not dim.HasField("dim_value") and (port.name in self._shapes or dim.dim_param in named):
+                        dim.dim_value = size
+        return model
+
+
+class OnnxPart:
+    """A graph for onnxruntime. Its session is made when it is needed."""
+
+    def __init__(
+        self,
+        model: ModelProto,
+        reads: Sequence[str],
+        writes: Sequence[str],
+        folder: Path | None,
+        operators: Sequence[PlacedOperator] = (),
+    ) -> None:
+        """``folder`` has the elements that are beside the model."""
+        self.operators = operators
+        self._model: ModelProto | None = model
+        self._reads = list(reads)
+        self._writes = list(writes)
+        self._folder = folder
+        self._session: Any = None
+        self._has_narrow = False
+        """Whether there are elements of types that NumPy itself has not, which onnxruntime gives as bytes alone."""
+        self._lock = forks.lock()
+
+    def prepare(self) -> None:
+        """See `nnvk.importers.mixed.LibraryPart`."""
+        with self._lock:
+            if self._session is not None:
+                return
+            assert self._model is not None
+            options = onnxruntime.SessionOptions()
+            options.log_severity_level = _ERRORS_ONLY
+            if self._folder is not None:
+                options.add_session_config_entry(_FOLDER, os.fspath(self._folder.resolve()))
+            with _failing():
+                data = self._model.SerializeToString()
+                self._session = onnxruntime.InferenceSession(data, options, providers=["CPUExecutionProvider"])
+            edges = (*self._session.get_inputs(), *self._session.get_outputs())
+            self._has_narrow = any(one.type in _NARROW for one in edges)
+            self._model = None
+
+    def reset(self) -> None:
+        """See `nnvk.importers.mixed.LibraryPart`: graphs of ONNX have no states."""
+
+    def run(self, values: Sequence[Any]) -> list[Any]:
+        """See `nnvk.importers.mixed.LibraryPart`."""
+        if self._session is None:
+            self.prepare()
+        feeds = dict(zip(self._reads, values, strict=True))
+        with _failing():
+            if not self._has_narrow:
+                results: list[Any] = self._session.run(self._writes, feeds)
+                return results
+            given = {name: _as_value(value) for name, value in feeds.items()}
+            return [_from_value(one) for one in self._session.run_with_ort_values(self._writes, given)]
+
+
+def _as_value(value: Any) -> onnxruntime.OrtValue:
+    """An array for onnxruntime, whose elements may be of a type that NumPy itself has not."""
+    if narrow_of(value.dtype) is None:
+        return onnxruntime.OrtValue.ortvalue_from_numpy(value)
+    data, type_ = bytes(stored(np.ascontiguousarray(value))), helper.np_dtype_to_tensor_dtype(value.dtype)
+    made = onnxruntime.OrtValue.ortvalue_from_shape_and_type(value.shape, type_)
+    ctypes.memmove(made.data_ptr(), data, len(data))
+    return made
+
+
+def _from_value(value: onnxruntime.OrtValue) -> Any:
+    """The reverse of `_as_value`."""
+    if not value.is_tensor() or value.data_type() not in _NARROW:
+        return value.numpy()
+    dtype = np.dtype(helper.tensor_dtype_to_np_dtype(value.element_type()))
+    shape = tuple(value.shape())
+    data = ctypes.string_at(value.data_ptr(), stored_bytes(dtype, shape))
+    return StoredTensor(memoryview(data), dtype, shape).read().copy()
+
+
+def part_of_file(file: OnnxFile, names: Sequence[str]) -> OnnxPart:
+    """A whole file for onnxruntime, with inputs in this order, such as a part whose weights are in memory."""
+    model = file.proto()
+    for graph in graphs_in(model):
+        for tensor in graph.initializer:
+            if tensor.data_location == TensorProto.EXTERNAL:
+                tensor.CopyFrom(numpy_helper.from_array(file.elements_of(tensor), tensor.name))
+    return OnnxPart(model, names, [one.name for one in model.graph.output], None)
+
+
+@contextmanager
+def _failing() -> Iterator[None]:
+    """Onnxruntime has many exceptions, most of them without a base of their own."""
+    try:
+        yield
+    except Exception as error:
+        raise op_failed(f"{NAME}: {printable(' '.join(str(error).split()), _REASON_SHOWN)}") from error
+
+
+class _TypedFile(OnnxFile):
+    """A file whose tensors have the types that onnxruntime has inferred, or some of its nodes."""
+
+    def __init__(
+        self, folder: Path | None, model: ModelProto, numbers: Sequence[int], whole: _TypedFile | None = None
+    ) -> None:
+        """``numbers`` are those of the nodes."""
+        FileInParts.__init__(self)
+        self._name = "the model"
+        self._folder, self._weights = folder, None
+        self._nbytes = model.ByteSize() + bytes_beside(model, folder) if whole is None else whole._nbytes
+        self._model: ModelProto = model
+        self._elements = Elements() if whole is None else whole._elements
+        self._numbers = numbers
+
+    def part(self, model: ModelProto) -> _TypedFile:
+        """Nodes that are numbered anew, as those that choose nodes expect it."""
+        return _TypedFile(self._folder, model, range(len(model.graph.node)), self)
+
+    def part_at(self, positions: Sequence[int]) -> _TypedFile:
+        """Nodes, by their positions, that keep their numbers."""
+        model = part_of(self._model, positions)
+        return _TypedFile(self._folder, model, [self._numbers[at] for at in positions], self)
+
+    def _key(self, constants: Mapping[str, Any]) -> Hashable:
+        return (frozenset(constants), tuple(self._numbers))
+
+    def _parsed(self) -> ModelProto:
+        return self._model
+
+
+def _scheduled(nodes: Sequence[NodeProto], parts: Sequence[Sequence[int]]) -> Iterator[tuple[bool, list[int]]]:
+    """Steps in an order in which they can be computed, and whether each is one of ``parts``.
+
+    As many of the other nodes as possible are a step together.
+    """
+    group = {position: number for number, part in enumerate(parts) for position in part}
+    members: dict[int, list[int]] = {number: list(part) for number, part in enumerate(parts)}
+    for position in range(len(nodes)):
+        if position not in group:
+            group[position] = len(members)
+            members[group[position]] = [position]
+    writers = {name: position for position, node in enumerate(nodes) for name in node.output if name}
+    before = {
+        number: {
+            group[writers[name]]
+            for position in positions
+            for name in reads(nodes[position])
+            if name in writers and group[writers[name]] != number
+        }
+        for number, positions in members.items()
+    }
+    left = dict.fromkeys(sorted(members, key=lambda number: members[number][0]))
+    done: set[int] = set()
+    while left:
+        together: list[int] = []
+        ready = list(left)
+        while ready:
+            ready = [one for one in left if one >= len(parts) and before[one] <= done]
+            for one in ready:
+                together += members[one]
+                done.add(one)
+                del left[one]
+        if together:
+            yield False, sorted(together)
+        own = [one for one in left if one < len(parts) and before[one] <= done]
+        for one in own:
+            yield True, members[one]
+            done.add(one)
+            del left[one]
+        if not own and not together:
+            raise Malformed("there is a cycle")
+
+
+def _sort(graph: GraphProto) -> list[int]:
+    """Bring nodes into an order in which they can be computed, and return their positions in the file."""
+    order = Scope(graph.node, [one.name for one in graph.output]).order
+    if order != list(range(len(order))):
+        nodes = [NodeProto.FromString(graph.node[position].SerializeToString()) for position in order]
+        del graph.node[:]
+        graph.node.extend(nodes)
+    return order
+
+
+def _declare(graph: GraphProto, types: Mapping[str, ValueInfoProto]) -> None:
+    """Say what the types of a graph's tensors are."""
+    edges = {one.name for one in (*graph.input, *graph.output)}
+    for one in graph.output:
+        if one.name in types:
+            one.CopyFrom(types[one.name])
+    del graph.value_info[:]
+    graph.value_info.extend(one for one in types.values() if one.name not in edges)
+
+
+def _edges(graph: GraphProto) -> list[ValueInfoProto]:
+    """The inputs that a caller gives."""
+    stored = {one.name for one in graph.initializer} | {one.values.name for one in graph.sparse_initializer}
+    return [one for one in graph.input if one.name not in stored]
+
+
+def _inputs(graph: GraphProto) -> list[str]:
+    return [one.name for one in _edges(graph)]
+
+
+def _stored(graph: GraphProto) -> dict[str, np.ndarray]:
+    """The outputs that are constants of the file."""
+    wanted = {one.name for one in graph.output}
+    return {one.name: numpy_helper.to_array(one) for one in graph.initializer if one.name in wanted}
+
+
+_KINDS = {"sequence_type": "SEQUENCE", "optional_type": "OPTIONAL", "map_type": "MAP"}
+
+
+def _port(declared: ValueInfoProto) -> Port:
+    """An input or output. Its operand type is FLOAT32, which nothing uses, if NNAPI has no such tensors."""
+    type_ = declared.type.tensor_type
+    kind = declared.type.WhichOneof("value")
+    if kind not in (None, "tensor_type"):
+        return Port(declared.name, F32, _KINDS.get(kind, kind.upper()), (), array_type=np.dtype(object))
+    dims = type_.shape.dim
+    signature = tuple(int(one.dim_value) if one.HasField("dim_value") else -1 for one in dims)
+    symbols = tuple("" if one.dim_param.startswith(_INVENTED) else one.dim_param for one in dims)
+    if not type_.HasField("shape"):
+        signature, symbols = (), ()
+    has_rank = type_.HasField("shape")
+    try:
+        dtype, narrow = types_of(type_.elem_type, f"'{printable(declared.name, NAME_SHOWN)}'")
+        operand = carrier(dtype if narrow is None else narrow.carrier)
+    except Unmapped:
+        name = TensorProto.DataType.Name(type_.elem_type)
+        dtype = (
+            np.dtype(object)
+            if type_.elem_type == TensorProto.STRING
+            else helper.tensor_dtype_to_np_dtype(type_.elem_type)
+        )
+        return Port(
+            declared.name, F32, name, signature, signature, symbols=symbols, array_type=dtype, has_rank=has_rank
+        )
+    return replace(port_of(declared.name, operand, dtype, signature, signature, symbols), has_rank=has_rank)

@@ -1,0 +1,237 @@
+"""LiteRT beside nnvk: an interpreter with nnvk's delegate runs a file that has what NNAPI has nothing for."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from shutil import which
+from typing import Any
+
+import numpy as np
+from ai_edge_litert.interpreter import Interpreter, load_delegate
+
+from nnvk.api import Device
+from nnvk.base import forks
+from nnvk.base.errors import bad_data, op_failed
+from nnvk.base.log import logger
+from nnvk.base.settings import settings
+from nnvk.base.text import printable
+from nnvk.importers.emitter import F32
+from nnvk.importers.errors import ModelImportError
+from nnvk.importers.graph_builder import Source, at_least_1d
+from nnvk.importers.limited import Refused, run_limited
+from nnvk.importers.mixed import MixedFile, PlacedOperator, Step, first_reason
+from nnvk.importers.ports import COMPLEX, DTYPES, Port
+from nnvk.importers.shapes import Shapes, wanted_shapes
+from nnvk.importers.tflite.delegated import is_delegate, taken_by_delegates
+from nnvk.serve.installed import DELEGATE
+from nnvk.types.codes import OperandCode
+from nnvk.types.operand import OperandType, Shape
+
+NAME = "LiteRT"
+_BYTES = 2 << 30
+"""The memory that the first look may take beside the file and what it takes to start."""
+_REASON_SHOWN = 400
+_SERVER = "NNVK_SERVER"
+_TEXTS = "STRING"
+_LOOK = """
+from ai_edge_litert.interpreter import Interpreter
+limit()
+try:
+    Interpreter(model_content=sys.stdin.buffer.read(), num_threads=1).allocate_tensors()
+except Exception as error:
+    refuse(error)
+"""
+_QUANTISED = {
+    "INT8": OperandCode.TENSOR_QUANT8_ASYMM_SIGNED,
+    "UINT8": OperandCode.TENSOR_QUANT8_ASYMM,
+    "INT16": OperandCode.TENSOR_QUANT16_SYMM,
+}
+_log = logger("model")
+
+
+class Library:
+    """A ``.tflite`` file for LiteRT."""
+
+    name = NAME
+
+    def __init__(self, source: str | os.PathLike[str] | bytes, options: Mapping[str, Any]) -> None:
+        """``options`` are those of the importer."""
+        self._source = source
+        self._shapes: Shapes = options["shapes"]
+        self._relaxed: bool = options["relaxed"]
+
+    def mixed(self, refusal: ModelImportError, devices: Sequence[Device]) -> MixedFile:
+        """See `nnvk.importers.mixed.Library`; LiteRT gives its delegate what nnvk computes."""
+        data = self._data()
+        try:
+            run_limited(_LOOK, data, settings().patience, _BYTES + 2 * len(data))
+        except Refused as error:
+            refusal.add(f"{NAME} can't run it either: {error}")
+            raise refusal from error
+        reasons = {one.index: one.reason for one in refusal.problems if not one.subgraph}
+        part = LiteRtPart(data, devices[0].name, self._relaxed, reasons)
+        inputs, outputs = part.ports()
+        shapes = wanted_shapes(inputs, self._shapes)
+        sized = tuple(
+            _with_shape(port, shape) if port.name in self._shapes else port
+            for port, shape in zip(inputs, shapes, strict=True)
+        )
+        keys = [str(place) for place in range(len(inputs))], [f"out {place}" for place in range(len(outputs))]
+        return MixedFile(sized, outputs, [Step(*keys, part)], *keys, reason=first_reason(refusal))
+
+    def whole(self, inputs: Sequence[str], outputs: Sequence[str]) -> LiteRtPart:
+        """See `nnvk.importers.mixed.Library`."""
+        data = self._data()
+        try:
+            run_limited(_LOOK, data, settings().patience, _BYTES + 2 * len(data))
+        except Refused as error:
+            raise bad_data(f"{NAME} can't run it either: {error}") from error
+        part = LiteRtPart(data)
+        own = part.ports()
+        if (len(inputs), len(outputs)) != tuple(map(len, own)):
+            raise bad_data(f"the file has {len(own[0])} inputs and {len(own[1])} outputs")
+        return part
+
+    def _data(self) -> bytes:
+        return self._source if isinstance(self._source, bytes) else Path(self._source).read_bytes()
+
+
+class LiteRtPart:
+    """A file for an interpreter, which one thread at a time may use."""
+
+    def __init__(
+        self, data: bytes, device: str = "", relaxed: bool = False, reasons: Mapping[int, str] | None = None
+    ) -> None:
+        """``device`` is nnvk's that the delegate uses; empty: there is no delegate. OP_FAILED: LiteRT refuses it.
+
+        ``reasons`` say by its index why nnvk does not compute an operator.
+        """
+        self._data = data
+        self._lock = forks.lock()
+        self._plain: Interpreter | None = None
+        self._interpreter = self._made(device, relaxed)
+        self.operators = self._placed(device, reasons or {})
+
+    def _made(self, device: str, relaxed: bool) -> Interpreter:
+        if device and DELEGATE.exists():
+            _name_server()
+            try:
+                own = load_delegate(os.fspath(DELEGATE), {"device": device, "relaxed": relaxed, "verbosity": 0})
+                made = Interpreter(model_content=self._data, experimental_delegates=[own])
+                made.allocate_tensors()
+                return made
+            except (ValueError, RuntimeError) as error:
+                _log.warning("LiteRT computes all operators of the model: %s", error)
+        with _failing():
+            made = Interpreter(model_content=self._data)
+            made.allocate_tensors()
+            return made
+
+    def _placed(self, device: str, reasons: Mapping[int, str]) -> list[PlacedOperator]:
+        operators = self._interpreter._get_ops_details()
+        taken = taken_by_delegates(operators)
+        return [
+            PlacedOperator(
+                Source(one["index"], one["op_name"], ""),
+                device if one["index"] in taken else NAME,
+                "" if one["index"] in taken else reasons.get(one["index"], ""),
+            )
+            for one in operators
+            if not is_delegate(one)
+        ]
+
+    def ports(self) -> tuple[tuple[Port, ...], tuple[Port, ...]]:
+        """The inputs and outputs of the file."""
+        return (
+            tuple(map(_port, self._interpreter.get_input_details())),
+            tuple(map(_port, self._interpreter.get_output_details())),
+        )
+
+    def prepare(self) -> None:
+        """See `nnvk.importers.mixed.LibraryPart`: the interpreter is there."""
+
+    def run(self, values: Sequence[Any]) -> list[Any]:
+        """See `nnvk.importers.mixed.LibraryPart`. LiteRT's kernels compute if the delegate fails."""
+        with self._lock:
+            try:
+                return _invoked(self._interpreter, values)
+            except (ValueError, RuntimeError) as error:
+                _log.warning("LiteRT computes all operators of the model: %s", error)
+                with _failing():
+                    if self._plain is None:
+                        self._plain = Interpreter(model_content=self._data)
+                        self._plain.allocate_tensors()
+                    return _invoked(self._plain, values)
+
+    def reset(self) -> None:
+        """Begin anew, with the first states."""
+        with self._lock:
+            self._interpreter.reset_all_variables()
+
+
+def _name_server() -> None:
+    """Let the delegate find this installation's server, unless the user names another one."""
+    command = Path(sys.executable).with_name("nnvk")
+    if _SERVER not in os.environ and which("nnvk") is None and command.exists():
+        os.environ[_SERVER] = os.fspath(command)
+
+
+def _invoked(interpreter: Interpreter, values: Sequence[Any]) -> list[Any]:
+    details = interpreter.get_input_details()
+    resized = [
+        (one["index"], np.shape(value))
+        for one, value in zip(details, values, strict=True)
+        if tuple(one["shape"]) != np.shape(value)
+    ]
+    for index, shape in resized:
+        interpreter.resize_tensor_input(index, shape)
+    if resized:
+        interpreter.allocate_tensors()
+    for one, value in zip(details, values, strict=True):
+        interpreter.set_tensor(one["index"], value if np.asarray(value).dtype != object else _encoded(value))
+    interpreter.invoke()
+    return [_decoded(interpreter.get_tensor(one["index"])) for one in interpreter.get_output_details()]
+
+
+def _encoded(texts: np.ndarray) -> np.ndarray:
+    """Texts as bytes, which LiteRT takes."""
+    flat = [one.encode() if isinstance(one, str) else bytes(one) for one in texts.reshape(-1)]
+    return np.array(flat, np.bytes_).reshape(texts.shape)
+
+
+def _decoded(array: np.ndarray) -> np.ndarray:
+    return array.astype(object) if array.dtype.kind in "SU" else array
+
+
+@contextmanager
+def _failing() -> Iterator[None]:
+    try:
+        yield
+    except (ValueError, RuntimeError, TypeError) as error:
+        raise op_failed(f"{NAME}: {printable(' '.join(str(error).split()), _REASON_SHOWN)}") from None
+
+
+def _port(details: Mapping[str, Any]) -> Port:
+    """An input or output. Its operand type is FLOAT32, which nothing uses, if NNAPI has no such tensors."""
+    dtype = np.dtype(details["dtype"])
+    shape = tuple(map(int, details["shape"]))
+    signature = tuple(map(int, details.get("shape_signature", shape)))
+    signature = signature if len(signature) == len(shape) else shape
+    if dtype.kind in "SUO":
+        return Port(details["name"], F32, _TEXTS, signature, signature, array_type=np.dtype(object))
+    file_type = COMPLEX if dtype == np.complex64 else dtype.name.upper()
+    scale, zero_point = details["quantization"]
+    code = _QUANTISED.get(file_type)
+    type_ = F32 if code is None or not scale else OperandType(code, scale=scale, zero_point=zero_point)
+    array_type = None if file_type in DTYPES else dtype
+    return _with_shape(Port(details["name"], type_, file_type, shape, signature, array_type=array_type), signature)
+
+
+def _with_shape(port: Port, shape: Shape) -> Port:
+    type_ = port.type.with_dimensions(at_least_1d(tuple(max(size, 0) for size in shape)))
+    return replace(port, type=type_, shape=shape)

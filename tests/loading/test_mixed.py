@@ -1,0 +1,265 @@
+"""Models of which onnxruntime or LiteRT computes what NNAPI has nothing for."""
+
+from __future__ import annotations
+
+import warnings
+from pathlib import Path
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+pytest.importorskip("onnxruntime")
+pytest.importorskip("onnx")
+
+import onnxruntime
+from onnx import ModelProto, TensorProto, helper
+from onnx_net import model, op
+from tflite_net import Net, T, write
+
+import nnvk
+from nnvk import LoadedModel, NnapiError, ResultCode
+from nnvk.importers import formats
+from nnvk.importers.limited import Refused, run_limited
+from nnvk.importers.onnx.library import OnnxPart
+from nnvk.loading.beside import CpuLibraryWarning
+
+pytestmark = pytest.mark.usefixtures("libraries")
+
+F, I64 = np.float32, np.int64
+RNG = np.random.default_rng(3)
+WEIGHTS = RNG.standard_normal((8, 3, 3, 3)).astype(F)
+X = RNG.standard_normal((2, 3, 6, 6)).astype(F)
+
+
+def sequence() -> ModelProto:
+    """A convolution, a sequence of its results, and what a sequence makes of them, for any number of rows."""
+    return model(
+        [
+            op("Conv", "x w", "a", name="first"),
+            op("Relu", "a", "b"),
+            op("SequenceConstruct", "b b", "s", name="pair"),
+            op("ConcatFromSequence", "s", "c", axis=1),
+            op("GlobalAveragePool", "c", "p"),
+            op("Softmax", "p", "y", axis=1),
+        ],
+        {"x": (F, ["rows", 3, 6, 6])},
+        ["y", "s"],
+        {"w": WEIGHTS},
+    )
+
+
+def by_onnxruntime(made: ModelProto, *inputs: Any) -> list[Any]:
+    session = onnxruntime.InferenceSession(made.SerializeToString(), providers=["CPUExecutionProvider"])
+    found: list[Any] = session.run(None, dict(zip([one.name for one in session.get_inputs()], inputs, strict=True)))
+    return found
+
+
+def loaded(made: ModelProto | bytes, device: str = "cpu", **options: Any) -> LoadedModel:
+    data = made if isinstance(made, bytes) else made.SerializeToString()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", CpuLibraryWarning)
+        return nnvk.load(data, device=device, **options)
+
+
+# --- parts of a model ------------------------------------------------------------------------------------------------
+
+
+def test_a_part_of_a_model_runs_in_onnxruntime() -> None:
+    with pytest.warns(
+        CpuLibraryWarning, match=r"onnxruntime computes 2 of 6 operators .* \(SequenceConstruct 'pair'\)"
+    ):
+        mixed = nnvk.load(sequence().SerializeToString(), device="cpu")
+    assert mixed.is_mixed and mixed.is_open
+    y, s = mixed(X)
+    want_y, want_s = by_onnxruntime(sequence(), X)
+    np.testing.assert_allclose(y, want_y, rtol=1e-5)
+    for got, want in zip(s, want_s, strict=True):
+        np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-5)
+    devices = [(placed.layer.operator, placed.device) for placed in mixed.where() if placed.layer is not None]
+    assert ("SequenceConstruct", "onnxruntime") in devices
+    assert ("Conv", "nnapi-reference") in devices and ("Softmax", "nnapi-reference") in devices
+    assert "operations on onnxruntime" in repr(mixed)
+
+
+def test_all_forms_of_calls() -> None:
+    mixed = loaded(sequence())
+    (want, _) = by_onnxruntime(sequence(), X)
+    for got in (
+        mixed({"x": X}, outputs="y"),
+        mixed(X, outputs=dict)["y"],
+        mixed.compute([X])[0],
+        mixed.start(X, outputs="y").result(),
+        next(mixed.stream([X], outputs="y")),
+    ):
+        np.testing.assert_allclose(got, want, rtol=1e-5)
+    few = X[:1].tolist()
+    np.testing.assert_allclose(mixed(few, outputs="y"), want[:1], rtol=1e-5)
+    with pytest.raises(NnapiError, match="'x' must have shape rowsx3x6x6, got 2x3x6x5"):
+        mixed(X[..., :5])
+    with pytest.raises(NnapiError, match="no input is called 'z'"):
+        mixed({"z": X})
+    assert [(port.name, port.file_type) for port in mixed.outputs] == [("y", "FLOAT32"), ("s", "SEQUENCE")]
+    mixed.close()
+    with pytest.raises(NnapiError, match="the model is closed"):
+        mixed(X)
+
+
+def test_a_profile_has_the_librarys_time() -> None:
+    profile = loaded(sequence()).profile(X)
+    assert {part.device for part in profile.partitions} == {"nnapi-reference", "onnxruntime"}
+    assert sum(part.share for part in profile.parts) == pytest.approx(1)
+
+
+def test_it_is_no_model_of_nnapi() -> None:
+    with pytest.raises(NnapiError, match="a library computes a part of the model"):
+        _ = loaded(sequence()).imported
+
+
+def test_texts_and_sequences_go_through() -> None:
+    made = model(
+        [op("StringConcat", "a b", "c"), op("SequenceAt", "s i", "e")],
+        {"a": (np.dtype(object), [2]), "b": (np.dtype(object), [2]), "s": (F, [1]), "i": (I64, [])},
+        ["c", "e"],
+        opset=20,
+    )
+    made.graph.input[2].CopyFrom(helper.make_tensor_sequence_value_info("s", TensorProto.FLOAT, None))
+    texts = loaded(made)
+    c, e = texts(["a", "b"], ["x", "ü"], [np.ones(2, F), np.zeros(3, F)], 1)
+    assert c.tolist() == ["ax", "bü"]
+    np.testing.assert_array_equal(e, np.zeros(3, F))
+
+
+def test_sizes_that_a_caller_gives() -> None:
+    mixed = loaded(sequence(), shapes={"rows": 2})
+    assert not mixed.is_open
+    assert mixed.inputs[0].shape == (2, 3, 6, 6)
+
+
+def test_elements_of_types_that_numpy_has_not() -> None:
+    for dtype in (ml_dtypes.bfloat16, ml_dtypes.float8_e4m3fn, ml_dtypes.int4):
+        made = model(
+            [
+                op("Cast", "x", "f", to=TensorProto.FLOAT),
+                op("Cast", "f", "y", to=helper.np_dtype_to_tensor_dtype(np.dtype(dtype))),
+            ],
+            {"x": (dtype, [3])},
+            ["y"],
+            opset=21,
+        )
+        array = np.array([1, -2, 3]).astype(dtype)
+        (got,) = OnnxPart(made, ["x"], ["y"], None).run([array])
+        assert got.dtype == dtype
+        np.testing.assert_array_equal(got.astype(F), array.astype(F))
+
+
+# --- data that nnvk can't compute ------------------------------------------------------------------------------------
+
+
+def test_numbers_beyond_32_bits() -> None:
+    made = model([op("Add", "x x", "y")], {"x": (I64, [2])}, ["y"])
+    whole = nnvk.load(made.SerializeToString(), device="cpu")
+    assert not whole.is_mixed
+    assert whole([1, 2]).tolist() == [2, 4]
+    with pytest.warns(CpuLibraryWarning, match="the CPU computes instead, in onnxruntime: 'x' must have values of 32"):
+        assert whole([1 << 40, 2]).tolist() == [1 << 41, 4]
+    assert whole([1, 3]).tolist() == [2, 6]
+    assert whole.start([1 << 40, 2]).result().tolist() == [1 << 41, 4]
+
+
+def test_inputs_without_elements() -> None:
+    open_ = loaded(model([op("Relu", "x", "y")], {"x": (F, ["n", 3])}, ["y"]))
+    with pytest.warns(CpuLibraryWarning):
+        assert open_(np.zeros((0, 3), F)).shape == (0, 3)
+    fixed = loaded(model([op("Concat", "a b", "y", axis=0)], {"a": (F, [0, 3]), "b": (F, [2, 3])}, ["y"]))
+    assert [port.name for port in fixed.inputs] == ["a", "b"]
+    assert fixed(np.zeros((0, 3), F), np.ones((2, 3), F)).shape == (2, 3)
+
+
+def test_an_error_of_the_data_is_nnvks() -> None:
+    made = model(
+        [op("SequenceConstruct", "x", "s"), op("SequenceAt", "s i", "y")], {"x": (F, [2]), "i": (I64, [])}, ["y"]
+    )
+    mixed = loaded(made)
+    with pytest.raises(NnapiError, match=r"onnxruntime: .*nvalid sequence index") as caught:
+        mixed(np.zeros(2, F), 7)
+    assert caught.value.code is ResultCode.OP_FAILED
+
+
+# --- refusals --------------------------------------------------------------------------------------------------------
+
+
+def test_without_a_library_it_is_as_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    data = sequence().SerializeToString()
+    with pytest.raises(NnapiError, match="SequenceConstruct"):
+        nnvk.load(data, device="cpu", fallback=False)
+    monkeypatch.setattr(formats, "find_spec", lambda _: None)
+    with pytest.raises(NnapiError, match="pip install onnxruntime brings what computes the rest of such a model"):
+        nnvk.load(data, device="cpu")
+    with nnvk.base.settings.override(cpu_libraries=False), pytest.raises(NnapiError) as caught:
+        nnvk.load(data, device="cpu")
+    assert "pip install" not in caught.value.reason
+
+
+def test_onnxruntime_does_not_meet_what_it_never_ends_on() -> None:
+    made = model(
+        [op("SequenceConstruct", "x", "s"), op("Einsum", "x x", "y", equation="...ii,...jj->...ij")],
+        {"x": (F, [2, 2])},
+        ["y", "s"],
+    )
+    made.graph.node[1].attribute[0].s = b"......ii,...jj->...ij"  # onnx never ends on it either
+    with pytest.raises(
+        NnapiError, match="onnxruntime is not asked to run it: a term of an Einsum must have at most one"
+    ):
+        nnvk.load(made.SerializeToString(), device="cpu")
+
+
+def test_what_onnxruntime_refuses_too() -> None:
+    made = model([op("Nothing", "x", "y", domain="com.nobody")], {"x": (F, [2])}, ["y"])
+    with pytest.raises(NnapiError, match=r"(?s)NNAPI has no counterpart.*onnxruntime can't run it either: .*Nothing"):
+        nnvk.load(made.SerializeToString(), device="cpu")
+
+
+def test_constants_elsewhere_than_beside_the_file(tmp_path: Path) -> None:
+    made = sequence()
+    weights = made.graph.initializer[0]
+    (tmp_path / "secret.bin").write_bytes(weights.raw_data)
+    weights.ClearField("raw_data")
+    weights.data_location = TensorProto.EXTERNAL
+    weights.external_data.add(key="location", value="../secret.bin")
+    folder = tmp_path / "model"
+    folder.mkdir()
+    (folder / "model.onnx").write_bytes(made.SerializeToString())
+    with pytest.raises(NnapiError, match="is not asked to run it: tensor 'w' must be in a file of the model's folder"):
+        nnvk.load(folder / "model.onnx", device="cpu")
+    weights.external_data[0].value = "weights.bin"
+    (folder / "weights.bin").write_bytes((tmp_path / "secret.bin").read_bytes())
+    (folder / "model.onnx").write_bytes(made.SerializeToString())
+    with pytest.warns(CpuLibraryWarning):
+        beside = nnvk.load(folder / "model.onnx", device="cpu")
+    np.testing.assert_allclose(beside(X, outputs="y"), by_onnxruntime(sequence(), X)[0], rtol=1e-5)
+
+
+def test_a_program_with_limits_that_does_not_end() -> None:
+    with pytest.raises(Refused, match=r"its process has ended with status|did not end"):
+        run_limited("limit()\nwhile True: pass", b"", 1, 1 << 28)
+    with pytest.raises(Refused, match="no: 3"):
+        run_limited("limit()\nrefuse('no: ' + str(len(sys.stdin.buffer.read())))", b"abc", 1, 1 << 28)
+
+
+# --- .tflite ---------------------------------------------------------------------------------------------------------
+
+
+def test_litert_runs_a_file() -> None:
+    pytest.importorskip("ai_edge_litert")
+    x, y, z = T("FLOAT64", (2, 3), name="x"), T("FLOAT32", (2, 3)), T("FLOAT32", (2, 3), name="z")
+    net = Net([x], [z])
+    net.op("CAST", [x], y, "CastOptions")
+    net.op("TANH", [y], z)
+    with pytest.warns(CpuLibraryWarning, match="LiteRT computes . of 2 operators on the CPU; input 0: tensor 0 'x'"):
+        mixed = nnvk.load(write(net), device="cpu")
+    given = RNG.standard_normal((2, 3))
+    np.testing.assert_allclose(mixed(given), np.tanh(given.astype(F)), rtol=1e-5)
+    assert mixed.inputs[0].dtype == np.float64
+    assert "LiteRT" in {placed.device for placed in mixed.where()}
