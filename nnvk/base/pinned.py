@@ -10,9 +10,11 @@ class Pinned:
 
     __slots__ = ()
     _alternative: ClassVar[str] = "make another one where it is needed"
-    """What to do instead, for the error."""
+    """The advice in the error."""
 
     def __reduce_ex__(self, protocol: object) -> NoReturn:
         """TypeError. `copy` and `pickle` call this."""
         name = type(self).__name__
-        raise TypeError(f"a {name} belongs to its process and devices, and can't be copied or pickled: {self._alternative}")
+        raise TypeError(
+            f"a {name} belongs to its process and devices, and can't be copied or pickled: {self._alternative}"
+        )

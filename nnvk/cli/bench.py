@@ -33,7 +33,7 @@ from nnvk.loading.devices import find_device
 LEGEND = (
     "Times in ms. ops: operations on the device; the others run on the CPU.",
     "min, median, p90: one run, from inputs in the host's memory to outputs there.",
-    "hardware: the device's part, by its own clock: the median of as many runs, in turns with the others.",
+    "hardware: the device's part of a run, by its own clock, in runs between those.",
     "compile: the time to prepare the model, before the first run.",
 )
 

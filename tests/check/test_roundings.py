@@ -23,7 +23,7 @@ def test_operations_count_from_the_first_inexact_one(text: str, count: int) -> N
 
 
 def test_weights_that_are_rounded_the_other_way_pass() -> None:
-    """What a device may do: each weight of attention is the other one of two neighbours."""
+    """A device may round each weight of attention to the other one of two neighbours."""
     row = parse("SOFTMAX f16[64,128]~9/4 1.0h | BATCH_MATMUL $ f16[128,32]<3 false false")
     (weights,) = reference(parse("SOFTMAX f16[64,128]~9/4 1.0h"))
     values = row.inputs[-1].astype(np.float32)
