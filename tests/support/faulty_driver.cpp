@@ -153,8 +153,8 @@ VKAPI_ATTR PFN_vkVoidFunction VKAPI_CALL device_function(VkDevice device, const 
 }
 
 // A function of the other driver, and the one in its place.
-template <int number, typename Function> struct Counted;
-template <int number, typename Result, typename... Arguments> struct Counted<number, Result(VKAPI_PTR*)(Arguments...)> {
+template <int number, typename Function> struct Replaced;
+template <int number, typename Result, typename... Arguments> struct Replaced<number, Result(VKAPI_PTR*)(Arguments...)> {
     static inline const char* name = nullptr;
     static inline Result(VKAPI_PTR* next)(Arguments...) = nullptr;
 
@@ -183,7 +183,7 @@ PFN_vkVoidFunction changed(const char* name, PFN_vkVoidFunction found) {
     }
 #define CHANGE(function)                                                                                              \
     if (!std::strcmp(name, #function)) {                                                                              \
-        return Counted<__COUNTER__, PFN_##function>::of(#function, found);                                             \
+        return Replaced<__COUNTER__, PFN_##function>::of(#function, found);                                             \
     }
     FUNCTIONS(CHANGE)
     return found;
