@@ -84,9 +84,10 @@ Algorithm::Algorithm(std::shared_ptr<Device> device_, std::vector<std::shared_pt
     pipeline_ = device->pipelines().get(spec, has_new_pipeline_);
     PipelineScope scope(pipeline_->handle);
     BindingScope bindings(push_constant_size);
-    kompute_ = build_kompute(*device, tensors, spec);
-    layout_ = bindings.layout;
+    auto kompute = build_kompute(*device, tensors, spec); // if anything fails, gone before the scope
     write_texels(*device, bindings.set, buffers);
+    kompute_ = std::move(kompute);
+    layout_ = bindings.layout;
 }
 
 Algorithm::~Algorithm() {
