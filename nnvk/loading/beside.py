@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import cached_property
 from typing import Any
 
 from nnvk.api import Device, get_devices
@@ -51,7 +52,7 @@ class Beside:
                 self._library = formats.beside(self._source, refusal, self._options)
             return self._library
 
-    @property
+    @cached_property
     def is_there(self) -> bool:
         """Whether the library is installed and wanted."""
         return formats.has_library(self._source)

@@ -135,7 +135,7 @@ class LoadedModel(Pinned):
                 event, results = shaped.start(arrays)
         except NnapiError as error:
             event, results = self._fallback(shaped, error).start(arrays)
-        kept = [np.array(array) for array in arrays] if self._beside is not None else []
+        kept = [np.array(array) for array in arrays] if self._can_fall_back else []
 
         def guarded() -> list[np.ndarray]:
             with self._guard:
@@ -403,7 +403,7 @@ class LoadedModel(Pinned):
                 arrays[place] = array.reshape(port.shape)  # a single element of rank 0
                 continue
             fits = len(array.shape) == len(port.shape) and all(
-                size == wanted or (wanted == -1 and (size > 0 or self._may_be_empty))
+                size == wanted or (wanted == -1 and (size > 0 or self._can_fall_back))
                 for size, wanted in zip(array.shape, port.shape, strict=True)
             )
             if not fits:
@@ -420,8 +420,8 @@ class LoadedModel(Pinned):
         return arrays
 
     @property
-    def _may_be_empty(self) -> bool:
-        """Whether inputs without elements are taken: NNAPI has none."""
+    def _can_fall_back(self) -> bool:
+        """Whether a library computes what nnvk can't, such as inputs without elements."""
         return self._beside is not None and self._beside.is_there
 
     def _default_shapes(self) -> tuple[Shape, ...]:
