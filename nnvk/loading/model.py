@@ -184,6 +184,7 @@ class LoadedModel(Pinned):
 
     def random(self, seed: int = 0) -> list[np.ndarray]:
         """Random inputs, the same for the same seed. Raises ValueError if there is nothing to guess of an input."""
+        seed = whole("seed", seed, 0)
         latest = self._current
         if isinstance(self._file, MixedFile):
             return random_edges(self._file.inputs, seed)

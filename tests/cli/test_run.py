@@ -138,8 +138,8 @@ _SEVEN = ["{model}", "--input", "{seven}"]
             "run takes one model, or a folder of models; inputs stand behind --input, many of them in a folder: "
             "--input {seven}",
         ),
-        ([*_SEVEN, "--input", "{folder}"], "a folder must be the only --input, without --output and --trace; nnvk map"),
-        (["{model}", "--input", "{folder}", "--output", "x.npz"], "a folder must be the only --input, without "),
+        ([*_SEVEN, "--input", "{folder}"], "a folder must be the only --input, without --out and --trace; nnvk map"),
+        (["{model}", "--input", "{folder}", "--out", "x.npz"], "a folder must be the only --input, without "),
         (["{model}", "--input", "{empty}"], "there are no images, .npy, .npz or .parquet files in {empty}"),
         (["{model}", "--input", "absent.png"], "no such file: absent.png"),
         (["{model}", "--input", "absent.npy"], "no such file: absent.npy"),

@@ -49,8 +49,7 @@ def auditor(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_a_machine_without_the_loader(auditor: Path) -> None:
     first, second = python(SCRIPT, LD_AUDIT=str(auditor)).splitlines()
-    assert first.startswith("the Vulkan loader can't be loaded: ")
-    assert "cannot open shared object file" in first
+    assert first.startswith("the Vulkan loader can't be loaded: ")  # the rest is the linker's, and not always the same
     assert second.startswith(f"Vulkan does not start: {first}; install the Vulkan loader")
 
 

@@ -405,6 +405,9 @@ CALLS |= {
             "verified": Given(True, [wrong for wrong in FLAG if wrong is not None]),
         },
     ),
+    "LoadedModel.random": Call(
+        lambda: nnvk.load(MODELS[0].path, device=CPU).random, {"seed": Given(0, [*_NO_NUMBERS, *_FLOATS, -1])}
+    ),
     "ImageOptions": Call(
         lambda: nnvk.ImageOptions,
         {
@@ -430,6 +433,7 @@ INTERNAL = {
     "Normalization.parse",
     # Those that take any number of inputs, which tests/loading feeds with wrong ones.
     "LoadedModel.compute",
+    "LoadedModel.own_parts",
     "LoadedModel.parts",
     "LoadedModel.prepare",
     "LoadedModel.profile",

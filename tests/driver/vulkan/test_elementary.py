@@ -32,7 +32,20 @@ def sweep(low, high, count=20011):
     return every[(np.isnan(every) | np.isinf(every)) | ((every >= low) & (every <= high))]
 
 
+EXTENDED = ExtendedOperationCode
 FUNCTIONS = {
+    EXTENDED.ACOS: (np.arccos, (-1.0, 1.0)),
+    EXTENDED.ACOSH: (np.arccosh, (1.0, 3e38)),
+    EXTENDED.ASIN: (np.arcsin, (-1.0, 1.0)),
+    EXTENDED.ASINH: (np.arcsinh, (-3e38, 3e38)),
+    EXTENDED.ATAN: (np.arctan, (-3e38, 3e38)),
+    EXTENDED.ATANH: (np.arctanh, (-1.0, 1.0)),
+    EXTENDED.CBRT: (np.cbrt, (-3e38, 3e38)),
+    EXTENDED.COS: (np.cos, (-1e6, 1e6)),
+    EXTENDED.COSH: (np.cosh, (-88.0, 88.0)),
+    EXTENDED.MISH: (lambda x: x * np.tanh(np.logaddexp(x, 0)), (-80.0, 3e38)),
+    EXTENDED.SINH: (np.sinh, (-88.0, 88.0)),
+    EXTENDED.SOFTPLUS: (lambda x: np.logaddexp(x, 0), (-80.0, 3e38)),
     OperationCode.ABS: (np.abs, (-3e38, 3e38)),
     OperationCode.EXP: (np.exp, (-110.0, 88.5)),
     OperationCode.FLOOR: (np.floor, (-1e7, 1e7)),
