@@ -30,7 +30,7 @@ CALLS = {
     "map": [INT8, SEVEN, "--out", "RESULTS", "--device", "cpu"],
     "bench": [FLOAT, INT8, "--runs", 1],
     "compare": [INT8],
-    "evaluate": [FLOAT, INT8, "--inputs", DATA, "--labels", "TRUTH"],
+    "evaluate": [FLOAT, INT8, "--inputs", DATA, "--labels", "TRUTH", "--scale", "1/255"],
     "report": [INT8, "--runs", 1, "--out", "PAGE"],
     "tune": [FLOAT],
     "plan": [INT8],
