@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from functools import partial
 from pathlib import Path
 
@@ -96,7 +97,10 @@ def test_files_that_can_not_be_written(tmp_path: Path, name: str, error: type[OS
 
 
 def test_files_without_permission(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("os.access", lambda path, mode: path != tmp_path)
+    def refused(path: Path, flags: int) -> int:
+        raise PermissionError(errno.EACCES, "Permission denied")
+
+    monkeypatch.setattr("os.open", refused)
     with pytest.raises(PermissionError, match="new"):
         output.check_writable(tmp_path / "new")
 
