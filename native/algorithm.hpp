@@ -34,7 +34,7 @@ class Algorithm : public ProcessBound, public std::enable_shared_from_this<Algor
     // Whether its pipeline was compiled for it, and not for an earlier algorithm.
     bool has_new_pipeline() const { return has_new_pipeline_; }
     const std::shared_ptr<kp::Algorithm>& kompute() const { return kompute_; }
-    // Of the pipeline, to push constants through.
+    // The pipeline's layout, to push constants through.
     VkPipelineLayout layout() const { return layout_; }
     // A kp::Algorithm carries the workgroups of the dispatch that is being recorded, so recording one excludes any other.
     std::mutex& recording() { return recording_; }

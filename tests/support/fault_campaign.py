@@ -26,7 +26,7 @@ import nnvk
 from nnvk.base import forks
 
 SECONDS = 120
-"""That a load and a run, and those after it, may take."""
+"""The most that a load and a run take, with those after them."""
 
 
 class Faulty:
@@ -58,7 +58,7 @@ class Faulty:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What follows from a call that fails."""
+    """The consequences of a call that fails."""
 
     call: int
     function: str

@@ -33,7 +33,7 @@ namespace {
 
 constexpr long kHang = -1, kTimeout = -2;
 
-// What a function may give beside OUT_OF_HOST_MEMORY and OUT_OF_DEVICE_MEMORY, in vk.xml.
+// The errors of a function beside OUT_OF_HOST_MEMORY and OUT_OF_DEVICE_MEMORY, as vk.xml lists them.
 const std::vector<VkResult> kNone;
 const struct {
     const char* function;
