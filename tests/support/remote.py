@@ -18,7 +18,7 @@ import socket, sys
 sys.path[:] = sys.argv[2:]
 from nnvk.driver import process
 from nnvk.driver.cpu import CpuDevice
-process.serve([CpuDevice()], "", socket.socket(fileno=int(sys.argv[1])))
+process.serve([CpuDevice()], "", socket.socket(fileno=int(sys.argv[1])), lambda: 0.0)
 """
 
 
