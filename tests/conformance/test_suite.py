@@ -49,6 +49,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 @has_vectors
+@pytest.mark.sampled
 def test_vectors(device: str, file: Path, cases: list[Case] | None) -> None:
     check(device, file, "sync", cases)
 
