@@ -7,10 +7,12 @@ done. So locks that outlive a call come from `lock` and `rlock`, whoever counts 
 
 from __future__ import annotations
 
+import functools
 import os
 import threading
 import weakref
-from typing import Protocol
+from collections.abc import Callable
+from typing import Any, Protocol, TypeVar
 
 from nnvk.base.errors import NnapiError, ResultCode
 
@@ -42,6 +44,17 @@ def rlock() -> threading.RLock:
     made = threading.RLock()
     _locks.add(made)  # type: ignore[arg-type] # it has what a lock has
     return made
+
+
+_T = TypeVar("_T")
+
+
+class cached_property(functools.cached_property[_T]):
+    """``functools.cached_property``. Before Python 3.12 that has a lock, which is free in a forked child here."""
+
+    def __init__(self, function: Callable[[Any], _T]) -> None:
+        super().__init__(function)
+        self.lock = rlock()
 
 
 def renew_in_child(what: Renewable) -> None:

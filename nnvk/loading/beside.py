@@ -5,12 +5,12 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property
 from typing import Any
 
 from nnvk.api import Device, get_devices
 from nnvk.base import forks
 from nnvk.base.errors import NnapiError
+from nnvk.base.forks import cached_property
 from nnvk.base.text import plural
 from nnvk.importers import formats
 from nnvk.importers.errors import ModelImportError

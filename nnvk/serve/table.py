@@ -6,7 +6,8 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
-from functools import cached_property
+
+from nnvk.base.forks import cached_property
 
 _PROTOTYPE = re.compile(r"(?P<returns>\w+) (?P<name>\w+)\((?P<parameters>.*)\)")
 _PARAMETER = re.compile(r"(?P<type>.*[ *])(?P<name>\w+)")

@@ -14,11 +14,11 @@ import struct
 import zipfile
 import zlib
 from collections.abc import Iterator
-from functools import cached_property
 
 from flatbuffers.number_types import Int8Flags, Uint8Flags, UOffsetTFlags
 from flatbuffers.table import Table
 
+from nnvk.base.forks import cached_property
 from nnvk.base.log import logger
 from nnvk.importers.budget import Budget
 from nnvk.importers.errors import OverBudget

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 
+from nnvk.base.forks import cached_property
 from nnvk.ops.call import Call, Tensor
 from nnvk.ops.internal import InternalCode, code_of, traits_of
 from nnvk.ops.strided import Box

@@ -162,7 +162,7 @@ def _positions(c: Context, axis: Axis) -> np.ndarray:
             return start * last + x * (end - start) * last / float32(axis.out - 1)
         return float32(0.5) * (start + end) * last + x * float32(0)
     if kind == "pytorch_half_pixel" and axis.out == 1:
-        return charged.zeros(1, float32)
+        return charged.full(1, -0.5, float32)  # as in ONNX's reference and PyTorch; onnxruntime has 0
     if kind == "half_pixel_symmetric":
         adjustment = float32(axis.out) / (scale * float32(axis.size))
         return float32(axis.size) / float32(2) * (float32(1) - adjustment) + (x + float32(0.5)) / scale - float32(0.5)
