@@ -152,7 +152,7 @@ const float TAIL_SCALE = 5.42101086242752217e-20;      // with a subnormal numbe
 // x times 0, for x < 0. Compilers fold such a product, even of infinity.
 float vanished(float x) { return uintBitsToFloat(is_infinite(x) ? 0x7fc00000u : 0x80000000u); }
 
-// x times the share of a normal distribution that is below x; of -infinity its limit.
+// x times the share of a normal distribution that is below x; at -infinity, the limit of that product.
 float gelu(float x) {
     float size = abs(x);
     if (is_nan(x) || size > 20.0) return is_nan(x) || x > 0.0 ? x : -0.0;

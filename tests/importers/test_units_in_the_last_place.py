@@ -91,7 +91,7 @@ def swish(x: np.ndarray, alpha: float = 1.0) -> np.ndarray:
 
 
 def gelu(x: np.ndarray, weight: np.ndarray) -> np.ndarray:
-    """Of -infinity its limit, where onnxruntime has NaN."""
+    """The product of a number and its weight; at -infinity its limit, where onnxruntime has NaN."""
     return np.where(np.isneginf(x), -0.0, x * weight)
 
 
