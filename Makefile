@@ -59,6 +59,7 @@ check: ## lint, types and layers of the whole source tree, without tests
 	$(BIN)mypy
 	$(BIN)lint-imports --no-logo
 	$(PYTHON) tools/terms.py
+	$(PYTHON) tools/lines.py
 
 # The package that `make mutate` changes, and the tests that it runs.
 PACKAGE ?= nnvk/importers

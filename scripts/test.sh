@@ -59,6 +59,7 @@ lint() {
     check_types
     "$bin/lint-imports" --no-logo
     "$bin/python" tools/terms.py
+    "$bin/python" tools/lines.py
 }
 stage "Linters, and types with each NumPy of scripts/constraints.txt" lint
 stage "All other tests" "${pytest[@]}" --proof without
