@@ -25,6 +25,8 @@ from nnvk.types.request import PrepareOptions
 _log = logger("compilation")
 _SHOWN = 4
 """The most operations that the description of a partition names."""
+_LARGE = 64 << 20
+"""Bytes of a tensor on which an operation takes long, so that the log says so if not the preferred device runs it."""
 
 Backup = Callable[[], IPreparedModel]
 """A function that prepares a partition on another device, once."""
@@ -168,6 +170,7 @@ class ExecutionPlanner:
             device_of = assign(model, answers)
         except NnapiError as error:
             raise NnapiError(error.code, error.reason + self._why(support)) from None
+        self._warn_of_large_tensors(model, device_of, support)
         split = {number for number, assigned in enumerate(device_of) if self._is_split(model, number, assigned)}
         partitions: list[Partition | ControlFlowPartition] = []
         for cut in partition_model(model, device_of, split):
@@ -239,6 +242,27 @@ class ExecutionPlanner:
             for support in of_device
         )
 
+    def _warn_of_large_tensors(
+        self, model: Model, device_of: Sequence[int], support: Sequence[Sequence[Support]]
+    ) -> None:
+        """Say why operations on large tensors are not the preferred device's: on the CPU they may take seconds."""
+        large = [
+            number
+            for number, assigned in enumerate(device_of)
+            if assigned > 0 and _largest_tensor(model, model.operations[number]) >= _LARGE
+        ]
+        if large:
+            first = large[0]
+            more = f" and {plural(len(large) - 1, 'more operation')} on large tensors" if large[1:] else ""
+            _log.warning(
+                "%s runs %s%s, which may take long: %s: %s",
+                self.devices[device_of[first]].name,
+                model.operations[first],
+                more,
+                self.devices[0].name,
+                support[0][first].reason,
+            )
+
     def _why(self, support: Sequence[Sequence[Support]]) -> str:
         """Return each device's reason against the first operation that none of them runs."""
         for answers in zip(*support, strict=True):
@@ -246,6 +270,12 @@ class ExecutionPlanner:
                 named = zip(self.devices, answers, strict=True)
                 return ": " + "; ".join(f"{device.name}: {answer.reason}" for device, answer in named)
         return ""
+
+
+def _largest_tensor(model: Model, operation: Operation) -> int:
+    """The bytes of the largest tensor of an operation, as far as sizes are known."""
+    types = [model.operands[index].type for index in (*operation.inputs, *operation.outputs)]
+    return max((type_.size for type_ in types if type_.is_tensor), default=0)
 
 
 def _taken_over(device: Device, backup: Backup | None, error: Exception) -> IPreparedModel:

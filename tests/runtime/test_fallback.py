@@ -76,6 +76,22 @@ class CountingCpu(CpuDevice):
         return super().prepare_model(model, options)
 
 
+# --- refusing what is large ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("columns", "said"), [(1 << 24, True), ((1 << 24) - 1, False)])
+def test_large_tensors_that_go_to_the_cpu_are_a_warning(use_devices: Use, warnings, columns: int, said: bool) -> None:
+    class Small(Decorated):
+        def get_supported_operations(self, model: Model) -> list[Support]:
+            return [Support("it is too large") for _ in model.operations]
+
+    use_devices([Small(CpuDevice(), "small"), CpuDevice()])
+    compiled(chain_model([OperationCode.NEG, OperationCode.ABS, OperationCode.NEG], f32(1, columns)))
+    assert warnings() == said * [
+        "nnapi-reference runs NEG and 2 more operations on large tensors, which may take long: small: it is too large"
+    ]
+
+
 # --- failing to prepare ------------------------------------------------------------------------------------------
 
 
