@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Any
 
 import numpy as np
 import pytest
@@ -160,8 +161,16 @@ def run(device: VulkanDevice, model: Model, plan: Plan, inputs: Sequence[np.ndar
 TYPES = {"float32": F32, "float16": F16, "unsigned": U8, "signed": I8}
 
 
-@pytest.mark.parametrize("kind", TYPES)
-@pytest.mark.parametrize("case", CASES, ids=str)
+def in_turn(cases: Sequence[Case], *kinds: tuple[str, ...]) -> list[Any]:
+    """Each case with one of each tuple of types in turn, as devices take seconds to compile the shaders of one."""
+    return [
+        pytest.param(case, of[(number >> place) % len(of)], id=f"{case}-{of[(number >> place) % len(of)]}")
+        for number, case in enumerate(cases)
+        for place, of in enumerate(kinds)
+    ]
+
+
+@pytest.mark.parametrize(("case", "kind"), in_turn(CASES, ("float16", "float32"), ("unsigned", "signed")))
 def test_results_are_those_of_both_one_after_the_other(
     as_gpu: VulkanDevice, monkeypatch: pytest.MonkeyPatch, case: Case, kind: str
 ) -> None:
@@ -207,8 +216,7 @@ CHECKED = [
 FAULTS = 24
 
 
-@pytest.mark.parametrize("kind", ["unsigned", "signed"])
-@pytest.mark.parametrize("case", CHECKED, ids=str)
+@pytest.mark.parametrize(("case", "kind"), in_turn(CHECKED, ("unsigned", "signed")))
 def test_both_are_verified_by_checksums(
     as_gpu: VulkanDevice, monkeypatch: pytest.MonkeyPatch, case: Case, kind: str
 ) -> None:
