@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 import numpy as np
 import pytest
@@ -48,6 +50,7 @@ HALVES = {
     "more keys than a round": Step(batches=(2,), rows=9, keys=301, depth=4, columns=20, scale=0.05),
 }
 """Those that also run on 16-bit floats. Scores are small: separate operations round them to 16 bits."""
+MASKS = -np.inf, -1e9, np.nan, np.inf
 
 
 @pytest.fixture
@@ -63,12 +66,23 @@ def shaders_of(device: VulkanDevice, step: Step, kind: OperandCode = F32) -> lis
     return families(run_both(device, model, net.arrays, tolerance=TOLERANCES[kind])).split()
 
 
+def in_turn(cases: Mapping[str, Sequence[object]]) -> list[Any]:
+    """Each case on one device in turn, as compiling its shaders takes seconds; those of `HALVES` on both."""
+    devices = "gpu", "mobile-min"
+    return [
+        pytest.param(device, *values, id=f"{device}-{name}")
+        for number, (name, values) in enumerate(cases.items())
+        for device in (devices if name in HALVES else (devices[number % 2],))
+    ]
+
+
 @pytest.mark.parametrize(
-    ("step", "kind"),
-    [
-        *(pytest.param(step, F32, id=f"{name}, f32") for name, step in STEPS.items()),
-        *(pytest.param(step, F16, id=f"{name}, f16") for name, step in HALVES.items()),
-    ],
+    ("as_gpu", "step", "kind"),
+    in_turn(
+        {name: (step, F32) for name, step in STEPS.items()}
+        | {f"{name}, f16": (step, F16) for name, step in HALVES.items()}
+    ),
+    indirect=["as_gpu"],
 )
 def test_results(as_gpu: VulkanDevice, step: Step, kind: OperandCode, always: None) -> None:
     assert "attention_tile" in shaders_of(as_gpu, step, kind)
@@ -84,8 +98,13 @@ def test_every_tile(as_gpu: VulkanDevice, step: Step, always: None, monkeypatch:
         assert shaders_of(as_gpu, step) == ["attention_tile"], tile
 
 
-@pytest.mark.parametrize("mask", [-np.inf, -1e9, np.nan, np.inf], ids=str)
-@pytest.mark.parametrize("which", ["some", "all"])
+@pytest.mark.parametrize(
+    ("as_gpu", "mask", "which"),
+    in_turn(
+        {f"some {mask}": (mask, "some") for mask in MASKS} | {f"all {mask}": (mask, "all") for mask in reversed(MASKS)}
+    ),
+    indirect=["as_gpu"],
+)
 def test_special_values(as_gpu: VulkanDevice, mask: float, which: str, always: None) -> None:
     """Whole rounds of keys are masked as well."""
     net, step = Net(), Step(batches=(2,), rows=7, keys=290, depth=4, columns=4, mask=(290,))
