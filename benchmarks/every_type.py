@@ -99,9 +99,6 @@ TEMPLATES: Mapping[str, Sequence[str]] = {
     "BATCH_MATMUL": ["T[12,64,64] T[12,64,64] false false -> T"],
     "ROI_ALIGN": [f"{_ROIS} 2 2 nhwc -> T"],
     "ROI_ALIGN_V2": ["T[1,64,50,50] T[100,4]^50x50 i32[100]<1 7 7 1.0R 2 true false -> T"],
-    "TREE_ENSEMBLE": [
-        "T[4096,2] (0,0,1,2,0;1,3,-1,-2,1;0,2,-3,-1,0) T[3] (0,0,1,2) (0,1,3,4) (0,0,1,2) T[4]~3 3 0 -> T"
-    ],
     "ROI_POOLING": [f"{_ROIS} nhwc -> T"],
     "HEATMAP_MAX_KEYPOINT": [
         "T[16,56,56,17] B[16,4]^400x300 nhwc -> T B",

@@ -77,8 +77,8 @@ def map_files(
     if engine == "ray" and find_spec("ray") is None:
         raise ModuleNotFoundError("to map on Ray, install it: pip install 'ray[data]' pyarrow")
     folder, paths = Path(folder), [Path(each) for each in sequence("the inputs", inputs)]
-    if task.say is not None:
-        task = replace(task, say=Once(task.say))
+    say, tell = (None if one is None else Once(one) for one in (task.say, task.tell))
+    task = replace(task, say=say, tell=tell)
     reader = task.load().reader
     files = list_rows(reader, paths, folder)
     with Results(folder, task.about()) as results, Failures(folder) as failures:

@@ -61,6 +61,8 @@ class Task:
     """How images become inputs."""
     say: Say | None = None
     """Takes remarks on images; without it they are warnings. Other processes need a function of a module."""
+    tell: Say | None = None
+    """Takes remarks on what a library beside nnvk computes, likewise."""
 
     def load(self, device: Device | None = None) -> LoadedModel:
         """The model for one row, not compiled yet. Raises what the importer does."""
@@ -75,7 +77,7 @@ class Task:
             relaxed=self.relaxed,
             images=self.images,
         )
-        return open_model(self.model, options, self.say)
+        return open_model(self.model, options, self.say, self.tell)
 
     def load_batched(self, one: LoadedModel, device: Device) -> LoadedModel:
         """The model for ``batch`` rows; ``one`` is that for one.

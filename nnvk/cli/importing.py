@@ -63,10 +63,10 @@ class Importing:
     def open(
         self, path: Path, device: str | None = None, *, fallback: bool = True, images: ImageOptions = AS_IS
     ) -> LoadedModel:
-        """A model that is not compiled yet, whose remarks on images are notes on standard error. Errors as `load`."""
+        """A model that is not compiled yet, whose remarks are notes on standard error. Errors as `load`."""
         arguments = self._arguments()
         options = LoadOptions(device=device, fallback=fallback, images=images, **arguments)
-        return open_model(_file(path), options, note_image)
+        return open_model(_file(path), options, note_image, note)
 
     def _arguments(self) -> dict[str, Any]:
         return {

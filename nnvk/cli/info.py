@@ -220,7 +220,7 @@ def _print_ports(title: str, ports: Sequence[Port]) -> None:
         [
             str(index),
             port.name,
-            f"{port.dtype} {port.pattern if -1 in port.shape and port.is_open else dimensions(_elements(port))}",
+            f"{port.elements} {port.pattern if -1 in port.shape and port.is_open else dimensions(_elements(port))}",
             port.real_number,
             port.open_sizes,
         ]
@@ -232,6 +232,8 @@ def _print_ports(title: str, ports: Sequence[Port]) -> None:
 
 def _elements(port: Port) -> Shape:
     """The operand's dimensions, without that of the words of a number."""
+    if port.has_texts:
+        return port.shape
     if not port.has_numbers or not port.has_rank:
         return ()
     return port.type.dimensions[:-1] if port.in_words else port.type.dimensions
@@ -239,7 +241,7 @@ def _elements(port: Port) -> Shape:
 
 def _port(port: Port) -> dict[str, Any]:
     open_ = {"open": port.pattern} if port.is_open else {}
-    return {"name": port.name, **_type(port.type.with_dimensions(_elements(port))), "type": str(port.dtype), **open_}
+    return {"name": port.name, **_type(port.type.with_dimensions(_elements(port))), "type": port.elements, **open_}
 
 
 def _type(type: OperandType) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from nnvk.batch.classes import CLASSES, write_classes
 from nnvk.batch.failures import ERRORS
 from nnvk.batch.mapping import ENGINES, IN_FLIGHT, Outcome, map_files
 from nnvk.batch.task import Task
-from nnvk.cli.importing import DEFAULT, Importing, note_image, takes_options
+from nnvk.cli.importing import DEFAULT, Importing, note, note_image, takes_options
 from nnvk.cli.lines import CHECK_FAILED, print_line
 from nnvk.cli.output import check_writable, counted, deliver, print_table
 from nnvk.cli.ranking import print_rankings, ranking_json
@@ -87,6 +87,7 @@ def command(
         relaxed=importing.relaxed,
         images=images,
         say=note_image,
+        tell=note,
     )
     names = None if labels is None else read_labels(labels)
     ranker = None if labels is None and top is None else Ranker(task.load().described, names)

@@ -54,8 +54,18 @@ def ranking_json(ranking: Ranking) -> dict[str, Any]:
     return {"scores": "softmax" if ranking.is_softmax else "output", "classes": classes}
 
 
+def described(output: Any) -> np.ndarray:
+    """An output for a table: what is no array, such as a sequence, counts as one of objects."""
+    if isinstance(output, np.ndarray):
+        return output
+    several = output if isinstance(output, list) else [output]
+    return np.fromiter(several, object, len(several))
+
+
 def limits_of(array: np.ndarray) -> dict[str, float]:
-    """The least and the largest element, of complex numbers by magnitude."""
+    """The least and the largest element, of complex numbers by magnitude; none where there are no numbers."""
+    if array.dtype.hasobject:
+        return {}
     array = np.abs(array) if np.iscomplexobj(array) else array
     return {"min": array.min().item(), "max": array.max().item()} if array.size else {}
 

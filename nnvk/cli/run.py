@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Sequence
 from contextlib import nullcontext
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import numpy as np
 import typer
@@ -19,7 +19,7 @@ from nnvk.cli.importing import DEFAULT, Importing, takes_options
 from nnvk.cli.lines import FAILURE, Failures, print_line
 from nnvk.cli.models import Seed
 from nnvk.cli.output import check_suffix, check_writable, deliver, print_table, working
-from nnvk.cli.ranking import for_json, limits_cells, limits_of, print_ranking, ranking_json
+from nnvk.cli.ranking import described, for_json, limits_cells, limits_of, print_ranking, ranking_json
 from nnvk.cli.run_folder import run_folder
 from nnvk.cli.run_inputs import run_inputs
 from nnvk.cli.usage import JsonFile
@@ -148,30 +148,27 @@ def command(
         "placement": dict(placed),
         "first_execution_ns": elapsed,
         "outputs": [
-            {"name": port.name, "type": str(array.dtype), "dimensions": list(array.shape), **for_json(limits_of(array))}
-            for port, array in zip(model.outputs, map(_described, outputs), strict=True)
+            {"name": port.name, "type": port.elements, "dimensions": list(array.shape), **for_json(limits_of(array))}
+            for port, array in zip(model.outputs, map(described, outputs), strict=True)
         ],
         **({} if ranking is None else ranking_json(ranking)),
     }
     deliver(json_file, content, show, trace, output)
 
 
-def _described(output: Any) -> np.ndarray:
-    """An output for a table: what is no array, such as a sequence, counts as one of objects."""
-    if isinstance(output, np.ndarray):
-        return output
-    several = output if isinstance(output, list) else [output]
-    return np.fromiter(several, object, len(several))
+def _are_texts(array: np.ndarray) -> bool:
+    return array.dtype.hasobject and all(isinstance(one, str) for one in array.flat)
 
 
 def _save(path: Path, outputs: Sequence[np.ndarray]) -> None:
-    arrays = {str(index): _described(result) for index, result in enumerate(outputs)}
+    arrays = {str(index): described(result) for index, result in enumerate(outputs)}
+    arrays = {name: one.astype(str) if _are_texts(one) else one for name, one in arrays.items()}
     with writing(path), path.open("wb") as file:  # an open file keeps its name, np.savez would add to .NPZ
         np.savez(file, **arrays)  # type: ignore[arg-type]
 
 
 def _print_outputs(ports: Sequence[Port], results: Sequence[np.ndarray]) -> None:
     rows = []
-    for index, (port, result) in enumerate(zip(ports, map(_described, results), strict=True)):
-        rows.append([str(index), port.name, f"{result.dtype} {dimensions(result.shape)}", *limits_cells(result)])
+    for index, (port, result) in enumerate(zip(ports, map(described, results), strict=True)):
+        rows.append([str(index), port.name, f"{port.elements} {dimensions(result.shape)}", *limits_cells(result)])
     print_table(["#", "output", "type", "min", "max"], rows, right="# min max")

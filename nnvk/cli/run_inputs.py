@@ -15,7 +15,7 @@ from nnvk.base.text import dimensions, plural
 from nnvk.batch.input_rows import Reader, list_rows
 from nnvk.cli.lines import FAILURE, REPORTED_ERRORS, Failures, print_line
 from nnvk.cli.output import deliver, print_table, progress
-from nnvk.cli.ranking import for_json, limits_cells, limits_of, print_rankings, ranking_json
+from nnvk.cli.ranking import described, for_json, limits_cells, limits_of, print_rankings, ranking_json
 from nnvk.inputs.images import UnfitInputError
 from nnvk.insight.classes import Ranker, Ranking
 from nnvk.loading import LoadedModel
@@ -80,10 +80,10 @@ def run_inputs(
 def _numbers(model: LoadedModel, outputs: Sequence[Any]) -> tuple[list[dict[str, Any]], list[list[str]]]:
     """The outputs of an input, for programs and for a table."""
     values, cells = [], []
-    for port, array in zip(model.outputs, outputs, strict=True):
-        about = {"name": port.name, "type": str(array.dtype), "dimensions": list(array.shape)}
+    for port, array in zip(model.outputs, map(described, outputs), strict=True):
+        about = {"name": port.name, "type": port.elements, "dimensions": list(array.shape)}
         values.append({**about, **for_json(limits_of(array))})
-        cells.append([port.name, f"{array.dtype} {dimensions(array.shape)}", *limits_cells(array)])
+        cells.append([port.name, f"{port.elements} {dimensions(array.shape)}", *limits_cells(array)])
     return values, cells
 
 

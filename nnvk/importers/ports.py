@@ -86,6 +86,16 @@ class Port:
         return DTYPES[self.file_type] if self.array_type is None else self.array_type
 
     @property
+    def has_texts(self) -> bool:
+        """Whether it is an array of texts."""
+        return self.file_type == "STRING"
+
+    @property
+    def elements(self) -> str:
+        """The name of the elements' type: NumPy's, or what there is in the place of numbers, as ``string``."""
+        return str(self.dtype) if self.has_numbers else self.file_type.lower()
+
+    @property
     def has_numbers(self) -> bool:
         """Whether it is an array of numbers: other than in NNAPI there are texts, sequences, and inputs left out."""
         return self.array_type is None or not self.array_type.hasobject

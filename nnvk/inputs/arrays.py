@@ -179,7 +179,7 @@ def _header(file: IO[bytes], member: str) -> _Header:
 
 def _check(dtype: np.dtype, shape: Sequence[int], port: Port, what: str) -> None:
     """Raise ValueError where elements are not an input's."""
-    if not _may_become(dtype, port.dtype):
+    if not (dtype.kind == "U" if port.has_texts else _may_become(dtype, port.dtype)):
         raise ValueError(f"expected {describe(port)}, got {dtype}: {what}")
     if not fits(shape, port.shape):
         raise ValueError(f"expected {describe(port)}, got {dimensions(shape)}: {what}")
@@ -187,7 +187,7 @@ def _check(dtype: np.dtype, shape: Sequence[int], port: Port, what: str) -> None
 
 def describe(port: Port) -> str:
     """The arrays that an input takes, for errors."""
-    return f"{port.dtype} {dimensions([max(size, 0) for size in port.shape])} for {port.name!r}"
+    return f"{port.elements} {dimensions([max(size, 0) for size in port.shape])} for {port.name!r}"
 
 
 def fits(shape: Sequence[int], wanted: Sequence[int]) -> bool:
@@ -213,6 +213,8 @@ def as_numbers(port: Port, array: np.ndarray) -> np.ndarray:
     """
     if array.dtype == port.dtype:
         return array
+    if port.has_texts:
+        return array.astype(object)
     if port.dtype.kind in "fc" and _may_become(array.dtype, port.dtype):
         return array.astype(port.dtype)
     if _may_become(array.dtype, port.dtype):

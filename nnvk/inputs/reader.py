@@ -211,7 +211,7 @@ def _of_python(port: Port, value: Any) -> np.ndarray:
 
 def _as_given(port: Port, value: Any) -> Any:
     """Texts as an array of objects; sequences and what may be left out as they are, with arrays in them."""
-    if port.file_type == "STRING":
+    if port.has_texts:
         return np.asarray(value, object)
     if isinstance(value, (list, tuple)):
         return [each if isinstance(each, str) else as_array(each, str(port)) for each in value]

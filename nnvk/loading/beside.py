@@ -35,14 +35,14 @@ class Beside:
         source: PathOrBytes,
         options: Mapping[str, Any],
         settings: Settings,
-        say: Say | None,
+        tell: Say | None,
     ) -> None:
-        """``options`` are those of `formats.ModelFile.load`; ``say`` takes remarks, which are warnings without it."""
+        """``options`` are those of `formats.ModelFile.load`; ``tell`` takes remarks, which are warnings without it."""
         self._name = name
         self._source = source
         self._options = options
         self._settings = settings
-        self._say = say
+        self._say = tell
         self._library: Library | None = None
         self._lock = forks.lock()
 

@@ -113,10 +113,10 @@ class LoadOptions:
     verified: Verified | None = None
 
 
-def open_model(source: ModelSource, given: LoadOptions, say: Say | None = None) -> LoadedModel:
+def open_model(source: ModelSource, given: LoadOptions, say: Say | None = None, tell: Say | None = None) -> LoadedModel:
     """A model that is not compiled before it is needed. Raises what `load` does, but for the errors of compiling.
 
-    ``say`` takes remarks on images; without it they are warnings.
+    ``say`` takes remarks on images, ``tell`` those on what a library beside nnvk computes; without they are warnings.
     """
     devices = choose_devices(given.device, flag("fallback", given.fallback))  # before any file is read
     options: dict[str, Any] = {
@@ -135,7 +135,7 @@ def open_model(source: ModelSource, given: LoadOptions, say: Say | None = None) 
     folder = None if cache is True else _plan_folder(cache, source, options)
     settings = Settings(devices, folder, given.images, plan_bytes, verified, _warn if say is None else say)
     name = "the model" if isinstance(source, bytes) else Path(source).name
-    beside = Beside(name, source, {**options, "shapes": shapes}, settings, say) if given.fallback else None
+    beside = Beside(name, source, {**options, "shapes": shapes}, settings, tell) if given.fallback else None
     again = None
     with Guard(name):
         try:

@@ -74,7 +74,6 @@ class ExtendedOperationCode(Enum):
     INT64_TO_FLOAT = 270
     INT64_TO_INT32 = 271
     ROI_ALIGN_V2 = 272
-    TREE_ENSEMBLE = 273
     ROUND_FLOAT = 274
     BITS = 275
     BITCAST = 276

@@ -15,7 +15,7 @@ from nnvk.importers.onnx import ImportedModel, OnnxImportError, load
 from nnvk.types.encoding import write_model
 
 F, I64 = np.float32, np.int64
-ML, MICROSOFT = "ai.onnx.ml", "com.microsoft"
+MICROSOFT = "com.microsoft"
 
 
 @dataclass

@@ -14,7 +14,7 @@ import pytest
 pytest.importorskip("onnx")
 
 from onnx import ModelProto, external_data_helper, helper
-from onnx_case import I64, MICROSOFT, ML, Case, F, ints, x
+from onnx_case import I64, MICROSOFT, Case, F, ints, x
 from onnx_net import model, op, subgraph
 from onnx_spent import Spent, watched
 
@@ -62,28 +62,6 @@ def test_arrays_that_a_node_makes(name: str, spent: Spent) -> None:
     case.load()
     # A constant is charged once more as an operand.
     assert spent["charge", nbytes] == (2 if name == "MaxPool" else 1)
-
-
-def test_nodes_of_trees(spent: Spent) -> None:
-    """The work is that of the nodes of each depth; leaves are none."""
-    tree = {
-        "nodes_treeids": [0] * 7,
-        "nodes_nodeids": [*range(7)],
-        "nodes_featureids": [0] * 7,
-        "nodes_values": [0.5] * 7,
-        "nodes_modes": ["BRANCH_LEQ"] * 3 + ["LEAF"] * 4,
-        "nodes_truenodeids": [1, 3, 5, 0, 0, 0, 0],
-        "nodes_falsenodeids": [2, 4, 6, 0, 0, 0, 0],
-        "target_treeids": [0] * 4,
-        "target_nodeids": [3, 4, 5, 6],
-        "target_ids": [0] * 4,
-        "target_weights": [1.0] * 4,
-    }
-    Case("TreeEnsembleRegressor", {"a": x(3, 2)}, "", tree, domain=ML).load()
-    assert {amount: count for (name, amount), count in spent.items() if name == "work" and amount < 1000} == {
-        1: 1,
-        2: 1,
-    }
 
 
 # --- constants of the file -------------------------------------------------------------------------------------------

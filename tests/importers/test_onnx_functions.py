@@ -16,6 +16,7 @@ from onnx_net import model, op, subgraph
 from onnx_oracle import actual, check, operations
 
 from nnvk.importers.onnx import OnnxImportError, load
+from nnvk.importers.user_functions import forget, operator
 
 F, I64 = np.float32, np.int64
 DEVICES = ("nnapi-reference",)
@@ -316,7 +317,7 @@ def test_branches_read_tensors_and_constants(flag: bool) -> None:
 
 
 @pytest.mark.parametrize("is_text", [False, True])
-def test_tensors_in_attributes(is_text: bool) -> None:
+def test_tensors_in_attributes(is_text: bool, request: pytest.FixtureRequest) -> None:
     """They must be of numbers, and in the file itself."""
     keys = numpy_helper.from_array(np.array([1, 2]))
     if is_text:
@@ -324,13 +325,15 @@ def test_tensors_in_attributes(is_text: bool) -> None:
     else:
         keys.data_location = 1
         keys.external_data.add(key="location", value="beside")
-    values = numpy_helper.from_array(np.array([1, 2]))
-    node = op("LabelEncoder", "x", "y", domain="ai.onnx.ml", keys_tensor=keys, values_tensor=values)
-    made = model([node], {"x": (I64, [2])}, [])
+    operator("com.example.Keyed")(lambda x, keys: x)
+    request.addfinalizer(lambda: forget("com.example.Keyed"))
+    made = model([op("Keyed", "x", "y", domain="com.example", keys=keys)], {"x": (I64, [2])}, [])
     made.graph.output.add(name="y")
     with pytest.raises(OnnxImportError) as raised:
         load(made.SerializeToString())
     if is_text:
-        assert [one.reason for one in raised.value.problems] == ["attribute 'keys_tensor' must have numbers"]
+        assert [one.reason for one in raised.value.problems] == [
+            "attribute 'keys' must be of numbers that NumPy has, got object"
+        ]
     else:
         assert "tensor '' must have its elements in the file itself" in str(raised.value)

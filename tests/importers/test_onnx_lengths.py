@@ -11,7 +11,7 @@ from onnx_case import I64, Case, F, x
 from onnx_net import model, op, subgraph
 
 from nnvk.importers.onnx import OnnxImportError, load
-from nnvk.importers.onnx.mappers import control_flow, ngrams, unrolled
+from nnvk.importers.onnx.mappers import control_flow, unrolled
 
 INT = np.int32
 
@@ -77,26 +77,6 @@ def test_turns_of_a_scan(monkeypatch: pytest.MonkeyPatch) -> None:
     scan(3).load()
     with pytest.raises(OnnxImportError, match="of one length of 3 at most"):
         scan(4).load()
-
-
-@pytest.mark.parametrize(("skips", "length", "count"), [(4095, 4097, 2), (9999, 4097, 2)])
-def test_comparisons_of_n_grams(skips: int, length: int, count: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each number of skips compares all numbers of an n-gram, as far as rows are long enough for it."""
-
-    def counted(skips: int, length: int) -> Case:
-        attributes = {"min_gram_length": 2, "max_gram_length": 2, "ngram_counts": [0, 0], "ngram_indexes": [0]}
-        pool = {"pool_int64s": [3, 4], "mode": "TF", "max_skip_count": skips}
-        return Case("TfIdfVectorizer", {"a": x(length, dtype=I64)}, "", attributes | pool)
-
-    with pytest.raises(OnnxImportError) as raised:
-        counted(skips, length).load()
-    assert reason_of(raised) == f"n-grams of 2 with {skips} skips in rows of {length} are too many"
-    monkeypatch.setattr(ngrams, "_MOST_COMPARISONS", 4)
-    for least, longest in ((1, 9), (9, 3)):
-        counted(least, longest).load()
-    for least, longest in ((2, 9), (9, 4)):
-        with pytest.raises(OnnxImportError, match="are too many"):
-            counted(least, longest).load()
 
 
 def test_pieces_of_integers() -> None:

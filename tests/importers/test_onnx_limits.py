@@ -10,7 +10,7 @@ import pytest
 
 pytest.importorskip("onnx")
 
-from onnx_case import I64, MICROSOFT, ML, Case, F, ints, x
+from onnx_case import I64, MICROSOFT, Case, F, ints, x
 
 from nnvk.importers.onnx import OnnxImportError
 
@@ -38,7 +38,6 @@ def zeros(*shape: int, dtype: Any = F) -> np.ndarray:
 
 
 POOL = {"a": x(1, 1, 70, 90)}
-NGRAMS = {"mode": "TF", "ngram_counts": [0], "pool_int64s": [5]}
 LIMITS = [
     *(
         limit(
@@ -66,24 +65,6 @@ LIMITS = [
         "weights of shape [513, 1, 1, 1] in 513 groups do not fit [1, 513, 1, 1]",
     ),
     limit(
-        "ArrayFeatureExtractor",
-        {"a": x(2, 3), "i": ints(0)},
-        {},
-        {"i": ints(2)},
-        {"i": ints(3)},
-        "its indices must lie between 0 and 2",
-        domain=ML,
-    ),
-    limit(
-        "ArrayFeatureExtractor",
-        {"a": x(2, 3), "i": ints(0)},
-        {},
-        {"i": ints(0)},
-        {"i": ints(-1)},
-        "its indices must lie between 0 and 2",
-        domain=ML,
-    ),
-    limit(
         "Det",
         {"a": x(2, 3, 3)},
         {},
@@ -106,31 +87,6 @@ LIMITS = [
         {"a": x(2, 2)},
         {"a": x(3)},
         "matrices must be square, of 3 rows at most, got shape [3]",
-    ),
-    limit(
-        "LabelEncoder",
-        {"a": x(2, dtype=I64)},
-        {},
-        {"keys_int64s": [*range(4096)], "values_int64s": [*range(4096)]},
-        {"keys_int64s": [*range(4097)], "values_int64s": [*range(4097)]},
-        "there must be 1 to 4096 keys and as many values, got 4097 and 4097",
-        domain=ML,
-    ),
-    limit(
-        "TfIdfVectorizer",
-        {"a": x(2, dtype=I64)},
-        {**NGRAMS, "min_gram_length": 1, "max_gram_length": 1},
-        {"ngram_indexes": [1000]},
-        {"ngram_indexes": [1 << 20]},
-        "attributes 'ngram_counts' and 'ngram_indexes' must have places below 1048576",
-    ),
-    limit(
-        "TfIdfVectorizer",
-        {"a": x(2, dtype=I64)},
-        {**NGRAMS, "min_gram_length": 1, "max_gram_length": 1},
-        {"ngram_indexes": [0]},
-        {"ngram_indexes": [-1]},
-        "attributes 'ngram_counts' and 'ngram_indexes' must have places below 1048576",
     ),
     limit(
         "MaxUnpool",

@@ -10,7 +10,7 @@ import pytest
 pytest.importorskip("onnx")
 pytest.importorskip("onnxruntime")
 
-from onnx_case import MICROSOFT, ML
+from onnx_case import MICROSOFT
 from onnx_net import element, model, op
 from onnx_oracle import actual, check
 
@@ -41,7 +41,7 @@ def compared(
         opset=opset,
     )
     if given.get("domain"):
-        net.opset_import.add(domain=given["domain"], version=3 if given["domain"] == ML else 1)
+        net.opset_import.add(domain=given["domain"], version=1)
     check(net, feeds, devices=("nnapi-reference",), tolerance=tolerance, steps=0)
 
 
@@ -328,55 +328,6 @@ def test_norms(axis: int, p: int) -> None:
     x = reals(3, 4, 2)
     x[:, 1], x[0] = 0, 0
     compared("LpNormalization", {"x": x}, axis=axis, p=p)
-
-
-# --- rows of features ------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("norm", ["MAX", "L1", "L2"])
-@pytest.mark.parametrize("dtype", [F, I64])
-def test_normalizer(dtype: Any, norm: str) -> None:
-    x = np.array([[1, -3, 2], [0, 0, 0], [4, 5, -6]]).astype(dtype)
-    compared("Normalizer", {"x": x}, domain=ML, norm=norm)
-
-
-@pytest.mark.parametrize("dtype", [F, I64, I32])
-@pytest.mark.parametrize(("offset", "scale"), [([0.5], [2.0]), ([0.5, 1.0, -1.0], [2.0, 3.0, 0.5])])
-def test_scaler(offset: list[float], scale: list[float], dtype: Any) -> None:
-    x = np.array([[1, -3, 2], [0, 7, 0]]).astype(dtype)
-    compared("Scaler", {"x": x}, domain=ML, offset=offset, scale=scale)
-
-
-@pytest.mark.parametrize(
-    ("x", "given"),
-    [
-        (
-            np.array([[1, np.nan, 2], [np.nan, 0, np.nan]], F),
-            {"imputed_value_floats": [7.0], "replaced_value_float": np.nan},
-        ),
-        (
-            np.array([[1, -1, 2], [-1, 0, -1]], F),
-            {"imputed_value_floats": [7.0, 8.0, 9.0], "replaced_value_float": -1.0},
-        ),
-        (np.array([[1, -1, 2], [-1, 0, -1]]), {"imputed_value_int64s": [7, 8, 9], "replaced_value_int64": -1}),
-        (np.array([[1, -1, 2], [-1, 0, -1]]), {"imputed_value_int64s": [7], "replaced_value_int64": 2}),
-    ],
-)
-def test_imputer(x: np.ndarray, given: dict[str, Any]) -> None:
-    compared("Imputer", {"x": x}, domain=ML, **given)
-
-
-@pytest.mark.parametrize("transform", ["NONE", "SOFTMAX", "LOGISTIC", "SOFTMAX_ZERO"])
-@pytest.mark.parametrize("intercepts", [None, [0.5, -1.0]])
-def test_linear_regressor(intercepts: list[float] | None, transform: str) -> None:
-    given: dict[str, Any] = {
-        "coefficients": [1.0, -2.0, 0.5, 3.0, 0.25, -1.0],
-        "targets": 2,
-        "post_transform": transform,
-    }
-    if intercepts:
-        given["intercepts"] = intercepts
-    compared("LinearRegressor", {"x": reals(4, 3)}, domain=ML, **given)
 
 
 # --- products of Microsoft's -----------------------------------------------------------------------------------------

@@ -7,7 +7,7 @@ import pytest
 
 pytest.importorskip("onnx")
 
-from onnx_case import I64, MICROSOFT, ML, Case, F, ints, x
+from onnx_case import I64, MICROSOFT, Case, F, ints, x
 
 CASES = [
     Case(
@@ -235,30 +235,6 @@ CASES = [
         {"axis": 1, "mode": "up"},
         {"mode": "circular"},
         opset=24,
-    ),
-    Case(
-        "OneHotEncoder",
-        {"a": x(2, 3, dtype=I64)},
-        "its categories must be numbers, and elements of no category must be allowed",
-        {"cats_int64s": [1, 2], "zeros": 0},
-        {"zeros": 1},
-        domain=ML,
-    ),
-    Case(
-        "OneHotEncoder",
-        {"a": x(2, 3, dtype=I64)},
-        "its categories must be numbers, and elements of no category must be allowed",
-        {"cats_strings": ["a", "b"]},
-        {"cats_int64s": [1, 2]},
-        domain=ML,
-    ),
-    Case(
-        "LabelEncoder",
-        {"a": x(2, 3, dtype=I64)},
-        "its values are texts, which NNAPI has nothing for",
-        {"keys_int64s": [1, 2], "values_strings": ["a", "b"]},
-        {"values_strings": None, "values_floats": [1.0, 2.0]},
-        domain=ML,
     ),
     Case(
         "FusedMatMul",

@@ -10,7 +10,7 @@ import pytest
 
 pytest.importorskip("onnx")
 
-from onnx_case import I64, MICROSOFT, ML, Case, F, ints, x
+from onnx_case import I64, MICROSOFT, Case, F, ints, x
 
 Changes = Mapping[str, Any]
 
@@ -225,47 +225,6 @@ CASES = [
         {"a": x(2, 3)},
         {"sample_size": 4, "dtype": 6},
         ("classes must be whole numbers, got float32", {"dtype": 1}),
-    ),
-    *family(
-        "Scaler",
-        {"a": x(2, 3)},
-        {"scale": [1.0, 2.0, 3.0], "offset": [0.5]},
-        ("must have 1 or 3 numbers", {"scale": [1.0, 2.0]}),
-        ("must have 1 or 3 numbers", {"offset": [1.0, 2.0]}),
-        domain=ML,
-    ),
-    *family(
-        "Imputer",
-        {"a": x(2, 3)},
-        {"imputed_value_floats": [1.0, 2.0, 3.0], "replaced_value_float": -1.0},
-        ("attribute 'imputed_value_floats' must have 1 or 3 numbers, got 2", {"imputed_value_floats": [1.0, 2.0]}),
-        ("attribute 'imputed_value_floats' must have 1 or 3 numbers, got 0", {"imputed_value_floats": None}),
-        domain=ML,
-    ),
-    *family(
-        "ArrayFeatureExtractor",
-        {"a": x(2, 3), "i": ints(0, 2)},
-        {},
-        ("its indices must lie between 0 and 2", {"i": ints(0, 3)}),
-        ("its indices must lie between 0 and 2", {"i": ints(-1, 2)}),
-        domain=ML,
-    ),
-    *family(
-        "LinearRegressor",
-        {"a": x(2, 3)},
-        {"coefficients": [1.0] * 6, "targets": 2, "intercepts": [1.0, 2.0]},
-        ("there must be 2 x 3 coefficients, got 5", {"coefficients": [1.0] * 5}),
-        ("there must be 2 x 3 coefficients, got 0", {"coefficients": None}),
-        ("there must be 2 intercepts, got 1", {"intercepts": [1.0]}),
-        domain=ML,
-    ),
-    *family(
-        "LinearClassifier",
-        {"a": x(2, 3)},
-        {"coefficients": [1.0] * 6, "classlabels_ints": [3, 5]},
-        ("there must be two classes at least, got 1", {"classlabels_ints": [3], "coefficients": [1.0] * 3}),
-        domain=ML,
-        outputs="y z",
     ),
     *family(
         "Attention",

@@ -122,17 +122,6 @@ def test_compress(attributes: dict[str, int], known: bool) -> None:
         compared("Compress", feeds | {"c": flags}, **attributes)
 
 
-@pytest.mark.parametrize("shape", [(5,), (3, 5), (2, 3, 5)])
-@pytest.mark.parametrize("known", [True, False])
-def test_array_feature_extractor(shape: tuple[int, ...], known: bool) -> None:
-    places, x = np.array([4, 0, 2]), reals(*shape)
-    node = op("ArrayFeatureExtractor", "x i", "y", domain="ai.onnx.ml")
-    inputs = {"x": (F, shape)} | ({} if known else {"i": (I64, (3,))})
-    net = model([node], inputs, ["y"], {"i": places} if known else {})
-    net.opset_import.add(domain="ai.onnx.ml", version=1)
-    check(net, {"x": x} | ({} if known else {"i": places}))
-
-
 @pytest.mark.parametrize("wants_lengths", [True, False])
 def test_embeddings_at_given_places(wants_lengths: bool) -> None:
     feeds = {"ids": np.abs(whole(2, 5)), "at": np.abs(whole(2, 5, most=6, seed=1))}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from onnx import AttributeProto, helper
+from onnx import AttributeProto, helper, numpy_helper
 
 from nnvk.base.text import printable
 from nnvk.importers.errors import NAME_SHOWN, Unmapped
@@ -46,8 +46,7 @@ def _attributes(node: Node) -> dict[str, Any]:
         elif one.type == AttributeProto.STRINGS:
             found[name] = node.texts(name)
         elif one.type == AttributeProto.TENSOR:
-            array = node.array(name)
-            assert array is not None
+            array = numpy_helper.to_array(one.t)
             if array.dtype.kind not in "biuf" or array.dtype != np.dtype(array.dtype.name):
                 raise Unmapped(f"attribute '{name}' must be of numbers that NumPy has, got {array.dtype}")
             found[name] = array

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 import numpy as np
-from onnx import AttributeProto, GraphProto, NodeProto, TensorProto, numpy_helper
+from onnx import AttributeProto, GraphProto, NodeProto, TensorProto
 
 from nnvk.importers.errors import Unmapped
 
@@ -115,16 +115,6 @@ class Node:
         """A TENSOR, None where it is not given."""
         found: TensorProto | None = self._attribute(name, _Kind.TENSOR, "t", None)
         return found
-
-    def array(self, name: str) -> np.ndarray | None:
-        """The elements of a TENSOR of numbers, None where it is not given. They must be in the file itself."""
-        found = self.tensor(name)
-        if found is None:
-            return None
-        if found.data_type == TensorProto.STRING:
-            raise Unmapped(f"attribute '{name}' must have numbers")
-        array: np.ndarray = numpy_helper.to_array(found)
-        return array
 
     def graph(self, name: str) -> GraphProto:
         """A GRAPH, which must be given."""

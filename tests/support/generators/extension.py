@@ -59,38 +59,6 @@ def _roi_align_v2(d: Draw, code: KnownCode, t: OperandCode) -> Case:
     return Case(code, (d.tensor(t, source), rois, split, *numbers, *flags), (OperandType(t),))
 
 
-@generator(Op.TREE_ENSEMBLE)
-def _tree_ensemble(d: Draw, code: KnownCode, t: OperandCode) -> Case:
-    """Trees whose nodes lead to any nodes behind them and to any leaves, with thresholds that features often equal."""
-    rows, count, trees = d.sizes(3, 6)
-    features, leaves, targets = (d.integer(1, 6) for _ in range(3))
-    entries = np.sort(d.rng.integers(0, 9, leaves + 1))
-    nodes = np.zeros((count, 5), np.int32)
-    for place, node in enumerate(nodes):
-        child = [d.integer(place + 1, count - 1) if place + 1 < count and d.chance() else -d.integer(1, leaves)] * 2
-        child[d.integer(0, 1)] = -d.integer(1, leaves)
-        node[:] = [d.integer(0, features - 1), d.integer(0, 5), *child, d.integer(0, 1)]
-    source = d.rng.integers(-2, 3, (rows, features)).astype(np.float32)
-    source[d.rng.random(source.shape) < 0.1] = np.nan
-    roots = d.rng.integers(-leaves, count, trees)
-    held = max(int(entries[-1]), 1)
-    return Case(
-        code,
-        (
-            given(OperandType(t), source),
-            ints(*nodes.reshape(-1).tolist(), shape=nodes.shape),
-            given(OperandType(t), d.rng.integers(-2, 3, count)),
-            ints(*roots.tolist()),
-            ints(*entries.tolist()),
-            ints(*d.rng.integers(0, targets, held).tolist()),
-            d.tensor(t, (held,)),
-            i32(targets),
-            i32(d.integer(0, 2)),
-        ),
-        (OperandType(t),),
-    )
-
-
 @generator(Op.BITS)
 def _bits(d: Draw, code: KnownCode, t: OperandCode) -> Case:
     """Bits of all kinds, and shifts by less than 0 and by more bits than there are."""
