@@ -52,6 +52,7 @@ _AREAS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("nnvk/importers/onnx/", ("tests/importers/test_onnx_*.py",)),
     ("nnvk/importers/tflite/", ("tests/importers/test_tflite_*.py",)),
     ("nnvk/importers/", ("tests/importers",)),
+    ("nnvk/contrib/", ("tests/contrib",)),
 )
 """Where the tests lie whose ids name the operations of a file, by the beginning of its path."""
 

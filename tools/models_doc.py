@@ -22,6 +22,7 @@ from typing import Any
 import generated_page
 from operations_doc import vulkan_types
 
+from nnvk import contrib
 from nnvk.importers import decompositions, dynamic_extents
 from nnvk.importers.onnx import mappers as onnx_mappers
 from nnvk.importers.onnx import registry as onnx_registry
@@ -29,6 +30,7 @@ from nnvk.importers.tflite import mappers as tflite_mappers
 from nnvk.importers.tflite import registry as tflite_registry
 from nnvk.importers.tflite import tables
 from nnvk.importers.tflite.mappers import variables
+from nnvk.importers.user_functions import is_function
 from nnvk.types.codes import OperationCode
 from nnvk.types.extension import ExtendedOperationCode, KnownCode
 
@@ -45,6 +47,7 @@ _GLUE = frozenset(
 )
 """Operations that adapt shapes and quantisations; named only if an operator becomes nothing else."""
 _READ = (
+    contrib.__name__,
     decompositions.__name__,
     dynamic_extents.__name__,
     onnx_mappers.__name__,
@@ -83,6 +86,8 @@ class Table:
 
     def operations(self, operator: str) -> list[KnownCode]:
         """The NNAPI operations that the mapper of an operator can emit: the one of its own name first."""
+        if operator in _SAID or is_function(operator):
+            return []
         mapper = self.registry.find(operator)
         assert mapper is not None
         found = set(_emitted(mapper, operator, set()))
@@ -93,7 +98,7 @@ class Table:
         """The table, in Markdown."""
         lines = [f"| {self.format} operator | NNAPI operations | GPU |", "| --- | --- | --- |"]
         for operator in sorted(self.registry.supported_operators(), key=str.upper):
-            codes = [] if operator in _SAID else self.operations(operator)
+            codes = self.operations(operator)
             missing = [code.name for code in codes if not vulkan_types(code)]
             gpu = f"not {', '.join(missing)}" if missing else "yes" if codes else ""
             names = ", ".join(code.name for code in codes) or self._without_operations(operator)
@@ -102,6 +107,8 @@ class Table:
 
     def _without_operations(self, operator: str) -> str:
         """A description of an operator that becomes no operation."""
+        if is_function(operator):
+            return "a function on the CPU"
         mapper = self.registry.find(operator)
         is_state = getattr(mapper, "__module__", "") == variables.__name__
         return "a state" if is_state else _SAID.get(operator, "a constant")
@@ -112,16 +119,6 @@ _SAID = {
     **dict.fromkeys(("Loop", "Scan"), "the operations of its body, repeated"),
     **dict.fromkeys(("CALL", "STABLEHLO_COMPOSITE"), "the operations of its subgraph"),
     "If": "IF, or the operations of the branch if it is known",
-    "PosenetDecoderOp": "a function on the CPU",
-    **dict.fromkeys(
-        (
-            *("SignalDelay", "SignalEnergy", "SignalFftAutoScale", "SignalFilterBank", "SignalFilterBankLog"),
-            *("SignalFilterBankSpectralSubtraction", "SignalFilterBankSquareRoot", "SignalFramer", "SignalOverlapAdd"),
-            *("SignalPCAN", "SignalStacker", "SignalWindow"),
-        ),
-        "a function on the CPU",
-    ),
-    **dict.fromkeys(("SignalIrfft", "SignalRfft"), "FULLY_CONNECTED for FLOAT32, a function on the CPU for integers"),
 }
 """Descriptions of operators whose mappers do not name the operations."""
 TFLITE = Table("TFLite", tflite_registry, tflite_mappers)

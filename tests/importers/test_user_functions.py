@@ -18,20 +18,20 @@ from tflite_net import Net, T, write
 import nnvk
 from nnvk import NnapiError, ResultCode
 from nnvk.importers import formats, operator, user_functions
-from nnvk.importers.errors import ModelImportError
+from nnvk.importers.errors import ModelImportError, Unmapped
 
 F = np.float32
 CPU = "nnapi-reference"
 
 
 @pytest.fixture
-def given() -> Iterator[Callable[[str, Callable[..., Any]], None]]:
+def given() -> Iterator[Callable[..., None]]:
     """Registers functions for the time of a test."""
     names = []
 
-    def give(name: str, function: Callable[..., Any]) -> None:
+    def give(name: str, function: Callable[..., Any], **options: Any) -> None:
         names.append(name)
-        operator(name)(function)
+        operator(name, **options)(function)
 
     yield give
     for name in names:
@@ -289,3 +289,65 @@ def test_a_device_that_has_no_functions_refuses(given: Any) -> None:
 def test_the_name_must_be_a_text() -> None:
     with pytest.raises(TypeError, match="expected the name of an operator"):
         operator(cubed)  # type: ignore[arg-type]
+
+
+# --- states, unsigned numbers and real numbers -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", [np.int16, np.uint32, np.uint64])
+def test_an_operator_that_keeps_a_sum(given: Any, dtype: type[np.generic]) -> None:
+    """Unsigned numbers of 32 and 64 bits keep all their bits."""
+    first = np.array([7, np.iinfo(dtype).max - 20], dtype)
+
+    def total(x: np.ndarray, kept: np.ndarray, *, custom_options: bytes) -> tuple[np.ndarray, np.ndarray]:
+        assert (x.dtype, kept.dtype, x.shape, kept.shape) == (dtype, dtype, (2,), (2,))
+        return x + kept, x + kept
+
+    given("Total", total, states=lambda x, *, custom_options: {"sum": first})
+    type_ = np.dtype(dtype).name.upper()
+    net = Net([T(type_, (2,))], [T(type_, (2,))])
+    net.op("Total", net.inputs, net.outputs, custom=b"x")
+    loaded = nnvk.load(write(net))
+    x = np.array([1, 10], dtype)
+    np.testing.assert_array_equal(loaded(x), first + x)
+    np.testing.assert_array_equal(loaded(x), first + x + x)
+    loaded.reset()
+    np.testing.assert_array_equal(loaded(x), first + x)
+    (state,) = formats.load(write(net)).states
+    assert (state.input.name, state.input.file_type) == ("Total 0/sum", type_)
+
+
+def test_a_state_of_another_type_is_refused(given: Any) -> None:
+    given("Total", lambda x, kept: (x, kept.astype(F)), states=lambda x: {"sum": np.zeros(2, np.int32)})
+    with pytest.raises(ModelImportError, match="its function must give Total 0/sum as int32, got float32"):
+        formats.load(custom("Total", []))
+    given("Total", lambda x, kept: x, states=lambda x: {"sum": np.zeros(2, np.int32)})
+    with pytest.raises(ModelImportError, match="its function must give 2 outputs and states, got 1"):
+        formats.load(custom("Total", []))
+
+
+def test_files_of_onnx_have_no_states(given: Any) -> None:
+    given("com.example.Scale", lambda x, kept: (x, kept), states=lambda x: {"sum": np.zeros(2, F)})
+    with pytest.raises(ModelImportError, match=r"its function keeps states, which only \.tflite files have"):
+        nnvk.load(between(), fallback=False)(X)
+
+
+def test_levels_as_real_numbers(given: Any) -> None:
+    """They are rounded to the levels of the output."""
+
+    def halved(x: np.ndarray, by: np.ndarray) -> np.ndarray:
+        assert (x.dtype, by.dtype) == (F, np.int64)
+        return x / F(2)
+
+    given("Halved", halved, real=True)
+    loaded = nnvk.load(quantised("Halved", b""))
+    np.testing.assert_array_equal(loaded(np.array([[3, 5, 7, 8]], np.int8), np.array([1])), [[3, 5, 7, 8]])
+
+
+def test_a_function_refuses_an_operator_in_its_own_words(given: Any) -> None:
+    def refuse(x: np.ndarray) -> np.ndarray:
+        raise Unmapped("not on Sundays")
+
+    given("Own", refuse)
+    with pytest.raises(ModelImportError, match=r"operator 0 \(Own\): not on Sundays"):
+        formats.load(custom("Own", []))

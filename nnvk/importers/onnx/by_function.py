@@ -12,7 +12,7 @@ from nnvk.importers.errors import NAME_SHOWN, Unmapped
 from nnvk.importers.onnx.context import Context
 from nnvk.importers.onnx.node import Node
 from nnvk.importers.onnx.tensors import Tensor, carrier
-from nnvk.importers.user_functions import Given, add
+from nnvk.importers.user_functions import Given, add, has_states
 from nnvk.importers.user_functions import Node as FunctionNode
 
 _NUMBERS = frozenset({AttributeProto.FLOAT, AttributeProto.INT, AttributeProto.FLOATS, AttributeProto.INTS})
@@ -22,6 +22,8 @@ def by_function(c: Context) -> list[Tensor | None]:
     """The outputs of a node that a function computes."""
     if any(one is not None and one.extent is not None for one in c.inputs):
         raise Unmapped("data decide the size of an input, which a function can't take")
+    if has_states(c.node.kind):
+        raise Unmapped("its function keeps states, which only .tflite files have")
     named = f" '{printable(c.node.name, NAME_SHOWN)}'" if c.node.name else ""
     node = FunctionNode(
         c.node.kind,

@@ -31,9 +31,8 @@ from nnvk.importers.tflite.errors import Malformed, TfliteImportError
 from nnvk.importers.tflite.finished import Finished, is_alike, port
 from nnvk.importers.tflite.mappers.spectral import ON_COMPLEX
 from nnvk.importers.tflite.metadata import read_metadata
-from nnvk.importers.tflite.micro_signal import is_on_signals, keeps_bits
 from nnvk.importers.tflite.operands import PAIRS, UNSIGNED, constant, operand_type
-from nnvk.importers.tflite.registry import Mapper, find
+from nnvk.importers.tflite.registry import Mapper, find, look_among_contributed
 from nnvk.importers.tflite.resizing import resized
 from nnvk.importers.tflite.schema import Operator, SignatureDef, Subgraph, Tensor
 from nnvk.importers.tflite.variables import Kept, Variables
@@ -50,6 +49,13 @@ _DAMAGE = Damage(
 _COUNTS = frozenset({"INT32", "INT64"})
 """Types of tensors that may be indexes, axes or shapes, of which many operators need to know the numbers."""
 _NOTHING = np.zeros(0, np.uint8)
+_MOVING_BITS = frozenset(
+    [
+        *("CONCATENATION", "EXPAND_DIMS", "PACK", "PAD", "RESHAPE", "SLICE", "SPLIT", "SPLIT_V", "SQUEEZE"),
+        *("STRIDED_SLICE", "TRANSPOSE", "UNPACK"),
+    ]
+)
+"""Operators that take UINT32: their outputs only have elements of their inputs, and zeros."""
 """The bytes of a constant without elements, which has no buffer."""
 
 
@@ -364,6 +370,8 @@ class Builder(Recovery[Operator, int]):
     def look_up(self, operator: Operator) -> Mapper:
         """The mapper of an operator; one of complex numbers has its own."""
         if all(self.subgraph.tensors[index].type != COMPLEX for index in self.tensors_of(operator)[0]):
+            if operator.is_custom:
+                look_among_contributed(operator.name)
             mapper = by_function if is_function(operator.name) else find(operator.name)
         elif operator.name in ON_COMPLEX:
             mapper = ON_COMPLEX[operator.name]
@@ -374,7 +382,9 @@ class Builder(Recovery[Operator, int]):
             raise Unmapped(f"NNAPI has no counterpart of this {kind}")
         for index in (*self.tensors_of(operator)[0], *operator.outputs):
             tensor = self.subgraph.tensors[index]
-            if tensor.type in UNSIGNED and (mapper is by_function or not keeps_bits(operator.name, tensor.type)):
+            if tensor.type in UNSIGNED and not (
+                mapper is by_function or (tensor.type == "UINT32" and operator.name in _MOVING_BITS)
+            ):
                 raise Unmapped(f"{tensor} is of type {tensor.type}, which NNAPI does not have")
         if len(set(operator.outputs)) < len(operator.outputs):
             raise Unmapped("a tensor is its output twice")
@@ -462,8 +472,6 @@ class Builder(Recovery[Operator, int]):
         try:
             result = int64.mapped(context, mapper)
         except Unmapped:
-            if is_on_signals(operator.name):
-                raise
             real = [context.real(value) if value is not None and _is_wide(value) else value for value in inputs]
             if real == list(inputs):
                 raise

@@ -77,14 +77,14 @@ class Variables:
         name = self._name(handle)
         self.values[name], self.assigned[name] = value, operator
 
-    def keep(self, operator: int, tensor: Tensor, type: OperandType) -> Value:
-        """The value, zeros at first, of a state that an operator has itself. It becomes what `renew` gives."""
+    def keep(self, operator: int, tensor: Tensor, type: OperandType, first: np.ndarray) -> Value:
+        """The value, which is ``first``, of a state that an operator has itself. It becomes what `renew` gives."""
         if tensor.name in self.values:
             raise Unmapped(f"{_shown(tensor.name)} is there already")
         self._budget.charge(type.size)
         before = self._graph.input(type)
         self.keepers.add(operator)
-        self.kept[tensor.name] = Kept(tensor, before, np.zeros(type.dimensions, type.dtype))
+        self.kept[tensor.name] = Kept(tensor, before, first.reshape(type.dimensions))
         self.renew(operator, tensor, before)
         return before
 

@@ -12,14 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from nnvk.importers import charged
-from nnvk.importers.emitter import F32
+from nnvk.importers import charged, operator
 from nnvk.importers.errors import Unmapped
-from nnvk.importers.graph_builder import Value
-from nnvk.importers.tflite.context import Context
 from nnvk.importers.tflite.flex_options import FlexOptions
-from nnvk.importers.tflite.registry import builtin
-from nnvk.importers.user_functions import Given, Node, add, operator
 
 _KEYPOINTS = 17
 _PARENTS = (0, 1, 0, 2, 0, 5, 7, 5, 11, 13, 0, 6, 8, 6, 12, 14)
@@ -29,7 +24,6 @@ _EDGES = len(_PARENTS)
 _CHANNELS = (_KEYPOINTS, 2 * _KEYPOINTS, 4 * _EDGES)
 _REFINEMENTS = 5
 _MOST_DETECTIONS = 1024
-_FUNCTION = "nnvk.PosenetDecoderOp"
 
 _WAYS: list[list[tuple[int, int]]] = [[] for _ in range(_KEYPOINTS)]
 """From each keypoint: the keypoint at the other end of an edge, and the channel of the edge's offset along y.
@@ -46,39 +40,24 @@ Maps = np.ndarray
 """Maps [height, width, channels]."""
 
 
-@builtin("PosenetDecoderOp")
-def posenet_decoder(c: Context) -> Sequence[Value]:
-    """The coordinates and scores of keypoints, the scores of people, and their number."""
-    maps = [c.real(c.input(position)) for position in range(3)]
-    options = FlexOptions(c.operator.custom_options())
-    numbers = {"stride": int(options.positive("stride")), "most": int(options.positive("max_detections"))}
-    shape = maps[0].shape
-    if [one.shape for one in maps] != [(1, *shape[1:3], channels) for channels in _CHANNELS]:
-        shapes = ", ".join(str(list(one.shape)) for one in maps)
-        raise Unmapped(f"the maps must be of one image and have {_CHANNELS} channels, got shapes {shapes}")
-    if numbers["most"] > _MOST_DETECTIONS:
-        raise Unmapped(f"the option max_detections must be at most {_MOST_DETECTIONS}, got {numbers['most']}")
-    node = Node(
-        _FUNCTION,
-        f"operator {c.operator.index} ({c.operator.name})",
-        [Given(one, F32.dtype, one.shape) for one in maps],
-        {**numbers, "threshold": float(options["score_threshold"]), "radius": float(options["nms_radius"])},
-        4,
-    )
-    return [result.value for result in add(c.graph, node, lambda position, dtype: F32)]
-
-
-@operator(_FUNCTION)
-def decode_poses(
-    heatmaps: Maps, shorts: Maps, mids: Maps, *, most: int, threshold: float, stride: int, radius: float
-) -> tuple[np.ndarray, ...]:
+@operator("PosenetDecoderOp", real=True)
+def decode_poses(heatmaps: Maps, shorts: Maps, mids: Maps, *, custom_options: bytes = b"") -> tuple[np.ndarray, ...]:
     """Find people in maps of one image, each with a leading dimension 1.
 
     ``heatmaps`` are the logits of keypoints. ``shorts`` are offsets to a keypoint nearby, and ``mids`` along edges, in
     pixels; ``stride`` is the number of pixels from one element to the next. Returns coordinates y and x in pixels
-    [1, most, 17, 2], scores [1, most, 17], the scores of people above ``threshold`` [1, most], best first, and their
-    number [1]. A keypoint within ``radius`` pixels of another person's belongs to that person.
+    [1, most, 17, 2], scores [1, most, 17], the scores of people above a threshold [1, most], best first, and their
+    number [1]. A keypoint within a radius, in pixels, of another person's belongs to that person.
     """
+    options = FlexOptions(custom_options)
+    stride, most = (int(options.positive(name)) for name in ("stride", "max_detections"))
+    threshold, radius = options["score_threshold"], options["nms_radius"]
+    shape = heatmaps.shape
+    if [one.shape for one in (heatmaps, shorts, mids)] != [(1, *shape[1:3], channels) for channels in _CHANNELS]:
+        shapes = ", ".join(str(list(one.shape)) for one in (heatmaps, shorts, mids))
+        raise Unmapped(f"the maps must be of one image and have {_CHANNELS} channels, got shapes {shapes}")
+    if most > _MOST_DETECTIONS:
+        raise Unmapped(f"the option max_detections must be at most {_MOST_DETECTIONS}, got {most}")
     offsets = np.float32(1 / stride)
     found = _People(heatmaps[0], shorts[0] * offsets, mids[0] * offsets, (radius / stride) ** 2)
     poses: list[np.ndarray] = []
