@@ -27,17 +27,15 @@ def expected(
     feeds: Mapping[str, np.ndarray],
     *,
     exact: bool = True,
-    threads: int = 0,
     optimised: bool = True,
 ) -> list[np.ndarray]:
     """Return onnxruntime's outputs. If not ``exact``, its sums of byte products may saturate on some processors.
 
-    ``threads`` of 0 are as many as onnxruntime likes. If not ``optimised``, it computes node by node.
+    If not ``optimised``, it computes node by node.
     """
     options = ort.SessionOptions()
     if not optimised:
         options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
-    options.intra_op_num_threads = threads
     options.log_severity_level = 4
     # Without VNNI it adds pairs of products up in 16 bits, unless all bytes are to be unsigned.
     options.add_session_config_entry("session.x64quantprecision", str(int(exact)))
@@ -61,13 +59,12 @@ def check(
     steps: int = 0,
     devices: Sequence[str] = DEVICES,
     exact: bool = True,
-    threads: int = 0,
     optimised: bool = True,
     **options: Any,
 ) -> ImportedModel:
     """Both must agree: real numbers within ``tolerance`` of the range, whole ones within so many ``steps``."""
     imported = load(model if isinstance(model, str) else model.SerializeToString(), **options)
-    wanted = expected(model, feeds, exact=exact, threads=threads, optimised=optimised)
+    wanted = expected(model, feeds, exact=exact, optimised=optimised)
     for device in devices:
         for port, one, other in zip(imported.outputs, actual(imported, feeds, device), wanted, strict=True):
             assert (one.dtype, one.shape) == (other.dtype, other.shape), port

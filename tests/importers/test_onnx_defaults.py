@@ -370,7 +370,6 @@ DEFAULTS = [
             ("RandomNormal", {"mean": (0.0, 1.0), "scale": (1.0, 2.0)}),
         )
     ),
-    Default("Multinomial", {"a": MATRIX}, {"dtype": (6, 7), "sample_size": (1, 2)}, {"seed": 1.0}),
 ]
 
 

@@ -353,10 +353,15 @@ def test_all_operators_that_are_missing_in_the_graphs_of_a_node_are_listed() -> 
 
 def test_a_reason_within_a_function_names_the_operator_inside() -> None:
     function = helper.make_function(
-        "own", "Own", ["a"], ["y"], [op("Det", "a", "y", name="inner")], [helper.make_opsetid("", 17)]
+        "own",
+        "Own",
+        ["a"],
+        ["y"],
+        [op("Transpose", "a", "y", name="inner", perm=[0, 0])],
+        [helper.make_opsetid("", 17)],
     )
     made = model([op("Own", "x", "y", domain="own")], {"x": (F, [4, 4])}, ["y"], functions=[function])
-    assert "operator 0 (own.Own): in it, Det 'inner': matrices must be square" in refused(made).reason
+    assert "operator 0 (own.Own): in it, Transpose 'inner': the permutation must name" in refused(made).reason
 
 
 # --- anything ------------------------------------------------------------------------------------------------

@@ -8,7 +8,6 @@ import pytest
 pytest.importorskip("onnx")
 
 from onnx_net import model, op
-from onnx_oracle import DEVICES, actual
 
 from nnvk import get_device
 from nnvk.importers.onnx import OnnxImportError, load
@@ -45,17 +44,3 @@ def test_models_that_have_to_run() -> None:
     assert known_outputs(made, shapes={}, constants={}) is None
     (y,) = known_outputs(made, shapes={}, constants={"x": np.array([-1, 2], F)}) or []
     assert y.tolist() == [0, 2]
-
-
-@pytest.mark.parametrize("size", [1, 2, 3])
-def test_determinants(size: int) -> None:
-    x = np.random.default_rng(size).standard_normal((2, 5, size, size)).astype(F)
-    made = model([op("Det", "x", "y")], {"x": (F, x.shape)}, ["y"])
-    for device in DEVICES:
-        (y,) = actual(load(made.SerializeToString()), {"x": x}, device)
-        np.testing.assert_allclose(y, np.linalg.det(x.astype(np.float64)), atol=1e-5)
-
-
-def test_large_determinants_are_refused() -> None:
-    with pytest.raises(OnnxImportError, match="of 3 rows at most"):
-        load(model([op("Det", "x", "y")], {"x": (F, (4, 4))}, ["y"]).SerializeToString())

@@ -11,8 +11,6 @@ import pytest
 pytest.importorskip("onnx")
 pytest.importorskip("onnxruntime")
 
-import onnx
-from onnx import numpy_helper
 from onnx_net import model, op
 from onnx_oracle import DEVICES, actual, check, operations
 
@@ -223,66 +221,3 @@ def test_batches_first(kind: str, direction: str) -> None:
     (y, z), (turned, last) = found
     np.testing.assert_array_equal(turned, y.transpose(2, 0, 1, 3))
     np.testing.assert_array_equal(last, z.transpose(1, 0, 2))
-
-
-# --- weights of 8 bits ---------------------------------------------------------------------------------------
-
-
-def dynamic_lstm(
-    time: int, batch: int, dtype: Any, *, by_column: bool = False, both: bool = False, inputs: int = 6, units: int = 10
-) -> tuple[onnx.ModelProto, dict[str, np.ndarray]]:
-    """A DynamicQuantizeLSTM with all inputs but lengths."""
-    rng, count, limits = np.random.default_rng(time), 1 + both, np.iinfo(dtype)
-    columns = (count, 4 * units) if by_column else (count,)
-    constants = {
-        "w": rng.integers(limits.min, limits.max + 1, (count, inputs, 4 * units)).astype(dtype),
-        "r": rng.integers(limits.min, limits.max + 1, (count, units, 4 * units)).astype(dtype),
-        "b": rng.standard_normal((count, 8 * units)).astype(F) / 8,
-        "p": rng.standard_normal((count, 3 * units)).astype(F) / 8,
-        "ws": rng.uniform(0.001, 0.01, columns).astype(F),
-        "wz": np.full(columns, 0 if dtype is np.int8 else 131, dtype),
-        "rs": rng.uniform(0.001, 0.01, columns).astype(F),
-        "rz": np.full(columns, 0 if dtype is np.int8 else 125, dtype),
-    }
-    node = op(
-        "DynamicQuantizeLSTM",
-        "x w r b - h c p ws wz rs rz",
-        "y yh yc",
-        domain="com.microsoft",
-        hidden_size=units,
-        direction="bidirectional" if both else "forward",
-    )
-    feeds = {
-        "x": rng.standard_normal((time, batch, inputs)).astype(F),
-        "h": rng.uniform(-1, 1, (count, batch, units)).astype(F),
-        "c": rng.uniform(-1, 1, (count, batch, units)).astype(F),
-    }
-    net = model([node], {name: (F, one.shape) for name, one in feeds.items()}, ["y", "yh", "yc"], constants)
-    net.opset_import.add(domain="com.microsoft", version=1)
-    return net, feeds
-
-
-@pytest.mark.parametrize("dtype", [np.int8, np.uint8])
-@pytest.mark.parametrize("by_column", [False, True])
-@pytest.mark.parametrize("both", [False, True])
-def test_dynamic_lstm(both: bool, by_column: bool, dtype: Any) -> None:
-    net, feeds = dynamic_lstm(9, 1, dtype, by_column=by_column, both=both)
-    check(net, feeds, tolerance=3e-6)
-
-
-def test_dynamic_lstm_of_several_sequences() -> None:
-    net, feeds = dynamic_lstm(5, 3, np.int8)
-    check(net, feeds, tolerance=3e-6, threads=1)
-
-
-def test_long_products_of_a_dynamic_lstm_are_exact() -> None:
-    net, feeds = dynamic_lstm(3, 1, np.int8, inputs=700, units=16)
-    check(net, feeds, tolerance=3e-6)
-
-
-def test_lengths_of_a_dynamic_lstm_are_refused() -> None:
-    net, _ = dynamic_lstm(5, 2, np.int8)
-    net.graph.node[0].input[4] = "n"
-    net.graph.initializer.append(numpy_helper.from_array(np.array([5, 3], np.int32), "n"))
-    with pytest.raises(OnnxImportError, match="different lengths"):
-        load(net.SerializeToString())

@@ -154,13 +154,6 @@ CASES = [
         {"kernel_shape": [2, 2]},
         {"c": ints(1, 2, 5, 3)},
     ),
-    Case(
-        "MelWeightMatrix",
-        {"a": np.array(8), "b": x(dtype=I64), "c": np.array(8000), "d": np.array(0, F), "e": np.array(4000, F)},
-        "the length (input 1) must be a constant",
-        {},
-        {"b": np.array(16)},
-    ),
     Case("MaxPool", {"a": x(1, 2, 6, 5)}, "attribute 'kernel_shape' is missing", {}, {"kernel_shape": [3, 2]}),
     Case("RandomNormal", {}, "random numbers must be real ones, got", {"shape": [2, 3], "dtype": 6}, {"dtype": 1}),
     Case(

@@ -221,12 +221,6 @@ CASES = [
         ("the lengths (input 4) must be between 0 and 2, got -1 to 2", {"e": np.array([1, -1, 2], INT)}),
     ),
     *family(
-        "Multinomial",
-        {"a": x(2, 3)},
-        {"sample_size": 4, "dtype": 6},
-        ("classes must be whole numbers, got float32", {"dtype": 1}),
-    ),
-    *family(
         "Attention",
         {"a": x(1, 5, 8), "w": zeros(8, 24), "b": zeros(24), "m": x(1, 5, dtype=INT)},
         HEADS,

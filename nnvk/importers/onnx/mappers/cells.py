@@ -65,9 +65,6 @@ class Activation:
 class Cell:
     """One operator."""
 
-    hidden_axis = -1
-    """The axis of the recurrent weights whose size is the number of hidden units."""
-
     def __init__(self, c: Context, gates: int, defaults: Sequence[str]) -> None:
         self.c = c
         x = c.real_number(0)
@@ -80,10 +77,10 @@ class Cell:
         if direction not in ("forward", "reverse", "bidirectional"):
             raise Unmapped(f"attribute 'direction' must be forward, reverse or bidirectional, got '{direction}'")
         self.backwards = {"forward": [False], "reverse": [True], "bidirectional": [False, True]}[direction]
-        self.units = c.tensor(2).shape[self.hidden_axis]
+        self.units = c.tensor(2).shape[-1]
         rows = gates * self.units
-        self._check(1, self._weights_shape(rows, self.inputs))
-        self._check(2, self._weights_shape(rows, self.units))
+        self._check(1, (len(self.backwards), rows, self.inputs))
+        self._check(2, (len(self.backwards), rows, self.units))
         if c.has(3):
             self._check(3, (len(self.backwards), 2 * rows))
         self.gates = gates
@@ -93,10 +90,6 @@ class Cell:
         self.lengths = self._lengths()
         self.activations = self._activations(defaults)
         """The activations of each direction."""
-
-    def _weights_shape(self, rows: int, columns: int) -> tuple[int, ...]:
-        """The shape of weights, by the outputs and the inputs of the product."""
-        return len(self.backwards), rows, columns
 
     def _check(self, position: int, shape: tuple[int, ...]) -> None:
         if self.c.tensor(position).shape != shape:

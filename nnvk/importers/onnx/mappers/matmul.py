@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections import Counter
 
@@ -11,7 +10,7 @@ import numpy as np
 from nnvk.importers import charged
 from nnvk.importers.decompositions.arithmetic import with_number
 from nnvk.importers.decompositions.block_quantized import Blocks, block_product, packed, packed_later
-from nnvk.importers.decompositions.moving import flat_picked, sliced, transposed
+from nnvk.importers.decompositions.moving import flat_picked, transposed
 from nnvk.importers.decompositions.reductions import folded
 from nnvk.importers.emitter import F32, I32, NONE
 from nnvk.importers.errors import Unmapped
@@ -316,31 +315,6 @@ def _cut(c: Context, value: Value, axis: int, begin: int, count: int) -> Value:
     flat = c.around(value, axis)
     taken = c.keep(Op.SLICE, flat, np.array([0, begin, 0]), np.array([flat.shape[0], count, flat.shape[2]]))
     return c.reshape(taken, sizes)
-
-
-_MOST_DETERMINED = 3
-"""The most rows of a matrix whose determinant is expanded."""
-
-
-@operator("Det")
-def determinant(c: Context) -> Tensor:
-    """Map Det of small matrices: the sum of the products of each permutation."""
-    shape, x = c.tensor().shape, c.real_number()
-    if len(shape) < 2 or shape[-1] != shape[-2] or shape[-1] > _MOST_DETERMINED:
-        raise Unmapped(f"matrices must be square, of {_MOST_DETERMINED} rows at most, got shape {list(shape)}")
-    size, count = shape[-1], math.prod(shape[:-2])
-    flat = c.reshape(x, (count, size * size))
-    entries = [sliced(c, flat, (range(count), range(at, at + 1))) for at in range(size * size)]
-    total: Value | None = None
-    for order in itertools.permutations(range(size)):
-        product = entries[order[0]]
-        for row in range(1, size):
-            product = c.emit(Op.MUL, product, entries[row * size + order[row]], NONE, out=x.type)
-        is_odd = sum(order[a] > order[b] for a in range(size) for b in range(a + 1, size)) % 2
-        code = Op.SUB if is_odd else Op.ADD
-        total = product if total is None else c.emit(code, total, product, NONE, out=x.type)
-    assert total is not None
-    return c.give(total, shape[:-2])
 
 
 # --- sums of products ----------------------------------------------------------------------------------------

@@ -7,7 +7,6 @@ import struct
 from collections.abc import Sequence
 
 import numpy as np
-from onnx import TensorProto
 
 from nnvk.importers import charged
 from nnvk.importers.decompositions.arithmetic import with_number
@@ -79,14 +78,3 @@ def bernoulli(c: Context) -> Tensor:
     (share,) = uniform(c, shares.size, _seeds(c))
     is_one = c.emit(Op.LESS, c.reshape(share, shares.shape), shares, out=BOOL8)
     return c.give(c.cast(is_one, dtype), c.tensor().shape, dtype)
-
-
-@operator("Multinomial")
-def multinomial(c: Context) -> Tensor:
-    """Map Multinomial to RANDOM_MULTINOMIAL."""
-    dtype = dtype_of(c.node.integer("dtype", TensorProto.INT32), "its output")
-    if dtype.kind not in "iu":
-        raise Unmapped(f"classes must be whole numbers, got {dtype}")
-    samples = c.node.integer("sample_size", 1)
-    drawn = c.emit(Op.RANDOM_MULTINOMIAL, c.real_number(), samples, _seeds(c), out=I32)
-    return c.give(drawn, (c.tensor().shape[0], samples), dtype)

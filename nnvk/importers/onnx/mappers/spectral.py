@@ -71,11 +71,3 @@ def stft(c: Context) -> Tensor:
     onesided = c.node.integer("onesided", 1) and parts == 1
     spectra = transform(c, frames, length, length // 2 + 1 if onesided else length)
     return c.give(spectra, (batches, len(firsts), spectra.shape[1], 2), signal.dtype)
-
-
-@operator("MelWeightMatrix")
-def mel_weight_matrix(c: Context) -> Tensor:
-    """Say which of the inputs of MelWeightMatrix are unknown: with all five it is a constant."""
-    for position, what in enumerate(("the bins", "the length", "the rate", "the lower edge", "the upper edge")):
-        c.scalar(position, what)
-    raise Unmapped("the matrix is too large for a constant")

@@ -44,17 +44,14 @@ class Gates:
         """The contribution of a time step's input to its gates [batch, gates * units], with a bias."""
         cell, width = self.cell, self.cell.gates * self.cell.units
         rows = self.c.reshape(cell.x, (cell.time * cell.batch, cell.inputs))
-        whole = self.c.reshape(self.of_inputs(rows, bias), (cell.time, cell.batch, width))
+        product = self.product(rows, cell.row(1, self.direction), bias)
+        whole = self.c.reshape(product, (cell.time, cell.batch, width))
 
         def of(place: int) -> Value:
             taken = (range(place, place + 1), range(cell.batch), range(width))
             return self.c.reshape(sliced(self.c, whole, taken), (cell.batch, width))
 
         return of
-
-    def of_inputs(self, rows: Value, bias: Value) -> Value:
-        """The product of all time steps' inputs and their weights, plus a bias: [time * batch, gates * units]."""
-        return self.product(rows, self.cell.row(1, self.direction), bias)
 
     def of_states(self) -> Callable[[Value], Value]:
         """The product of a hidden state and the recurrent weights: [batch, gates * units]."""
@@ -94,9 +91,9 @@ class Gates:
         return rows[0] if len(rows) == 1 else joined(c, rows, 0), ends
 
 
-def lstm(cell: Cell, direction: int, *, is_coupled: bool, gates: type[Gates] = Gates) -> Sequenced:
+def lstm(cell: Cell, direction: int, *, is_coupled: bool) -> Sequenced:
     """Gates input, output, forget, cell. ``is_coupled``: the forget gate is what the input gate leaves."""
-    at = gates(cell, direction)
+    at = Gates(cell, direction)
     c, both = cell.c, cell.biases(direction)
     inputs = at.inputs(joined(c, [at.combined(Op.ADD, both[gate], both[gate + 4]) for gate in range(4)], 0))
     recurrent = at.of_states()
