@@ -30,9 +30,12 @@ def plural(count: int, thing: str) -> str:
     return f"{count} {thing}" if count == 1 else f"{count} {thing}s"
 
 
-def dimensions(shape: Sequence[int]) -> str:
-    """A shape for people: ``1x16x16x3``, with ``?`` for a size that is not known; ``scalar`` where there are none."""
-    return "x".join(str(size) if size else "?" for size in shape) or "scalar"
+def dimensions(shape: Sequence[int], unknown: int = -1) -> str:
+    """A shape for people: ``1x16x16x3``, with ``?`` for a size that is not known; ``scalar`` where there are none.
+
+    ``unknown`` stands for such a size: -1 in the shapes of files, 0 in those of NNAPI's operands.
+    """
+    return "x".join("?" if size == unknown else str(size) for size in shape) or "scalar"
 
 
 def milliseconds(nanoseconds: float | None) -> str:

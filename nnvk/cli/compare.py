@@ -208,7 +208,7 @@ def _print(path: Path, outputs: Sequence[Port], comparison: Comparison) -> None:
             str(each.number),
             each.operation,
             layer_name(each.layer),
-            dimensions(each.dimensions),
+            dimensions(each.dimensions, unknown=0),
             *_numbers(each),
             bar(_length(each.of_range)),
         ]

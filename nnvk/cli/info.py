@@ -220,7 +220,7 @@ def _print_ports(title: str, ports: Sequence[Port]) -> None:
         [
             str(index),
             port.name,
-            f"{port.elements} {port.pattern if -1 in port.shape and port.is_open else dimensions(_elements(port))}",
+            f"{port.elements} {_sizes(port)}",
             port.real_number,
             port.open_sizes,
         ]
@@ -228,6 +228,12 @@ def _print_ports(title: str, ports: Sequence[Port]) -> None:
     ]
     columns = ["#", "name", "type", "real number", "open"]
     print_table(columns, rows, title=title, right="#", optional="real_number open")
+
+
+def _sizes(port: Port) -> str:
+    if -1 not in port.shape:
+        return dimensions(_elements(port))
+    return port.pattern if port.is_open else dimensions(_elements(port), unknown=0)
 
 
 def _elements(port: Port) -> Shape:

@@ -48,7 +48,7 @@ def _print_parts(parts: Sequence[Part]) -> None:
             "" if part.number is None else str(part.number),
             part.operation,
             layer_name(part.layer),
-            dimensions(part.dimensions) if part.number is not None else "",
+            dimensions(part.dimensions, unknown=0) if part.number is not None else "",
             part.shader,
             str(part.partition) if has_partitions else "",
             part.device if has_devices else "",

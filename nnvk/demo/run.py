@@ -128,7 +128,7 @@ def _print_results(
 
 def _print_operations(print_table: PrintTable, results: Sequence[Result]) -> None:
     rows = [
-        [placed[0].operation, dimensions(placed[0].shape), *(one.device for one in placed)]
+        [placed[0].operation, dimensions(placed[0].shape, unknown=0), *(one.device for one in placed)]
         for placed in zip(*(result.placements for result in results), strict=True)
     ]
     columns = ["operation", "output", *(result.model.title for result in results)]

@@ -110,11 +110,11 @@ class ModelImportError(NnapiError, ValueError):
         shown = [_line(group) for group in alike[:_GROUPS_SHOWN]]
         if len(alike) > _GROUPS_SHOWN:
             shown.append(f"and {sum(map(len, alike[_GROUPS_SHOWN:]))} more")
-        if any(_NO_COUNTERPART in problem.reason for problem in problems):
+        self.problems = tuple(problems)
+        if self.has_unknown_operators:
             shown.append("nnvk.importers.operator decorates a function in Python that computes such an operator")
         reason = f"{what}: {source}{f' ({detail})' if detail else ''}{':' if shown else ''}"
         super().__init__(ResultCode.BAD_DATA, "\n  ".join([reason, *shown]))
-        self.problems = tuple(problems)
         self.unknown = tuple(unknown)
         """Inputs whose values an importer would have to know."""
         self.waiting = tuple(sorted(waiting))
@@ -124,6 +124,11 @@ class ModelImportError(NnapiError, ValueError):
         """
         self.is_valid = is_valid
         """Whether the file is in order, as far as is known, and small enough: other software may be able to run it."""
+
+    @property
+    def has_unknown_operators(self) -> bool:
+        """Whether there are operators that can't be mapped, whatever their inputs are."""
+        return any(_NO_COUNTERPART in problem.reason for problem in self.problems)
 
     def add(self, line: str) -> None:
         """Add a line to the reason."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from importlib import import_module
 from importlib.util import find_spec
@@ -17,7 +18,7 @@ from nnvk.importers.errors import ModelImportError
 from nnvk.importers.foreign import describe_foreign, is_onnx, is_tflite
 from nnvk.importers.mixed import Library
 from nnvk.importers.ports import ImportedModel
-from nnvk.importers.shapes import Shapes, enlarged
+from nnvk.importers.shapes import Shapes, fitting
 from nnvk.importers.source import ModelSource, PathOrBytes, path_or_bytes
 
 _HEAD = 128
@@ -102,8 +103,8 @@ class ModelFile:
 
         ``in_parts`` allows a model with a `rest`, if the format has such parts.
 
-        If the model can't be imported with the file's placeholders for open sizes, they are 224, but for first
-        dimensions.
+        If the model can't be imported with the file's placeholders for open sizes, others are tried: those of
+        `fitting`.
 
         Raises the importer's errors, and BAD_DATA for ``constants`` where the format's importer takes none.
         """
@@ -119,14 +120,11 @@ class ModelFile:
             try:
                 return read(shapes=shapes, **options)
             except ModelImportError as error:
-                # A window does not fit into an image of one pixel, which is what the file has for open sizes.
-                larger = enlarged(self.reader.inputs(), shapes or {}) if error.problems else None
-                if larger is None:
-                    raise
-                try:
-                    return read(shapes=larger, **options)
-                except NnapiError:
-                    raise error from None
+                is_of_sizes = error.problems and not error.has_unknown_operators
+                for tried in fitting(self.reader.inputs(), shapes or {}) if is_of_sizes else ():
+                    with suppress(NnapiError):
+                        return read(shapes=tried, **options)
+                raise error from None
 
     def shape_names(self) -> set[str]:
         """The names that ``shapes`` may have: of inputs, and of open sizes in formats that name these."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Protocol
 
 from nnvk.base.checks import sequence, whole
@@ -16,6 +16,8 @@ Shapes = Mapping[str, Sequence[int | None] | int]
 """Shapes of inputs by name, in which None or -1 stands for the file's size, and open sizes by the file's names."""
 USUAL_SIZE = 224
 """For open sizes, where the model can't be imported with the file's: images have it more often than any other."""
+_MOST_TRIED = 8
+"""The most sizes with a name that may be the sum of two others."""
 _LARGEST_ELEMENT = 8
 _MAX_BYTES = 2**32 - 1
 """The largest tensor that NNAPI can describe."""
@@ -45,7 +47,7 @@ def wanted_shapes(inputs: Sequence[Input], shapes: Shapes) -> list[Shape]:
     """The shapes of all inputs where a caller wants some to be others.
 
     A size that has a name in the file is the same in all inputs whose shape the caller does not give. BAD_DATA: a name
-    is none of an input's and of a size's, or that of several inputs; a rank is not the file's; a size is below 1 or far
+    is none of an input's and of a size's, or that of several inputs; a rank is not the file's; a size is below 0 or far
     too large; one name has two sizes. TypeError: an object is of a wrong kind.
     """
     if not isinstance(shapes, Mapping):
@@ -58,7 +60,7 @@ def wanted_shapes(inputs: Sequence[Input], shapes: Shapes) -> list[Shape]:
             continue
         if name not in symbols or name in names:
             raise bad_data(_unknown(str(name), names, symbols))
-        sizes[name] = whole(f"the size {printable(name, NAME_SHOWN)!r}", _single(name, given), 1)
+        sizes[name] = whole(f"the size {printable(name, NAME_SHOWN)!r}", _single(name, given), 0)
     wanted = {one.name: _wanted(one, shapes[one.name]) for one in inputs if one.name in shapes}
     for one in inputs:
         for symbol, size in zip(one.symbols, wanted.get(one.name, ()), strict=False):
@@ -67,6 +69,23 @@ def wanted_shapes(inputs: Sequence[Input], shapes: Shapes) -> list[Shape]:
             if symbol:
                 sizes[symbol] = size
     return [wanted[one.name] if one.name in wanted else _checked(one, _named(one, sizes)) for one in inputs]
+
+
+def fitting(inputs: Sequence[Input], shapes: Shapes) -> Iterator[Shapes]:
+    """Sizes to try in turn, where a model can't be imported with the file's placeholders for open sizes, which are 1.
+
+    A window may not fit into an image of one pixel. One size may be the sum of two others, which then is 2: that of a
+    mask, for tokens behind a cache. Each size that has a name is tried.
+    """
+    larger = enlarged(inputs, shapes)
+    if larger is None:
+        return
+    yield larger
+    names = {one.name for one in inputs}
+    symbols = dict.fromkeys(symbol for one in inputs for symbol in one.symbols if symbol)
+    given = {symbol for one in inputs if one.name in shapes for symbol in one.symbols}
+    tried = [symbol for symbol in symbols if symbol not in {*shapes, *given, *names}]
+    yield from ({**shapes, symbol: 2} for symbol in tried[:_MOST_TRIED] if len(tried) > 2)
 
 
 def enlarged(inputs: Sequence[Input], shapes: Shapes) -> Shapes | None:
@@ -124,13 +143,18 @@ def _wanted(one: Input, given: Sequence[int | None] | int) -> Shape:
     if len(sizes) != len(one.shape):
         raise bad_data(f"{what} must have {len(one.shape)} sizes, as in {list(one.signature)}, got {len(sizes)}")
     shape = tuple(
-        known if size is None or size == -1 else whole(f"a size in {what}", size, 1)
+        known if size is None or size == -1 else whole(f"a size in {what}", size, 0)
         for size, known in zip(sizes, one.shape, strict=True)
     )
     return _checked(one, shape)
 
 
+def is_far_too_large(shape: Shape) -> bool:
+    """Whether NNAPI can't describe a tensor of this shape."""
+    return math.prod(shape) * _LARGEST_ELEMENT > _MAX_BYTES
+
+
 def _checked(one: Input, shape: Shape) -> Shape:
-    if math.prod(shape) * _LARGEST_ELEMENT > _MAX_BYTES and shape != one.shape:
+    if is_far_too_large(shape) and shape != one.shape:
         raise bad_data(f"the shape of '{printable(one.name, NAME_SHOWN)}', {list(shape)}, is far too large")
     return shape

@@ -187,7 +187,7 @@ def _check(dtype: np.dtype, shape: Sequence[int], port: Port, what: str) -> None
 
 def describe(port: Port) -> str:
     """The arrays that an input takes, for errors."""
-    return f"{port.elements} {dimensions([max(size, 0) for size in port.shape])} for {port.name!r}"
+    return f"{port.elements} {dimensions(port.shape)} for {port.name!r}"
 
 
 def fits(shape: Sequence[int], wanted: Sequence[int]) -> bool:

@@ -20,7 +20,6 @@ from nnvk.base.text import did_you_mean, dimensions
 from nnvk.importers.metadata import TensorMetadata
 from nnvk.importers.mixed import Described
 from nnvk.importers.ports import Port
-from nnvk.types.operand import Shape
 
 _MODES = {1: "L", 3: "RGB", 4: "RGBA"}
 _PIXEL_OFFSETS = {"UINT8": 0, "INT8": 128}
@@ -223,7 +222,7 @@ def frame_of(port: Port, layout: str | None, what: str) -> Frame:
         wanted = "" if layout is None else f" in the layout {layout}"
         raise UnfitInputError(
             f"an image fits an input of 1xHEIGHTxWIDTHxC or 1xCxHEIGHTxWIDTH with 1, 3 or 4 channels{wanted}, "
-            f"the model's is {port.dtype} {_shown(shape)}: {what}"
+            f"the model's is {port.dtype} {dimensions(shape)}: {what}"
         )
     if port.file_type not in (*_PIXEL_OFFSETS, *_FLOATS):
         raise UnfitInputError(f"an image can't be an input of type {port.dtype}, give a .npy: {what}")
@@ -327,10 +326,6 @@ def _fitted(pixels: np.ndarray, frame: Frame, port: Port, normalization: Normali
     if frame.layout == "nchw":
         array = array.transpose(2, 0, 1)
     return np.ascontiguousarray(array[np.newaxis] if len(port.shape) == 4 else array)
-
-
-def _shown(shape: Shape) -> str:
-    return dimensions([max(size, 0) for size in shape])
 
 
 def _eight_bits(image: Image.Image) -> Image.Image:

@@ -99,7 +99,7 @@ def graph_of(model: Model, placed: Sequence[Placed]) -> Graph:
 def _label(number: int, one: Placed) -> tuple[str, ...]:
     layer = "" if one.layer is None else one.layer.name
     short = layer if len(layer) <= _LONGEST else f"..{layer[2 - _LONGEST :]}"
-    shape = ", ".join(dimensions(type_.dimensions) for type_ in one.outputs[:2])
+    shape = ", ".join(dimensions(type_.dimensions, unknown=0) for type_ in one.outputs[:2])
     return tuple(line for line in (f"{number} {one.operation}", short, f"{shape} on {one.device}") if line)
 
 
@@ -115,7 +115,7 @@ def _edges(model: Model) -> dict[tuple[str, str], str]:
         for index in dict.fromkeys(indexes):
             operand = model.operands[index]
             if index in writer and operand.lifetime is not Lifetime.CONSTANT:
-                edges.setdefault((writer[index], reader), []).append(dimensions(operand.type.dimensions))
+                edges.setdefault((writer[index], reader), []).append(dimensions(operand.type.dimensions, unknown=0))
     return {ends: ", ".join(labels) for ends, labels in edges.items()}
 
 

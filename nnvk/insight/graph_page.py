@@ -18,7 +18,9 @@ def graph_page(title: str, graph: Graph, placed: Sequence[Placed]) -> str:
             str(number),
             one.operation,
             "" if one.layer is None else one.layer.name,
-            ", ".join(f"{type_.brief.partition(' ')[0]} {dimensions(type_.dimensions)}" for type_ in one.outputs),
+            ", ".join(
+                f"{type_.brief.partition(' ')[0]} {dimensions(type_.dimensions, unknown=0)}" for type_ in one.outputs
+            ),
             one.device,
             one.reason,
         )

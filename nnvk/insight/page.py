@@ -228,7 +228,7 @@ def _numbers(difference: Difference) -> tuple[Cell, ...]:
     largest = f"{difference.largest:.3g}"
     return (
         _layer(difference.layer) if difference.layer else "",
-        dimensions(difference.dimensions),
+        dimensions(difference.dimensions, unknown=0),
         Marked(largest, is_off=True) if difference.is_off else largest,
         f"{difference.of_range:.2g}",
         f"{difference.tolerated:.2g}",

@@ -21,7 +21,7 @@ from nnvk.importers.errors import NAME_SHOWN, ModelImportError, Problem
 from nnvk.importers.mixed import MixedFile
 from nnvk.importers.plan_folder import PlanFolder
 from nnvk.importers.ports import ImportedModel, Port
-from nnvk.importers.shapes import Shapes
+from nnvk.importers.shapes import Shapes, wanted_shapes
 from nnvk.importers.source import ModelSource, PathOrBytes, path_or_bytes
 from nnvk.inputs.images import AS_IS, ImageOptions
 from nnvk.inputs.reader import Say
@@ -141,8 +141,7 @@ def open_model(source: ModelSource, given: LoadOptions, say: Say | None = None, 
         try:
             file = formats.read(source)
             imported: ImportedModel | MixedFile = file.load(shapes=shapes, in_parts=True, **options)
-            if beside is not None and beside.is_there:
-                _require_elements(file, options["constants"] or {})
+            _require_elements(file, shapes, options["constants"], beside is not None and beside.is_there)
             free = free_shapes(imported.inputs, shapes)
             if any(-1 in shape for shape in free):
                 again = partial(_import_again, file, options)
@@ -154,12 +153,16 @@ def open_model(source: ModelSource, given: LoadOptions, say: Say | None = None, 
         return LoadedModel(name, imported, free, settings, again, beside)
 
 
-def _require_elements(file: formats.ModelFile, constants: Mapping[str, Any]) -> None:
-    """`ModelImportError` where inputs have no elements: an importer leaves them out, other than a library."""
+def _require_elements(file: formats.ModelFile, shapes: Shapes, constants: Mapping[str, Any], has_library: bool) -> None:
+    """`ModelImportError` where inputs have no elements: an importer leaves them out, other than a library.
+
+    Without a library only those are refused that a caller wants so.
+    """
+    edges = [one for one in file.reader.inputs() if one.name not in constants]
     problems = [
-        Problem("input", place, f"'{printable(one.name, NAME_SHOWN)}' has no elements, which NNAPI has not")
-        for place, one in enumerate(file.reader.inputs())
-        if 0 in one.signature and one.name not in constants
+        Problem("input", place, f"'{printable(one.name, NAME_SHOWN)}' of shape {list(shape)} has no elements")
+        for place, (one, shape) in enumerate(zip(edges, wanted_shapes(edges, shapes), strict=True))
+        if 0 in shape and (has_library or 0 not in one.signature)
     ]
     if problems:
         raise ModelImportError("NNAPI can't express this model", file.name, problems, is_valid=True)

@@ -408,11 +408,11 @@ class LoadedModel(Pinned):
                 for size, wanted in zip(array.shape, port.shape, strict=True)
             )
             if not fits:
-                hint = (
-                    "; --shape or nnvk.load(..., shapes=...) gives others"
-                    if port.is_open and -1 not in port.shape
-                    else ""
-                )
+                hint = ""
+                if port.is_open and -1 not in port.shape:
+                    hint = "; --shape or nnvk.load(..., shapes=...) gives others"
+                elif 0 in array.shape:
+                    hint = "; NNAPI has no tensors without elements"
                 raise bad_data(f"{port} must have shape {_expected(port)}, got {dimensions(array.shape)}{hint}")
             for symbol, size in zip(port.symbols, array.shape, strict=False):
                 if symbol and sizes.setdefault(symbol, size) != size:
@@ -484,6 +484,9 @@ class LoadedModel(Pinned):
 
     def _imported(self, shapes: tuple[Shape, ...]) -> ImportedModel:
         assert self._importer is not None
+        for port, shape in zip(self._file.inputs, shapes, strict=True):
+            if 0 in shape:
+                raise bad_data(f"{port} of shape {dimensions(shape)} has no elements")
         return self._importer({port.name: shape for port, shape in zip(self._file.inputs, shapes, strict=True)})
 
     def _returned(self, results: list[np.ndarray], wanted: str | Sequence[str] | type[dict] | None) -> Any:
@@ -543,7 +546,7 @@ def _expected(port: Port) -> str:
 
 
 def _shape(port: Port) -> str:
-    return port.pattern if port.is_open else dimensions([max(size, 0) for size in port.shape])
+    return port.pattern if port.is_open else dimensions(port.shape)
 
 
 def _html_row(kind: str, port: Port) -> str:

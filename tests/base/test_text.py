@@ -46,7 +46,8 @@ def test_plural() -> None:
 
 
 def test_dimensions() -> None:
-    assert [dimensions(shape) for shape in ((1, 16, 3), (0, 3), ())] == ["1x16x3", "?x3", "scalar"]
+    assert [dimensions(shape) for shape in ((1, 16, 3), (-1, 0), ())] == ["1x16x3", "?x0", "scalar"]
+    assert dimensions((0, 3), unknown=0) == "?x3"
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from nnvk import NnapiError
-from nnvk.importers.shapes import USUAL_SIZE, enlarged, wanted_shapes
+from nnvk.importers.shapes import USUAL_SIZE, enlarged, fitting, wanted_shapes
 
 
 @dataclass
@@ -43,6 +43,7 @@ INPUTS = [IMAGE, MASK, ROW, PLAIN]
         ({"mask": (2, 7), "height": 9}, [(2, 3, 9, 1), (2, 7), (1,), (2, 3)]),
         ({"row": 5}, [(1, 3, 1, 1), (1, 7), (5,), (2, 3)]),
         ({"row": (5,)}, [(1, 3, 1, 1), (1, 7), (5,), (2, 3)]),
+        ({"batch": 0}, [(0, 3, 1, 1), (0, 7), (1,), (2, 3)]),
         ({"plain": (3, 2)}, [(1, 3, 1, 1), (1, 7), (1,), (3, 2)]),
         ({"image": (2, 3, 1, 1), "mask": (3, 7)}, [(2, 3, 1, 1), (3, 7), (1,), (2, 3)]),
     ],
@@ -59,9 +60,9 @@ def test_shapes(shapes: Any, expected: list[tuple[int, ...]]) -> None:
         ({"batches": 4}, r"no input of the model is called 'batches', there are .*, and the sizes .*did you mean"),
         ({"image": (4, 3, 5)}, r"the shape of 'image' must have 4 sizes, as in \[-1, 3, -1, -1\], got 3"),
         ({"image": (4, 3, 5, 6, 7)}, "must have 4 sizes"),
-        ({"batch": 0}, "the size 'batch'"),
+        ({"batch": -3}, "the size 'batch'"),
         ({"batch": [4, 5]}, r"'batch' is one size of the model, got \[4, 5\]"),
-        ({"image": (0, 3, 5, 6)}, "a size in the shape of 'image'"),
+        ({"image": (-2, 3, 5, 6)}, "a size in the shape of 'image'"),
         ({"image": (4, 3, 5, 6), "batch": 5}, "'batch' can't be 5 and 4"),
         ({"image": (1 << 14, 1 << 15, 1, 1)}, r"'image', \[16384, 32768, 1, 1\], is far too large"),
         ({"plain": 6}, "the shape of 'plain'"),
@@ -115,3 +116,12 @@ def test_usual_sizes(shapes: Any, expected: Any) -> None:
 def test_usual_sizes_without_names() -> None:
     assert enlarged([Given("x", (-1, -1, 3))], {}) == {"x": [None, USUAL_SIZE, None]}
     assert enlarged([PLAIN, Given("x", (-1,))], {}) is None
+
+
+def test_sizes_to_try() -> None:
+    """Each size that has a name may be the sum of two others."""
+    tokens, cache, mask = (Given(name, (-1, -1), ("batch", name + "s")) for name in ("token", "cache", "mask"))
+    found = list(fitting([tokens, cache, mask], {"batch": 4}))
+    assert found[1:] == [{"batch": 4, size: 2} for size in ("tokens", "caches", "masks")]
+    assert len(list(fitting([tokens, cache], {"batch": 4}))) == 1
+    assert not list(fitting([PLAIN], {}))

@@ -137,6 +137,17 @@ def test_sizes_that_a_caller_gives() -> None:
     assert mixed.inputs[0].shape == (2, 3, 6, 6)
 
 
+def test_a_tensor_with_four_open_sizes() -> None:
+    """Usual sizes would make it far too large to be tried."""
+    made = model(
+        [op("SequenceConstruct", "x", "s"), op("SequenceAt", "s i", "e"), op("Conv", "e w", "y")],
+        {"x": (F, ["a", "b", "c", "d"])},
+        ["y"],
+        {"w": WEIGHTS, "i": np.int64(0)},
+    )
+    np.testing.assert_allclose(loaded(made)(X), by_onnxruntime(made, X)[0], rtol=1e-4, atol=1e-5)
+
+
 def test_elements_of_types_that_numpy_has_not() -> None:
     for dtype in (ml_dtypes.bfloat16, ml_dtypes.float8_e4m3fn, ml_dtypes.int4):
         made = model(
@@ -175,6 +186,22 @@ def test_inputs_without_elements() -> None:
     fixed = loaded(model([op("Concat", "a b", "y", axis=0)], {"a": (F, [0, 3]), "b": (F, [2, 3])}, ["y"]))
     assert [port.name for port in fixed.inputs] == ["a", "b"]
     assert fixed(np.zeros((0, 3), F), np.ones((2, 3), F)).shape == (2, 3)
+
+
+@pytest.mark.parametrize("shapes", [{}, {"length": 0}, {"past": (1, 0, 4)}], ids=str)
+def test_a_cache_of_length_0(shapes: dict[str, Any]) -> None:
+    """What a decoder has for its first token: the size is found at a call, or given."""
+    ports = {"past": (F, [1, "length", 4]), "x": (F, [1, 2, 4])}
+    made = model(
+        [op("Concat", "past x", "c", axis=1), op("Relu", "c", "y"), op("Shape", "past", "s")], ports, ["y", "s"]
+    )
+    x = RNG.standard_normal((1, 2, 4)).astype(F)
+    cached = loaded(made, shapes=shapes)
+    y, s = cached(np.zeros((1, 0, 4), F), x)
+    np.testing.assert_array_equal(y, np.maximum(x, 0))
+    assert s.tolist() == [1, 0, 4]
+    if not shapes:
+        assert cached(x, x, outputs="y").shape == (1, 4, 4)
 
 
 def test_an_error_of_the_data_is_nnvks() -> None:

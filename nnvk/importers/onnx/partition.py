@@ -19,6 +19,7 @@ from nnvk.importers.onnx.node import Node
 from nnvk.importers.onnx.parts import part_of
 from nnvk.importers.onnx.scope import reads
 from nnvk.importers.ports import ImportedModel
+from nnvk.importers.shapes import is_far_too_large
 from nnvk.types.operand import Shape
 
 _NAME = "the graph"
@@ -197,12 +198,16 @@ class _Examiner(Import):
 
 
 def _opened(edges: Iterable[Edge], sizes: tuple[int, int]) -> dict[str, Shape]:
-    """The shapes of inputs with open sizes, with other sizes in their place, on the first axis and on others."""
-    return {
+    """The shapes of inputs with open sizes, with other sizes in their place, on the first axis and on others.
+
+    Where these make a tensor far too large, such as one with four open sizes, its open sizes are 1.
+    """
+    shapes = {
         edge.name: tuple(sizes[axis > 0] if own == -1 else own for axis, own in enumerate(edge.signature))
         for edge in edges
         if -1 in edge.signature and 0 not in edge.signature
     }
+    return {name: shape for name, shape in shapes.items() if not is_far_too_large(shape)}
 
 
 def _waits_for_values(whole: OnnxFile, model: ModelProto, relaxed: bool) -> bool:
