@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import weakref
+
+import numpy as np
+
+from nnvk.base.settings import settings
 from nnvk.importers.errors import OverBudget
 
-BASE, FACTOR = 128 << 20, 32
+BASE, FACTOR = 256 << 20, 32
 """The bytes that an import may take: ``BASE``, plus ``FACTOR`` times the size of the file. An import may make two
 copies of 4-bit elements in 32 bits.
 """
@@ -25,14 +30,18 @@ class Budget:
     """
 
     def __init__(self, file_size: int) -> None:
-        self._left = self._limit = BASE + FACTOR * file_size
-        self._work_left = self._work_limit = BASE_WORK + WORK_FACTOR * file_size
+        more = settings().import_memory << 20
+        self._left = self._limit = BASE + more + FACTOR * file_size
+        self._work_left = self._work_limit = BASE_WORK + more + WORK_FACTOR * file_size
+        self._held: set[int] = set()
+        """The identities of the arrays that `hold` has charged."""
 
     def check(self, nbytes: int) -> None:
         """Raise `OverBudget` where ``nbytes`` are too many, before what may take less is computed."""
         if nbytes > self._left:
             raise OverBudget(
                 f"constants, states and operations take more than the {self._limit} bytes that a file of this size may"
+                "; NNVK_IMPORT_MEMORY raises that"
             )
 
     def charge(self, nbytes: int) -> None:
@@ -40,10 +49,28 @@ class Budget:
         self.check(nbytes)
         self._left -= max(nbytes, 0)  # shapes that make no sense, which are refused later, pay nothing back
 
+    def hold(self, array: np.ndarray) -> None:
+        """Charge the memory of an array as long as it is there. Views of one array count once.
+
+        Raises `OverBudget`.
+        """
+        owner = array
+        while isinstance(owner.base, np.ndarray):
+            owner = owner.base
+        if id(owner) not in self._held:
+            self.charge(owner.nbytes)
+            self._held.add(id(owner))
+            weakref.finalize(owner, self._release, id(owner), owner.nbytes).atexit = False
+
+    def _release(self, owner: int, nbytes: int) -> None:
+        self._held.discard(owner)
+        self._left += nbytes
+
     def work(self, elements: int) -> None:
         """Subtract the work of computing elements. Raises `OverBudget` if they are too many."""
         if elements > self._work_left:
             raise OverBudget(
-                f"more is computed at import than the {self._work_limit} elements that a file of this size may have"
+                f"more is computed at import than the {self._work_limit} elements that a file of this size may have; "
+                "NNVK_IMPORT_MEMORY raises that"
             )
         self._work_left -= max(elements, 0)

@@ -154,8 +154,10 @@ class Graph:
 
     def constant(self, type: OperandType, make: Callable[[], np.ndarray]) -> Value:
         """A constant of a type with all its dimensions; ``make`` gives the elements once there is room for them."""
-        self.budget.charge(type.size)
-        return Value(type, np.ascontiguousarray(make(), type.dtype).reshape(type.dimensions))
+        self.budget.check(type.size)
+        array = np.ascontiguousarray(make(), type.dtype).reshape(type.dimensions)
+        self.budget.hold(array)
+        return Value(type, array)
 
     def deferred(self, type: OperandType, make: Callable[[], np.ndarray]) -> Value:
         """A constant of a type with all its dimensions whose elements ``make`` gives whenever somebody looks at them.
@@ -180,7 +182,15 @@ class Graph:
         """The constant of one element everywhere, of which there is one for each number and type."""
         key = type, number.tobytes()
         if key not in self._filled:
-            self._filled[key] = self.constant(type, lambda: np.full(type.dimensions, number, type.dtype))
+            number = np.array(number, type.dtype)  # which is all that a large one keeps
+            self._filled[key] = (
+                self.constant(type, lambda: np.full(type.dimensions, number))
+                if type.size < SMALL
+                else Value(
+                    type,
+                    DeferredConstant(type.dimensions, type.dtype, lambda: np.broadcast_to(number, type.dimensions)),
+                )
+            )
         return self._filled[key]
 
     def emit(

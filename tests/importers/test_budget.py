@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
+from nnvk.base.settings import override
 from nnvk.importers.budget import Budget
 from nnvk.importers.errors import OverBudget
 
 SIZE = 1000
-MOST_BYTES = 134_217_728 + 32 * SIZE
-"""128 MiB, and 32 bytes for each of the file."""
+MOST_BYTES = 268_435_456 + 32 * SIZE
+"""256 MiB, and 32 bytes for each of the file."""
 MOST_ELEMENTS = 134_217_728 + 256 * SIZE
 
 
@@ -28,7 +30,8 @@ def test_bytes(budget: Budget) -> None:
         with pytest.raises(OverBudget) as caught:
             step(1)
         assert str(caught.value) == (
-            f"constants, states and operations take more than the {MOST_BYTES} bytes that a file of this size may"
+            f"constants, states and operations take more than the {MOST_BYTES} bytes that a file of this size may; "
+            "NNVK_IMPORT_MEMORY raises that"
         )
 
 
@@ -48,7 +51,8 @@ def test_work(budget: Budget) -> None:
     with pytest.raises(OverBudget) as caught:
         budget.work(1)
     assert str(caught.value) == (
-        f"more is computed at import than the {MOST_ELEMENTS} elements that a file of this size may have"
+        f"more is computed at import than the {MOST_ELEMENTS} elements that a file of this size may have; "
+        "NNVK_IMPORT_MEMORY raises that"
     )
 
 
@@ -61,3 +65,27 @@ def test_nothing_is_paid_back(budget: Budget) -> None:
     budget.work(-8)
     with pytest.raises(OverBudget):
         budget.work(1)
+
+
+def test_arrays_count_as_long_as_they_are_there(budget: Budget) -> None:
+    """Views of one array count once, and a repeated number hardly anything."""
+    array = np.zeros(MOST_BYTES // 8 - 1)
+    views = [array[1:], array.reshape(1, -1)]
+    for one in (array, *views, np.broadcast_to(np.float32(1), (1 << 14, 1 << 14))):
+        budget.hold(one)
+    with pytest.raises(OverBudget):
+        budget.hold(np.zeros(2))
+    del array, one
+    with pytest.raises(OverBudget):
+        budget.check(16)
+    del views
+    budget.check(MOST_BYTES)
+
+
+def test_an_option_raises_the_limits() -> None:
+    with override(import_memory=3):
+        budget = Budget(SIZE)
+    budget.check(MOST_BYTES + (3 << 20))
+    budget.work(MOST_ELEMENTS + (3 << 20))
+    with pytest.raises(OverBudget):
+        budget.check(MOST_BYTES + (3 << 20) + 1)

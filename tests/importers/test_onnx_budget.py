@@ -18,6 +18,7 @@ from onnx_case import I64, MICROSOFT, Case, F, ints, x
 from onnx_net import model, op, subgraph
 from onnx_spent import Spent, watched
 
+from nnvk.importers import budget
 from nnvk.importers.budget import BASE, FACTOR, Budget
 from nnvk.importers.onnx import builder, load
 from nnvk.importers.onnx.file import OnnxFile
@@ -62,6 +63,21 @@ def test_arrays_that_a_node_makes(name: str, spent: Spent) -> None:
     case.load()
     # A constant is charged once more as an operand.
     assert spent["charge", nbytes] == (2 if name == "MaxPool" else 1)
+
+
+def test_a_mask_that_is_computed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A repeated number takes no memory, nor does what was read for the last time: all in all 2 times the mask."""
+    monkeypatch.setattr(budget, "BASE", 2 * 4 * 512 * 512 + (1 << 16))
+    nodes = [
+        op("ConstantOfShape", "shape", "f"),
+        op("Trilu", "f one", "m"),
+        op("Mul", "m m", "n"),
+        op("Reshape", "n flat", "r"),
+        op("ReduceMax", "r", "s", keepdims=0),
+        op("Add", "x s", "y"),
+    ]
+    constants = {"shape": np.array([512, 512]), "one": np.int64(1), "flat": np.array([-1])}
+    load(model(nodes, {"x": (np.float32, [1])}, ["y"], constants).SerializeToString())
 
 
 # --- constants of the file -------------------------------------------------------------------------------------------

@@ -46,12 +46,12 @@ FOLDED: dict[str, tuple[dict[str, np.ndarray], dict[str, Any], int, int, int]] =
     "Gather": ({"a": A, "b": ints(1, 2, 5)}, {"axis": 1}, 77 * 3, 3, 21),
     "GatherElements": ({"a": A, "b": PLACES}, {}, 77 * 33, 64 * 33, 64 * 33),
     "GatherND": ({"a": A, "b": ints(1, 2, 5).reshape(3, 1)}, {}, 77 * 3, 64 * 3, 64 * 33),
-    "ScatterElements": ({"a": A, "b": PLACES, "c": zeros(3, 11)}, {}, 143, 64 * 143, 64 * 77),
-    "ScatterND": ({"a": A, "b": ints(1, 2).reshape(2, 1), "c": zeros(2, 11)}, {}, 101, 64 * 101, 64 * 77),
+    "ScatterElements": ({"a": A, "b": PLACES, "c": zeros(3, 11)}, {}, 77, 64 * 143, 64 * 77),
+    "ScatterND": ({"a": A, "b": ints(1, 2).reshape(2, 1), "c": zeros(2, 11)}, {}, 77, 64 * 101, 64 * 77),
     "Unique": ({"a": zeros(13)}, {}, 13, 16 * 13, 16),
     "Shape": ({"a": A}, {}, 77, 0, 2),
     "Size": ({"a": A}, {}, 77, 0, 1),
-    "Slice": ({"a": A, "b": ints(1), "c": ints(3)}, {}, 79, 2, 22),
+    "Slice": ({"a": A, "b": ints(1), "c": ints(3)}, {}, 77, 2, 22),
     "Expand": ({"a": zeros(1, 11), "b": ints(7, 1)}, {}, 77, 13, 77),
     "Tile": ({"a": zeros(5, 11), "b": ints(2, 3)}, {}, 330, 57, 330),
     "OneHot": ({"a": ints(1, 2, 0), "b": np.array(5), "c": zeros(2)}, {}, 15, 6, 15),
@@ -71,6 +71,12 @@ FOLDED: dict[str, tuple[dict[str, np.ndarray], dict[str, Any], int, int, int]] =
 }
 
 
+def checked(name: str, most: int) -> int:
+    """The bytes that are asked for: elements as those of the largest input have them, or the memory behind a view."""
+    largest = max(FOLDED[name][0].values(), key=lambda one: one.size)
+    return {"Slice": 77 * 4, "Expand": 11 * 4, "ConstantOfShape": 4}.get(name, most * largest.itemsize)
+
+
 def test_all_constants_that_are_computed(spent: Spent) -> None:
     """Each operator's own formula of what it may give."""
     for name, (constants, attributes, most, read, given) in FOLDED.items():
@@ -83,7 +89,7 @@ def test_all_constants_that_are_computed(spent: Spent) -> None:
         assert done is not None
         works = [amount for (kind, amount), count in spent.items() if kind == "work" for _ in range(count)]
         assert sorted(works) == sorted([NODE + read, given]), name
-        assert spent["check", most * 8] >= 1, name
+        assert spent["check", checked(name, most)] >= 1, name
 
 
 @pytest.mark.parametrize("name", FOLDED)
@@ -91,7 +97,7 @@ def test_constants_that_are_computed(name: str, spent: Spent) -> None:
     constants, attributes, most, read, given = FOLDED[name]
     nodes = [op(name, " ".join(constants), "unread", **attributes), op("Neg", "x", "y")]
     load(model(nodes, {"x": (F, [1])}, ["y"], constants).SerializeToString())
-    assert spent["check", most * 8] >= 1
+    assert spent["check", checked(name, most)] >= 1
     works = [amount for (kind, amount), count in spent.items() if kind == "work" for _ in range(count)]
     assert sorted(works) == sorted([NODE + read, given])
 
@@ -100,8 +106,8 @@ def test_constants_that_are_computed(name: str, spent: Spent) -> None:
 def test_constants_that_are_too_large_to_be_computed(largest: bool, spent: Spent) -> None:
     """From 2^24 elements on the model computes them."""
     shape = ints(1 << 12, (1 << 12) + (not largest))
-    nodes = [op("Expand", "a b", "c"), op("Neg", "x", "y")]
-    load(model(nodes, {"x": (F, [1])}, ["y"], {"a": zeros(1), "b": shape}).SerializeToString())
+    nodes = [op("Tile", "a b", "c"), op("Neg", "x", "y")]
+    load(model(nodes, {"x": (F, [1])}, ["y"], {"a": zeros(1, 1), "b": shape}).SerializeToString())
     assert bool(spent["charge", 4 << 24]) == largest
 
 

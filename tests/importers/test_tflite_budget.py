@@ -127,7 +127,11 @@ TOO_MUCH: dict[str, Callable[[], bytes]] = {
         "BATCH_MATMUL", [floats(MILLION, 1, 1), T(data=np.ones((1, 1, 64)))], "BatchMatMulOptions"
     ),
     "a bias that is left out": lambda: single(
-        "TRANSPOSE_CONV", [ints(1, 1, 1, 1), floats(10**8, 1, 1, 1), floats(1, 1, 1, 1)], "TransposeConvOptions"
+        "TRANSPOSE_CONV",
+        [ints(1, 1, 1, 10**8), floats(10**8, 1, 1, 1), floats(1, 1, 1, 1)],
+        "TransposeConvOptions",
+        StrideH=1,
+        StrideW=1,
     ),
     "pads of constants": lambda: many(40, "PAD", lambda: [ONE, T("INT32", data=[[0, MILLION]])]),
     "tiles of constants": lambda: many(40, "TILE", lambda: [ONE, ints(MILLION)]),
@@ -204,7 +208,10 @@ def test_accepted(what: str) -> None:
 
 def test_negative_sizes_pay_nothing_back() -> None:
     net = Net([floats(2)], [])
-    for name, inputs in (("FILL", [ints(-BILLION, 1), ONE]), ("BROADCAST_TO", [ONE, ints(20 * MILLION)])):
+    for name, inputs in (
+        ("FILL", [ints(-BILLION, 1), ONE]),
+        ("BROADCAST_TO", [T(data=[1.0, 2.0]), ints(20 * MILLION, 2)]),
+    ):
         net.outputs.append(net.op(name, inputs, T()))
     assert "operator 1 (BROADCAST_TO): constants, states" in measured(write(net))
 

@@ -138,7 +138,7 @@ _KEEPING = frozenset(
         "Unsqueeze",
     ]
 )
-"""Operators that give no more elements than they take."""
+"""Operators that give no more elements than their largest input has, but for Concat."""
 _MULTIPLYING = frozenset(
     [
         "Einsum",
@@ -156,7 +156,10 @@ _SOURCES = frozenset({"Constant"})
 _LARGEST = 1 << 24
 """The most elements of a node's outputs that are computed here."""
 _LARGEST_ELEMENT = 8
-"""The most bytes of a node's outputs that are computed here."""
+"""The bytes of an element of a node without inputs."""
+_REPEATING = frozenset({"ConstantOfShape", "Expand"})
+_VIEWS = _REPEATING | {"Flatten", "Reshape", "Slice", "Squeeze", "Transpose", "Unsqueeze"}
+"""Operators whose outputs are views, which take no memory."""
 _NODE_WORK = 1 << 13
 """The cost of a node in the reference, in elements."""
 _PASSES_OF_WINDOWS = 4
@@ -204,7 +207,7 @@ _SIZES: Mapping[str, Callable[[Sequence[np.ndarray]], int]] = {
 # fmt: off
 _MOVING = frozenset((
     "Concat", "Constant", "ConstantOfShape", "Expand", "Flatten", "Gather", "Reshape", "Shape", "Size", "Slice",
-    "Split", "Tile", "Transpose",
+    "Split", "Tile", "Transpose", "Trilu",
 ))
 """Operators by which the reference moves elements of all types rightly."""
 _COUNTING = frozenset((
@@ -256,7 +259,8 @@ def _most(op_type: str, arrays: Sequence[np.ndarray]) -> int | None:
     if op_type in _BROADCASTING:
         return math.prod(np.broadcast_shapes(*(array.shape for array in arrays)))
     if op_type in _KEEPING:
-        return sum(array.size for array in arrays)
+        sizes = [array.size for array in arrays]
+        return sum(sizes) if op_type == "Concat" else max(sizes, default=0)
     if op_type in _MULTIPLYING:
         return math.prod(array.size for array in arrays)
     return None
@@ -302,7 +306,9 @@ def folded(node: Node, inputs: Sequence[Tensor | None], budget: Budget) -> list[
         raise Unmapped(f"its inputs do not fit together ({error})") from error
     if most is None or most > _LARGEST or _gives_texts(node) or _is_refused(node, arrays):
         return None
-    budget.check(max(most, 0) * _LARGEST_ELEMENT)
+    if node.op_type not in _VIEWS:
+        largest = max(arrays, key=lambda array: array.size, default=None)
+        budget.check(max(most, 0) * (_LARGEST_ELEMENT if largest is None else largest.itemsize))
     passes = _PASSES.get(node.op_type, 1)
     einsum = most // _EINSUM_MULTIPLICATIONS if node.op_type == "Einsum" else 0
     walked = arrays[1:] if node.op_type in _PICKING else arrays
@@ -313,17 +319,31 @@ def folded(node: Node, inputs: Sequence[Tensor | None], budget: Budget) -> list[
     for name, attribute in node.attributes().items():
         proto.attribute.add().CopyFrom(attribute)
         proto.attribute[-1].name = name
-    results = _computed(node, proto, inputs)
+    results = _repeated(node, arrays) if node.op_type in _REPEATING else _computed(node, proto, inputs)
     found = iter(results)
     outputs = []
     for name in node.outputs:
         array = np.asarray(next(found)) if name else np.zeros(0)
         if array.dtype == object:
             return None
-        budget.charge(array.nbytes)
+        budget.hold(array)
         budget.work(passes * array.size)
         outputs.append(constant(array))
     return outputs
+
+
+def _repeated(node: Node, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
+    """The output of an operator that repeats elements. `Unmapped`: the shape does not fit."""
+    value = node.attributes().get("value")
+    source, shape = arrays if node.op_type == "Expand" else (np.zeros(1, np.float32), arrays[0])
+    if value is not None:
+        source = numpy_helper.to_array(value.t)
+    try:
+        if node.op_type == "Expand":
+            return [np.broadcast_to(source, np.broadcast_shapes(source.shape, tuple(shape.reshape(-1).tolist())))]
+        return [np.broadcast_to(source.reshape(()), tuple(shape.reshape(-1).tolist()))]
+    except _DAMAGED as error:
+        raise Unmapped(f"its inputs do not fit together ({error})") from error
 
 
 def _is_plain(node: Node, inputs: Sequence[Tensor | None]) -> bool:
