@@ -1,4 +1,4 @@
-"""Models of operators before version 7, which the onnx package converts: those that PyTorch exported, and others."""
+"""Models before an import: operators before version 7, which the onnx package converts, and sparse tensors."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import pytest
 pytest.importorskip("onnx")
 
 import onnx_nodes as nodes
+from onnx import ModelProto, SparseTensorProto, helper
 from onnx_net import model, op
 from onnx_oracle import actual
 
@@ -17,6 +18,7 @@ from nnvk.importers.onnx import OnnxImportError, load
 
 F = np.float32
 PARTS = 13
+DENSE = np.array([[0, 5, 0], [0, 0, 0], [7, 0, 9]], F)
 BEYOND_FLOATS = {
     "test_operator_add_broadcast",
     "test_operator_add_size1_broadcast",
@@ -115,3 +117,47 @@ def test_shapes_that_are_not_known_are_refused() -> None:
         OnnxImportError, match="can't be converted to opset 7: the shapes of inputs of PRelu '' are not"
     ):
         load(made.SerializeToString())
+
+
+# --- sparse tensors --------------------------------------------------------------------------------------------------
+
+
+def sparse(places: Any, shape: tuple[int, ...] = DENSE.shape) -> SparseTensorProto:
+    values = helper.make_tensor("w", helper.np_dtype_to_tensor_dtype(np.dtype(F)), [3], [5.0, 7.0, 9.0])
+    indices = np.array(places)
+    kind = helper.np_dtype_to_tensor_dtype(np.dtype(np.int64))
+    return helper.make_sparse_tensor(values, helper.make_tensor("i", kind, indices.shape, indices.reshape(-1)), shape)
+
+
+def with_weights(weights: SparseTensorProto, as_node: bool) -> ModelProto:
+    made = model([op("Constant", "", "w"), op("MatMul", "x w", "y")], {"x": (F, [2, 3])}, ["y"], opset=17)
+    if as_node:
+        made.graph.node[0].attribute.append(helper.make_attribute("sparse_value", weights))
+    else:
+        del made.graph.node[0]
+        made.graph.sparse_initializer.append(weights)
+    return made
+
+
+@pytest.mark.parametrize("as_node", [True, False])
+@pytest.mark.parametrize("places", [[1, 6, 8], [[0, 1], [2, 0], [2, 2]]], ids=["flat", "coordinates"])
+def test_sparse_tensors(places: Any, as_node: bool) -> None:
+    x = np.arange(6, dtype=F).reshape(2, 3)
+    data = with_weights(sparse(places), as_node).SerializeToString()
+    np.testing.assert_array_equal(actual(load(data), {"x": x}, "nnapi-reference")[0], x @ DENSE)
+
+
+@pytest.mark.parametrize(
+    ("places", "shape", "reason"),
+    [
+        ([1, 6, 9], (3, 3), "index 9 is out of bounds"),
+        ([1, 6, -1], (3, 3), "elements at"),
+        ([1, 6], (3, 3), "elements at"),
+        ([[0, 1], [2, 0], [2, 3]], (3, 3), "invalid entry"),
+        ([1, 6, 8], (1 << 40, 3), "NNVK_IMPORT_MEMORY"),
+        ([1, 6, 8], (-3, 3), "negative"),
+    ],
+)
+def test_sparse_tensors_that_are_wrong(places: Any, shape: tuple[int, ...], reason: str) -> None:
+    with pytest.raises(OnnxImportError, match=rf"(?s)sparse tensor 'w' of shape .* has no such elements .*{reason}"):
+        load(with_weights(sparse(places, shape), as_node=False).SerializeToString())

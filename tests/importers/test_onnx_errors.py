@@ -12,7 +12,7 @@ import pytest
 
 pytest.importorskip("onnx")
 
-from onnx import TensorProto, helper, numpy_helper
+from onnx import NodeProto, TensorProto, helper, numpy_helper
 from onnx_net import model, op, subgraph
 
 from nnvk import NnapiError, ResultCode
@@ -117,19 +117,35 @@ def test_a_cycle() -> None:
     made = net()
     made.graph.node[0].input[0] = "y"
     error = refused(made)
-    assert "operator 0 (Conv 'first'): no node before it gives its input 'y', node 3 behind it does" in error.reason
+    assert "operator 0 (Conv 'first'): no node before it gives 'y', node 3 behind it does" in error.reason
 
 
 def test_a_tensor_that_nobody_gives() -> None:
     made = net()
     made.graph.node[1].input[0] = "other"
-    assert "operator 1 (Relu): no node before it gives its input 'other'" in refused(made).reason
+    assert "operator 1 (Relu): no node before it gives 'other'" in refused(made).reason
 
 
 def test_an_output_that_nobody_gives() -> None:
     made = net()
     made.graph.output[0].name = "other"
-    assert "output 0: no node before it gives its input 'other'" in refused(made).reason
+    assert "output 0: no node before it gives 'other'" in refused(made).reason
+
+
+def test_an_output_that_a_node_has_not() -> None:
+    made = model([op("Dropout", "x", "y mask more")], {"x": (F, [2])}, ["y", "more"])
+    assert "output 1: node 0 (Dropout) has no such output as 'more'" in refused(made).reason
+
+
+@pytest.mark.parametrize(
+    ("node", "constants", "reason"),
+    [
+        (op("Concat", "x", "y", axis=5), {}, "the axis must be in [-1, 1), got 5"),
+        (op("Split", "x s", "y z"), {"s": np.array([1, 1, 2])}, "the sizes [1, 1, 2] do not make up axis 0"),
+    ],
+)
+def test_parts_that_do_not_fit(node: NodeProto, constants: dict[str, np.ndarray], reason: str) -> None:
+    assert reason in refused(model([node], {"x": (F, [4])}, ["y"], constants)).reason
 
 
 def test_a_tensor_that_two_nodes_give() -> None:

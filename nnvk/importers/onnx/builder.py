@@ -203,9 +203,12 @@ class Builder:
         """The tensor of a name."""
         found = scope.find(name)
         if found is None:
-            where = scope.writer(name)
+            where, shown = scope.writer(name), printable(name, NAME_SHOWN)
+            if where is not None and not scope.has_cycle:
+                kind = printable(scope.nodes[where].op_type, NAME_SHOWN)
+                raise Unmapped(f"node {where} ({kind}) has no such output as '{shown}'")
             behind = "" if where is None else f", node {where} behind it does: there is a cycle"
-            raise Unmapped(f"no node before it gives its input '{printable(name, NAME_SHOWN)}'{behind}")
+            raise Unmapped(f"no node before it gives '{shown}'{behind}")
         owner, tensor = found
         if tensor is None:
             proto = owner.initializers.pop(name)

@@ -1,13 +1,29 @@
-"""Models of the oldest versions of ONNX's operators, whose arithmetic did not broadcast as it does now."""
+"""Models as an importer takes them: without the arithmetic of the oldest operators, and without sparse tensors."""
 
 from __future__ import annotations
 
-from onnx import ModelProto, NodeProto, checker, helper, shape_inference, version_converter
+import math
+
+import numpy as np
+from onnx import (
+    ModelProto,
+    NodeProto,
+    SparseTensorProto,
+    TensorProto,
+    checker,
+    helper,
+    numpy_helper,
+    shape_inference,
+    version_converter,
+)
 
 from nnvk.base.text import printable
+from nnvk.importers.budget import Budget
+from nnvk.importers.errors import NAME_SHOWN, Unmapped
 from nnvk.importers.onnx.errors import Malformed
 from nnvk.importers.onnx.node import domain_of
-from nnvk.importers.onnx.reader import OLDEST, is_external, is_known, stated_version
+from nnvk.importers.onnx.probe import graphs_in
+from nnvk.importers.onnx.reader import OLDEST, Arrays, is_external, is_known, stated_version
 
 _ERROR_SHOWN = 200
 _BROADCASTING = frozenset({"Add", "And", "Div", "Equal", "Greater", "Less", "Mul", "Or", "Pow", "Sub", "Xor"})
@@ -15,11 +31,12 @@ _BROADCASTING = frozenset({"Add", "And", "Div", "Equal", "Greater", "Less", "Mul
 
 
 def converted(model: ModelProto) -> ModelProto:
-    """The model with operators of the version `OLDEST`, by the onnx package, if its own are older.
+    """The model with operators of the version `OLDEST`, by the onnx package, if its own are older, and dense tensors.
 
     Those with graphs inside stay as they are, because the package does not convert these. `Malformed`: it can't be
     converted.
     """
+    _make_dense(model)
     version = stated_version(model)
     attributes = [attribute for node in model.graph.node for attribute in node.attribute]
     has_graphs = any(one.HasField("g") or one.graphs for one in attributes)
@@ -35,6 +52,34 @@ def converted(model: ModelProto) -> ModelProto:
         reason = printable(" ".join(str(error).split()), _ERROR_SHOWN)
         raise Malformed(f"operators of opset {version} can't be converted to opset {OLDEST}: {reason}") from error
     return result
+
+
+def _make_dense(model: ModelProto) -> None:
+    """Replace sparse tensors by dense ones, with the file's budget. `Malformed`: one has no such elements."""
+    budget = Budget(model.ByteSize())
+    for graph in graphs_in(model):
+        for sparse in graph.sparse_initializer:
+            graph.initializer.append(_dense(sparse, budget))
+        del graph.sparse_initializer[:]
+        for attribute in (one for node in graph.node for one in node.attribute if one.HasField("sparse_tensor")):
+            dense = helper.make_attribute("value", _dense(attribute.sparse_tensor, budget))
+            attribute.CopyFrom(dense)
+
+
+def _dense(sparse: SparseTensorProto, budget: Budget) -> TensorProto:
+    what, shape = f"sparse tensor '{printable(sparse.values.name, NAME_SHOWN)}'", tuple(sparse.dims)
+    arrays = Arrays(None, budget)
+    try:
+        values, places = arrays.read(sparse.values), arrays.read(sparse.indices)
+        budget.charge(math.prod(shape) * values.itemsize)
+        dense = np.zeros(shape, values.dtype)
+        flat = np.ravel_multi_index(tuple(places.T), shape) if places.ndim == 2 else places
+        if flat.shape != values.shape or np.any(flat < 0):
+            raise IndexError(f"{values.shape} elements at {places.shape} places")
+        dense.reshape(-1)[flat] = values
+    except (Unmapped, ValueError, IndexError, TypeError) as error:
+        raise Malformed(f"{what} of shape {list(shape)} has no such elements ({error})") from error
+    return numpy_helper.from_array(dense, sparse.values.name)
 
 
 def _name_axes(model: ModelProto) -> None:

@@ -343,7 +343,7 @@ def _declare(graph: GraphProto, types: Mapping[str, ValueInfoProto]) -> None:
 
 def _edges(graph: GraphProto) -> list[ValueInfoProto]:
     """The inputs that a caller gives."""
-    stored = {one.name for one in graph.initializer} | {one.values.name for one in graph.sparse_initializer}
+    stored = {one.name for one in graph.initializer}
     return [one for one in graph.input if one.name not in stored]
 
 

@@ -132,7 +132,6 @@ def _open(model: ModelProto, largest: int = _LARGEST_CONSTANT) -> tuple[ModelPro
     copy.graph.name = graph.name or "graph"
     copy.graph.node.extend(graph.node)
     copy.graph.initializer.extend(one for one in graph.initializer if one.name not in large)
-    copy.graph.sparse_initializer.extend(graph.sparse_initializer)
     copy.graph.input.extend(one for one in graph.input if one.name not in large)
     copy.graph.input.extend(helper.make_tensor_value_info(one.name, one.data_type, one.dims) for one in large.values())
     copy.graph.output.extend(graph.output)

@@ -28,6 +28,7 @@ class Scope:
                 self._readers.setdefault(name, []).append(position)
             for name in node.output:
                 self._writers.setdefault(name, position)
+        self.has_cycle = False
         self.order = self._sorted()
         """Positions of all nodes, each behind those that it reads of, else as in the file; cycles stay as they are."""
         self.forgotten: set[str] = set()
@@ -50,6 +51,7 @@ class Scope:
                 if not missing:
                     done[position] = None
                 elif position in begun or position in missing:
+                    self.has_cycle = True
                     return list(range(len(self.nodes)))
                 else:
                     begun.add(position)

@@ -239,9 +239,9 @@ def concatenation(c: Context) -> Tensor:
     """Map Concat, of any type. NNAPI concatenates only floats and quantised tensors."""
     tensors = [tensor for tensor in c.tensors() if tensor.size] or c.tensors()[:1]
     dtype = tensors[0].dtype
+    axis = axis_of(c.node.integer("axis", 0), tensors[0].rank)
     if len(tensors) == 1:
         return tensors[0]
-    axis = axis_of(c.node.integer("axis", 0), tensors[0].rank)
     return c.give(joined(c, _alike(c, tensors), axis), None, dtype)
 
 
@@ -357,7 +357,7 @@ def split(c: Context) -> list[Tensor]:
         count = c.node.integer("num_outputs", len(c.node.outputs))
         size = -(-full // count)
         sizes = [min(size, full - size * part) for part in range(count)]
-    if min(sizes) < 0 or sum(sizes) != full or len(sizes) < len(c.node.outputs):
+    if min(sizes) < 0 or sum(sizes) != full or len(sizes) != len(c.node.outputs):
         raise Unmapped(
             f"the sizes {sizes} do not make up axis {axis}, of size {full}, of {len(c.node.outputs)} outputs"
         )
