@@ -67,7 +67,7 @@ def load(
         relaxed: whether devices may compute FLOAT32 with the range and precision of FLOAT16.
         cache: a folder in which compiled plans are kept for other processes. True: plans of larger models are kept in
             the user's cache folder. Only the variable ``NNVK_KEEP_PLANS=0`` has none kept.
-        constants: inputs of an ``.onnx`` file that have a value for good, by name.
+        constants: inputs of an ``.onnx`` file that have a value for good, by name, also in place of the file's own.
         round_hybrid: round activations as TFLite does where weights have 8 bits and activations are real.
         images: how images become inputs: normalisation, layout, resizing. A normalisation that is a guess is a warning
             of the class `ImageNormalizationWarning`.

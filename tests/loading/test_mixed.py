@@ -148,6 +148,17 @@ def test_a_tensor_with_four_open_sizes() -> None:
     np.testing.assert_allclose(loaded(made)(X), by_onnxruntime(made, X)[0], rtol=1e-4, atol=1e-5)
 
 
+def test_another_value_than_the_files() -> None:
+    made = model(
+        [op("SequenceConstruct", "x w", "s"), op("ConcatFromSequence", "s", "y", axis=0)],
+        {"x": (F, [2]), "w": (F, [2])},
+        ["y"],
+        {"w": np.zeros(2, F)},
+    )
+    assert loaded(made)(np.ones(2, F)).tolist() == [1, 1, 0, 0]
+    assert loaded(made, constants={"w": np.full(2, 7, F)})(np.ones(2, F)).tolist() == [1, 1, 7, 7]
+
+
 def test_elements_of_types_that_numpy_has_not() -> None:
     for dtype in (ml_dtypes.bfloat16, ml_dtypes.float8_e4m3fn, ml_dtypes.int4):
         made = model(

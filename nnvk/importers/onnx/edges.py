@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -53,15 +53,16 @@ class Edge:
         return self.dtype if self.narrow is None else self.narrow.dtype
 
 
-def edges_of(graph: GraphProto, needs_shapes: bool = True) -> list[Edge]:
+def edges_of(graph: GraphProto, needs_shapes: bool = True, given: Collection[str] = ()) -> list[Edge]:
     """The inputs of a graph; `Malformed` where one is no tensor of numbers.
 
-    One without a shape is `Malformed`, too, or it is left out.
+    One without a shape is `Malformed`, too, or it is left out. One that has a value in the file is left out, unless a
+    caller has ``given`` it another one.
     """
-    constants = {one.name for one in graph.initializer}
+    constants = {one.name for one in graph.initializer}.difference(given)
     edges = []
     for port in graph.input:
-        if port.name in constants:  # a default value, which is as good as any
+        if port.name in constants:
             continue
         what = f"input '{printable(port.name, NAME_SHOWN)}'"
         declared = port.type

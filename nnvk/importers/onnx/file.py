@@ -201,7 +201,7 @@ class _Cut(FileCut):
     def __init__(self, whole: OnnxFile, waiting: frozenset[int], constants: Mapping[str, Any]) -> None:
         """``waiting`` are the numbers of nodes that wait."""
         model = whole._current()
-        given = fixed(edges_of(model.graph), constants)
+        given = fixed(edges_of(model.graph, given=constants), constants)
         numbers = whole._numbers or range(len(model.graph.node))
         found, first, self._rest_model = cut_model(
             model,

@@ -54,7 +54,7 @@ class Import(Recovery[Node, str]):
 
     def _edges(self, shapes: Shapes, constants: Mapping[str, Any]) -> list[Edge]:
         """The inputs, without those that are known, which become constants."""
-        edges = edges_of(self._proto)
+        edges = edges_of(self._proto, given=constants)
         known = fixed(edges, constants)
         edges = [edge for edge in edges if edge.name not in known]
         for name, array in known.items():
@@ -73,8 +73,9 @@ class Import(Recovery[Node, str]):
 
     def _unread(self, constants: Mapping[str, Any]) -> list[Edge]:
         """An input that nobody reads, since it is a constant as well: NNAPI's models have at least one input."""
-        known = fixed(edges_of(self._proto), constants)
-        edges = [edge for edge in edges_of(self._proto) if edge.name in known and known[edge.name].size]
+        declared = edges_of(self._proto, given=constants)
+        known = fixed(declared, constants)
+        edges = [edge for edge in declared if edge.name in known and known[edge.name].size]
         return [replace(edge, shape=known[edge.name].shape) for edge in edges[:1]]
 
     def known_outputs(self, shapes: Shapes, constants: Mapping[str, Any]) -> list[np.ndarray] | None:
@@ -128,7 +129,7 @@ class Import(Recovery[Node, str]):
         """Single numbers that are constants of the file: what scales and zero points may be."""
         found = {}
         arrays = self._shared.arrays
-        given = [(one.name, one, arrays.look) for one in self._proto.initializer]
+        given = [(one.name, one, arrays.look) for one in self._proto.initializer if one.name not in self._scope.tensors]
         for node in self._proto.node:
             values = [one.t for one in node.attribute if one.name == "value" and one.HasField("t")]
             if node.op_type == "Constant" and values:

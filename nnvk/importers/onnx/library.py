@@ -139,6 +139,11 @@ class Library:
         model = parse(source if isinstance(source, bytes) else read_file(Path(source)))
         model = converted(model)
         graph = model.graph
+        replaced = {one.name for one in graph.input}.intersection(self._constants)
+        kept = [one for one in graph.initializer if one.name not in replaced]
+        if len(kept) < len(graph.initializer):
+            del graph.initializer[:]
+            graph.initializer.extend(kept)
         edges = edges_of(GraphProto(input=[one for one in _edges(graph) if _port(one).has_numbers]), needs_shapes=False)
         given = fixed(edges, self._constants)
         graph.initializer.extend(numpy_helper.from_array(array, name) for name, array in given.items())

@@ -51,8 +51,7 @@ def _model(
     made.graph.name = graph.name
     made.graph.node.extend(nodes)
     made.graph.initializer.extend(one for one in (*graph.initializer, *constants) if one.name in named)
-    made.graph.sparse_initializer.extend(one for one in graph.sparse_initializer if one.values.name in named)
-    stored = {one.name for one in made.graph.initializer} | {one.values.name for one in made.graph.sparse_initializer}
+    stored = {one.name for one in made.graph.initializer}
     made.graph.input.extend(_port(ports, name) for name in read if name not in stored)
     made.graph.output.extend(_port(ports, name) for name in outputs)
     made.graph.value_info.extend(ports[name] for name in written if name in ports and name not in outputs)
