@@ -132,6 +132,12 @@ def test_an_output_that_nobody_gives() -> None:
     assert "output 0: no node before it gives 'other'" in refused(made).reason
 
 
+def test_a_body_of_other_inputs() -> None:
+    body = subgraph([op("Neg", "a", "b")], ["b"], {"a": (F, [2])})
+    made = model([op("Scan", "h x", "y", body=body, num_scan_inputs=1)], {"h": (F, [2]), "x": (F, [3, 2])}, ["y"])
+    assert "operator 0 (Scan): its graph must have 2 inputs, got 1" in refused(made).reason
+
+
 def test_an_output_that_a_node_has_not() -> None:
     made = model([op("Dropout", "x", "y mask more")], {"x": (F, [2])}, ["y", "more"])
     assert "output 1: node 0 (Dropout) has no such output as 'more'" in refused(made).reason

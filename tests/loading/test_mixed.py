@@ -137,6 +137,35 @@ def test_sizes_that_a_caller_gives() -> None:
     assert mixed.inputs[0].shape == (2, 3, 6, 6)
 
 
+def test_a_part_that_waits_for_sizes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A shape out of another part is known when it is there, and no process infers shapes for parts that wait."""
+    processes: list[object] = []
+    monkeypatch.setattr("nnvk.importers.onnx.importer.inferred", lambda *_: processes.append(None) or {})
+    made = model(
+        [
+            op("Relu", "x", "a"),
+            op("Shape", "a", "n", start=0, end=1),
+            op("Concat", "n minus", "shape", axis=0),
+            op("SequenceConstruct", "a a", "s"),
+            op("SequenceAt", "s i", "e"),
+            op("Reshape", "e shape", "r"),
+            op("MatMul", "r m", "p"),
+            op("Softmax", "p", "y", axis=1),
+        ],
+        {"x": (F, ["rows", 3, 4])},
+        ["y"],
+        {"minus": np.array([-1]), "i": np.int64(1), "m": RNG.standard_normal((12, 5)).astype(F)},
+        opset=17,
+    )
+    mixed = loaded(made)
+    for rows in (2, 3):
+        x = RNG.standard_normal((rows, 3, 4)).astype(F)
+        np.testing.assert_allclose(mixed(x), by_onnxruntime(made, x)[0], rtol=1e-5)
+        on = {placed.layer.operator: placed.device for placed in mixed.where() if placed.layer is not None}
+        assert on["MatMul"] == on["Softmax"] == "nnapi-reference"
+    assert len(processes) == 1  # when the whole was imported
+
+
 def test_a_tensor_with_four_open_sizes() -> None:
     """Usual sizes would make it far too large to be tried."""
     made = model(

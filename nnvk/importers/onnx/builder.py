@@ -60,6 +60,8 @@ class Shared:
     """The scope of the model's graph, which is entered once, unlike a branch and the body of a loop."""
     numbers: Sequence[int] = ()
     """The numbers of the model's nodes, if they are a part of those of the file."""
+    infers_lost: bool = True
+    """See `OnnxFile`."""
 
 
 class Builder:
@@ -309,6 +311,8 @@ class _Around:
 
     def inlined(self, graph: GraphProto, given: Sequence[Tensor]) -> list[Tensor]:
         """The outputs of a graph in this one, whose inputs are ``given``."""
+        if len(graph.input) != len(given):
+            raise Unmapped(f"its graph must have {len(given)} inputs, got {len(graph.input)}")
         scope = self._builder.enter(graph, self._scope)
         for port, tensor in zip(graph.input, given, strict=True):
             scope.tensors[port.name] = tensor

@@ -82,6 +82,9 @@ class OnnxFile(FileInParts):
     read.
     """
 
+    infers_lost = True
+    """Whether an import infers the shapes behind a node that it can't map, to find the problems there as well."""
+
     def __init__(self, source: ModelSource, weights: memoryview | None = None) -> None:
         super().__init__()
         self._source = source = path_or_bytes(source)
@@ -133,7 +136,8 @@ class OnnxFile(FileInParts):
         self._model = None if self._elements is None else model
         budget = Budget(self._nbytes)
         arrays = Arrays(self._folder if self._weights is None else self._weights, budget, self._elements)
-        return Shared(model, versions(model), Functions(model), arrays, budget, relaxed, numbers=self._numbers)
+        known = versions(model), Functions(model), arrays, budget, relaxed
+        return Shared(model, *known, numbers=self._numbers, infers_lost=self.infers_lost)
 
     def proto(self) -> ModelProto:
         """A model of the caller's own: imports free the bytes of the tensors that they have read."""

@@ -218,6 +218,8 @@ class Import(Recovery[Node, str]):
     def has_stand_in(self, tensor: str) -> bool:
         """One is made of the type and shape that ONNX infers."""
         if tensor not in self._scope.tensors:
+            if not self._shared.infers_lost:
+                return False
             if self._inferred is None:
                 self._inferred = inferred(self._shared.model, {edge.name: edge.shape for edge, _ in self._inputs})
             known = self._inferred.get(tensor)

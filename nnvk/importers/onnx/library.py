@@ -84,7 +84,7 @@ class Library:
         numbers = _sort(model.graph)
         _declare(model.graph, types)
         file = _TypedFile(self._folder, model, numbers)
-        choice = examine(file, devices, self._relaxed)
+        choice = examine(file, devices, self._relaxed, parts_wait=True)
         ports = {one.name: _port(one) for one in _edges(model.graph)}
         whole = self._model()  # imports free the elements that they have read
         _sort(whole.graph)
@@ -254,6 +254,8 @@ def _failing() -> Iterator[None]:
 
 class _TypedFile(OnnxFile):
     """A file whose tensors have the types that onnxruntime has inferred, or some of its nodes."""
+
+    infers_lost = False
 
     def __init__(
         self, folder: Path | None, model: ModelProto, numbers: Sequence[int], whole: _TypedFile | None = None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 from onnx import GraphProto, ModelProto, NodeProto, ValueInfoProto
@@ -63,12 +63,13 @@ def examine(
     *,
     takes_all: bool = False,
     takes_values: bool = False,
+    parts_wait: bool = False,
 ) -> Choice:
     """The largest connected parts of a graph that can be imported and that ``devices`` run.
 
     A part of one cheap node beside nodes that stay would cost more to hand over than to run: it stays, unless
     ``takes_all``. With ``takes_values`` a node that must know small inputs at import, such as a shape, is a part by
-    itself, which is imported when they are there.
+    itself, which is imported when they are there. ``parts_wait``: so may whole parts be.
     """
     model = file.proto()
     reasons, values = _mapped(file, relaxed)
@@ -80,7 +81,7 @@ def examine(
         for part in parts:
             key = tuple(part)
             if key not in known:
-                known[key] = _refusals(file, part_of(model, part), part, devices, relaxed)
+                known[key] = _refusals(file, part_of(model, part), part, devices, relaxed, parts_wait)
             refused.update(known[key])
         if not refused:
             for position in alone:
@@ -218,14 +219,19 @@ def _waits_for_values(whole: OnnxFile, model: ModelProto, relaxed: bool) -> bool
     if any(attribute.HasField("g") for node in model.graph.node for attribute in node.attribute):
         return False
     try:
-        edges = edges_of(model.graph)
-        whole.part(model).load(shapes=_opened(edges, _TRIED_SIZES[0]), relaxed=relaxed)
+        whole.part(model).load(shapes=_opened(edges_of(model.graph), _TRIED_SIZES[0]), relaxed=relaxed)
     except OnnxImportError as error:
-        few = {edge.name for edge in edges if -1 not in edge.signature and math.prod(edge.signature) <= _FEW}
-        return bool(error.unknown) and few.issuperset(error.unknown)
+        return _has_few(model, error.unknown)
     except Malformed:
         pass
     return False
+
+
+def _has_few(model: ModelProto, unknown: Collection[str]) -> bool:
+    """Whether inputs whose values an import must know are there, and all have few elements."""
+    edges = edges_of(model.graph)
+    few = {edge.name for edge in edges if -1 not in edge.signature and math.prod(edge.signature) <= _FEW}
+    return bool(unknown) and few.issuperset(unknown)
 
 
 # --- parts -----------------------------------------------------------------------------------------------------------
@@ -295,7 +301,12 @@ def _leads_around(after: dict[int, set[int]], first: int, second: int) -> bool:
 
 
 def _refusals(
-    whole: OnnxFile, model: ModelProto, positions: Sequence[int], devices: Sequence[Device], relaxed: bool
+    whole: OnnxFile,
+    model: ModelProto,
+    positions: Sequence[int],
+    devices: Sequence[Device],
+    relaxed: bool,
+    parts_wait: bool,
 ) -> dict[int, str]:
     """Why nodes of a part, by their positions in the graph, stay all the same."""
     failed: OnnxImportError | Malformed | None = None
@@ -303,8 +314,11 @@ def _refusals(
     for sizes in _TRIED_SIZES:
         try:
             file = whole.part(model)
+            file.infers_lost = False  # which takes a process
             imported = file.load(shapes=_opened(edges_of(model.graph), sizes), relaxed=relaxed)
         except (OnnxImportError, Malformed) as error:
+            if parts_wait and isinstance(error, OnnxImportError) and error.waiting and _has_few(model, error.unknown):
+                return {}
             failed = failed or error
             continue
         refused = _refused_by(devices, imported, positions)
