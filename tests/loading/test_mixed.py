@@ -230,7 +230,7 @@ def test_inputs_without_elements() -> None:
 
 @pytest.mark.parametrize("shapes", [{}, {"length": 0}, {"past": (1, 0, 4)}], ids=str)
 def test_a_cache_of_length_0(shapes: dict[str, Any]) -> None:
-    """What a decoder has for its first token: the size is found at a call, or given."""
+    """A decoder has an empty cache for its first token: the size is found at a call, or given."""
     ports = {"past": (F, [1, "length", 4]), "x": (F, [1, 2, 4])}
     made = model(
         [op("Concat", "past x", "c", axis=1), op("Relu", "c", "y"), op("Shape", "past", "s")], ports, ["y", "s"]
