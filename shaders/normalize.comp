@@ -11,6 +11,9 @@
 #include "include/tensors.glsl"
 #include "include/indexing.glsl"
 #include "include/slices.glsl"
+#if defined(DTYPE_Q8) && defined(PASS_APPLY)
+#include "include/fixed_point.glsl"
+#endif
 
 layout(local_size_x_id = 0) in;
 layout(constant_id = 3) const bool WIDE = false;
@@ -255,9 +258,21 @@ bvec4 reaches(uvec4 size, uvec4 squares, uvec4 halves) {
     return bvec4(uvec4(equal(high, uvec4(0))) & uvec4(lessThanEqual(low, size * size << 16)));
 }
 
-// The output's scale is always 1 / 128 and its zero point the middle. The result is rounded exactly to nearest, halves
-// away from zero.
+// TensorFlow Lite rounds unsigned levels twice, in fixed point.
+ivec4 normalised_unsigned(ivec4 from_zero, uvec4 squares) {
+    ivec4 result;
+    for (uint n = 0; n < 4; ++n) {
+        int mantissa, shift;
+        inverse_square_root(int(min(squares[n], 0x7fffffffu)), mantissa, shift);
+        result[n] = scaled(128 * from_zero[n], mantissa, shift);
+    }
+    return clamp(128 + result, 0, 255);
+}
+
+// The output's scale is always 1 / 128 and its zero point the middle. The result of signed levels is rounded exactly to
+// nearest, halves away from zero.
 ivec4 normalised(ivec4 x, uvec4 of) {
+    if (sign_mask == 0u) return normalised_unsigned(x - zero, known(of, 0));
     uvec4 squares = max(known(of, 0), 1u), size = uvec4(abs(x - zero));
     uvec4 near = uvec4(128.0 * vec4(size) * inversesqrt(vec4(squares)) + 0.5);
     near -= uvec4(not(reaches(size, squares, max(2u * near, 1u) - 1u))) & uvec4(greaterThan(near, uvec4(0)));

@@ -98,11 +98,11 @@ vec4 mean(vec4 sum, uvec4 area) { return sum / vec4(area); }
 #else
 #define LOWEST 0
 #ifdef DTYPE_Q16
-const int MIDDLE = 32768;
+#define MIDDLE 32768
 #else
-const int MIDDLE = 128;
+#define MIDDLE int(sign_mask & 128u)
 #endif
-// Halves are rounded away from the middle of the range, as TFLite does for int8.
+// Halves are rounded away from level 0, which is MIDDLE for signed tensors.
 ivec4 mean(ivec4 sum, uvec4 areas) {
     ivec4 area = ivec4(areas);
     ivec4 about = sum - MIDDLE * area;

@@ -6,7 +6,8 @@ import numpy as np
 
 from nnvk.base.errors import bad_data
 from nnvk.ops.call import Call
-from nnvk.ops.quant import dequantize, is_quantised, quantize
+from nnvk.ops.fixed_point import inverse_square_root
+from nnvk.ops.quant import INT32_MAX, dequantize, is_quantised, multiply_by_quantized_multiplier, quantize, saturate
 from nnvk.ops.registry import define
 from nnvk.ops.shapes import axis_index
 from nnvk.ops.signature import F16, F32, FLOATS, Q8, Q8S, Signature, boolean, i32, real, tensor
@@ -32,6 +33,8 @@ def _infer(call: Call) -> list[Shape]:
 
 def _l2(call: Call) -> np.ndarray:
     smallest: float | np.float32
+    if call.input.code is Q8:
+        return _l2_of_unsigned(call)
     if is_quantised(call.input.code):  # the scale cancels out, and TFLite has no smallest norm then
         values, smallest = call.input.data.astype(np.float64) - call.input.zero_point, 1.0
     else:
@@ -39,6 +42,14 @@ def _l2(call: Call) -> np.ndarray:
     with np.errstate(all="ignore"):
         norms = np.sqrt(np.square(values, dtype=np.float64).sum(axis=call.axis, keepdims=True))
         return quantize(values / np.maximum(norms, smallest), call.output)
+
+
+def _l2_of_unsigned(call: Call) -> np.ndarray:
+    """TensorFlow Lite and Android round levels of this type twice, in fixed point."""
+    levels = call.input.data.astype(np.int64) - call.input.zero_point
+    squares = np.square(levels).sum(axis=call.axis, keepdims=True)
+    factors = inverse_square_root(np.minimum(squares, INT32_MAX))
+    return saturate(multiply_by_quantized_multiplier(128 * levels, *factors) + call.output.zero_point, call.output)
 
 
 def _infer_local(call: Call) -> list[Shape]:

@@ -7,7 +7,7 @@ import numpy as np
 from nnvk.base.errors import bad_data
 from nnvk.ops.call import Call
 from nnvk.ops.fused import activate, check_activation
-from nnvk.ops.quant import is_quantised, limits, round_half_away
+from nnvk.ops.quant import is_quantised, round_half_away
 from nnvk.ops.registry import define
 from nnvk.ops.signature import FLOATS, LAYOUT, QUANT8, Signature, activation, i32, tensor
 from nnvk.ops.traits import Fp16, Traits
@@ -72,10 +72,9 @@ def _average(call: Call) -> np.ndarray:
     if not is_quantised(call.input.code):
         mean = windows(_summand(source), *pool_axes(call), 0, unordered=True).sum(axis=(3, 4)) / _covered(call)
     else:
-        # Halves go away from the middle of the range, as TFLite has it for int8; uint8 then gives the same levels.
-        middle = (sum(limits(call.input.code)) + 1) // 2
-        sums = windows(source.astype(np.int64) - middle, *pool_axes(call), 0, unordered=True).sum(axis=(3, 4))
-        mean = round_half_away(sums / _covered(call)) + middle
+        # Halves go away from level 0, as in TensorFlow Lite and Android: upwards if levels are unsigned.
+        sums = windows(source.astype(np.int64), *pool_axes(call), 0, unordered=True).sum(axis=(3, 4))
+        mean = round_half_away(sums / _covered(call))
     return from_nhwc(activate(mean, call.activation, call.output), call.nchw)
 
 

@@ -22,8 +22,10 @@ from nnvk.types.operand import OperandType
 T = TypeVar("T")
 
 _DIFFERENT = {
+    OperationCode.AVERAGE_POOL_2D: "halves go away from level 0, not from what it stands for",
     OperationCode.CAST: "numbers are cast, not what they stand for",
     OperationCode.HASHTABLE_LOOKUP: "rows that are missed are 0",
+    OperationCode.L2_NORMALIZATION: "unsigned levels are rounded twice",
     OperationCode.LSH_PROJECTION: "bytes are hashed, not what they stand for",
     OperationCode.MEAN: "the fraction of numbers is dropped, not of what they stand for",
     OperationCode.PAD_V2: "the value to pad with is a number",

@@ -22,7 +22,7 @@ from nnvk.types.extension import ExtendedOperationCode
 Op = OperationCode
 
 Function = Callable[[np.ndarray], np.ndarray]
-"""A function of real numbers, float32."""
+"""A function of real numbers, float32, or of levels, int64."""
 
 _BYTES = frozenset({OperandCode.TENSOR_QUANT8_ASYMM, OperandCode.TENSOR_QUANT8_ASYMM_SIGNED})
 _WIDE = OperandCode.TENSOR_QUANT16_SYMM
@@ -105,6 +105,23 @@ def inverse_root(out: OperandType) -> Function:
 def elu(x: np.ndarray) -> np.ndarray:
     """exp(x) - 1 below 0."""
     return np.where(x < 0, _expm1(x), x)
+
+
+def negated(source: OperandType) -> Function:
+    """TFLite negates levels, whatever their zero point is; the lowest level stays as it is."""
+    return lambda levels: (-levels).astype(source.dtype)
+
+
+def truncated_root(source: OperandType, out: OperandType) -> Function:
+    """The square root of levels. TFLite cuts the fraction of a level off, and refuses numbers below 0."""
+    scale, out_scale = np.float32(source.scale), np.float32(out.scale)
+
+    def levels(given: np.ndarray) -> np.ndarray:
+        numbers = scale * np.maximum(given - source.zero_point, 0).astype(np.float32)
+        cut: np.ndarray = np.trunc(np.sqrt(numbers) / out_scale) + out.zero_point
+        return cut
+
+    return levels
 
 
 def gelu(x: np.ndarray) -> np.ndarray:

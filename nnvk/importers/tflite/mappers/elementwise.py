@@ -23,11 +23,28 @@ Op = OperationCode
 # --- one input -----------------------------------------------------------------------------------------------
 
 
-@builtin("FLOOR", "NEG", "SIN", "SQRT", "LOGICAL_NOT")
+@builtin("FLOOR", "SIN", "LOGICAL_NOT")
 def real_unary(c: Context) -> Value:
-    """Map operators on real numbers, and NEG on integers, too."""
+    """Map operators on real numbers."""
     source = c.real(c.input())
     return c.emit(OperationCode[c.operator.name], source, out=source.type)
+
+
+_LEVELS: dict[str, Callable[[OperandType, OperandType], tables.Function]] = {
+    "NEG": lambda source, _: tables.negated(source),
+    "SQRT": tables.truncated_root,
+}
+"""The functions of levels that TFLite has for quantised elements, by the types of input and output."""
+
+
+@builtin(*_LEVELS)
+def by_levels(c: Context) -> Value:
+    """Map NEG and SQRT. NNAPI has them for real numbers, and NEG for integers."""
+    source, name = c.input(), c.operator.name
+    if tables.has_table(source.type, c.out()):
+        return tables.look_up(c, source, c.out(), _LEVELS[name](source.type, c.out()))
+    source = c.real(source)
+    return c.emit(OperationCode[name], source, out=source.type)
 
 
 _BY_TABLE: dict[str, Callable[[OperandType], tables.Function]] = {
