@@ -13,6 +13,7 @@
 #include "include/fold.glsl"
 
 layout(local_size_x_id = 0) in;
+layout(constant_id = 8) const bool ROUNDED = false;    // ROUNDED_MEAN, whose output has a quantisation of its own
 #ifdef PASS_SUM
 layout(constant_id = 5) const bool PARTIAL = false;
 layout(constant_id = 6) const uint FOLD_RANK = 4;     // the number of reduced dimensions
@@ -53,10 +54,12 @@ layout(push_constant) uniform Push {
     uint fold_stride_2;
     uint fold_stride_3;
 #endif
-#ifdef DTYPE_Q8
+#ifdef IS_QUANTISED
     uint sign_mask;
-    int zero;    // the number that sums are relative to
-    int nudge;   // added to a sum's magnitude before it is divided
+    int zero;        // the level that sums are relative to
+    int dst_zero;    // the level that means are relative to
+    int mantissa;    // of the factor that makes a mean of a sum
+    int shift;
 #endif
 };
 
@@ -91,12 +94,18 @@ ACC4 load(uvec4 at) { return (ROWS ? LOAD4(src, at.x / 4) : GATHER4(src, at)) - 
 
 #endif
 
+#ifdef DTYPE_Q16
+#define HIGHEST 65535
+#else
+#define HIGHEST 255
+#endif
+
 #ifdef IS_FLOAT
 vec4 finish(vec4 sum) { return sum / float(reduced); }
 #else
 ivec4 finish(ivec4 sum) {
-    ivec4 mean = (abs(sum) + nudge) / int(reduced);
-    return clamp(mean * sign(sum) + zero, 0, 255);
+    ivec4 mean = ROUNDED ? multiply_by_quantized_multiplier(sum, mantissa, shift) : abs(sum) / int(reduced) * sign(sum);
+    return clamp(mean + dst_zero, 0, HIGHEST);
 }
 #endif
 

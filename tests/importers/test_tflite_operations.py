@@ -62,7 +62,11 @@ TRUNCATED = "DIV MUL SUB LESS NOT_EQUAL LOGICAL_AND SELECT ADD"
 TABLE = [
     # Operators, inputs > output, operations. An output of other levels than the operation's is converted.
     ("FLOOR NEG SIN SQRT", "f>f", "*"),
-    ("FLOOR NEG SIN SQRT", "s>s u>u w>w s>w", "real * levels"),
+    ("FLOOR SIN", "s>s u>u w>w s>w", "real * levels"),
+    ("NEG", "s>s w>w", "TABLE_LOOKUP"),
+    ("NEG", "u>u s>w", "real * levels"),
+    ("SQRT", "s>s", "TABLE_LOOKUP"),
+    ("SQRT", "u>u w>w s>w", "real * levels"),
     ("ELU EXP LOG ABS GELU", "f>f", "*"),
     ("ELU EXP LOG ABS GELU RELU_0_TO_1", "s>s s>S s>z s>u u>s w>w w>W", "TABLE_LOOKUP"),
     ("ELU EXP LOG ABS GELU", "s>w w>s w>u", "real * levels"),
@@ -138,8 +142,8 @@ TABLE = [
     ("AVERAGE_POOL_2D MAX_POOL_2D", "s>f", "* real"),
     ("L2_POOL_2D", "f>f", "*"),
     ("MEAN REDUCE_MAX REDUCE_MIN REDUCE_PROD", "f>f", "*"),
-    ("MEAN", "s>s u>u", "ROUNDED_MEAN"),
-    ("MEAN", "s>S s>z s>u", "real MEAN levels"),
+    ("MEAN", "s>s s>S s>z u>u w>w", "ROUNDED_MEAN"),
+    ("MEAN", "s>u s>w", "real MEAN levels"),
     ("REDUCE_MAX REDUCE_MIN", "s>s u>u", "*"),
     ("REDUCE_MAX REDUCE_MIN", "s>S s>z s>u", "* real levels"),
     ("REDUCE_PROD", "s>s s>S u>u", "real REDUCE_PROD levels"),

@@ -107,7 +107,7 @@ def elu(x: np.ndarray) -> np.ndarray:
     return np.where(x < 0, _expm1(x), x)
 
 
-def negated(source: OperandType) -> Function:
+def negated(source: OperandType, _: OperandType) -> Function:
     """TFLite negates levels, whatever their zero point is; the lowest level stays as it is."""
     return lambda levels: (-levels).astype(source.dtype)
 

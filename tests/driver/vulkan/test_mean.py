@@ -1,4 +1,4 @@
-"""MEAN and ROUNDED_MEAN of 8 bits: what they make of fractions, in one pass and in several."""
+"""MEAN and ROUNDED_MEAN of levels: what they make of fractions, in one pass and in several."""
 
 import numpy as np
 import pytest
@@ -16,13 +16,19 @@ CASES = """
 [3,20011] (1) 0
 [40009,4] (0) 0
 """
+CASES_16 = """
+i16[7] (0) 0
+i16[2,3,5,7] (1,2) 0
+i16[2,3,5,8] (0,2) 1
+i16[3,20011] (1) 0
+"""
 TYPES = ("u8{}*0.5+120", "u8{}*0.25+0", "u8{}*0.1+255", "i8{}*0.25-7", "i8{}*0.5+127", "i8{}*0.5-128")
 ROWS = [
     f"{code} {type_.format(shape)} {axes} {keep}"
     for shape, axes, keep in map(str.split, CASES.strip().splitlines())
     for type_ in TYPES
     for code in ("MEAN", "ROUNDED_MEAN")
-]
+] + [f"ROUNDED_MEAN {shape}*0.25 {axes} {keep}" for shape, axes, keep in map(str.split, CASES_16.strip().splitlines())]
 
 
 @pytest.mark.parametrize("text", ROWS)

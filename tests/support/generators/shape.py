@@ -260,4 +260,5 @@ def _reduce(d: Draw, code: KnownCode, t: OperandCode) -> Case:
     source = d.any(t)
     axes = ints(*(axis_of(d, source) for _ in range(d.integer(1, len(source.shape)))))
     keep = i32(d.integer(0, 1)) if code in _MEANS else boolean(d.chance())
-    return Case(code, (source, axes, keep), (like(source),))
+    out = d.quantised(t) if code is ExtendedOperationCode.ROUNDED_MEAN else like(source)
+    return Case(code, (source, axes, keep), (out,))

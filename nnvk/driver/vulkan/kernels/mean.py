@@ -10,34 +10,44 @@ from nnvk.driver.vulkan.lowering.lowering import Lowering
 from nnvk.driver.vulkan.lowering.quantised import offset, sign_push, zero_point
 from nnvk.driver.vulkan.shaders.declaration import Shader
 from nnvk.ops.call import Call, Tensor
+from nnvk.ops.extension.rounded_mean import mean_factors
 from nnvk.ops.quant import is_quantised
 from nnvk.ops.reduce import reduced_axes
 from nnvk.ops.strided import Box, Dimension, dense_dimensions, fold
 from nnvk.types.codes import OperationCode
 from nnvk.types.extension import ExtendedOperationCode
 
-MEAN = Shader("mean", PASS=("sum", "combine"), DTYPE=("f32", "f16", "q8"))
+MEAN = Shader("mean", PASS=("sum", "combine"), DTYPE=("f32", "f16", "q8", "q16"))
 _RANK = 4
 """Dimensions that stay or are reduced, of mean.comp."""
 PART = 1 << 14
 """Elements that are summed in one go; more that go into one are summed in parts, which then are summed."""
-MOST_BYTES = 2**23 - 1
-"""Bytes whose sum, rounded up by half their number, surely fits in 31 bits."""
+MOST_LEVELS = {1: 2**23 - 1, 2: 2**15 - 1}
+"""Levels whose sum surely fits in 31 bits, by the bytes of a level."""
 
 
 def refuse(call: Call) -> str | None:
     """Sums that could leave 32 bits."""
     reduced = call.input.size // max(call.output.size, 1)
-    if is_quantised(call.input.code) and reduced > MOST_BYTES:
-        return f"{reduced} quantised elements go into one, the shader sums at most {MOST_BYTES}"
-    return None
+    if not is_quantised(call.input.code):
+        return None
+    most = MOST_LEVELS[call.input.dtype.itemsize]
+    return f"{reduced} quantised elements go into one, the shader sums at most {most}" if reduced > most else None
 
 
-def _quantisation(call: Call, reduced: int) -> dict[str, int]:
-    """Constants of quantised means: the level that sums count from, and the rounding. NNAPI's MEAN truncates."""
+def _quantisation(call: Call) -> dict[str, int]:
+    """Constants of quantised means: the level that sums count from, the output's, and the rescaling.
+
+    NNAPI's MEAN truncates and has none.
+    """
+    if not is_quantised(call.input.code):
+        return {}
     if call.code is OperationCode.MEAN:
-        return {**sign_push(call.input), "zero": offset(call.input), "nudge": 0}
-    return {**sign_push(call.input), "zero": zero_point(call.input), "nudge": reduced // 2}
+        zero = offset(call.input)
+        return {**sign_push(call.input), "zero": zero, "dst_zero": zero, "mantissa": 0, "shift": 0}
+    mantissa, shift = mean_factors(call)
+    zeros = {"zero": zero_point(call.input), "dst_zero": zero_point(call.output)}
+    return {**sign_push(call.input), **zeros, "mantissa": mantissa, "shift": shift}
 
 
 def _dimensions(call: Call, tensor: Tensor) -> tuple[list[Dimension], list[Dimension]] | None:
@@ -82,12 +92,12 @@ def lower(call: Call, g: Lowering) -> None:
     count, parts = -(-call.output.size // 4), -(-reduced // PART)
     source, target = g.tensor(call.input.whole), g.tensor(call.output)
     sums = g.scratch(16 * count * parts) if parts > 1 else target
-    quantisation = _quantisation(call, reduced) if kind == "q8" else {}
+    quantisation, rounded = _quantisation(call), call.code is ExtendedOperationCode.ROUNDED_MEAN
     groups, lanes = shared_out(g, count * parts, min(reduced, PART), PART)
     g.dispatch(
         MEAN.variant(PASS="sum", DTYPE=kind),
         groups=groups,
-        spec={**lanes, "PARTIAL": parts > 1, "FOLD_RANK": len(reduce), "ROWS": rows},
+        spec={**lanes, "PARTIAL": parts > 1, "FOLD_RANK": len(reduce), "ROWS": rows, "ROUNDED": rounded},
         tensors={"src": source, "dst": sums},
         count=count,
         elements=call.output.size,
@@ -103,7 +113,7 @@ def lower(call: Call, g: Lowering) -> None:
         g.dispatch(
             MEAN.variant(PASS="combine", DTYPE=kind),
             groups=groups,
-            spec=lanes,
+            spec={**lanes, "ROUNDED": rounded},
             tensors={"src": sums, "dst": target},
             count=count,
             reduced=reduced,

@@ -30,19 +30,13 @@ def real_unary(c: Context) -> Value:
     return c.emit(OperationCode[c.operator.name], source, out=source.type)
 
 
-_LEVELS: dict[str, Callable[[OperandType, OperandType], tables.Function]] = {
-    "NEG": lambda source, _: tables.negated(source),
-    "SQRT": tables.truncated_root,
-}
-"""The functions of levels that TFLite has for quantised elements, by the types of input and output."""
-
-
-@builtin(*_LEVELS)
+@builtin("NEG", "SQRT")
 def by_levels(c: Context) -> Value:
-    """Map NEG and SQRT. NNAPI has them for real numbers, and NEG for integers."""
+    """Map NEG and SQRT. NNAPI has them for real numbers, and NEG for integers; TFLite has them for signed levels."""
     source, name = c.input(), c.operator.name
-    if tables.has_table(source.type, c.out()):
-        return tables.look_up(c, source, c.out(), _LEVELS[name](source.type, c.out()))
+    if source.code is c.out().code and source.code in _LEVELS[name]:
+        function = tables.negated if name == "NEG" else tables.truncated_root
+        return tables.look_up(c, source, c.out(), function(source.type, c.out()))
     source = c.real(source)
     return c.emit(OperationCode[name], source, out=source.type)
 
@@ -131,6 +125,8 @@ def relu_0_to_1(c: Context) -> Value:
 
 _SIGNED, _UNSIGNED = OperandCode.TENSOR_QUANT8_ASYMM_SIGNED, OperandCode.TENSOR_QUANT8_ASYMM
 _WIDE = OperandCode.TENSOR_QUANT16_SYMM
+_LEVELS = {"NEG": frozenset({_SIGNED, _WIDE}), "SQRT": frozenset({_SIGNED})}
+"""The quantised types for which TFLite has operators."""
 _INTERPOLATED = frozenset({"LOGISTIC", "SOFTMAX", "TANH"})
 """Operators whose 16-bit outputs have scale 1/32768."""
 _FIXED = {

@@ -22,7 +22,7 @@ _REDUCTIONS = {
     "REDUCE_PROD": OperationCode.REDUCE_PROD,
     "SUM": OperationCode.REDUCE_SUM,
 }
-_KEEPING = frozenset({"MEAN", "REDUCE_MAX", "REDUCE_MIN"})
+_KEEPING = frozenset({"REDUCE_MAX", "REDUCE_MIN"})
 """Those that NNAPI has for quantised tensors, without a change of quantisation."""
 
 
@@ -34,13 +34,13 @@ def reduce(c: Context) -> Value:
     axes = np.array(c.ints(1, "the axes"), np.int32)
     if source.code is I32.code:
         return _of_integers(c, source, keep)
-    if is_quantised(source) and (name not in _KEEPING or _rounds_twice(c, name, source)):
+    if name == "MEAN" and is_quantised(source) and source.code is c.out().code:
+        # TFLite rounds a mean of levels; NNAPI drops the fraction.
+        return c.emit(ExtendedOperationCode.ROUNDED_MEAN, source, axes, int(keep), out=c.out())
+    if is_quantised(source) and name not in _KEEPING:
         source = c.real(source)
     flag = int(keep) if name == "MEAN" else keep  # MEAN takes INT32, the others BOOL
-    # TFLite rounds a mean of levels; NNAPI drops the fraction.
-    rounded = name == "MEAN" and is_quantised(source)
-    code = ExtendedOperationCode.ROUNDED_MEAN if rounded else _REDUCTIONS[name]
-    return c.keep(code, source, axes, flag)
+    return c.keep(_REDUCTIONS[name], source, axes, flag)
 
 
 def _of_integers(c: Context, source: Value, keep: bool) -> Value:
@@ -49,12 +49,6 @@ def _of_integers(c: Context, source: Value, keep: bool) -> Value:
     axes = sorted({axis_of(axis, rank) for axis in c.ints(1, "the axes")})
     result = folded(c, _REDUCTIONS[c.operator.name], source, axes)
     return result if keep else c.reshape(result, [size for axis, size in enumerate(result.shape) if axis not in axes])
-
-
-def _rounds_twice(c: Context, name: str, source: Value) -> bool:
-    """Whether a mean would be rounded to the input's quantisation and then to the output's."""
-    out = c.out()
-    return name == "MEAN" and (out.scale, out.zero_point) != (source.type.scale, source.type.zero_point)
 
 
 @builtin("ARG_MAX", "ARG_MIN")
