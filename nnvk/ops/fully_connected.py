@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 
 from nnvk.base.errors import bad_data
@@ -20,9 +22,23 @@ from nnvk.ops.linear import (
     products,
 )
 from nnvk.ops.registry import define
-from nnvk.ops.signature import FLOATS, Q8_CHANNEL, Q8S, Q16_SYMM, QUANT8, Signature, activation, by_type, tensor
+from nnvk.ops.signature import (
+    EXTENSIONS_SINCE,
+    FLOATS,
+    Q8,
+    Q8_CHANNEL,
+    Q8S,
+    Q16_SYMM,
+    QUANT8,
+    Param,
+    Signature,
+    activation,
+    boolean,
+    by_type,
+    tensor,
+)
 from nnvk.ops.traits import Fp16, Gemm, Traits
-from nnvk.types.codes import OperationCode
+from nnvk.types.codes import OperandCode, OperationCode
 from nnvk.types.operand import Shape
 
 
@@ -54,18 +70,29 @@ def _reference(call: Call) -> np.ndarray:
         return finish(call, summed, sums, call.input, call.weights)
 
 
+def _signature(weights: Mapping[OperandCode, frozenset[OperandCode]], *more: Param) -> Signature:
+    return Signature(
+        tensor("input", rank=(2, 4)),
+        tensor("weights", by_type(weights), rank=2),
+        tensor("bias", BIAS_TYPES, rank=1),
+        activation(),
+        *more,
+    )
+
+
+_SIGNED_WEIGHTS = frozenset({Q8S, Q8_CHANNEL})
+
 define(
     OperationCode.FULLY_CONNECTED,
     traits=Traits(foldable=False, fp16=Fp16.STARTS, gemm=Gemm("input", "weights", "bias", summed=slice(1, 2))),
     types={**FLOATS, **QUANT8},
-    signatures=Signature(
-        tensor("input", rank=(2, 4)),
-        tensor("weights", by_type({Q16_SYMM: frozenset({Q8S, Q8_CHANNEL})}), rank=2),
-        tensor("bias", BIAS_TYPES, rank=1),
-        activation(),
-    ),
+    signatures=_signature({}),
     infer=_infer,
     reference=_reference,
     validate=_validate,
-    wide=True,
+    # The extension's is TensorFlow Lite's: sums are rounded once, and signed weights may have scales per channel.
+    extended=(
+        dict.fromkeys((Q8, Q8S, Q16_SYMM), EXTENSIONS_SINCE),
+        _signature(dict.fromkeys((Q8S, Q16_SYMM), _SIGNED_WEIGHTS), boolean("rounds_once", True)),
+    ),
 )

@@ -25,6 +25,7 @@ from nnvk.ops.quant import (
     limits,
     multiply_by_quantized_multiplier,
     multiply_once,
+    multiply_once_by_quantized_multiplier,
     multiply_wide,
     once_factors,
     quantize_multipliers,
@@ -149,7 +150,7 @@ def has_wide_bias(bias: Tensor | None, channels: int) -> bool:
 
 
 class Rounding(IntEnum):
-    """The way to rescale sums of products with 16-bit levels, which differs between TFLite's kernels."""
+    """The way to rescale sums of products with levels, which differs between TFLite's kernels."""
 
     TWICE = 0
     """32-bit sums that are rounded twice, like those of 8-bit levels."""
@@ -157,6 +158,8 @@ class Rounding(IntEnum):
     """64-bit sums with 15 bits of the mantissa, for convolutions with a 64-bit bias and for TRANSPOSE_CONV."""
     ONCE = 2
     """48-bit sums that are rounded once, for FULLY_CONNECTED."""
+    BYTES_ONCE = 3
+    """32-bit sums of 8-bit levels that are rounded once, for FULLY_CONNECTED of the extension."""
 
 
 def rounding_of(code: OperationCode, bias: Tensor | None, channels: int) -> Rounding:
@@ -166,6 +169,11 @@ def rounding_of(code: OperationCode, bias: Tensor | None, channels: int) -> Roun
     if code is OperationCode.TRANSPOSE_CONV_2D:
         return Rounding.SHORT
     return Rounding.SHORT if has_wide_bias(bias, channels) else Rounding.TWICE
+
+
+def rounds_once(call: Call) -> bool:
+    """Whether sums of products of 8-bit levels are rounded once."""
+    return call.has("rounds_once") and bool(call.rounds_once)
 
 
 def factors_of(rounding: Rounding, mantissas: np.ndarray, shifts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -179,6 +187,7 @@ _MULTIPLY = {
     Rounding.TWICE: multiply_by_quantized_multiplier,
     Rounding.SHORT: multiply_wide,
     Rounding.ONCE: multiply_once,
+    Rounding.BYTES_ONCE: multiply_once_by_quantized_multiplier,
 }
 
 
@@ -222,14 +231,18 @@ Convolutions do it in double precision, and so does what has scales per channel.
 
 
 def output_multipliers(
-    code: OperationCode, source: Tensor, filter_: Tensor, output: Tensor
+    code: OperationCode, source: Tensor, filter_: Tensor, output: Tensor, *, once: bool = False
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Mantissas and shifts that take sums of products to the output's scale: one each, or one per channel."""
+    """Mantissas and shifts that take sums of products to the output's scale: one each, or one per channel.
+
+    ``once``: for sums of 8-bit levels that are rounded once. TensorFlow Lite multiplies them by a number of double
+    precision, and rounds halves away from zero; a mantissa that is a little too large does that, too.
+    """
     channels = filter_.type.channel_quant
     scales = np.array(channels.scales if channels else [filter_.scale], np.float32)
-    precision = np.float32 if code in _SCALES_IN_SINGLE and channels is None else np.float64
+    precision = np.float32 if code in _SCALES_IN_SINGLE and channels is None and not once else np.float64
     products = scales.astype(precision) * np.array(float32(source.scale), precision)
-    return quantize_multipliers(products.astype(np.float64) / float32(output.scale))
+    return quantize_multipliers(products.astype(np.float64) / float32(output.scale), above=once)
 
 
 def centred(tensor_: Tensor) -> np.ndarray:
@@ -269,9 +282,12 @@ def finish(call: Call, summed: Products, sums: np.ndarray, source: Tensor, filte
     fuse = call.activation if call.has("activation") else FuseCode.NONE
     output = call.output
     if is_quantised(output.code):
-        multipliers = output_multipliers(call.code, source, filter_, output)
-        is_wide = source.code is Q16_SYMM
-        rounding = rounding_of(call.code, bias, sums.shape[-1]) if is_wide else Rounding.TWICE
+        once = source.code is not Q16_SYMM and rounds_once(call)
+        multipliers = output_multipliers(call.code, source, filter_, output, once=once)
+        if source.code is Q16_SYMM:
+            rounding = rounding_of(call.code, bias, sums.shape[-1])
+        else:
+            rounding = Rounding.BYTES_ONCE if once else Rounding.TWICE
         return _rescale(summed, sums, bias, multipliers, rounding, fuse, output)
     if bias is not None:
         sums += bias.data
@@ -293,7 +309,7 @@ def _rescale(
     if addend is not None and output.code is Q16_SYMM and has_wide_bias(bias, channels):
         addend = np.ascontiguousarray(addend).view(np.int64)
     largest_bias = 0 if addend is None else np.abs(addend, dtype=np.int64).max(initial=0)
-    wraps = rounding is Rounding.TWICE and summed.largest + largest_bias > INT32_MAX
+    wraps = rounding in (Rounding.TWICE, Rounding.BYTES_ONCE) and summed.largest + largest_bias > INT32_MAX
     rows = sums.reshape(-1, channels) if sums.size else sums.reshape(0, channels)
     result = np.empty(rows.shape, output.dtype)
     count = max(1, _BLOCK // max(1, channels))

@@ -65,11 +65,12 @@ def quantize_multiplier(real: float) -> tuple[int, int]:
     return mantissa, shift
 
 
-def quantize_multipliers(reals: Sequence[float] | np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """`quantize_multiplier` of each: two int64 arrays."""
+def quantize_multipliers(reals: Sequence[float] | np.ndarray, *, above: bool = False) -> tuple[np.ndarray, np.ndarray]:
+    """`quantize_multiplier` of each: two int64 arrays. ``above``: the next larger mantissas, not the nearest ones."""
     reals = np.atleast_1d(np.asarray(reals, np.float64))
     fractions, exponents = np.frexp(np.minimum(reals, 2.0**_MOST_LEFT))
-    mantissas, shifts = np.floor(fractions * 2**31 + 0.5).astype(np.int64), exponents.astype(np.int64)
+    mantissas = np.floor(fractions * 2**31 + (1 if above else 0.5)).astype(np.int64)
+    shifts = exponents.astype(np.int64)
     carried = mantissas == 2**31
     mantissas[carried] //= 2
     shifts += carried
@@ -109,6 +110,17 @@ def multiply_by_quantized_multiplier(x: np.ndarray, mantissa: np.ndarray | int, 
     if (shift > 0).any():
         x = np.clip(x << np.maximum(shift, 0), INT32_MIN, INT32_MAX)
     return rounding_divide_by_pot(saturating_rounding_doubling_high_mul(x, mantissa), np.maximum(-shift, 0))
+
+
+def multiply_once_by_quantized_multiplier(
+    x: np.ndarray, mantissa: np.ndarray | int, shift: np.ndarray | int
+) -> np.ndarray:
+    """``x * mantissa / 2^31 * 2^shift`` with one rounding, halves up; broadcasts. ``x`` has 32 bits."""
+    right = 31 - np.asarray(shift, np.int64)
+    product: np.ndarray = np.asarray(x, np.int64) * mantissa
+    product += np.int64(1) << (right - 1)
+    product >>= right
+    return product
 
 
 MOST_WIDE_SHIFT = 7

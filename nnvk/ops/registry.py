@@ -68,10 +68,12 @@ def define(
     leading: str | None = None,
     largest: Infer | None = None,
     wide: bool = False,
+    extended: tuple[Mapping[OperandCode, int], Signature] | None = None,
 ) -> OpDef:
     """Register an operation; see `OpDef` for the arguments.
 
-    ``wide``: the extension has one of the same name, which is the same on TENSOR_QUANT16_SYMM.
+    ``wide``: the extension has one of the same name, which is the same on TENSOR_QUANT16_SYMM. ``extended`` are the types
+    and the signature of the extension's operation where more is different.
     """
     if code in _registry:
         raise ValueError(f"{code.name} is defined twice")
@@ -80,6 +82,9 @@ def define(
     _registry[code] = definition
     if wide:
         _registry[ExtendedOperationCode[code.name]] = replace(definition, types={Q16_SYMM: EXTENSIONS_SINCE})
+    if extended is not None:
+        types, signature = extended
+        _registry[ExtendedOperationCode[code.name]] = replace(definition, types=types, signatures=(signature,))
     return definition
 
 

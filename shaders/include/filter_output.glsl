@@ -55,6 +55,8 @@ layout(constant_id = 51) const bool TO_BYTES = false;
 layout(constant_id = 17) const bool NONNEGATIVE = false;
 // Sums are floats that begin with the bias, and are exact.
 layout(constant_id = 63) const bool FLOAT_TOTALS = false;
+// Sums are rounded once, halves up.
+layout(constant_id = 69) const bool ROUNDS_ONCE = false;
 #endif
 #if defined(DTYPE_F32) || defined(DTYPE_F16)
 // There is an activation; and the device preserves NaN (`activate_by_comparisons`).
@@ -202,7 +204,7 @@ Output output_of(uint part, uint channel) {
 #endif
 #ifdef DTYPE_Q8
     Multiplier multiplier = Multiplier(mantissa, shift, ivec4(0), ivec4(0));
-    if (SMALL) multiplier = small_multiplier(mantissa, shift);
+    if (SMALL) multiplier = ROUNDS_ONCE ? small_multiplier_once(mantissa, shift) : small_multiplier(mantissa, shift);
     ByteMultiplier to_bytes = ByteMultiplier(mantissa, vec4(0.0), vec4(0.0), vec4(0.0));
     if (TO_BYTES) {
         uint floats_from = behind + four * 3u;
@@ -276,9 +278,10 @@ ACC4 other_of(uint pixel, Output to) { return other_of(exists_in(pixel, to), pix
 ACC4 plain_result(Output to, TOTAL sum, vec4 sum_float) {
     ivec4 result;
     if (TO_BYTES) {
-        result = multiply_to_low_bytes(sum, sum_float, to.to_bytes, to.low, to.high, NONNEGATIVE);
+        result = multiply_to_low_bytes(sum, sum_float, to.to_bytes, to.low, to.high, NONNEGATIVE, ROUNDS_ONCE);
     } else {
         if (SMALL) result = multiply_small(sum, to.multiplier, NONNEGATIVE) + to.zero;
+        else if (ROUNDS_ONCE) result = multiply_once_by_quantized_multiplier(sum, to.multiplier.mantissa, to.multiplier.right) + to.zero;
         else result = multiply_by_quantized_multiplier(sum, to.multiplier.mantissa, to.multiplier.right) + to.zero;
         result = activate(result, to.low, to.high);
     }

@@ -138,6 +138,21 @@ int multiply_by_quantized_multiplier(int x, int mantissa, int shift) {
                                   max(-shift, 0));
 }
 
+// The same with one rounding, halves up.
+ivec4 multiply_once_by_quantized_multiplier(ivec4 x, ivec4 mantissa, ivec4 shift) {
+    ivec4 high;
+    ivec4 low;
+    ivec4 right = max(-shift, ivec4(0));
+    imulExtended(shift_left(x, max(shift, ivec4(0))), mantissa, high, low);
+    // Half of 2^(31 + right), of which the low word has bits up to right = 1 only.
+    uvec4 half_low = mix(uvec4(0u), uvec4(0x40000000u) << min(right, ivec4(1)), lessThan(right, ivec4(2)));
+    ivec4 half_high = mix(ivec4(1) << max(right - 2, ivec4(0)), ivec4(0), lessThan(right, ivec4(2)));
+    uvec4 rounded = uvec4(low) + half_low;
+    high += half_high + ivec4(lessThan(rounded, half_low));
+    ivec4 doubled = (high << 1) | ivec4(rounded >> 31);
+    return mix(high >> max(right - 1, ivec4(0)), doubled, equal(right, ivec4(0)));
+}
+
 ivec4 rounding_doubling_high_mul(ivec4 a, ivec4 b) {
     ivec4 high;
     ivec4 low;

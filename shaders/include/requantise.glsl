@@ -25,6 +25,11 @@ Multiplier small_multiplier(ivec4 mantissa, ivec4 shift) {
     return Multiplier(mantissa, 1 - shift, 1 + (again << -shift), -2 * again);
 }
 
+// The same for one rounding, halves up: floor((t + 2^e) / 2^(e + 1)).
+Multiplier small_multiplier_once(ivec4 mantissa, ivec4 shift) {
+    return Multiplier(mantissa, 1 - shift, ivec4(1) << -shift, ivec4(0));
+}
+
 // floor(x mantissa / 2^30), for numbers below 2^29. The products of halves, of 15 or 16 bits, have less than 32 bits, and
 // so have their sums.
 ivec4 high_product(ivec4 x, ivec4 mantissa) {
@@ -62,7 +67,7 @@ ivec4 multiply_small_level(ivec4 x, Multiplier by) {
 // floor(p / 2^(31 + e) + 1/2 - h) for x < 0. Floats give the first term with an error below ERROR. Where the integers for
 // `below` and for `above` are the same, this is the result. Otherwise there is one change between them, and p is less
 // than 2^31 from the multiple of 2^32 that it stands for. The result changes 2^30 before this multiple, or for x < 0 after
-// it, so the low word of p says on which side it is.
+// it, so the low word of p says on which side it is. With one rounding h is 0, and the result changes at the multiple.
 struct ByteMultiplier {
     ivec4 mantissa;
     vec4 scale;    // mantissa / 2^(31 + e)
@@ -85,17 +90,18 @@ ivec4 low_bytes_within(vec4 x, int low, int high) {
 ivec4 whole_bytes(ivec4 low_bytes) { return SATURATES ? low_bytes & 0xff : low_bytes; }
 
 // The product with x, of less than 2^29, plus the zero point, clamped to low..high, as `low_bytes_within`. `x_float` is the float nearest to x. With `nonnegative`,
-// results below the zero point may be larger, up to it.
-ivec4 multiply_to_low_bytes(ivec4 x, vec4 x_float, ByteMultiplier by, int low, int high, bool nonnegative) {
+// results below the zero point may be larger, up to it. `once`: there is one rounding.
+ivec4 multiply_to_low_bytes(ivec4 x, vec4 x_float, ByteMultiplier by, int low, int high, bool nonnegative, bool once) {
     const int CHANGE = 1 << 30;
     ivec4 change = nonnegative ? ivec4(-CHANGE) : mix(ivec4(-CHANGE), ivec4(CHANGE), lessThan(x, ivec4(0)));
+    if (once) change = ivec4(0);
     bvec4 reached = greaterThanEqual(x * by.mantissa, change);
     vec4 below = multiply_add(x_float, by.scale, by.below), above = multiply_add(x_float, by.scale, by.above);
     return low_bytes_within(mix(below, above, reached), low, high);
 }
 
-ivec4 multiply_to_bytes(ivec4 x, vec4 x_float, ByteMultiplier by, int low, int high, bool nonnegative) {
-    return whole_bytes(multiply_to_low_bytes(x, x_float, by, low, high, nonnegative));
+ivec4 multiply_to_bytes(ivec4 x, vec4 x_float, ByteMultiplier by, int low, int high, bool nonnegative, bool once) {
+    return whole_bytes(multiply_to_low_bytes(x, x_float, by, low, high, nonnegative, once));
 }
 
 // The word of the bytes of `low_bytes_within`.

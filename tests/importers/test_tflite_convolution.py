@@ -126,13 +126,20 @@ def test_fully_connected_int8() -> None:
     check("FULLY_CONNECTED", [q8(2, 7), q8c(3, 7), bias], q8(scale=0.1), "FullyConnectedOptions")
 
 
-def test_fully_connected_int8_per_channel_is_a_convolution() -> None:
+def test_fully_connected_int8_per_channel() -> None:
     scales = [0.01, 0.02, 0.005]
     bias = T("INT32", data=[100, -200, 300], scale=[0.05 * s for s in scales])
-    imported = check(
-        "FULLY_CONNECTED", [q8(2, 7), q8c(3, 7, scale=scales), bias], q8(scale=0.1), "FullyConnectedOptions"
-    )
-    assert Op.CONV_2D in codes(imported)
+    inputs = [q8(2, 7), q8c(3, 7, scale=scales), bias]
+    check("FULLY_CONNECTED", inputs, q8(scale=0.1), "FullyConnectedOptions", steps=0)
+
+
+def test_fully_connected_rounds_halves_away_from_zero() -> None:
+    """Halves of the double-precision product with 1 / 204, of which the nearest mantissa is too small."""
+    weights, bias = T("INT8", data=[[102]], scale=1 / 256), T("INT32", data=[0], scale=1 / 512)
+    feed = [np.arange(-128, 127, dtype=np.int8).reshape(-1, 1)]
+    result = q8(scale=51 / 128, zero_point=0)
+    inputs = [q8(255, 1, scale=0.5, zero_point=1), weights, bias]
+    check("FULLY_CONNECTED", inputs, result, "FullyConnectedOptions", steps=0, feed=feed)
 
 
 def test_fully_connected_int4_weights() -> None:

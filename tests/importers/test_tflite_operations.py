@@ -279,7 +279,7 @@ def test_filters(name: str, source: str, has_levels: bool, bias: str, result: st
 @pytest.mark.parametrize(
     ("source", "weights", "wanted"),
     [
-        (of("s", 2, 4), q8c(3, 4, scale=[0.1, 0.2, 0.3]), "RESHAPE CONV_2D RESHAPE"),
+        (of("s", 2, 4), q8c(3, 4, scale=[0.1, 0.2, 0.3]), "FULLY_CONNECTED"),
         (of("s", 2, 4), int4c(3, 4), "FULLY_CONNECTED"),
         (of("f", 2, 4), int4c(3, 4), f"{ROUNDED} BLOCK_QUANTIZED_FULLY_CONNECTED"),
         (of("f", 2, 4), q8c(3, 4, scale=[0.1, 0.2, 0.3]), f"{ROUNDED} FULLY_CONNECTED"),

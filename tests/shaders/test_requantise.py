@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from nnvk.driver.vulkan.lowering.requantise import ERROR, SHIFTS, byte_multipliers
-from nnvk.ops.quant import multiply_by_quantized_multiplier
+from nnvk.ops.quant import multiply_by_quantized_multiplier, multiply_once_by_quantized_multiplier
 
 Evaluate = Callable[..., np.ndarray]
 REQUANTISE = "requantise.glsl"
@@ -32,25 +32,29 @@ def near_the_changes(mantissa: int, shift: int) -> np.ndarray:
 RANGES = [(0, 0, 255), (255, 0, 255), (121, 0, 255), (3, 3, 129), (128, 90, 91), (7, 9, 9), (128, 128, 128)]
 
 
+@pytest.mark.parametrize("once", [False, True], ids=["twice", "once"])
 @pytest.mark.parametrize("saturates", [False, True], ids=["clamped", "saturates"])
 @pytest.mark.parametrize(("zero", "low", "high"), RANGES)
-def test_multiply_to_bytes(evaluate: Evaluate, zero: int, low: int, high: int, saturates: bool) -> None:
+def test_multiply_to_bytes(evaluate: Evaluate, zero: int, low: int, high: int, saturates: bool, once: bool) -> None:
     """Every result changes where the reference's does, for all shifts that there may be."""
     cases, due = [], []
     for mantissa in MANTISSAS:
         for shift in EVERY_SHIFT:
             x = near_the_changes(mantissa, shift)
-            floats = byte_multipliers(np.array(mantissa), np.array(shift), zero, (low, high), saturates=saturates)
+            floats = byte_multipliers(
+                np.array(mantissa), np.array(shift), zero, (low, high), saturates=saturates, once=once
+            )
             words = np.array([mantissa, *floats.view(np.int32)], np.int32)
             both = np.zeros((x.size, 2, 4), np.int32)  # vec4s of src
             both[:, 0, 0], both[:, 0, 1:], both[:, 1, 0] = x, words[:3], words[3]
             cases.append(both.reshape(-1, 4))
-            due.append(np.clip(multiply_by_quantized_multiplier(x, mantissa, shift) + zero, low, high))
+            multiply = multiply_once_by_quantized_multiplier if once else multiply_by_quantized_multiplier
+            due.append(np.clip(multiply(x, mantissa, shift) + zero, low, high))
     numbers = "ivec4(src[i & ~1u].x), vec4(src[i & ~1u].x)"
     floats_of = (f"intBitsToFloat(ivec4({word}))" for word in ("src[i & ~1u].z", "src[i & ~1u].w", "src[i | 1u].x"))
     by = f"ByteMultiplier(ivec4(src[i & ~1u].y), {', '.join(floats_of)})"
     nonnegative = str(zero <= low).lower()
-    product = f"{{}}({numbers}, {by}, {low}, {high}, {nonnegative})"
+    product = f"{{}}({numbers}, {by}, {low}, {high}, {nonnegative}, {str(once).lower()})"
     sources, constants = np.concatenate(cases), {SATURATES: saturates}
     for mask in (0, 0x80808080):
         expression = f"(i & 1u) == 0u ? {product.format('multiply_to_bytes')} : "
@@ -104,6 +108,24 @@ def test_each_byte_of_a_word_may_be_beyond(evaluate: Evaluate, place: int) -> No
     cases = np.concatenate([np.stack([x, due, np.full(x.size, sign), x], 1) for sign in (0, 1, -1)])
     actual = evaluate(REQUANTISE, expression, cases, "ivec4", "int")
     np.testing.assert_array_equal(actual, cases[:, 2] != 0)
+
+
+@pytest.mark.parametrize("small", [False, True])
+def test_one_rounding(evaluate: Evaluate, small: bool) -> None:
+    cases = []
+    for mantissa in MANTISSAS:
+        for shift in range(-29, 1) if small else (*range(-31, 1), 1, 4):
+            x = near_the_changes(mantissa, shift)
+            if shift > 0:
+                x = x >> shift + 1
+            cases.append(np.stack([x, np.full_like(x, mantissa), np.full_like(x, shift), x], 1))
+    src = np.concatenate(cases)
+    by = "small_multiplier_once(ivec4(src[i].y), ivec4(src[i].z))"
+    slow = "multiply_once_by_quantized_multiplier(ivec4(src[i].x), ivec4(src[i].y), ivec4(src[i].z))"
+    expression = f"multiply_small(ivec4(src[i].x), {by}, false)" if small else slow
+    actual = evaluate(REQUANTISE, expression, src, "ivec4", "ivec4")
+    due = multiply_once_by_quantized_multiplier(src[:, 0], src[:, 1].astype(np.int64), src[:, 2])
+    np.testing.assert_array_equal(actual[:, 0], due)
 
 
 @pytest.mark.parametrize("half_products", [0, 1])

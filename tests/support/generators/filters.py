@@ -114,13 +114,14 @@ def _transpose_convolution(d: Draw, code: Op, t: OperandCode) -> Case:
     return Case(code, (source, weights, bias(d, source, weights, depth_out), *options), (d.quantised(t),))
 
 
-@generator(Op.FULLY_CONNECTED)
-def _fully_connected(d: Draw, code: Op, t: OperandCode) -> Case:
+@generator(Op.FULLY_CONNECTED, Extended.FULLY_CONNECTED)
+def _fully_connected(d: Draw, code: KnownCode, t: OperandCode) -> Case:
     source = d.any(t, 2, 4)
     elements = math.prod(source.shape)
     size = d.pick([source.shape[-1], elements])
     units = d.integer(1, 4)
-    weights = filter_of(d, t, (units, size), 0) if t is Q16_SYMM else d.weights(t, units, size)
+    may_have_channels = t is Q16_SYMM or (code is Extended.FULLY_CONNECTED and t is Q8S)
+    weights = filter_of(d, t, (units, size), 0) if may_have_channels else d.weights(t, units, size)
     inputs = (source, weights, bias(d, source, weights, weights.shape[0]), i32(d.integer(0, 3)))
     return Case(code, inputs, (d.quantised(t),))
 

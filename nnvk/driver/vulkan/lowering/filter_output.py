@@ -24,7 +24,7 @@ from nnvk.driver.vulkan.lowering.relayout import round_up
 from nnvk.driver.vulkan.shaders.commands import TensorRef
 from nnvk.ops.call import Call, Tensor
 from nnvk.ops.fused import activation_range
-from nnvk.ops.linear import Rounding, factors_of, has_wide_bias, output_multipliers, rounding_of
+from nnvk.ops.linear import Rounding, factors_of, has_wide_bias, output_multipliers, rounding_of, rounds_once
 from nnvk.ops.quant import INT32_MAX
 from nnvk.types.codes import FuseCode, OperationCode
 
@@ -48,11 +48,15 @@ class Operands:
     """The float32 tensor from which ``input`` has yet to be converted, if it has float16."""
     depthwise: Call | None = None
     """The depthwise convolution that gives ``input``, if it is computed in the same dispatch (`depthwise_gemm`)."""
+    rounds_once: bool = False
+    """Whether sums of products of 8 bits are rounded once, not twice."""
 
     @classmethod
     def of_call(cls, call: Call, filters: Filters) -> Operands:
         """The operands of a convolution or of FULLY_CONNECTED."""
-        return cls(call.code, call.input, filters, call.bias, call.output, call.activation).fused_with(call)
+        once = rounds_once(call)
+        operands = cls(call.code, call.input, filters, call.bias, call.output, call.activation, rounds_once=once)
+        return operands.fused_with(call)
 
     def fused_with(self, call: Call) -> Operands:
         """These operands with what a node computes before and behind its call, as `node.lower` says it in the call."""
@@ -140,7 +144,9 @@ def filter_output(
             activation = {"ACTIVATED": is_activated, "PRESERVES_NAN": is_activated and g.device.preserves_special}
         return FilterOutput({**activation, **after.spec}, {**tensors, **after.tensors}, push_floats, after.variant)
 
-    mantissas, shifts = output_multipliers(operands.code, operands.input, operands.filters.tensor, operands.output)
+    once = operands.rounds_once and not operands.is_wide
+    tensor = operands.filters.tensor
+    mantissas, shifts = output_multipliers(operands.code, operands.input, tensor, operands.output, once=once)
     pairs = np.zeros((2, parts, round_up(outputs, 4)), np.int32)
     spec: dict[str, int | bool]
     to_bytes, saturates = False, g.device.saturates
@@ -169,6 +175,7 @@ def filter_output(
             "TO_BYTES": to_bytes,
             "NONNEGATIVE": push["low"] >= push["output_zero"],
             "SATURATES": saturates,
+            "ROUNDS_ONCE": once,
         }
     every = np.stack([mantissas, shifts])
     pairs[:, :, :outputs] = np.broadcast_to(every, (2, channels)).reshape(2, parts, outputs)
@@ -176,7 +183,7 @@ def filter_output(
     floats: np.ndarray = np.zeros(0, np.float32)
     if to_bytes:
         low, high, zero = (int(push[name]) for name in ("low", "high", "output_zero"))
-        floats = requantise.byte_multipliers(pairs[0], pairs[1], zero, (low, high), saturates=saturates)
+        floats = requantise.byte_multipliers(pairs[0], pairs[1], zero, (low, high), saturates=saturates, once=once)
         floats = floats.reshape(3, -1, 4).transpose(1, 0, 2)
     biases = np.zeros((parts, round_up(outputs, 4)) if biases_follow else (0, 0), np.int32)
     if biases_follow and settled:

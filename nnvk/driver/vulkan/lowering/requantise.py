@@ -23,14 +23,14 @@ def may_be_bytes(shifts: Iterable[int]) -> bool:
 
 
 def byte_multipliers(
-    mantissas: np.ndarray, shifts: np.ndarray, zero: int, limits: tuple[int, int], *, saturates: bool
+    mantissas: np.ndarray, shifts: np.ndarray, zero: int, limits: tuple[int, int], *, saturates: bool, once: bool
 ) -> np.ndarray:
     """`scale`, `below` and `above` of multipliers, float32 [3, ...], for results with a zero point and limits.
 
-    ``saturates``: results are fractions of the range, and are rounded, not truncated, to integers.
+    ``saturates``: results are fractions of the range, and are rounded, not truncated, to integers. ``once``: there is one rounding.
     """
     low, high = limits
-    step = np.ldexp(1.0, shifts - 1)
+    step = 0.0 * shifts if once else np.ldexp(1.0, shifts - 1)
     base, size = (low, max(high - low, 1)) if saturates else (-0.5, 1)
     below = zero - base + (step if low >= zero else -step) - ERROR
     every = np.stack([np.ldexp(1.0, shifts - 31) * mantissas, below, zero - base + step + ERROR]) / size

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import tflite
 
-from nnvk.api import FuseCode, OperandCode, OperandType, OperationCode, PaddingCode
+from nnvk.api import ExtendedOperationCode, FuseCode, OperandCode, OperandType, OperationCode, PaddingCode
 from nnvk.importers.decompositions.block_quantized import block_product
 from nnvk.importers.emitter import is_quantised
 from nnvk.importers.errors import Unmapped
@@ -189,21 +189,10 @@ def fully_connected(c: Context) -> Value:
     addend = bias(c, source, weights, 2, units)
     if blocks is not None:
         result = block_product(c, source, blocks, addend, c.fuse(options))
-    elif weights.type.channel_quant is None or source.code is OperandCode.TENSOR_QUANT16_SYMM:
-        result = c.emit(OperationCode.FULLY_CONNECTED, source, weights, addend, c.fuse(options), out=c.out())
     else:
-        # NNAPI has scales per channel in convolutions only: each row becomes an image of one pixel.
-        result = c.emit(
-            OperationCode.CONV_2D,
-            c.reshape(source, (rows, 1, 1, size)),
-            c.reshape(weights, (units, 1, 1, size)),
-            addend,
-            PaddingCode.VALID,
-            1,
-            1,
-            c.fuse(options),
-            out=c.out(),
-        )
+        # TFLite rounds sums of levels once, and has scales per channel; NNAPI rounds twice.
+        code = ExtendedOperationCode.FULLY_CONNECTED if is_quantised(source) else OperationCode.FULLY_CONNECTED
+        result = c.emit(code, source, weights, addend, c.fuse(options), out=c.out())
     keep = options.KeepNumDims() and given.shape[-1] == size
     return c.reshape(result, (*given.shape[:-1], units) if keep else (rows, units))
 
