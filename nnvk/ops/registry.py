@@ -72,8 +72,8 @@ def define(
 ) -> OpDef:
     """Register an operation; see `OpDef` for the arguments.
 
-    ``wide``: the extension has one of the same name, which is the same on TENSOR_QUANT16_SYMM. ``extended`` are the types
-    and the signature of the extension's operation where more is different.
+    ``wide``: the extension has one of the same name, which is the same on TENSOR_QUANT16_SYMM. ``extended`` are the
+    types and the signature of the extension's operation where more is different.
     """
     if code in _registry:
         raise ValueError(f"{code.name} is defined twice")

@@ -126,7 +126,9 @@ TABLE = [
     ("EQUAL LESS", "ff>b ii>b ss>b sS>b sz>b uu>b", "*"),
     ("EQUAL LESS", "sd>b ds>b", ORDERED),
     ("EQUAL LESS", "sf>b fs>b", "real *"),
-    ("EQUAL LESS", "sw>b ww>b", "real real *"),
+    ("EQUAL LESS", "sw>b", "real real *"),
+    ("EQUAL", "ww>b", "real real *"),
+    ("LESS GREATER_EQUAL", "ww>b", "TABLE_LOOKUP real TABLE_LOOKUP real *"),
     ("LOGICAL_AND LOGICAL_OR", "bb>b", "*"),
     ("LOGICAL_NOT", "b>b", "*"),
     # An output that is the input is a copy of it.

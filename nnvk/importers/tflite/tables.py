@@ -242,6 +242,11 @@ def comparable(c: Context, first: Value, second: Value) -> tuple[Value, Value]:
     return placed(first, rescalings[0]), placed(second, rescalings[1])
 
 
+def as_levels(c: Context, value: Value) -> Value:
+    """16-bit levels as the real numbers that they would stand for with scale 1."""
+    return c.real(look_up(c, value, OperandType(_WIDE, scale=1.0), lambda levels: levels))
+
+
 def _in_256ths(type_: OperandType) -> Callable[[np.ndarray], np.ndarray]:
     """The rescaling of levels from the zero point that comparisons begin with."""
     multiplier = quantize_multiplier(float32(type_.scale))

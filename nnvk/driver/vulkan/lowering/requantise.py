@@ -27,7 +27,8 @@ def byte_multipliers(
 ) -> np.ndarray:
     """`scale`, `below` and `above` of multipliers, float32 [3, ...], for results with a zero point and limits.
 
-    ``saturates``: results are fractions of the range, and are rounded, not truncated, to integers. ``once``: there is one rounding.
+    ``saturates``: results are fractions of the range, and are rounded, not truncated, to integers.
+    ``once``: there is one rounding.
     """
     low, high = limits
     step = 0.0 * shifts if once else np.ldexp(1.0, shifts - 1)

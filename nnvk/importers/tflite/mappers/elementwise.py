@@ -270,10 +270,12 @@ def binary(c: Context) -> Value:
 
 @builtin("EQUAL", "NOT_EQUAL", "GREATER", "GREATER_EQUAL", "LESS", "LESS_EQUAL")
 def comparison(c: Context) -> Value:
-    """Map comparisons. 8-bit tensors are compared with TFLite's roundings."""
+    """Map comparisons. 8-bit tensors are compared with TFLite's roundings, and 16-bit levels by order as they are."""
     first, second = pair(c)
     if tables.are_bytes(first.type, second.type):
         first, second = tables.comparable(c, first, second)
+    elif first.code is second.code is _WIDE and c.operator.name not in ("EQUAL", "NOT_EQUAL"):
+        first, second = tables.as_levels(c, first), tables.as_levels(c, second)
     return c.emit(OperationCode[c.operator.name], first, second, out=BOOL8)
 
 
