@@ -54,6 +54,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="run only the tests that proof.txt names, which prove an installation, or all others",
     )
     parser.addoption(
+        "--litert-graphs",
+        type=int,
+        metavar="N",
+        default=100,
+        help="compare N random graphs of quantised operators with LiteRT's kernels, bit by bit",
+    )
+    parser.addoption(
         "--all-onnx-nodes",
         action="store_true",
         help="run all node tests of the onnx package in sessions of onnxruntime, not a sample of them",

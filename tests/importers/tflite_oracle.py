@@ -81,6 +81,13 @@ def delegated(data: bytes, inputs: Sequence[np.ndarray], repeats: int = 1) -> li
     return _invoked(interpreter, inputs, repeats)
 
 
+def invoked(data: bytes, inputs: Sequence[np.ndarray], kernels: Any) -> list[np.ndarray]:
+    """Outputs of one set of LiteRT's kernels."""
+    interpreter = litert.Interpreter(model_content=data, experimental_op_resolver_type=kernels)
+    interpreter.allocate_tensors()
+    return _invoked(interpreter, inputs, 1)[0]
+
+
 def _invoked(interpreter: Any, inputs: Sequence[np.ndarray], repeats: int) -> list[list[np.ndarray]]:
     outputs = []
     for _ in range(repeats):
