@@ -15,8 +15,11 @@ layout(constant_id = 3) const bool VECTOR = true;
 layout(constant_id = 4) const uint VEC4S = 1;
 
 READS(0, Src, src)
+#ifdef KIND_BILINEAR
+layout(constant_id = 5) const bool FIXED = false;    // levels are interpolated in fixed point, as TensorFlow Lite does
+#endif
 // For every output row, then for every output column. Nearest: the number of pixels of an image of src before the row
-// or column. Bilinear: the same for two neighbours, and the weight of the second one.
+// or column. Bilinear: the same for two neighbours, and the weight of the second one, a float or 1,024ths.
 #ifdef KIND_BILINEAR
 READ_VIEW(1, Taps, taps, uvec4)
 #else
@@ -39,7 +42,7 @@ layout(push_constant) uniform Push {
     uint magic_height;
     uint magic_width;
     uint magic_columns;    // elements of a pixel, or (VECTOR) invocations to it
-#ifdef DTYPE_Q8
+#ifdef IS_QUANTISED
     uint sign_mask;
 #endif
 };
@@ -49,23 +52,52 @@ layout(push_constant) uniform Push {
 // The sources of an element of the output.
 struct Point {
     uvec4 at;        // in src: top left, bottom left, top right, bottom right
-    vec2 weights;    // of the lower and of the right one
+    uvec2 weights;    // of the lower and of the right one
 };
 
 // `from` is the image, row, column and channel.
 Point point_of(uvec4 from) {
     uvec4 row = taps_at(taps_offset / 4 + from.y), column = taps_at(taps_offset / 4 + out_height + from.z);
     uvec4 pixels = from.x * image + row.xyxy + column.xxyy;
-    return Point(pixels * src_pitch + from.w, uintBitsToFloat(uvec2(row.z, column.z)));
+    return Point(pixels * src_pitch + from.w, uvec2(row.z, column.z));
 }
 
-ACC4 blend(ACC4 corners[4], vec4 down, vec4 along) {
+#ifdef IS_QUANTISED
+#ifdef DTYPE_Q16
+const int MIDDLE = 32768, HIGHEST = 65535;
+#else
+const int MIDDLE = 128, HIGHEST = 255;
+#endif
+
+// The sum of products with weights of 20 bits, in 2^20ths, halves away from level 0. Levels are split, because those of 16
+// bits would exceed 32 bits.
+ivec4 blend_fixed(ivec4 corners[4], ivec4 down, ivec4 along) {
+    ivec4 weights[4] = ivec4[](
+        (1024 - down) * (1024 - along), down * (1024 - along), (1024 - down) * along, down * along);
+    ivec4 high = ivec4(0), low = ivec4(0);
+    [[unroll]] for (uint k = 0; k < 4; ++k) {
+        ivec4 level = corners[k] - MIDDLE;
+        high += (level >> 8) * weights[k];
+        low += (level & 255) * weights[k];
+    }
+    ivec4 whole = high + (low >> 8);    // of 256ths of the sum
+    ivec4 is_negative = ivec4(lessThan(whole, ivec4(0)));
+    low += (1 << 19) - is_negative;
+    return clamp((high + (low >> 8) >> 12) + MIDDLE, 0, HIGHEST);
+}
+#endif
+
+ACC4 blend(ACC4 corners[4], uvec4 down_bits, uvec4 along_bits) {
+#ifdef IS_QUANTISED
+    if (FIXED) return blend_fixed(corners, ivec4(down_bits), ivec4(along_bits));
+#endif
+    vec4 down = uintBitsToFloat(down_bits), along = uintBitsToFloat(along_bits);
     vec4 mixed = vec4(corners[0]) * (1.0 - down) * (1.0 - along);
     mixed = mixed + vec4(corners[1]) * down * (1.0 - along);
     mixed = mixed + vec4(corners[2]) * (1.0 - down) * along;
     mixed = mixed + vec4(corners[3]) * down * along;
 #ifdef IS_QUANTISED
-    return clamp(ivec4(floor(mixed + 0.5)), 0, 255);
+    return clamp(ivec4(floor(mixed + 0.5)), 0, HIGHEST);
 #else
     return mixed;
 #endif
@@ -80,7 +112,7 @@ ACC4 four_of(Point point, uint further) {
 
 ACC4 any_four(Point points[4]) {
     ACC4 corners[4];
-    vec4 down, along;
+    uvec4 down, along;
     [[unroll]] for (uint n = 0; n < 4; ++n) {
         [[unroll]] for (uint k = 0; k < 4; ++k) corners[k][n] = LOAD(src, points[n].at[k]);
         down[n] = points[n].weights.x;

@@ -8,10 +8,10 @@ import numpy as np
 
 from nnvk.base.errors import bad_data
 from nnvk.ops.call import Call
-from nnvk.ops.quant import is_quantised, limits, saturate
+from nnvk.ops.quant import is_quantised, limits, rounding_divide_by_pot, saturate
 from nnvk.ops.registry import define
 from nnvk.ops.shapes import MOVED_3, keeps_quantisation
-from nnvk.ops.signature import F32, LAYOUT, Signature, boolean, i32, real, tensor
+from nnvk.ops.signature import EXTENSIONS_SINCE, F32, LAYOUT, Q8S, Q16_SYMM, Signature, boolean, i32, real, tensor
 from nnvk.ops.traits import Fp16, Traits
 from nnvk.ops.window import from_nhwc, layout_shape, nhwc_shape, to_nhwc
 from nnvk.types.codes import OperationCode
@@ -78,6 +78,30 @@ def linear_taps(
     return lower, upper, position - lower.astype(np.float32)
 
 
+FIXED_BITS = 10
+"""Bits of the fraction of places in fixed point."""
+
+
+def is_fixed(call: Call) -> bool:
+    """Whether levels are interpolated in fixed point."""
+    return call.has("fixed_point") and bool(call.fixed_point)
+
+
+def fixed_taps(
+    size: int, out: int, align_corners: bool, half_pixel_centers: bool
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """`linear_taps` in fixed point: weights are 1,024ths, int64."""
+    one = 1 << FIXED_BITS
+    parts, count = (size - 1, out - 1) if align_corners and out > 1 else (size, out)
+    scale = (one * parts + count // 2) // count
+    position = np.arange(out, dtype=np.int64) * scale
+    if half_pixel_centers:
+        position += scale // 2 - one // 2
+    lower = np.clip(position >> FIXED_BITS, 0, size - 1)
+    upper = np.clip((position + one - 1) >> FIXED_BITS, 0, size - 1)
+    return lower, upper, position - (lower << FIXED_BITS)
+
+
 def _sizes(call: Call) -> tuple[tuple[int, int], tuple[int, int]]:
     """(input, output) along height and along width."""
     source, result = nhwc_shape(call.input.shape, call.nchw), nhwc_shape(call.output.shape, call.nchw)
@@ -91,7 +115,26 @@ def _nearest(call: Call) -> np.ndarray:
     return from_nhwc(to_nhwc(call.input.data, call.nchw)[:, rows[:, None], columns], call.nchw)
 
 
+def _bilinear_in_fixed_point(call: Call) -> np.ndarray:
+    """The levels that TensorFlow Lite gives: halves are rounded away from 0."""
+    vertical, horizontal = (
+        fixed_taps(size, out, call.align_corners, call.half_pixel_centers) for size, out in _sizes(call)
+    )
+    top, bottom, down = vertical[0][:, None], vertical[1][:, None], vertical[2][:, None, None]
+    left, right, along = horizontal[0], horizontal[1], horizontal[2][:, None]
+    source, one = to_nhwc(call.input.data, call.nchw).astype(np.int64), 1 << FIXED_BITS
+    mixed = (
+        source[:, top, left] * (one - down) * (one - along)
+        + source[:, bottom, left] * down * (one - along)
+        + source[:, top, right] * (one - down) * along
+        + source[:, bottom, right] * down * along
+    )
+    return from_nhwc(saturate(rounding_divide_by_pot(mixed, 2 * FIXED_BITS), call.output), call.nchw)
+
+
 def _bilinear(call: Call) -> np.ndarray:
+    if is_fixed(call):
+        return _bilinear_in_fixed_point(call)
     vertical, horizontal = (
         linear_taps(size, out, call.align_corners, call.half_pixel_centers) for size, out in _sizes(call)
     )
@@ -111,9 +154,15 @@ def _bilinear(call: Call) -> np.ndarray:
     return from_nhwc(mixed.astype(call.output.dtype), call.nchw)
 
 
-for _code, _types, _reference in (
-    (OperationCode.RESIZE_BILINEAR, {**MOVED_3, F32: 1}, _bilinear),
-    (OperationCode.RESIZE_NEAREST_NEIGHBOR, MOVED_3, _nearest),
+_FIXED = (
+    dict.fromkeys((Q8S, Q16_SYMM), EXTENSIONS_SINCE),
+    Signature(*SIGNATURES[0].params, boolean("fixed_point", True)),
+)
+"""The extension's RESIZE_BILINEAR is TensorFlow Lite's, of signed levels."""
+
+for _code, _types, _reference, _extended in (
+    (OperationCode.RESIZE_BILINEAR, {**MOVED_3, F32: 1}, _bilinear, _FIXED),
+    (OperationCode.RESIZE_NEAREST_NEIGHBOR, MOVED_3, _nearest, None),
 ):
     define(
         _code,
@@ -123,4 +172,5 @@ for _code, _types, _reference in (
         infer=_infer,
         reference=_reference,
         validate=keeps_quantisation(),
+        extended=_extended,
     )

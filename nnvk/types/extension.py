@@ -34,6 +34,7 @@ class ExtendedOperationCode(Enum):
     RELU1 = 20
     RELU6 = 21
     RESHAPE = 22
+    RESIZE_BILINEAR = 23
     SOFTMAX = 25
     SPACE_TO_DEPTH = 26
     TANH = 28

@@ -19,8 +19,6 @@ NOT_YET = {
     ("DIV", "UINT8"),
     ("REDUCE_PROD", "INT16"),
     ("REDUCE_PROD", "INT8"),
-    ("RESIZE_BILINEAR", "INT16"),
-    ("RESIZE_BILINEAR", "INT8"),
     ("SOFTMAX", "INT8"),
     ("SOFTMAX", "UINT8"),
 }

@@ -1,7 +1,7 @@
 """Random small ``.tflite`` graphs of quantised operators, and where nnvk's results differ from LiteRT's.
 
 LiteRT has two sets of kernels. Where both give the same level, nnvk must give that level too. All results are outputs
-of a graph; what depends on a level that LiteRT's kernels disagree on is not compared.
+of a graph. Results behind a level that LiteRT's kernels disagree on are not compared.
 """
 
 from __future__ import annotations
@@ -131,7 +131,7 @@ class Draft:
 
 
 OPERATORS: dict[tuple[str, str], Callable[[Draft], None]] = {}
-"""What adds an operator to a draft, by its name and the type of its elements."""
+"""The functions that add an operator to a draft, by its name and the type of its elements."""
 
 
 _Maker = Callable[[Draft, str, str], None]

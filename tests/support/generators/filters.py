@@ -187,11 +187,11 @@ def _pool(d: Draw, code: Op, t: OperandCode) -> Case:
     return Case(code, (source, *options, *sizes, i32(d.integer(0, 3)), *option), (like(source),))
 
 
-@generator(Op.RESIZE_BILINEAR, Op.RESIZE_NEAREST_NEIGHBOR)
-def _resize(d: Draw, code: Op, t: OperandCode) -> Case:
+@generator(Op.RESIZE_BILINEAR, Op.RESIZE_NEAREST_NEIGHBOR, Extended.RESIZE_BILINEAR)
+def _resize(d: Draw, code: KnownCode, t: OperandCode) -> Case:
     shape, nchw, option = _image(d)
     source = d.tensor(t, layout(shape, nchw))
-    if d.chance():
+    if code is Extended.RESIZE_BILINEAR or d.chance():
         size = [i32(d.integer(1, 9)), i32(d.integer(1, 9))]
     else:
         size = [real(t, d.pick((1.0, 1.5, 2.0, 3.25))) for _ in range(2)]

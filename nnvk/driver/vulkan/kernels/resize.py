@@ -11,7 +11,7 @@ from nnvk.driver.vulkan.lowering.lowering import Lowering
 from nnvk.driver.vulkan.lowering.quantised import sign_push
 from nnvk.driver.vulkan.shaders.declaration import Shader
 from nnvk.ops.call import Call
-from nnvk.ops.resize import linear_taps, nearest_indices
+from nnvk.ops.resize import fixed_taps, is_fixed, linear_taps, nearest_indices
 from nnvk.ops.window import nhwc_shape
 from nnvk.types.codes import OperationCode
 
@@ -19,7 +19,7 @@ RESIZE = Shader(
     "resize",
     where=lambda choice: (choice["KIND"] == "nearest") == (choice["DTYPE"] in MOVED),
     KIND=("bilinear", "nearest"),
-    DTYPE=("f32", "f16", "q8", *MOVED),
+    DTYPE=("f32", "f16", "q8", "q16", *MOVED),
 )
 LOCAL = 64
 _VEC4S = (4, 2, 1)
@@ -28,9 +28,13 @@ _VEC4S = (4, 2, 1)
 
 def _linear(call: Call, size: int, out: int, stride: int) -> np.ndarray:
     """For each output row or column, the two neighbours in the input, in pixels, and the weight of the second one."""
-    lower, upper, weight = linear_taps(size, out, call.align_corners, call.half_pixel_centers)
+    fixed = is_fixed(call)
+    lower, upper, weight = (fixed_taps if fixed else linear_taps)(
+        size, out, call.align_corners, call.half_pixel_centers
+    )
+    bits = weight.astype(np.int32) if fixed else weight
     taps = np.zeros((out, 4), np.uint32)
-    taps[:, 0], taps[:, 1], taps[:, 2] = lower * stride, upper * stride, weight.view(np.uint32)
+    taps[:, 0], taps[:, 1], taps[:, 2] = lower * stride, upper * stride, bits.view(np.uint32)
     return taps
 
 
@@ -51,12 +55,13 @@ def lower(call: Call, g: Lowering) -> None:
     rows, columns = taps_of(call, height, out_height, width), taps_of(call, width, out_width, 1)
     vec4s = next((vec4s for vec4s in _VEC4S if channels % (4 * vec4s) == 0), 1)
     count = -(-call.output.size // (4 * vec4s))
+    fixed = {"FIXED": is_fixed(call)} if linear else {}
     g.dispatch(
         RESIZE.variant(
             KIND="bilinear" if linear else "nearest", DTYPE=dtype(call.input) if linear else moved(call.input)
         ),
         groups=g.flat(count, LOCAL),
-        spec={"local_x": LOCAL, "VECTOR": channels % 4 == 0, "VEC4S": vec4s},
+        spec={"local_x": LOCAL, "VECTOR": channels % 4 == 0, "VEC4S": vec4s, **fixed},
         tensors={
             "src": g.tensor(call.input),
             "taps": g.constant(np.concatenate([rows, columns])),

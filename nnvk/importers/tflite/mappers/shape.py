@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from nnvk.api import OperandCode, OperationCode
+from nnvk.api import ExtendedOperationCode, OperandCode, OperationCode
 from nnvk.importers import charged
 from nnvk.importers.decompositions.moving import axis_of, joined_integers, packed, padded_integers, transposed
 from nnvk.importers.emitter import I32
@@ -213,6 +213,8 @@ def batch_to_space(c: Context) -> Value:
     return result if image is source else c.reshape(result, (*result.shape[:2], result.shape[3]))
 
 
+_FIXED_POINT = frozenset({OperandCode.TENSOR_QUANT8_ASYMM_SIGNED, OperandCode.TENSOR_QUANT16_SYMM})
+"""The types of levels that TFLite interpolates in fixed point."""
 _RESIZES = {
     "RESIZE_BILINEAR": (Op.RESIZE_BILINEAR, "ResizeBilinearOptions"),
     "RESIZE_NEAREST_NEIGHBOR": (Op.RESIZE_NEAREST_NEIGHBOR, "ResizeNearestNeighborOptions"),
@@ -228,6 +230,8 @@ def resize(c: Context) -> Value:
     if len(size) != 2:
         raise Unmapped(f"the size (input 1) must be two numbers, got {size}")
     height, width = size
+    if code is Op.RESIZE_BILINEAR and c.input(0).code in _FIXED_POINT:
+        code = ExtendedOperationCode.RESIZE_BILINEAR
     flags = bool(options.AlignCorners()), bool(options.HalfPixelCenters())
     return c.keep(code, c.input(0), width, height, False, *(flags if any(flags) else ()))
 
