@@ -17,8 +17,6 @@ _SHARES = 4
 NOT_YET = {
     ("BATCH_MATMUL", "INT16"),
     ("DIV", "UINT8"),
-    ("REDUCE_PROD", "INT16"),
-    ("REDUCE_PROD", "INT8"),
     ("SOFTMAX", "INT8"),
     ("SOFTMAX", "UINT8"),
 }

@@ -148,7 +148,7 @@ TABLE = [
     ("MEAN", "s>u s>w", "real MEAN levels"),
     ("REDUCE_MAX REDUCE_MIN", "s>s u>u", "*"),
     ("REDUCE_MAX REDUCE_MIN", "s>S s>z s>u", "* real levels"),
-    ("REDUCE_PROD", "s>s s>S u>u", "real REDUCE_PROD levels"),
+    ("REDUCE_PROD", "u>u", "real REDUCE_PROD levels"),
     ("SUM", "f>f", "REDUCE_SUM"),
     ("SUM", "s>s s>S u>u", "real REDUCE_SUM levels"),
     ("QUANTIZE", "f>s h>s", "levels"),

@@ -242,9 +242,14 @@ def comparable(c: Context, first: Value, second: Value) -> tuple[Value, Value]:
     return placed(first, rescalings[0]), placed(second, rescalings[1])
 
 
+def relabelled(c: Context, value: Value, type_: OperandType) -> Value:
+    """The same levels in another quantisation."""
+    return look_up(c, value, type_, lambda levels: levels)
+
+
 def as_levels(c: Context, value: Value) -> Value:
-    """16-bit levels as the real numbers that they would stand for with scale 1."""
-    return c.real(look_up(c, value, OperandType(_WIDE, scale=1.0), lambda levels: levels))
+    """Levels, from the zero point, as the real numbers that they would stand for with scale 1."""
+    return c.real(relabelled(c, value, OperandType(value.code, scale=1.0, zero_point=value.type.zero_point)))
 
 
 def _in_256ths(type_: OperandType) -> Callable[[np.ndarray], np.ndarray]:
