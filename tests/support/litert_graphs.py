@@ -275,6 +275,16 @@ def _arithmetic(d: Draft, name: str, kind: str) -> None:
     d.add(name, [first, second], d.result(kind, natural), _TABLES.get(name, "SquaredDifferenceOptions"), **fused)
 
 
+@_operators(["FLOOR_DIV", "FLOOR_MOD"], _SIGNED)
+def _floored(d: Draft, name: str, kind: str) -> None:
+    first = d.source(kind)
+    data = d.levels(kind, first.shape or ())
+    data[(data == 0) | (data == -1)] = 1  # the quotient of the lowest level and -1 is undefined
+    second = T(kind, data=data, scale=d.scale(), zero_point=d.zero_point(kind))
+    table = "FloorDivOptions" if name == "FLOOR_DIV" else "FloorModOptions"
+    d.add(name, [first, second], d.result(kind, first.scale), table)
+
+
 @_operators(["MAXIMUM", "MINIMUM"], [*_ALL, I32])
 def _extremes(d: Draft, name: str, kind: str) -> None:
     first, second = _pair(d, kind, alike=True)

@@ -247,9 +247,10 @@ def relabelled(c: Context, value: Value, type_: OperandType) -> Value:
     return look_up(c, value, type_, lambda levels: levels)
 
 
-def as_levels(c: Context, value: Value) -> Value:
-    """Levels, from the zero point, as the real numbers that they would stand for with scale 1."""
-    return c.real(relabelled(c, value, OperandType(value.code, scale=1.0, zero_point=value.type.zero_point)))
+def as_levels(c: Context, value: Value, zero_point: int | None = None) -> Value:
+    """Levels, from their zero point or another one, as the real numbers that they would stand for with scale 1."""
+    zero_point = value.type.zero_point if zero_point is None else zero_point
+    return c.real(relabelled(c, value, OperandType(value.code, scale=1.0, zero_point=zero_point)))
 
 
 def _in_256ths(type_: OperandType) -> Callable[[np.ndarray], np.ndarray]:

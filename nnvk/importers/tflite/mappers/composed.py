@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from nnvk.api import OperandCode, OperationCode
+from nnvk.api import OperandCode, OperandType, OperationCode
 from nnvk.importers.decompositions import arithmetic as decompositions
 from nnvk.importers.decompositions.arithmetic import scalar, with_number
 from nnvk.importers.decompositions.reductions import folded
@@ -18,6 +18,7 @@ from nnvk.importers.tflite.registry import builtin
 from nnvk.types.extension import ExtendedOperationCode
 
 Op = OperationCode
+_SIGNED = frozenset({OperandCode.TENSOR_QUANT8_ASYMM_SIGNED, OperandCode.TENSOR_QUANT16_SYMM})
 
 
 @builtin("SQUARE")
@@ -38,16 +39,17 @@ def squared_difference(c: Context) -> Value:
     return c.emit(Op.MUL, difference, difference, NONE, out=difference.type)
 
 
-@builtin("FLOOR_DIV")
-def floor_div(c: Context) -> Value:
-    """Map FLOOR_DIV: the quotient, rounded down."""
-    return decompositions.floor_quotient(c, *(c.real(value) for value in pair(c)))
+_FLOORED = {"FLOOR_DIV": decompositions.floor_quotient, "FLOOR_MOD": decompositions.floor_remainder}
 
 
-@builtin("FLOOR_MOD")
-def floor_mod(c: Context) -> Value:
-    """Map FLOOR_MOD: the remainder of the quotient that is rounded down."""
-    return decompositions.floor_remainder(c, *(c.real(value) for value in pair(c)))
+@builtin(*_FLOORED)
+def floored(c: Context) -> Value:
+    """Map the quotient that is rounded down, and its remainder. TFLite divides signed levels as they are."""
+    (first, second), function, out = pair(c), _FLOORED[c.operator.name], c.out()
+    if not (first.code is second.code is out.code and out.code in _SIGNED):
+        return function(c, c.real(first), c.real(second))
+    whole = function(c, *(tables.as_levels(c, value, zero_point=0) for value in (first, second)))
+    return tables.relabelled(c, c.quantized(whole, OperandType(out.code, scale=1.0)), out)
 
 
 @builtin("ADD_N")
