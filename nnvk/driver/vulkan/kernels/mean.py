@@ -92,7 +92,7 @@ def lower(call: Call, g: Lowering) -> None:
     count, parts = -(-call.output.size // 4), -(-reduced // PART)
     source, target = g.tensor(call.input.whole), g.tensor(call.output)
     sums = g.scratch(16 * count * parts) if parts > 1 else target
-    quantisation, rounded = _quantisation(call), call.code is ExtendedOperationCode.ROUNDED_MEAN
+    quantisation, rounded = _quantisation(call), call.code is not OperationCode.MEAN
     groups, lanes = shared_out(g, count * parts, min(reduced, PART), PART)
     g.dispatch(
         MEAN.variant(PASS="sum", DTYPE=kind),

@@ -14,6 +14,7 @@ from nnvk.importers.errors import Unmapped
 from nnvk.importers.graph_builder import Value, at_least_1d
 from nnvk.importers.tflite.context import Context
 from nnvk.importers.tflite.registry import builtin
+from nnvk.types.extension import KnownCode
 from nnvk.types.operand import Shape
 
 Op = OperationCode
@@ -224,6 +225,7 @@ _RESIZES = {
 @builtin(*_RESIZES)
 def resize(c: Context) -> Value:
     """The size is an input, which must be a constant."""
+    code: KnownCode
     code, table = _RESIZES[c.operator.name]
     options = c.options(table)
     size = c.ints(1, "the size")
