@@ -61,7 +61,7 @@ def reduce(c: Context) -> Value:
 def _product_of_levels(c: Context, source: Value) -> Value | None:
     """A product of levels, which TFLite rescales after each factor; None where there are too many of them.
 
-    Products of 32 bits with a level and the rescaling factor have 64 bits. What leaves 32 bits after it comes round.
+    Products of 32 bits with a level and the rescaling factor have 64 bits. Results wrap around at 32 bits.
     """
     rank, out = len(source.shape), c.out()
     axes = sorted({axis_of(axis, rank) for axis in c.ints(1, "the axes")})
