@@ -83,10 +83,16 @@ def fits(template: str, leading: OperandCode) -> bool:
 
 
 def on_all_types(names: Sequence[str]) -> Iterator[tuple[KnownCode, OperandCode]]:
-    """Operations of these names, the extension's too, with their leading types."""
+    """Operations of these names with their leading types; the extension's with those that NNAPI's lack.
+
+    A row of text has a name only, which is that of NNAPI's operation where both have the type.
+    """
     for name in names:
-        for code in dict.fromkeys((code_of(name), ExtendedOperationCode.__members__.get(name, code_of(name)))):
-            yield from ((code, leading) for leading in registry.lookup(code).types)
+        first = registry.lookup(code_of(name)).types
+        yield from ((code_of(name), leading) for leading in first)
+        extended = ExtendedOperationCode.__members__.get(name)
+        if extended is not None and extended is not code_of(name):
+            yield from ((extended, leading) for leading in registry.lookup(extended).types if leading not in first)
 
 
 def filled(template: str, leading: OperandCode) -> str:
