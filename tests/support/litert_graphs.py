@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -134,14 +135,14 @@ OPERATORS: dict[tuple[str, str], Callable[[Draft], None]] = {}
 """The functions that add an operator to a draft, by its name and the type of its elements."""
 
 
-_Maker = Callable[[Draft, str, str], None]
+_Maker = Callable[..., None]
 
 
 def _operators(names: Sequence[str], kinds: Sequence[str]) -> Callable[[_Maker], _Maker]:
     def register(make: _Maker) -> _Maker:
         for name in names:
             for kind in kinds:
-                OPERATORS[name, kind] = lambda d, name=name, kind=kind: make(d, name, kind)
+                OPERATORS[name, kind] = partial(make, name=name, kind=kind)
         return make
 
     return register
@@ -296,7 +297,7 @@ def _comparisons(d: Draft, name: str, kind: str) -> None:
     first, second = _pair(d, kind)
     if kind != I32 and max(first.scale, second.scale) >= 1:  # TFLite ends the process
         first, second = (
-            d.input(T(kind, each.shape, scale=0.3), d.levels(kind, each.shape)) for each in (first, second)
+            d.input(T(kind, each.shape, scale=0.3), d.levels(kind, each.shape or ())) for each in (first, second)
         )
     d.add(name, [first, second], T(BOOL))
 
