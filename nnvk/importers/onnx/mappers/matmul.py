@@ -20,9 +20,10 @@ from nnvk.importers.onnx.mappers.quantised_operands import QuantisedOperands, wa
 from nnvk.importers.onnx.registry import operator
 from nnvk.importers.onnx.tensors import BlockLevels, Tensor
 from nnvk.ops.extension.block_quantized import DEFAULT_ZERO_POINT, WORD_LEVELS
-from nnvk.types.codes import FuseCode, OperationCode, PaddingCode
+from nnvk.types.codes import FuseCode, OperandCode, OperationCode, PaddingCode
 from nnvk.types.constant import Constant, QuantisedConstant, elements, portion
 from nnvk.types.constant import transposed as transposed_constant
+from nnvk.types.extension import ExtendedOperationCode
 from nnvk.types.operand import OperandType
 
 Op = OperationCode
@@ -78,16 +79,24 @@ def dense(c: Context, rows: Value, weights: np.ndarray | Value, bias: np.ndarray
 
 
 def quantised_dense(c: Context, operands: QuantisedOperands, output_axis: int) -> Value:
-    """Multiply levels by a constant matrix. With scales per output it becomes a convolution of images of one pixel."""
+    """Multiply levels by a constant matrix, and round the sums once, as onnxruntime does.
+
+    Unsigned levels and weights with scales per output become a convolution of images of one pixel, which rounds twice.
+    """
     source = operands.source
     weights = operands.weights.T if output_axis else operands.weights
     units, size = weights.shape
     count = source.size // size
     bias = c.constant(operands.bias, operands.bias_type)
-    if operands.weights_type is not None:
+    if operands.weights_type is not None or source.code is OperandCode.TENSOR_QUANT8_ASYMM_SIGNED:
         rows = c.reshape(source, (count, size))
         result = c.emit(
-            Op.FULLY_CONNECTED, rows, c.constant(weights, operands.weights_type), bias, NONE, out=operands.out
+            ExtendedOperationCode.FULLY_CONNECTED,
+            rows,
+            c.constant(weights, operands.type_of(0)),
+            bias,
+            NONE,
+            out=operands.out,
         )
     else:
         pixels = c.reshape(source, (count, 1, 1, size))
