@@ -174,9 +174,10 @@ def rows() -> Iterator[Row]:
     """All of them."""
     for names, templates in (*TEMPLATES.items(), *_derived()):
         for code, leading in on_all_types(names.split()):
-            for text in (f"{code.name} {template}" for template in templates):
-                if _is_of(text, code, leading) and fits(text, leading):
-                    yield Row(text, code, leading, partial(_parsed, filled(text, leading)))
+            for template in templates:
+                if _is_of(template, code, leading) and fits(template, leading):
+                    text = filled(code, template, leading)
+                    yield Row(f"{text.split()[0]} {template}", code, leading, partial(_parsed, text))
     for code, sizes in _CELLS.items():
         for size, make in sizes:
             for leading in registry.lookup(code).types:
@@ -195,14 +196,15 @@ def _derived() -> Iterator[tuple[str, Sequence[str]]]:
             yield name, [template]
 
 
-def _is_of(text: str, code: KnownCode, leading: OperandCode) -> bool:
-    """Whether a row is of this operation and leading type where that is not said by letters: QUANTIZE's output says
-    which operation it is, and a table's size says which levels it is for.
+def _is_of(template: str, code: KnownCode, leading: OperandCode) -> bool:
+    """Whether a template is of this operation and leading type where letters do not say that.
+
+    QUANTIZE's output says which operation it is, and a table's size says which levels it is for.
     """
     if code.name == "QUANTIZE":
-        return text.endswith("i16*0.0003") == isinstance(code, ExtendedOperationCode)
+        return template.endswith("i16*0.0003") == isinstance(code, ExtendedOperationCode)
     if code.name == "TABLE_LOOKUP":
-        return ("[65536]" in text) == (leading is OperandCode.TENSOR_QUANT16_SYMM)
+        return ("[65536]" in template) == (leading is OperandCode.TENSOR_QUANT16_SYMM)
     return True
 
 

@@ -59,7 +59,7 @@ def _derived_cases(code: KnownCode, leading: OperandCode) -> Iterator[Case]:
     for shape in _SHAPES:
         template = derived(code, shape)
         if template is not None and fits(template, leading):
-            yield Case(code, leading, filled(f"{code.name} {template}", leading))
+            yield Case(code, leading, filled(code, template, leading))
 
 
 def _tier(leading: OperandCode) -> int:
@@ -78,7 +78,7 @@ def _of_line(line: str) -> Iterator[Case]:
     names, template = words[0].split(","), " ".join(words[1:])
     for code, leading in on_all_types(names):
         if (types is None or leading in types) and fits(template, leading):
-            text = filled(f"{code.name} {template}", leading)
+            text = filled(code, template, leading)
             # The type of the output of a QUANTIZE says whose operation it is.
             is_wide = text.endswith(" -> i16*0.0003")
             if code.name != "QUANTIZE" or is_wide == isinstance(code, ExtendedOperationCode):

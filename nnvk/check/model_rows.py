@@ -22,7 +22,7 @@ channel included. An input is
 
 ``@`` before a vector, matrix or number makes it an input of the model, so that it comes with the execution.
 
-An operation is the extension's of this name where there is one and an operand is i16.
+An operation is the extension's of this name where there is one and an operand is i16, or with ``extension.`` before it.
 
 The scale of an INT32 tensor beside quantised ones is the product of those of the two before it, because it is a bias,
 unless it has one of its own. ``4:`` before an input stands for four such inputs, each with numbers of its own.
@@ -86,6 +86,7 @@ _TENSOR = re.compile(
     rf"(?P<constant>#?)(?P<type>{'|'.join(_LEVELS)}|{_TYPE}|pc)(?P<channel>[0-9]?)\[(?P<shape>[0-9,?]*)\]{_QUANTISATION}"
     r"(?:~(?P<draw>[0-9]+)(?:/(?P<by>[0-9]+))?|=(?P<all>-?[0-9.]+)|<(?P<below>[0-9]+)|\^(?P<width>[0-9]+)x(?P<height>[0-9]+))?"
 )
+_EXTENSION = "extension."
 _EARLIER = re.compile(r"\$(?P<number>[0-9]*)")
 _OUTPUT = re.compile(rf"(?P<type>{_TYPE}|int32){_QUANTISATION}")
 _NAMES = {
@@ -165,8 +166,16 @@ def _outputs(name: str, words: Sequence[str], first: OperandType) -> list[Operan
 
 
 def code_of(name: str) -> KnownCode:
-    """An operation by its name."""
-    return OperationCode[name] if name in OperationCode.__members__ else ExtendedOperationCode[name]
+    """An operation by its name in a row."""
+    if name in OperationCode.__members__:
+        return OperationCode[name]
+    return ExtendedOperationCode[name.removeprefix(_EXTENSION)]
+
+
+def name_of(code: KnownCode, words: str) -> str:
+    """The name of an operation in a row with these words."""
+    is_plain = code.name not in OperationCode.__members__ or "i16" in words
+    return code.name if is_plain or isinstance(code, OperationCode) else _EXTENSION + code.name
 
 
 def _operand(

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
-from nnvk.check.model_rows import TYPES, code_of
+from nnvk.check.model_rows import TYPES, code_of, name_of
 from nnvk.ops import registry
 from nnvk.ops.quant import is_quantised
 from nnvk.ops.signature import Param
@@ -83,27 +83,21 @@ def fits(template: str, leading: OperandCode) -> bool:
 
 
 def on_all_types(names: Sequence[str]) -> Iterator[tuple[KnownCode, OperandCode]]:
-    """Operations of these names with their leading types; the extension's with those that NNAPI's lack.
-
-    A row of text has a name only, which is that of NNAPI's operation where both have the type.
-    """
+    """Operations of these names, the extension's too, with their leading types."""
     for name in names:
-        first = registry.lookup(code_of(name)).types
-        yield from ((code_of(name), leading) for leading in first)
-        extended = ExtendedOperationCode.__members__.get(name)
-        if extended is not None and extended is not code_of(name):
-            yield from ((extended, leading) for leading in registry.lookup(extended).types if leading not in first)
+        for code in dict.fromkeys((code_of(name), ExtendedOperationCode.__members__.get(name, code_of(name)))):
+            yield from ((code, leading) for leading in registry.lookup(code).types)
 
 
-def filled(template: str, leading: OperandCode) -> str:
-    """The row of text for a leading type."""
+def filled(code: KnownCode, template: str, leading: OperandCode) -> str:
+    """The row of text of an operation for a leading type."""
     words = WORDS[leading]
 
     def word(match: re.Match[str]) -> str:
         return words[match["letter"]].format(match["shape"] or "")
 
-    text = re.sub(r"(?<=[0-9])R\b", lambda _: words["R"], template)
-    return LETTER.sub(word, text)
+    text = LETTER.sub(word, re.sub(r"(?<=[0-9])R\b", lambda _: words["R"], template))
+    return f"{name_of(code, text)} {text}"
 
 
 # --- templates by signature ----------------------------------------------------------------------------------
