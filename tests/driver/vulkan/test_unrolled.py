@@ -16,12 +16,15 @@ from nnvk.driver.vulkan import VulkanDevice
 from nnvk.driver.vulkan.shaders.commands import Dispatch
 from nnvk.types.codes import OperandCode
 from nnvk.types.codes import OperationCode as Op
+from nnvk.types.extension import ExtendedOperationCode as Extended
+from nnvk.types.extension import KnownCode
 from nnvk.types.operand import OperandType
 from nnvk.types.request import Redundancy
 
 STEPS = 5
-STATES: dict[Op, dict[int, int]] = {
+STATES: dict[KnownCode, dict[int, int]] = {
     Op.FULLY_CONNECTED: {},
+    Extended.FULLY_CONNECTED: {},
     Op.RNN: {4: 0},
     Op.LSTM: {18: 1, 19: 2},
     Op.QUANTIZED_LSTM: {18: 0, 19: 1},
@@ -36,7 +39,7 @@ CELLS = [
     (Op.FULLY_CONNECTED, OperandCode.TENSOR_FLOAT32),
     (Op.FULLY_CONNECTED, OperandCode.TENSOR_FLOAT16),
     (Op.FULLY_CONNECTED, OperandCode.TENSOR_QUANT8_ASYMM),
-    (Op.FULLY_CONNECTED, OperandCode.TENSOR_QUANT8_ASYMM_SIGNED),
+    (Extended.FULLY_CONNECTED, OperandCode.TENSOR_QUANT8_ASYMM_SIGNED),
     (Op.RNN, OperandCode.TENSOR_FLOAT32),
     (Op.RNN, OperandCode.TENSOR_FLOAT16),
     (Op.LSTM, OperandCode.TENSOR_FLOAT32),
@@ -92,23 +95,24 @@ def unrolled(
 
 @pytest.mark.parametrize("seed", range(6))
 @pytest.mark.parametrize(("code", "leading"), [*CELLS, *SEQUENCES])
-def test_steps(vulkan: VulkanDevice, code: Op, leading: OperandCode, seed: int) -> None:
+def test_steps(vulkan: VulkanDevice, code: KnownCode, leading: OperandCode, seed: int) -> None:
     """Batches, sizes that are no vec4s, projections, peepholes, layer normalisation; several layers on one sequence."""
     check_like_the_reference(vulkan, unrolled(draw_case(Draw(seed), code, leading), layers=1 + seed % 2))
 
 
 @pytest.mark.parametrize(("code", "leading"), CELLS)
-def test_steps_on_gpus(as_gpu: VulkanDevice, code: Op, leading: OperandCode) -> None:
+def test_steps_on_gpus(as_gpu: VulkanDevice, code: KnownCode, leading: OperandCode) -> None:
     check_like_the_reference(as_gpu, unrolled(draw_case(Draw(7), code, leading)))
 
 
 @pytest.mark.parametrize(("code", "leading"), CELLS)
-def test_weights_at_run_time(vulkan: VulkanDevice, code: Op, leading: OperandCode) -> None:
+def test_weights_at_run_time(vulkan: VulkanDevice, code: KnownCode, leading: OperandCode) -> None:
     check_like_the_reference(vulkan, unrolled(draw_case(Draw(2), code, leading), late=True))
 
 
-OPTIONAL: dict[Op, tuple[int, ...]] = {
+OPTIONAL: dict[KnownCode, tuple[int, ...]] = {
     Op.FULLY_CONNECTED: (),
+    Extended.FULLY_CONNECTED: (),
     Op.RNN: (),
     Op.LSTM: (9, 10, 11, 16, 17, *range(23, 27)),
     Op.QUANTIZED_LSTM: (9, 10, 11, 16, 17, *range(20, 24)),
@@ -117,7 +121,7 @@ OPTIONAL: dict[Op, tuple[int, ...]] = {
 """Peepholes, the projection and layer normalisation."""
 
 
-def simple(code: Op, leading: OperandCode) -> Case:
+def simple(code: KnownCode, leading: OperandCode) -> Case:
     """A case of one batch without anything that is optional."""
     cases = (draw_case(Draw(seed), code, leading) for seed in range(1000))
     return next(
@@ -147,7 +151,7 @@ EVERY_WAY = [each for each in CELLS if each[1] is not OperandCode.TENSOR_FLOAT16
 
 @pytest.mark.parametrize("anew", [False, True], ids=["shared", "anew"])
 @pytest.mark.parametrize(("code", "leading"), EVERY_WAY)
-def test_inputs_are_multiplied_once(vulkan: VulkanDevice, code: Op, leading: OperandCode, anew: bool) -> None:
+def test_inputs_are_multiplied_once(vulkan: VulkanDevice, code: KnownCode, leading: OperandCode, anew: bool) -> None:
     """Also where each step has constants of its own that are alike."""
     row = unrolled(simple(code, leading), anew=anew)
     multiplying = [each for each in families(vulkan, row) if each in MULTIPLYING]
@@ -155,7 +159,7 @@ def test_inputs_are_multiplied_once(vulkan: VulkanDevice, code: Op, leading: Ope
 
 
 @pytest.mark.parametrize(("code", "leading"), EVERY_WAY)
-def test_what_nobody_takes_is_not_computed(vulkan: VulkanDevice, code: Op, leading: OperandCode) -> None:
+def test_what_nobody_takes_is_not_computed(vulkan: VulkanDevice, code: KnownCode, leading: OperandCode) -> None:
     """Two steps of five multiply their own inputs alone."""
     row = unrolled(simple(code, leading), taken=range(2))
     separate = 2 if STATES[code] and code is not Op.QUANTIZED_16BIT_LSTM else 1
@@ -164,7 +168,7 @@ def test_what_nobody_takes_is_not_computed(vulkan: VulkanDevice, code: Op, leadi
 
 
 @pytest.mark.parametrize(("code", "leading"), EVERY_WAY)
-def test_verified_plans_multiply_all_inputs_twice(vulkan: VulkanDevice, code: Op, leading: OperandCode) -> None:
+def test_verified_plans_multiply_all_inputs_twice(vulkan: VulkanDevice, code: KnownCode, leading: OperandCode) -> None:
     """Also those of all time steps at once, which lie in an input of the model that both computations share."""
     row = unrolled(simple(code, leading))
     shapes, count = [array.shape for array in row.inputs], Counter[Redundancy]()

@@ -19,6 +19,9 @@ from nnvk.ops.call import Call, Tensor
 from nnvk.ops.internal import InternalCode, call_of
 from nnvk.ops.strided import Box
 from nnvk.types.codes import OperationCode
+from nnvk.types.extension import ExtendedOperationCode
+
+_PRODUCTS = frozenset({OperationCode.FULLY_CONNECTED, ExtendedOperationCode.FULLY_CONNECTED})
 
 
 def fuse_time_steps(graph: Graph, context: Context) -> tuple[Graph, int]:
@@ -27,13 +30,13 @@ def fuse_time_steps(graph: Graph, context: Context) -> tuple[Graph, int]:
     together: dict[Hashable, Tensor] = {}
     rewriter = Rewriter(graph)
     for node in rewriter.nodes():
-        found = _layer(rewriter, node, users) if node.code is OperationCode.FULLY_CONNECTED else None
+        found = _layer(rewriter, node, users) if node.code in _PRODUCTS else None
         if found is None:
             continue
         whole, rows, row = found
         call, (own, columns) = node.call, node.call.output.shape
         type_, new = call.output.type, list[Node]()
-        key = whole.index, call.weights.index, call.bias.index, call.activation, type_.with_dimensions(())
+        key = node.code, whole.index, call.weights.index, call.bias.index, call.activation, type_.with_dimensions(())
         if key not in together:
             shape = rows, call.weights.shape[1]
             inputs = context.tensor("time steps", call.input.type.with_dimensions(shape))
