@@ -4,6 +4,7 @@
 are the specification's in PEP 8 form: ``ANeuralNetworksModel_addOperand`` is `Model.add_operand`.
 """
 
+import os
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +23,8 @@ _LATE = {
 """Names of modules that are imported when one of them is used first: servers and drivers need none."""
 _MODULES = ("batch", "importers", "litert", "onnxruntime")
 """Modules that are imported when they are used first."""
+# onnxruntime reports its use to its maker unless this is set before it is imported.
+os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
 __all__ = [*_api, "ImageOptions", "LoadedModel", "Normalization", "library_paths", "load"]
 
 
