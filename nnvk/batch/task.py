@@ -16,7 +16,7 @@ from nnvk.batch.input_rows import Reader, Row
 from nnvk.importers.shapes import Shapes
 from nnvk.inputs.images import AS_IS, ImageOptions
 from nnvk.inputs.reader import Say
-from nnvk.insight.comparison import Tolerance, difference
+from nnvk.insight.difference import Tolerance, difference
 from nnvk.loading import LoadedModel, LoadOptions, open_model
 
 _OF_DATA = frozenset({ResultCode.BAD_DATA, ResultCode.OP_FAILED})

@@ -26,7 +26,8 @@ from nnvk.cli.verified import may_verify
 from nnvk.importers.formats import format_of
 from nnvk.importers.ports import Port
 from nnvk.inputs.images import AS_IS, ImageOptions
-from nnvk.insight.comparison import LEAST_SHARE, Comparison, Difference, Tolerance, compare, joined_comparisons
+from nnvk.insight.comparison import Comparison, compare, joined_comparisons
+from nnvk.insight.difference import LEAST_SHARE, Difference, Tolerance
 from nnvk.insight.engines import PEERS, Engine, LiteRt, OnDevice, OnnxRuntime
 from nnvk.loading.devices import find_device
 

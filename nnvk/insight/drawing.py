@@ -14,7 +14,8 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 from nnvk.base.text import printable
-from nnvk.insight.comparison import LEAST_SHARE, Comparison
+from nnvk.insight.comparison import Comparison
+from nnvk.insight.difference import LEAST_SHARE
 
 if find_spec("matplotlib") is None:
     raise ModuleNotFoundError("charts need the matplotlib package: pip install matplotlib")

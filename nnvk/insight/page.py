@@ -9,7 +9,8 @@ from typing import Any
 from nnvk.api import Device
 from nnvk.base.text import dimensions, megabytes, milliseconds, plural, printable
 from nnvk.importers.graph_builder import Source
-from nnvk.insight.comparison import HALF, Comparison, Difference, Tolerance
+from nnvk.insight.comparison import Comparison
+from nnvk.insight.difference import HALF, Difference, Tolerance
 from nnvk.insight.drawing import Bar, Chart, differences_chart, inline_svg
 from nnvk.insight.evaluation import Evaluation
 from nnvk.insight.evaluation_page import accuracy_values, page_facts

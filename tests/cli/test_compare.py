@@ -14,8 +14,8 @@ from PIL import Image
 import nnvk
 from nnvk.cli import compare as module
 from nnvk.demo.assets import DATA
-from nnvk.insight.comparison import Tolerance
 from nnvk.insight.comparison import compare as compare_engines
+from nnvk.insight.difference import Tolerance
 
 FLOAT, INT8 = DATA / "digits_float.tflite", DATA / "digits_int8.tflite"
 CPU = "nnapi-reference"

@@ -10,7 +10,8 @@ import nnvk
 from nnvk import NnapiError, OperandCode, OperandType
 from nnvk.demo.assets import DATA
 from nnvk.importers import tflite
-from nnvk.insight.comparison import Tolerance, compare, difference
+from nnvk.insight.comparison import compare
+from nnvk.insight.difference import Tolerance, difference
 from nnvk.insight.engines import LiteRt, OnDevice
 
 FLOAT, INT8 = DATA / "digits_float.tflite", DATA / "digits_int8.tflite"
