@@ -111,7 +111,8 @@ def test_states_keep_their_shape() -> None:
     [
         ({"picture": (1, 8, 6, 3)}, r"no input of the model is called 'picture', there are \['image'\]"),
         ({"image": (8, 6, 3)}, r"the shape of 'image' must have 4 sizes, as in \[1, 8, 6, 3\], got 3"),
-        ({"image": (0, 8, 6, 3)}, "a size in the shape of 'image' must be at least 1, got 0"),
+        ({"image": (0, 8, 6, 3)}, r"tensor 0 'image' is an input of shape \[0, 8, 6, 3\], without elements"),
+        ({"image": (-2, 8, 6, 3)}, "a size in the shape of 'image' must be at least 0, got -2"),
         ({"image": (2**40, 8, 6, 3)}, "far too large"),
         ({"image": (2**26, 2, 2, 2)}, "far too large"),
         ({"image": (1, 2, 6, 3)}, r"operator 0 \(CONV_2D\): .*does not fit"),
