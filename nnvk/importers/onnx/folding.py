@@ -319,7 +319,8 @@ def folded(node: Node, inputs: Sequence[Tensor | None], budget: Budget) -> list[
     for name, attribute in node.attributes().items():
         proto.attribute.add().CopyFrom(attribute)
         proto.attribute[-1].name = name
-    results = _repeated(node, arrays) if node.op_type in _REPEATING else _computed(node, proto, inputs)
+    is_repeated = node.op_type in _REPEATING
+    results = _repeated(node, [tensor.stored for tensor in given]) if is_repeated else _computed(node, proto, inputs)
     found = iter(results)
     outputs = []
     for name in node.outputs:
