@@ -303,7 +303,7 @@ def test_the_budget_is_that_of_the_constants(monkeypatch: pytest.MonkeyPatch) ->
             partition.model(read(graph), False)
         else:
             assert reason == f"constants, states and operations take more than the {room} bytes that " + (
-                "a file of this size may"
+                "a file of this size may; NNVK_IMPORT_MEMORY raises that"
             )
             with pytest.raises(TfliteImportError, match="constants, states and operations"):
                 partition.model(read(graph), False)
