@@ -288,12 +288,14 @@ def test_guards_see_a_shader_that_writes_too_far(own: VulkanDevice, text: str) -
 
 
 @pytest.mark.parametrize("kind", ["u8[1,2,2,1]*1+0", "i8[1,2,2,1]*1+0", "u8[1,2,2,4]*1+128", "i8[1,2,2,4]*1-128"])
-def test_average_pools_round_halves_away_from_the_middle(vulkan: VulkanDevice, kind: str) -> None:
+def test_average_pools_round_halves_away_from_level_0(vulkan: VulkanDevice, kind: str) -> None:
     row = parse(f"AVERAGE_POOL_2D {kind} VALID 1 1 2 2 NONE")
     (source,) = row.inputs
     steps = source.astype(int).reshape(4, -1)
-    middle = 128 if source.dtype == np.uint8 else 0
-    for sums, mean in ((-6, -2), (-5, -1), (-2, -1), (-1, 0), (1, 0), (2, 1), (5, 1), (6, 2)):
+    unsigned = source.dtype == np.uint8
+    middle = 128 if unsigned else 0
+    halves = ((-6, -1), (-2, 0)) if unsigned else ((-6, -2), (-2, -1))
+    for sums, mean in (*halves, (-5, -1), (-1, 0), (1, 0), (2, 1), (5, 1), (6, 2)):
         steps[:] = middle
         steps[1] += sums
         source[:] = steps.reshape(source.shape)
