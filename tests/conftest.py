@@ -6,7 +6,9 @@ Under NNVK_VALIDATION=1 they also share a device whose messages are failures.
 from __future__ import annotations
 
 import os
+import re
 import zlib
+from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import suppress
 from datetime import timedelta
@@ -54,6 +56,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="run only the tests that proof.txt names, which prove an installation, or all others",
     )
     parser.addoption(
+        "--devices-in-turn",
+        action="store_true",
+        help="run a test of several devices (own, gpu, smallest) on one of them, always the same one, evenly",
+    )
+    parser.addoption(
         "--litert-graphs",
         type=int,
         metavar="N",
@@ -68,9 +75,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Keep the tests that ``--one-in`` draws and ``--proof`` selects.
+    """Keep the tests that ``--one-in`` draws, and ``--proof`` and ``--devices-in-turn`` select.
 
-    Both go by the name of a test, so that all processes of a run agree.
+    All go by the name of a test, so that all processes of a run agree.
     """
     share, proof = config.getoption("one_in"), config.getoption("proof")
     if share < 1:
@@ -79,15 +86,28 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     names = tuple(line.split("#")[0].strip() for line in lines if line and not line.startswith("#"))
     if proof == "only" and (idle := [name for name in names if not any(i.nodeid.startswith(name) for i in items)]):
         raise pytest.UsageError(f"proof.txt: no test is called {idle[0]}")
-    kept, others = [], []
-    for item in items:
-        is_kept = zlib.crc32(item.nodeid.encode()) % share == 0
-        if proof:
-            is_kept &= (item.nodeid.startswith(names) and _is_quick(item)) == (proof == "only")
-        (kept if is_kept else others).append(item)
-    if others:
-        config.hook.pytest_deselected(items=others)
-        items[:] = kept
+    kept = set(items)
+    if proof:
+        kept -= {i for i in items if (i.nodeid.startswith(names) and _is_quick(i)) != (proof == "only")}
+    if config.getoption("devices_in_turn"):
+        devices = defaultdict(list)
+        for item in items:
+            if item in kept:
+                devices[_without_device(item.nodeid)].append(item)
+        kept = {alike[_number_of(name) % len(alike)] for name, alike in devices.items()}
+    kept = {item for item in kept if _number_of(item.nodeid) % share == 0}
+    if len(kept) < len(items):
+        config.hook.pytest_deselected(items=[item for item in items if item not in kept])
+        items[:] = [item for item in items if item in kept]
+
+
+def _number_of(name: str) -> int:
+    return zlib.crc32(name.encode())
+
+
+def _without_device(name: str) -> str:
+    """The name of a test without its device, of those that ``tests/driver/vulkan/conftest.py`` has."""
+    return re.sub(r"(?<=[[-])(own|gpu|smallest)(?=[]-])", "", name, count=1)
 
 
 def _is_quick(item: pytest.Item) -> bool:
