@@ -18,6 +18,7 @@ from nnvk.driver.vulkan.shaders.spirv import (
     CONSTANT,
     DECORATE,
     FALSE,
+    FUNCTION,
     HEADER_WORDS,
     NULL,
     SPEC_COMPOSITE,
@@ -49,6 +50,9 @@ def freeze(spirv: bytes, specialization: Words) -> bytes:
     words: dict[int, int] = {}
     composites: dict[int, Words] = {}
     for at, opcode, end in instructions(module):
+        if opcode == FUNCTION:
+            frozen.extend(module[at:])
+            break
         length, instruction = end - at, module[at:end]
         if opcode == DECORATE and instruction[2] == _SPEC_ID:
             spec_ids[instruction[1]] = instruction[3]

@@ -16,6 +16,7 @@ from nnvk.driver.vulkan.shaders.declaration import NATIVE, Shader, Variant
 from nnvk.driver.vulkan.shaders.float_controls import FLOAT_CONTROLS, declare_float_controls
 from nnvk.driver.vulkan.shaders.freeze import freeze
 from nnvk.driver.vulkan.shaders.profile import SUBGROUP_SIZE_FEATURES
+from nnvk.driver.vulkan.shaders.prune import prune
 from nnvk.driver.vulkan.shaders.unroll import unroll
 
 # An editable installation has two folders for a package: one for what was built, and the source tree.
@@ -102,7 +103,7 @@ class CompiledShader:
         key = specialization, FLOAT_CONTROLS.intersection(features), unroll_loops
         known = self._modules.get(key)
         if known is None:
-            frozen = freeze(self.spirv, specialization)
+            frozen = prune(freeze(self.spirv, specialization))
             if unroll_loops:
                 frozen = unroll(frozen)
             known = self._modules[key] = declare_float_controls(frozen, key[1])

@@ -19,14 +19,20 @@ SPEC_TRUE, SPEC_FALSE, SPEC_CONSTANT, SPEC_COMPOSITE, SPEC_OP = 48, 49, 50, 51, 
 FUNCTION, FUNCTION_PARAMETER, FUNCTION_END, FUNCTION_CALL = 54, 55, 56, 57
 VARIABLE, LOAD, STORE = 59, 61, 62
 DECORATE, COMPOSITE_EXTRACT = 71, 81
+LOGICAL_OR, LOGICAL_AND, LOGICAL_NOT = 166, 167, 168
 PHI, LOOP_MERGE, SELECTION_MERGE, LABEL = 245, 246, 247, 248
-BRANCH, BRANCH_CONDITIONAL, SWITCH = 249, 250, 251
+BRANCH, BRANCH_CONDITIONAL, SWITCH, UNREACHABLE = 249, 250, 251, 255
 
 
-def instructions(module: array[int]) -> Iterator[tuple[int, int, int]]:
-    """The instructions of a module: the first word's index, the opcode, and the index behind the last word."""
-    at = HEADER_WORDS
-    while at < len(module):
+def instructions(
+    module: array[int], start: int = HEADER_WORDS, stop: int | None = None
+) -> Iterator[tuple[int, int, int]]:
+    """The instructions of a module: the first word's index, the opcode, and the index behind the last word.
+
+    ``start`` and ``stop``: the words between which they lie; the whole module by default.
+    """
+    at, stop = start, len(module) if stop is None else stop
+    while at < stop:
         end = at + (module[at] >> 16)
         yield at, module[at] & 0xFFFF, end
         at = end
@@ -53,9 +59,9 @@ _FOLD: Mapping[int, Callable[..., int]] = {
     139: lambda a, b: _signed(a) % _signed(b),  # SMod
     164: lambda a, b: a == b,  # LogicalEqual
     165: lambda a, b: a != b,  # LogicalNotEqual
-    166: lambda a, b: a or b,  # LogicalOr
-    167: lambda a, b: a and b,  # LogicalAnd
-    168: lambda a: not a,  # LogicalNot
+    LOGICAL_OR: lambda a, b: a or b,
+    LOGICAL_AND: lambda a, b: a and b,
+    LOGICAL_NOT: lambda a: not a,
     169: lambda condition, a, b: a if condition else b,  # Select
     170: lambda a, b: a == b,  # IEqual
     171: lambda a, b: a != b,  # INotEqual
@@ -129,7 +135,7 @@ _WITHOUT_RESULT: Mapping[int, Callable[[int], Sequence[int]]] = {
     SWITCH: lambda length: (1, 2, *range(4, length, 2)),  # cases are literals of 32 bits
     253: lambda length: (),  # Return
     254: lambda length: (1,),  # ReturnValue
-    255: lambda length: (),  # Unreachable
+    UNREACHABLE: lambda length: (),
 }
 
 

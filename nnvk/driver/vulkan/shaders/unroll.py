@@ -2,7 +2,7 @@
 
 Some drivers (Mesa's for Mali and VideoCore) move an indexed local array to memory before they unroll loops, and then
 take 25 to 50 times as many instructions for a GEMM. After this transformation they find constant indexes and keep the
-elements in registers. It is for modules of `freeze`, and changes no result.
+elements in registers. It is for modules of `freeze` and `prune`, and changes no result.
 
 A function is emitted instruction by instruction, with the known values of its local integers and truth values. A loop
 whose condition follows from them is emitted once per round, where the shader marks it with ``[[unroll]]``, and where
