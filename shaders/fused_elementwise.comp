@@ -104,6 +104,18 @@ layout(push_constant) uniform Push {
 ROUNDS(out0)
 
 #include "include/strided_view.glsl"
+
+#define FIRST_BITS                                                                                    \
+    (BIT_OF(INSTRUCTION_0) | BIT_OF(INSTRUCTION_1) | BIT_OF(INSTRUCTION_2) | BIT_OF(INSTRUCTION_3) |  \
+     BIT_OF(INSTRUCTION_4) | BIT_OF(INSTRUCTION_5))
+#ifdef LENGTH_LONG
+#define INSTRUCTION_BITS                                                                                           \
+    (FIRST_BITS | BIT_OF(INSTRUCTION_6) | BIT_OF(INSTRUCTION_7) | BIT_OF(INSTRUCTION_8) | BIT_OF(INSTRUCTION_9) |  \
+     BIT_OF(INSTRUCTION_10) | BIT_OF(INSTRUCTION_11) | BIT_OF(INSTRUCTION_12) | BIT_OF(INSTRUCTION_13) |           \
+     BIT_OF(INSTRUCTION_14) | BIT_OF(INSTRUCTION_15))
+#else
+#define INSTRUCTION_BITS FIRST_BITS
+#endif
 #include "include/elementwise.glsl"
 
 #define LOAD_SOURCE(number)                                                                                  \

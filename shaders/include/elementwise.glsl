@@ -1,6 +1,9 @@
 // Elementwise operations by number, so that several of them can be fused in one shader. Each operation gives the same
 // bits as in a separate shader, unary.comp or binary.comp: it is rounded to the tensors' type as if it had been stored.
 // nnvk/ops/traits.py has the numbers. Specialisation constants select the operations, so no branch is left.
+//
+// Define INSTRUCTION_BITS before, BIT_OF each instruction in one word. A driver gets no code of operations that do not
+// occur (shaders/prune.py).
 
 #ifndef NNVK_ELEMENTWISE_GLSL
 #define NNVK_ELEMENTWISE_GLSL
@@ -22,39 +25,44 @@ float elu(float x, float factor) { return is_nan(x) || x >= 0.0 ? x : min(factor
 // Run an instruction: an operation, plus OPEN if a fused activation follows.
 #define APPLY(instruction, a, b) apply((instruction) & (OPEN - 1u), (instruction) < OPEN, a, b)
 
+// The bit of an instruction's operation. The bit for no operation stands for another one too, which does no harm.
+#define BIT_OF(instruction) (1u << ((instruction) & 31u))
+const uint OCCURRING = INSTRUCTION_BITS;
+#define WHERE(kind) if ((OCCURRING & BIT_OF(kind)) != 0u) if (operation == kind)
+
 // The result of an operation on a, and on b if it has two operands. The limits of a fused activation are operations
 // too.
 vec4 apply(uint operation, bool is_rounded, vec4 a, vec4 b) {
     vec4 result = a;
-    if (operation == ADD) result = a + b;
-    if (operation == SUB) result = a - b;
-    if (operation == MUL) result = a * b;
-    if (operation == DIV) result = a / b;
-    if (operation == MAXIMUM) result = larger(a, b);
-    if (operation == MINIMUM) result = smaller(a, b);
-    if (operation == PRELU) result = mix(a, a * b, lessThan(a, vec4(0)));
-    if (operation == AT_LEAST) result = mix(max(a, b), a, is_nan(a));
-    if (operation == AT_MOST) result = mix(min(a, b), a, is_nan(a));
-    if (operation == ABS) result = abs(a);
-    if (operation == NEG) result = -a;
-    if (operation == FLOOR) result = floor(a);
-    if (operation == EXP) result = EACH(exact_exp, a);
-    if (operation == ELU) result = vec4(elu(a.x, b.x), elu(a.y, b.y), elu(a.z, b.z), elu(a.w, b.w));
-    if (operation == HARD_SWISH) result = EACH(hard_swish, a);
-    if (operation == LOG) result = EACH(exact_log, a);
-    if (operation == LOGISTIC) result = EACH(exact_logistic, a);
-    if (operation == RSQRT) result = inversesqrt(a);
-    if (operation == SIN) result = EACH(exact_sin, a);
-    if (operation == SQRT) result = sqrt(a);
-    if (operation == TANH) result = EACH(exact_tanh, a);
-    if (operation == ERF) result = EACH(exact_erf, a);
-    if (operation == GELU) result = EACH(gelu, a);
-    if (operation == GELU_BY_TANH) result = EACH(gelu_by_tanh, a);
-    if (operation == COS) result = EACH(exact_cos, a);
-    if (operation == MISH) result = EACH(mish, a);
-    if (operation == SOFTPLUS) result = EACH(softplus, a);
-    if (operation == SWISH) result = vec4(swish(a.x, b.x), swish(a.y, b.y), swish(a.z, b.z), swish(a.w, b.w));
-    if (operation == SATURATE) result = within_halves(a);
+    WHERE(ADD) result = a + b;
+    WHERE(SUB) result = a - b;
+    WHERE(MUL) result = a * b;
+    WHERE(DIV) result = a / b;
+    WHERE(MAXIMUM) result = larger(a, b);
+    WHERE(MINIMUM) result = smaller(a, b);
+    WHERE(PRELU) result = mix(a, a * b, lessThan(a, vec4(0)));
+    WHERE(AT_LEAST) result = mix(max(a, b), a, is_nan(a));
+    WHERE(AT_MOST) result = mix(min(a, b), a, is_nan(a));
+    WHERE(ABS) result = abs(a);
+    WHERE(NEG) result = -a;
+    WHERE(FLOOR) result = floor(a);
+    WHERE(EXP) result = EACH(exact_exp, a);
+    WHERE(ELU) result = vec4(elu(a.x, b.x), elu(a.y, b.y), elu(a.z, b.z), elu(a.w, b.w));
+    WHERE(HARD_SWISH) result = EACH(hard_swish, a);
+    WHERE(LOG) result = EACH(exact_log, a);
+    WHERE(LOGISTIC) result = EACH(exact_logistic, a);
+    WHERE(RSQRT) result = inversesqrt(a);
+    WHERE(SIN) result = EACH(exact_sin, a);
+    WHERE(SQRT) result = sqrt(a);
+    WHERE(TANH) result = EACH(exact_tanh, a);
+    WHERE(ERF) result = EACH(exact_erf, a);
+    WHERE(GELU) result = EACH(gelu, a);
+    WHERE(GELU_BY_TANH) result = EACH(gelu_by_tanh, a);
+    WHERE(COS) result = EACH(exact_cos, a);
+    WHERE(MISH) result = EACH(mish, a);
+    WHERE(SOFTPLUS) result = EACH(softplus, a);
+    WHERE(SWISH) result = vec4(swish(a.x, b.x), swish(a.y, b.y), swish(a.z, b.z), swish(a.w, b.w));
+    WHERE(SATURATE) result = within_halves(a);
     if (is_rounded) result = ROUNDED(result);
     return result;
 }

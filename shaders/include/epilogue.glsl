@@ -124,8 +124,6 @@ ivec4 with_epilogue(Epilogue end, ivec4 x, ivec4 other, uint sign_mask) {
 
 #else
 
-#include "elementwise.glsl"
-
 const uint FIRST_NUMBER = 3, FIRST_INSTRUCTION = 7;
 
 #define DECLARE_INSTRUCTION(number)                                                       \
@@ -136,6 +134,10 @@ DECLARE_INSTRUCTION(0)
 DECLARE_INSTRUCTION(1)
 DECLARE_INSTRUCTION(2)
 DECLARE_INSTRUCTION(3)
+#define INSTRUCTION_BITS \
+    (BIT_OF(INSTRUCTION_0) | BIT_OF(INSTRUCTION_1) | BIT_OF(INSTRUCTION_2) | BIT_OF(INSTRUCTION_3))
+
+#include "elementwise.glsl"
 
 READS(4, Extra, extra)
 READ_VIEW(5, Parameters, parameters, vec4)
