@@ -24,6 +24,7 @@ from nnvk.driver.vulkan import find_devices, take_validation_messages
 from nnvk.driver.vulkan.planning.passes import fp16
 
 _PROOF_MINUTES = 4
+_ONE_OF_NUMBERS = 3
 
 with suppress(ModuleNotFoundError):  # the quick tests do without it
     import hypothesis
@@ -56,9 +57,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="run only the tests that proof.txt names, which prove an installation, or all others",
     )
     parser.addoption(
-        "--devices-in-turn",
+        "--in-turn",
         action="store_true",
-        help="run a test of several devices (own, gpu, smallest) on one of them, always the same one, evenly",
+        help="run a test of several devices (own, gpu, smallest) on one of them, and one in three of those that differ"
+        " in numbers, always the same ones",
     )
     parser.addoption(
         "--litert-graphs",
@@ -75,7 +77,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Keep the tests that ``--one-in`` draws, and ``--proof`` and ``--devices-in-turn`` select.
+    """Keep the tests that ``--one-in`` draws, and ``--proof`` and ``--in-turn`` select.
 
     All go by the name of a test, so that all processes of a run agree.
     """
@@ -89,16 +91,22 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     kept = set(items)
     if proof:
         kept -= {i for i in items if (i.nodeid.startswith(names) and _is_quick(i)) != (proof == "only")}
-    if config.getoption("devices_in_turn"):
-        devices = defaultdict(list)
-        for item in items:
-            if item in kept:
-                devices[_without_device(item.nodeid)].append(item)
-        kept = {alike[_number_of(name) % len(alike)] for name, alike in devices.items()}
+    if config.getoption("in_turn"):
+        kept = _in_turn([item for item in items if item in kept])
     kept = {item for item in kept if _number_of(item.nodeid) % share == 0}
     if len(kept) < len(items):
         config.hook.pytest_deselected(items=[item for item in items if item not in kept])
         items[:] = [item for item in items if item in kept]
+
+
+def _in_turn(items: list[pytest.Item]) -> set[pytest.Item]:
+    """The tests that ``--in-turn`` keeps."""
+    turns = defaultdict(list)
+    for item in items:
+        turns[_without_device(item.nodeid)].append(item)
+    chosen = {alike[_number_of(name) % len(alike)] for name, alike in turns.items()}
+    numbers = {item for item in chosen if item.get_closest_marker("numbers")}
+    return chosen - {item for item in numbers if _number_of(item.nodeid) % _ONE_OF_NUMBERS}
 
 
 def _number_of(name: str) -> int:
@@ -107,7 +115,7 @@ def _number_of(name: str) -> int:
 
 def _without_device(name: str) -> str:
     """The name of a test without its device, of those that ``tests/driver/vulkan/conftest.py`` has."""
-    return re.sub(r"(?<=[[-])(own|gpu|smallest)(?=[]-])", "", name, count=1)
+    return re.sub(r"(?<=[\[-])(own|gpu|smallest)(?=[\]-])", "", name, count=1)
 
 
 def _is_quick(item: pytest.Item) -> bool:

@@ -81,8 +81,7 @@ MASKS = {
 
 
 @both_kinds
-@pytest.mark.parametrize("scaled", [False, True])
-@pytest.mark.parametrize("swapped", [False, True])
+@pytest.mark.parametrize(("scaled", "swapped"), [(False, True), (True, False)], ids=["plain", "scaled"])
 @pytest.mark.parametrize("mask", MASKS)
 def test_masks_of_what_products_give(
     vulkan: VulkanDevice, mask: str, swapped: bool, scaled: bool, kind: OperandCode

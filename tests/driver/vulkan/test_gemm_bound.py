@@ -154,23 +154,10 @@ KINDS = (
 )
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("rows", [EVERY, HALVES], ids=["f32", "f16"])
 @pytest.mark.parametrize("place", range(len(EVERY)))
-def test_clean_products_raise_no_alarm(own: VulkanDevice, place: int, kind: str) -> None:
-    row = parse(EVERY[place])
-    run(own, row, _inputs(row, kind))
-
-
-@pytest.mark.parametrize("place", range(0, len(EVERY), 2))
-@pytest.mark.parametrize("kind", KINDS)
-def test_clean_products_raise_no_alarm_on_gpus(as_gpu: VulkanDevice, place: int, kind: str) -> None:
-    row = parse(EVERY[place])
-    run(as_gpu, row, _inputs(row, kind))
-
-
-@pytest.mark.parametrize("place", range(len(EVERY)))
-def test_clean_products_of_16_bits_raise_no_alarm(device: VulkanDevice, place: int) -> None:
-    row = parse(HALVES[place])
+def test_clean_products_raise_no_alarm(device: VulkanDevice, place: int, rows: list[str]) -> None:
+    row = parse(rows[place])
     prepared = device.prepare_model(row.model, PrepareOptions(redundancy=Redundancy.CHECKSUMS))
     outputs = empty_like(reference(row))
     for kind in KINDS:

@@ -26,7 +26,7 @@ UNIDIRECTIONAL_SEQUENCE_RNN f32[2,3,7]~1 #f32[141,7]~1 #f32[141,141]~1/16 #f32[1
 )
 @pytest.mark.parametrize("code", FLOAT_CELLS, ids=lambda code: code.name)
 def test_cells_are_verified_by_a_bound(device: VulkanDevice, code: OperationCode, leading: OperandCode) -> None:
-    for _, row in supported(device, code, leading, range(300, 308)):
+    for _, row in supported(device, code, leading, range(300, 303)):
         assert families(plan_of(device, row.model, row.inputs, VERIFIED))[BOUND.name] >= 1
         right = run(device, row.model, row.inputs, reference(row), options=PrepareOptions())
         for ours, theirs in zip(run(device, row.model, row.inputs, right), right, strict=True):
