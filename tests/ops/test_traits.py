@@ -94,8 +94,9 @@ def test_shaders_number_and_compute_each_function() -> None:
     assert declared is not None
     numbers = {name: int(number) for name, number in re.findall(r"(\w+) = (\d+)", declared[1])}
     assert numbers == {function.name: function.value for function in Function}
-    branches = re.findall(r"if \(operation == (\w+)\) result = ", text)
+    branches = re.findall(r"WHERE\((\w+)\) result = ", text)
     assert sorted(branches) == sorted(numbers)
+    assert max(numbers.values()) < 32, "a word has a bit for each"
 
 
 @pytest.mark.parametrize("trait", ELEMENTWISE.values(), ids=lambda trait: trait.kind)
