@@ -63,25 +63,26 @@ lint() {
     "$bin/python" tools/lines.py
 }
 stage "Linters, and types with each NumPy of scripts/constraints.txt" lint
-stage "All other tests" "${pytest[@]}" --proof without
+# Mesa's software device spends most of the time on compiling shaders: a fifth less without LLVM's optimisations, with
+# which the proof ran. What a stage has compiled is in the driver's cache on disk for the next.
+export GALLIVM_PERF=nopt
+stage "All other tests, on devices in turn" "${pytest[@]}" --proof without --in-turn
 
 vectors=(tests/conformance/test_suite.py -k "not nnapi-reference")
-# A fifth of the driver's tests, which all ran before, and all vectors: `make validate` takes all of both. The pipelines of
-# both are in the driver's cache on disk.
-validate() { NNVK_VALIDATION=1 "${pytest[@]}" -m "not numbers" --one-in 5 tests/driver/vulkan "${vectors[@]}"; }
+# A fifth of the driver's tests, which all ran before, and of the vectors: `make validate` takes all of both.
+validate() { NNVK_VALIDATION=1 "${pytest[@]}" -m "not numbers" --in-turn --one-in 5 tests/driver/vulkan "${vectors[@]}"; }
 stage "The Vulkan driver under the validation layer" validate
-# Mesa's software device spends most of the time on compiling shaders: a fifth less without LLVM's optimisations.
-smallest() { GALLIVM_PERF=nopt NNVK_VALIDATION=1 NNVK_DEVICE_PROFILE=mobile-min "${pytest[@]}" "${vectors[@]}"; }
+smallest() { NNVK_VALIDATION=1 NNVK_DEVICE_PROFILE=mobile-min "${pytest[@]}" "${vectors[@]}"; }
 stage "The smallest device under the validation layer" smallest
 as_gpu() {
-    GALLIVM_PERF=nopt NNVK_DEVICE_PROFILE=gpu "${pytest[@]}" --sample 600 tests/conformance/test_suite.py::test_vectors \
+    NNVK_DEVICE_PROFILE=gpu "${pytest[@]}" --sample 600 tests/conformance/test_suite.py::test_vectors \
         -k "not nnapi-reference"
 }
 stage "The software device as a GPU" as_gpu
 on_swiftshader() {
     local manifest
     manifest=$(bash scripts/swiftshader.sh) || { echo "Not tested on SwiftShader, which is not to be had here"; return 0; }
-    VK_ICD_FILENAMES=$manifest "${pytest[@]}" -m "not numbers" tests/driver/vulkan/test_generators.py \
+    VK_ICD_FILENAMES=$manifest "${pytest[@]}" -m "not numbers" --in-turn tests/driver/vulkan/test_generators.py \
         tests/driver/vulkan/test_late_values.py tests/driver/vulkan/test_control_flow.py "${vectors[@]}"
 }
 stage "SwiftShader, another Vulkan implementation" on_swiftshader

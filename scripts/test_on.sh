@@ -177,7 +177,7 @@ inside 30 bash -c 'set -e
     grep -q vulkan-0 <<<"$devices"
     # Rewritten modules are compared with the plain ones on the newest driver by a third of the tests.
     .venv/bin/pytest -n 2 --dist worksteal -q --one-in 3 tests/shaders/test_unroll.py
-    .venv/bin/pytest -n 2 --dist worksteal -q --sample 600 -k "not nnapi-reference" \
+    .venv/bin/pytest -n 2 --dist worksteal -q --sample 600 --in-turn -k "not nnapi-reference" \
         tests/conformance/test_suite.py::test_vectors tests/importers/test_tflite_models.py tests/shaders \
         --deselect tests/shaders/test_unroll.py \
         tests/driver/vulkan/test_{assumptions,cooperative_matrix,fusions}.py'
