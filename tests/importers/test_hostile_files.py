@@ -131,7 +131,8 @@ def test_an_initializer_is_read_from_the_model_s_folder(folder: Path, monkeypatc
 
 
 @pytest.mark.parametrize("kind", ["up", "absolute", "link", "pipe", "device", "folder", "nul", "empty", "loop"])
-def test_an_initializer_is_read_from_nowhere_else(kind: str, folder: Path) -> None:
+@pytest.mark.parametrize("is_inside", [False, True], ids=["", "of a branch"])
+def test_an_initializer_is_read_from_nowhere_else(is_inside: bool, kind: str, folder: Path) -> None:
     location = {"up": "../secret", "absolute": "/dev/zero", "nul": "a\0b", "empty": ""}.get(kind, kind)
     if kind == "link":
         (folder / kind).symlink_to("../secret")
@@ -144,6 +145,10 @@ def test_an_initializer_is_read_from_nowhere_else(kind: str, folder: Path) -> No
     elif kind == "loop":
         (folder / kind).symlink_to(kind)
     made = net([op("Add", "x w", "y")], [external(location)])
+    if is_inside:
+        branch = helper.make_graph(made.graph.node, "b", [], [ValueInfoProto(name="y")], made.graph.initializer)
+        choose = op("If", "k", "y", then_branch=branch, else_branch=branch)
+        made = net([choose], [numpy_helper.from_array(np.array(True), "k")])
     (folder / "model.onnx").write_bytes(made.SerializeToString())
     with pytest.raises(OnnxImportError, match="tensor 'w'"):
         nnvk.load(folder / "model.onnx")
@@ -161,6 +166,32 @@ def test_a_file_counts_once_and_without_its_holes(folder: Path) -> None:
         file.truncate(1 << 32)
     made = net([op("Add", "x w", "y")], [external("holes")])
     assert bytes_beside(made, folder) <= 4096
+
+
+def graphs_inside(tensors: list[TensorProto], inside: str) -> ModelProto:
+    """A model with each tensor as the initializer of a graph of its own, which is inside the model's graph."""
+    graphs = [helper.make_graph([op("Add", "x w", "y")], "g", [], [ValueInfoProto(name="y")], [one]) for one in tensors]
+    if inside == "loop":
+        return net([op("Loop", "n k x", f"y{place}", body=graph) for place, graph in enumerate(graphs)], [])
+    nodes = [op("If", "k", f"y{place}", then_branch=graph) for place, graph in enumerate(graphs)]
+    if inside == "branch of a branch":
+        outer = helper.make_graph(nodes, "outer", [], [ValueInfoProto(name="y0")])
+        nodes = [op("If", "k", "y", else_branch=outer)]
+    if inside != "function":
+        return net(nodes, [])
+    made = net([op("Own", "x", "y", domain="own")], [])
+    made.functions.append(helper.make_function("own", "Own", ["x"], ["y0"], nodes, [helper.make_opsetid("", 17)]))
+    return made
+
+
+@pytest.mark.parametrize("inside", ["loop", "branch", "branch of a branch", "function"])
+def test_files_of_inner_graphs_count_as_those_of_the_model_s_graph(inside: str, folder: Path) -> None:
+    (folder / "w").write_bytes(bytes(10_000))
+    (folder / "v").write_bytes(bytes(5_000))
+    os.link(folder / "w", folder / "hard")
+    os.mkfifo(folder / "pipe")
+    names = ["w", "v", "hard", "./w", "../secret", str(folder / "v"), "pipe", *["w"] * 1000]
+    assert bytes_beside(graphs_inside([external(name) for name in names], inside), folder) == 15_000
 
 
 @pytest.mark.parametrize("name", ["model.onnx", "model.tflite", "model"])

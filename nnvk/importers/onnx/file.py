@@ -24,6 +24,7 @@ from nnvk.importers.onnx.errors import OnnxImportError
 from nnvk.importers.onnx.functions import Functions
 from nnvk.importers.onnx.importer import Import, fixed, port_of
 from nnvk.importers.onnx.parts import cut_model, declare, is_declared
+from nnvk.importers.onnx.probe import graphs_in
 from nnvk.importers.onnx.reader import Arrays, Elements, open_beside, parse, read_file, types_of, versions
 from nnvk.importers.onnx.tensors import carrier
 from nnvk.importers.parts import FileCut, FileInParts
@@ -249,10 +250,11 @@ def _port(declared: ValueInfoProto) -> Port:
 
 
 def bytes_beside(model: ModelProto, folder: Path | None) -> int:
-    """Bytes of the files beside the model that keep constants, as far as the disk has them: holes count nothing."""
+    """Bytes of the files that keep constants of the model's graphs, as far as the disk has them: no holes."""
     if folder is None:
         return 0
-    names = {entry.value for one in model.graph.initializer for entry in one.external_data if entry.key == "location"}
+    tensors = (one for graph in graphs_in(model) for one in graph.initializer)
+    names = {entry.value for one in tensors for entry in one.external_data if entry.key == "location"}
     files: dict[tuple[int, int], int] = {}
     for name in names:
         with (
