@@ -308,6 +308,28 @@ def test_constants_elsewhere_than_beside_the_file(tmp_path: Path) -> None:
     np.testing.assert_allclose(beside(X, outputs="y"), by_onnxruntime(sequence(), X)[0], rtol=1e-5)
 
 
+def test_constants_of_a_branch_beside_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """onnxruntime finds them in the model's folder, not in the process's, where a file of this name is no array."""
+    result = helper.make_tensor_value_info("y", TensorProto.FLOAT, [4])
+    weights = TensorProto(name="w", data_type=TensorProto.FLOAT, dims=[2], data_location=TensorProto.EXTERNAL)
+    weights.external_data.add(key="location", value="w.bin")
+    nodes = [op("SequenceConstruct", "x w", "s"), op("ConcatFromSequence", "s", "y", axis=0)]
+    branch = helper.make_graph(nodes, "branch", [], [result], [weights])
+    choose = op("If", "k", "y", then_branch=branch, else_branch=branch)
+    made = model([choose], {"x": (F, [2]), "k": (np.bool_, [])}, [])
+    made.graph.output.append(result)
+    folder = tmp_path / "model"
+    folder.mkdir()
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "w.bin").mkdir()
+    (folder / "w.bin").write_bytes(np.array([3, 5], F).tobytes())
+    (folder / "model.onnx").write_bytes(made.SerializeToString())
+    for path in (folder / "model.onnx", Path("model", "model.onnx")):
+        with pytest.warns(CpuLibraryWarning):
+            beside = nnvk.load(path, device="cpu")
+        assert beside({"x": np.array([1, 2], F), "k": np.array(True)}).tolist() == [1, 2, 3, 5]
+
+
 def test_a_program_with_limits_that_does_not_end() -> None:
     with pytest.raises(Refused, match=r"its process has ended with status|did not end"):
         run_limited("limit()\nwhile True: pass", b"", 1, 1 << 28)

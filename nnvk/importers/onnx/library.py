@@ -33,7 +33,7 @@ from nnvk.importers.onnx.narrow import narrow_of
 from nnvk.importers.onnx.node import Node
 from nnvk.importers.onnx.partition import examine
 from nnvk.importers.onnx.parts import part_of
-from nnvk.importers.onnx.probe import check, graphs_in, typed
+from nnvk.importers.onnx.probe import FOLDER, check, graphs_in, typed
 from nnvk.importers.onnx.reader import Elements, parse, read_file, types_of
 from nnvk.importers.onnx.scope import Scope, reads
 from nnvk.importers.onnx.stored import StoredTensor, stored, stored_bytes
@@ -43,7 +43,6 @@ from nnvk.importers.ports import Port
 from nnvk.importers.shapes import Shapes, wanted_shapes
 
 NAME = "onnxruntime"
-_FOLDER = "session.model_external_initializers_file_folder_path"
 _INVENTED = "unk__"
 """Names that onnxruntime gives to sizes begin so."""
 _NARROW = frozenset(
@@ -74,7 +73,7 @@ class Library:
         try:
             model = self._model()
             check(model, self._folder)
-            types = typed(model, model.ByteSize())
+            types = typed(model, model.ByteSize(), self._folder)
         except Malformed as error:
             refusal.add(f"{NAME} is not asked to run it: {error}")
             raise refusal from error
@@ -126,7 +125,7 @@ class Library:
         try:
             model = self._model()
             check(model, self._folder)
-            typed(model, model.ByteSize())
+            typed(model, model.ByteSize(), self._folder)
         except (Malformed, Refused) as error:
             raise bad_data(str(error)) from error
         if sorted(inputs) != sorted(_inputs(model.graph)):
@@ -189,7 +188,7 @@ class OnnxPart:
             options = onnxruntime.SessionOptions()
             options.log_severity_level = _ERRORS_ONLY
             if self._folder is not None:
-                options.add_session_config_entry(_FOLDER, os.fspath(self._folder.resolve()))
+                options.add_session_config_entry(FOLDER, os.fspath(self._folder.resolve()))
             with _failing():
                 data = self._model.SerializeToString()
                 self._session = onnxruntime.InferenceSession(data, options, providers=["CPUExecutionProvider"])

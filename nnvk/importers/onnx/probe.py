@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from onnx import FunctionProto, GraphProto, ModelProto, NodeProto, TensorProto, TypeProto, ValueInfoProto, helper
+from onnx import FunctionProto, GraphProto, ModelProto, TensorProto, TypeProto, ValueInfoProto, helper
 
 from nnvk.base.settings import settings
 from nnvk.base.text import printable
@@ -23,8 +24,11 @@ _LARGEST_CONSTANT = 1 << 10
 """Bytes of a constant beyond which the first look does without its elements."""
 _LARGEST_WHOLE = 1 << 28
 """Bytes of a file that is looked at with all elements, if onnxruntime needs some of a large constant."""
-_LOOK = """
+FOLDER = "session.model_external_initializers_file_folder_path"
+"""The option of a session that names the folder of the elements beside a model; else it is the process's folder."""
+_LOOK = f"""
 import json
+import os
 import onnxruntime
 from onnx import ModelProto
 from onnx.shape_inference import infer_shapes
@@ -33,7 +37,9 @@ options = onnxruntime.SessionOptions()
 options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
 options.intra_op_num_threads = 1
 options.log_severity_level = 4
-data = sys.stdin.buffer.read()
+folder, _, data = sys.stdin.buffer.read().partition(b"\\0")
+if folder:
+    options.add_session_config_entry("{FOLDER}", os.fsdecode(folder))
 try:
     session = onnxruntime.InferenceSession(data, options, providers=["CPUExecutionProvider"])
 except Exception as error:
@@ -51,12 +57,11 @@ sys.stdout.buffer.write(json.dumps(known).encode() + b"\\n" + model.SerializeToS
 
 def check(model: ModelProto, folder: Path | None) -> None:
     """Look for what onnxruntime must not meet. `Malformed` says what it is."""
-    for node in _nodes(model):
-        for attribute in node.attribute:
+    for body in _bodies(model):
+        for node, attribute in ((own, one) for own in body.node for one in own.attribute):
             if node.op_type == "Einsum" and attribute.name == "equation":
                 _check_equation(attribute.s.decode(errors="replace"))
-    for graph in graphs_in(model):
-        for tensor in graph.initializer:
+        for tensor in body.initializer if isinstance(body, GraphProto) else ():
             _check_place(tensor, folder)
 
 
@@ -82,39 +87,31 @@ def _check_place(tensor: TensorProto, folder: Path | None) -> None:
 
 def graphs_in(model: ModelProto) -> Iterator[GraphProto]:
     """The graph of a model, and those in its nodes and functions."""
+    return (body for body in _bodies(model) if isinstance(body, GraphProto))
+
+
+def _bodies(model: ModelProto) -> Iterator[GraphProto | FunctionProto]:
     pending: list[GraphProto | FunctionProto] = [model.graph, *model.functions]
     while pending:
-        graph = pending.pop()
-        if isinstance(graph, GraphProto):
-            yield graph
-        pending += (inner for node in graph.node for inner in graphs_of(node))
+        body = pending.pop()
+        yield body
+        pending += (inner for node in body.node for inner in graphs_of(node))
 
 
-def _nodes(model: ModelProto) -> Iterator[NodeProto]:
-    pending: list[GraphProto | FunctionProto] = [model.graph, *model.functions]
-    while pending:
-        graph = pending.pop()
-        yield from graph.node
-        pending += (inner for node in graph.node for inner in graphs_of(node))
-
-
-def typed(model: ModelProto, nbytes: int) -> dict[str, ValueInfoProto]:
+def typed(model: ModelProto, nbytes: int, folder: Path | None) -> dict[str, ValueInfoProto]:
     """The types and shapes of a graph's tensors by name, as onnxruntime infers them. Raises `Refused`.
 
-    ``nbytes`` is the size of the model with all its elements.
+    ``nbytes`` is the size of the model with all its elements, and ``folder`` has those of inner graphs in other files.
     """
     copy, is_stripped = _open(model)
     try:
-        return _looked_at(copy)
+        return _looked_at(copy, folder)
     except Refused:
-        if not is_stripped or nbytes > _LARGEST_WHOLE or _has_files(model):
+        has_files = any(one.data_location == TensorProto.EXTERNAL for one in model.graph.initializer)
+        if not is_stripped or nbytes > _LARGEST_WHOLE or has_files:
             raise
     copy, _ = _open(model, largest=nbytes)  # a kernel wants to know a constant
-    return _looked_at(copy)
-
-
-def _has_files(model: ModelProto) -> bool:
-    return any(one.data_location == TensorProto.EXTERNAL for one in model.graph.initializer)
+    return _looked_at(copy, folder)
 
 
 def _open(model: ModelProto, largest: int = _LARGEST_CONSTANT) -> tuple[ModelProto, bool]:
@@ -141,8 +138,9 @@ def _open(model: ModelProto, largest: int = _LARGEST_CONSTANT) -> tuple[ModelPro
     return copy, bool(large)
 
 
-def _looked_at(model: ModelProto) -> dict[str, ValueInfoProto]:
-    done = run_limited(_LOOK, model.SerializeToString(), settings().patience, _BYTES)
+def _looked_at(model: ModelProto, folder: Path | None) -> dict[str, ValueInfoProto]:
+    place = b"" if folder is None else os.fsencode(folder.resolve())
+    done = run_limited(_LOOK, place + b"\0" + model.SerializeToString(), settings().patience, _BYTES)
     line, _, rest = done.partition(b"\n")
     graph = ModelProto.FromString(rest).graph
     found = {one.name: one for one in (*graph.value_info, *graph.input, *graph.output) if _is_typed(one)}
