@@ -5,8 +5,8 @@
     .venv/bin/uvicorn --app-dir examples/service service:app --port 8000
 
 ``GET /`` describes the inputs and outputs. ``POST /run`` takes the inputs of one row by name, as nested lists, and
-returns the outputs by name. ``POST /image`` takes the file of an image for a model with one input. ``GET /health``
-computes a known row. The environment has the settings, see `Settings`.
+returns the outputs by name; infinity and NaN are texts. ``POST /image`` takes the file of an image for a model with one
+input. ``GET /health`` computes a known row. The environment has the settings, see `Settings`.
 """
 
 from __future__ import annotations
@@ -240,10 +240,11 @@ def _read(model: BatchedModel, body: bytes) -> Row:
     arrays = []
     for port in model.inputs:
         numbers = _numbers(inputs[port.name], port.shape)
-        array = None if numbers is None else np.array(numbers).reshape(port.shape)
-        if array is None or array.dtype.kind not in "biuf" or not np.isfinite(array).all():
-            raise HTTPException(422, f"input {port.name}: expected numbers of shape {list(port.shape)}, all finite")
-        arrays.append(array)
+        array = None if numbers is None else _array(numbers, np.dtype(port.dtype))
+        if array is None:
+            wanted = f"numbers of shape {list(port.shape)}, all finite in {np.dtype(port.dtype)}"
+            raise HTTPException(422, f"input {port.name}: expected {wanted}")
+        arrays.append(array.reshape(port.shape))
     try:
         return model.read(arrays)
     except nnvk.NnapiError as error:
@@ -254,7 +255,15 @@ async def _answered(request: Request, row: Row) -> dict[str, Any]:
     """The outputs of a row by name, as nested lists."""
     model: BatchedModel = request.app.state.model
     outputs = await _computed(request.app.state.queue, row)
-    return {port.name: array.tolist() for port, array in zip(model.outputs, outputs, strict=True)}
+    return {port.name: _lists(array) for port, array in zip(model.outputs, outputs, strict=True)}
+
+
+def _lists(array: np.ndarray) -> Any:
+    """An array as nested lists. JSON has no number for infinity and NaN: they are texts that programs can read."""
+    if "float" in array.dtype.name and not np.isfinite(array).all():
+        numbers = [one if math.isfinite(one) else json.dumps(one) for one in array.reshape(-1).tolist()]
+        return np.array(numbers, object).reshape(array.shape).tolist()
+    return array.tolist()
 
 
 def _numbers(value: Any, shape: Sequence[int]) -> list[Any] | None:
@@ -265,6 +274,20 @@ def _numbers(value: Any, shape: Sequence[int]) -> list[Any] | None:
             return None
         level = [element for one in level for element in one]
     return level if all(isinstance(one, (bool, int, float)) for one in level) else None
+
+
+def _array(numbers: list[Any], dtype: np.dtype) -> np.ndarray | None:
+    """An array of numbers, in the type of an input of floats; None if one is not finite in it."""
+    is_real = "float" in dtype.name
+    is_unsigned = dtype == np.uint64 and all(isinstance(one, int) and one >= 0 for one in numbers)
+    try:
+        # A client's JSON may have large floats as integers. NumPy alone would make floats of integers beyond 63 bits.
+        array = np.array(numbers, np.float64 if is_real else dtype if is_unsigned else None)
+    except OverflowError:
+        return None
+    with np.errstate(over="ignore"):
+        array = array.astype(dtype) if is_real else array
+    return array if array.dtype != object and np.isfinite(array).all() else None
 
 
 def _shown(name: str) -> str:

@@ -12,12 +12,14 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -124,6 +126,61 @@ def test_wrong_requests_are_named(client: Any, inputs: dict[str, Any], says: str
     answer = client.post("/run", content=json.dumps(inputs))
     assert answer.status_code == 422
     assert answer.json()["detail"].startswith(says)
+
+
+@pytest.fixture
+def served(service: ModuleType, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[str, Any], Any]:
+    """A client of a model of one operator, whose input has three numbers."""
+    onnx_net = pytest.importorskip("onnx_net")
+
+    @contextmanager
+    def started(kind: str, dtype: Any) -> Iterator[Any]:
+        made = onnx_net.model([onnx_net.op(kind, "x", "y")], {"x": (dtype, [1, 3])}, ["y"])
+        path = tmp_path / "model.onnx"
+        path.write_bytes(made.SerializeToString())
+        monkeypatch.setenv("SERVICE_MODEL", str(path))
+        with testclient.TestClient(service.app, raise_server_exceptions=False) as client:
+            yield client
+
+    return started
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float16, ml_dtypes.bfloat16])
+def test_floats_that_json_has_not_are_texts(served: Callable[[str, Any], Any], dtype: Any) -> None:
+    """Programs read them as numbers: JavaScript's Number("-Infinity"), Python's float("-Infinity")."""
+    with served("Reciprocal", dtype) as client:
+        answer = client.post("/run", content='{"x": [[0, -0.0, 2]]}')
+        assert (answer.status_code, answer.json()) == (200, {"y": [["Infinity", "-Infinity", 0.5]]})
+        assert np.array(answer.json()["y"], np.float32).tolist() == [[np.inf, -np.inf, 0.5]]
+    with served("Log", dtype) as client:
+        assert client.post("/run", content='{"x": [[-1, 1, 1]]}').json() == {"y": [["NaN", 0.0, 0.0]]}
+
+
+@pytest.mark.parametrize(
+    ("dtype", "numbers"),
+    [
+        (np.int64, f"{2**53 + 1}, {-(2**63)}, {2**63 - 1}"),
+        (np.uint64, f"{2**53 + 1}, 0, {2**64 - 1}"),
+        (np.float32, f"{2**100}, 1e-400, -1"),
+        (np.bool_, "true, false, true"),
+    ],
+    ids=["int64", "uint64", "a float as an integer", "bool"],
+)
+@pytest.mark.usefixtures("libraries")
+def test_numbers_come_back_as_they_are(served: Callable[[str, Any], Any], dtype: Any, numbers: str) -> None:
+    """onnxruntime computes integers of 64 bits."""
+    pytest.importorskip("onnxruntime")
+    with served("Identity", dtype) as client:
+        answer = client.post("/run", content=f'{{"x": [[{numbers}]]}}')
+        assert (answer.status_code, answer.json()) == (200, {"y": [json.loads(f"[{numbers}]")]})
+
+
+@pytest.mark.parametrize("number", ["NaN", "-Infinity", "1e999", "1e39", str(10**130), '"NaN"', "null"])
+def test_floats_must_be_finite_in_the_type_of_the_input(served: Callable[[str, Any], Any], number: str) -> None:
+    with served("Neg", np.float32) as client:
+        answer = client.post("/run", content=f'{{"x": [[{number}, 1, 1]]}}')
+        says = "input x: expected numbers of shape [1, 3], all finite in float32"
+        assert (answer.status_code, answer.json()["detail"]) == (422, says)
 
 
 @pytest.mark.parametrize("demo", MODELS, ids=lambda model: model.title)
