@@ -330,6 +330,25 @@ def test_constants_of_a_branch_beside_the_file(tmp_path: Path, monkeypatch: pyte
         assert beside({"x": np.array([1, 2], F), "k": np.array(True)}).tolist() == [1, 2, 3, 5]
 
 
+def test_an_output_whose_elements_are_beside_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are those of the model's folder, not of a file of this name in the process's."""
+    made = sequence()
+    made.graph.initializer.append(TensorProto(name="k", data_type=TensorProto.FLOAT, dims=[2], data_location=1))
+    made.graph.initializer[-1].external_data.add(key="location", value="k.bin")
+    made.graph.output.append(helper.make_tensor_value_info("k", TensorProto.FLOAT, [2]))
+    folder = tmp_path / "model"
+    folder.mkdir()
+    (tmp_path / "k.bin").write_bytes(np.array([7, 8], F).tobytes())
+    (folder / "k.bin").write_bytes(np.array([1, 2], F).tobytes())
+    (folder / "model.onnx").write_bytes(made.SerializeToString())
+    monkeypatch.chdir(tmp_path)
+    with pytest.warns(CpuLibraryWarning):
+        assert nnvk.load(folder / "model.onnx", device="cpu")(X, outputs="k").tolist() == [1, 2]
+    (folder / "k.bin").write_bytes(b"1234")
+    with pytest.raises(NnapiError, match=r"tensor 'k' ends at byte 8 of 'k\.bin', which has 4"):
+        nnvk.load(folder / "model.onnx", device="cpu")
+
+
 def test_a_program_with_limits_that_does_not_end() -> None:
     with pytest.raises(Refused, match=r"its process has ended with status|did not end"):
         run_limited("limit()\nwhile True: pass", b"", 1, 1 << 28)

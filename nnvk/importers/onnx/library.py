@@ -34,7 +34,7 @@ from nnvk.importers.onnx.node import Node
 from nnvk.importers.onnx.partition import examine
 from nnvk.importers.onnx.parts import part_of
 from nnvk.importers.onnx.probe import FOLDER, check, graphs_in, typed
-from nnvk.importers.onnx.reader import Elements, parse, read_file, types_of
+from nnvk.importers.onnx.reader import Elements, is_external, parse, read_file, types_of
 from nnvk.importers.onnx.scope import Scope, reads
 from nnvk.importers.onnx.stored import StoredTensor, stored, stored_bytes
 from nnvk.importers.onnx.tensors import carrier
@@ -110,7 +110,7 @@ class Library:
             steps,
             _inputs(model.graph),
             [one.name for one in model.graph.output],
-            _stored(whole.graph),
+            _stored(whole.graph, file),
             Metadata(
                 name=model.graph.name,
                 description=model.doc_string or model.graph.doc_string,
@@ -357,10 +357,10 @@ def _inputs(graph: GraphProto) -> list[str]:
     return [one.name for one in _edges(graph)]
 
 
-def _stored(graph: GraphProto) -> dict[str, np.ndarray]:
-    """The outputs that are constants of the file."""
-    wanted = {one.name for one in graph.output}
-    return {one.name: numpy_helper.to_array(one) for one in graph.initializer if one.name in wanted}
+def _stored(graph: GraphProto, file: OnnxFile) -> dict[str, np.ndarray]:
+    """The outputs that are constants of the file, or beside it; onnx would look in the process's folder."""
+    wanted = [one for one in graph.initializer if one.name in {port.name for port in graph.output}]
+    return {one.name: file.elements_of(one) if is_external(one) else numpy_helper.to_array(one) for one in wanted}
 
 
 _KINDS = {"sequence_type": "SEQUENCE", "optional_type": "OPTIONAL", "map_type": "MAP"}
