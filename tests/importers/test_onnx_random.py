@@ -10,10 +10,11 @@ from scipy import stats
 
 pytest.importorskip("onnx")
 
-from onnx import TensorProto
-from onnx_net import model, op
+from onnx import FunctionProto, TensorProto, helper
+from onnx_net import model, op, subgraph
 from onnx_oracle import DEVICES, actual
 
+import nnvk
 from nnvk.importers.onnx import ImportedModel, OnnxImportError, load
 
 F = np.float32
@@ -48,6 +49,31 @@ def test_normal(device: str) -> None:
     y = drawn("RandomNormalLike", device, seed=3.0, mean=10.0, scale=2.0)
     assert np.isfinite(y).all()
     assert stats.kstest(y.reshape(-1), stats.norm(10, 2).cdf).pvalue > 0.01
+
+
+@pytest.mark.parametrize("where", ["the graph", "a branch", "a loop", "a function", "a function of a function"])
+def test_parts_of_a_model_share_what_was_drawn(where: str) -> None:
+    """An Expand waits for its shape. The part of the model that computes it does not draw anew."""
+    draw = op("RandomNormal", "", "r", shape=[2], dtype=TensorProto.FLOAT)
+    functions: list[FunctionProto] = []
+    if where == "a branch":
+        branch = subgraph([draw], ["r"])
+        draw = op("If", "yes", "r", then_branch=branch, else_branch=branch)
+    elif where == "a loop":
+        ports = {"n": (np.int64, []), "go": (np.bool_, []), "s": (F, [2])}
+        draw = op("Loop", "turns - zeros", "r", body=subgraph([draw, op("Identity", "go", "on")], ["on", "r"], ports))
+    elif where != "the graph":
+        bodies = [draw, op("First", "", "r", domain="own")][: 2 if where.endswith("of a function") else 1]
+        versions = [helper.make_opsetid("", 17), helper.make_opsetid("own", 1)]
+        named = zip(("First", "Second"), bodies, strict=False)
+        functions = [helper.make_function("own", name, [], ["r"], [body], versions) for name, body in named]
+        draw = op(functions[-1].name, "", "r", domain="own")
+    nodes = [draw, op("Add", "x r", "added"), op("Expand", "r shape", "y")]
+    constants = {"yes": np.array(True), "turns": np.array(1), "zeros": np.zeros(2, F)}
+    inputs = {"x": (F, [2]), "shape": (np.int64, [2])}
+    made = model(nodes, inputs, ["added", "y"], constants, functions=functions)
+    added, y = nnvk.load(made.SerializeToString(), device="cpu")(np.zeros(2, F), np.array([3, 2]))
+    np.testing.assert_array_equal(y, np.broadcast_to(added, (3, 2)))
 
 
 @pytest.mark.parametrize("kind", ["RandomUniformLike", "RandomNormalLike"])

@@ -62,8 +62,7 @@ def _make_dense(model: ModelProto) -> None:
             graph.initializer.append(_dense(sparse, budget))
         del graph.sparse_initializer[:]
         for attribute in (one for node in graph.node for one in node.attribute if one.HasField("sparse_tensor")):
-            dense = helper.make_attribute("value", _dense(attribute.sparse_tensor, budget))
-            attribute.CopyFrom(dense)
+            attribute.CopyFrom(helper.make_attribute("value", _dense(attribute.sparse_tensor, budget)))
 
 
 def _dense(sparse: SparseTensorProto, budget: Budget) -> TensorProto:

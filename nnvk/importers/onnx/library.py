@@ -375,19 +375,14 @@ def _port(declared: ValueInfoProto) -> Port:
     dims = type_.shape.dim
     signature = tuple(int(one.dim_value) if one.HasField("dim_value") else -1 for one in dims)
     symbols = tuple("" if one.dim_param.startswith(_INVENTED) else one.dim_param for one in dims)
-    if not type_.HasField("shape"):
-        signature, symbols = (), ()
     has_rank = type_.HasField("shape")
     try:
         dtype, narrow = types_of(type_.elem_type, f"'{printable(declared.name, NAME_SHOWN)}'")
         operand = carrier(dtype if narrow is None else narrow.carrier)
     except Unmapped:
         name = TensorProto.DataType.Name(type_.elem_type)
-        dtype = (
-            np.dtype(object)
-            if type_.elem_type == TensorProto.STRING
-            else helper.tensor_dtype_to_np_dtype(type_.elem_type)
-        )
+        is_text = type_.elem_type == TensorProto.STRING
+        dtype = np.dtype(object) if is_text else helper.tensor_dtype_to_np_dtype(type_.elem_type)
         return Port(
             declared.name, F32, name, signature, signature, symbols=symbols, array_type=dtype, has_rank=has_rank
         )

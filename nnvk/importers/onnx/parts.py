@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from onnx import ModelProto, NodeProto, TensorProto, ValueInfoProto, helper
 
 from nnvk.importers.cutting import Cut, Node, cut, read_by
-from nnvk.importers.onnx.scope import reads
+from nnvk.importers.onnx.scope import graphs_of, reads
 from nnvk.importers.ports import Port
 
-_RANDOM = frozenset(
-    ("Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike")
-)
-"""Operators whose results differ from one node to a copy of it, even if all that they read is constant."""
+_RANDOM = ("Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike")
+"""Operators whose results differ in a copy of a node, even if all inputs are constant. Programs may map Multinomial."""
 
 
 def part_of(model: ModelProto, positions: Sequence[int]) -> ModelProto:
@@ -52,14 +50,10 @@ def _model(
     made.graph.node.extend(nodes)
     made.graph.initializer.extend(one for one in (*graph.initializer, *constants) if one.name in named)
     stored = {one.name for one in made.graph.initializer}
-    made.graph.input.extend(_port(ports, name) for name in read if name not in stored)
-    made.graph.output.extend(_port(ports, name) for name in outputs)
+    made.graph.input.extend(ports.get(name, ValueInfoProto(name=name)) for name in read if name not in stored)
+    made.graph.output.extend(ports.get(name, ValueInfoProto(name=name)) for name in outputs)
     made.graph.value_info.extend(ports[name] for name in written if name in ports and name not in outputs)
     return made
-
-
-def _port(ports: dict[str, ValueInfoProto], name: str) -> ValueInfoProto:
-    return ports.get(name, ValueInfoProto(name=name))
 
 
 # --- a graph in two --------------------------------------------------------------------------------------------------
@@ -75,7 +69,11 @@ def cut_model(
     graph = model.graph
     stored = {one.name for one in (*graph.initializer, *constants)}
     inputs = [port.name for port in graph.input if port.name not in stored]
-    found = cut([_edges(node) for node in graph.node], inputs, [port.name for port in graph.output], stored, waiting)
+    random = {*_RANDOM}
+    if not random.isdisjoint(_kinds(node for one in model.functions for node in one.node)):
+        random.update(one.name for one in model.functions)  # one may use another
+    edges = [_edges(node, varies=not random.isdisjoint(_kinds([node]))) for node in graph.node]
+    found = cut(edges, inputs, [port.name for port in graph.output], stored, waiting)
     ahead, nodes = ([graph.node[position] for position in positions] for positions in (found.first, found.rest))
     constant_outputs = [name for name in found.first_outputs if name in stored]
     read = dict.fromkeys([*inputs, *_read(ahead), *constant_outputs])
@@ -86,8 +84,16 @@ def cut_model(
     return found, first, rest
 
 
-def _edges(node: NodeProto) -> Node[str]:
-    return Node(list(reads(node)), [name for name in node.output if name], node.op_type in _RANDOM)
+def _edges(node: NodeProto, varies: bool = False) -> Node[str]:
+    return Node(list(reads(node)), [name for name in node.output if name], varies)
+
+
+def _kinds(nodes: Iterable[NodeProto]) -> Iterator[str]:
+    """The operators of nodes and of the graphs in them."""
+    for node in nodes:
+        yield node.op_type
+        for graph in graphs_of(node):
+            yield from _kinds(graph.node)
 
 
 def declare(rest: ModelProto, ports: Sequence[Port]) -> None:
