@@ -173,6 +173,19 @@ def test_products_in_real_numbers(name: str) -> None:
     assert not IN_REAL_NUMBERS[name].is_in_levels()
 
 
+@pytest.mark.parametrize(("dtype", "several"), [(I8, False), (I8, True), (U8, False)])
+def test_products_of_rows_round_once(dtype: Any, several: bool) -> None:
+    """38,400 sums, of which NNAPI's own FULLY_CONNECTED and CONV_2D, which round twice, give some another level."""
+    numbers = np.random.default_rng(4).uniform(0.001, 0.01, 96 if several else ()).astype(F)
+    arrays = {"ws": numbers, "wz": np.zeros(numbers.shape, I8), "w": levels(64, 96, dtype=I8, seed=1)}
+    constants = {"xs": np.array(0.03, F), "xz": np.array(3, dtype), "ys": np.array(0.11, F), **arrays}
+    ahead = [op("DequantizeLinear", "x xs xz", "xr"), op("DequantizeLinear", "w ws wz", "wr", axis=1)]
+    nodes = [*ahead, op("MatMul", "xr wr", "t"), op("QuantizeLinear", "t ys xz", "y")]
+    x = levels(400, 64, dtype=dtype)
+    made = model(nodes, {"x": (dtype, x.shape)}, ["y"], constants)
+    assert operations(check(made, {"x": x}, devices=DEVICES, steps=0)) == ["FULLY_CONNECTED"]
+
+
 @pytest.mark.filterwarnings("ignore:invalid value encountered:RuntimeWarning")
 @pytest.mark.parametrize("scale", [0.0, -0.01, np.inf, np.nan])
 @pytest.mark.parametrize("where", ["x", "w", "y"])
