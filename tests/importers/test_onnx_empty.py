@@ -21,6 +21,8 @@ PARTS = {"two": np.array([2]), "axis": np.array([0])}
 CASES: Mapping[str, tuple[Sequence[Any], Mapping[str, np.ndarray]]] = {
     "concatenated": ([NOTHING, op("Relu", "s", "r"), op("Concat", "r x", "y", axis=0)], PARTS),
     "summed": ([NOTHING, op("ReduceSum", "s axis", "y")], PARTS),
+    "averaged": ([NOTHING, op("ReduceMean", "s", "y", axes=[0])], PARTS),
+    "averaged integers": ([NOTHING, op("Cast", "s", "i", to=6), op("ReduceMean", "i", "y", axes=[0])], PARTS),
     "multiplied": ([NOTHING, op("Transpose", "s", "t", perm=[1, 0]), op("MatMul", "t s", "y")], PARTS),
     "padded": ([NOTHING, op("Pad", "s p v", "y")], {**PARTS, "p": np.array([1, 0, 2, 0]), "v": np.array(7, F)}),
     "gathered": ([op("Gather", "x i", "s"), op("Concat", "s x", "y", axis=0)], {"i": np.zeros(0, np.int64)}),

@@ -319,6 +319,8 @@ def folded(node: Node, inputs: Sequence[Tensor | None], budget: Budget) -> list[
     for name, attribute in node.attributes().items():
         proto.attribute.add().CopyFrom(attribute)
         proto.attribute[-1].name = name
+    if node.op_type == "ReduceMean" and not arrays[0].size:
+        proto.op_type = "ReduceL1"  # that is 0, as onnxruntime's mean of nothing; ONNX leaves it undefined
     is_repeated = node.op_type in _REPEATING
     results = _repeated(node, [tensor.stored for tensor in given]) if is_repeated else _computed(node, proto, inputs)
     found = iter(results)
@@ -336,13 +338,10 @@ def folded(node: Node, inputs: Sequence[Tensor | None], budget: Budget) -> list[
 def _repeated(node: Node, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
     """The output of an operator that repeats elements. `Unmapped`: the shape does not fit."""
     value = node.attributes().get("value")
-    source, shape = arrays if node.op_type == "Expand" else (np.zeros(1, np.float32), arrays[0])
-    if value is not None:
-        source = numpy_helper.to_array(value.t)
+    source, shape = arrays if node.op_type == "Expand" else (np.zeros((), np.float32), arrays[0])
     try:
-        if node.op_type == "Expand":
-            return [np.broadcast_to(source, np.broadcast_shapes(source.shape, tuple(shape.reshape(-1).tolist())))]
-        return [np.broadcast_to(source.reshape(()), tuple(shape.reshape(-1).tolist()))]
+        source = source if value is None else numpy_helper.to_array(value.t).reshape(())
+        return [np.broadcast_to(source, np.broadcast_shapes(source.shape, tuple(shape.reshape(-1).tolist())))]
     except _DAMAGED as error:
         raise Unmapped(f"its inputs do not fit together ({error})") from error
 
