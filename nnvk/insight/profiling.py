@@ -111,22 +111,20 @@ def joined(profiles: Iterable[Profile]) -> Profile:
     several = list(profiles)
     if len(several) == 1:
         return several[0]
-    total = sum(one.mean_ns for one in several)
+    in_parts = sum(one.mean_ns for profile in several for one in profile.parts) or 1  # each is rounded
     in_partitions = sum(one.mean_ns for profile in several for one in profile.partitions) or 1
     parts: list[Part] = []
     partitions: list[PartitionTime] = []
     for profile in several:
         before = len(partitions)
-        parts += (
-            replace(one, partition=one.partition + before, share=one.mean_ns / (total or 1)) for one in profile.parts
-        )
+        parts += (replace(one, partition=one.partition + before, share=one.mean_ns / in_parts) for one in profile.parts)
         partitions += (replace(one, share=one.mean_ns / in_partitions) for one in profile.partitions)
     first = several[0]
     return Profile(
         first.model,
         first.device,
         min(one.runs for one in several),
-        total,
+        sum(one.mean_ns for one in several),
         tuple(sorted(parts, key=lambda one: -one.mean_ns)),
         tuple(partitions),
     )

@@ -18,7 +18,7 @@ from nnvk.importers import tflite
 from nnvk.inputs.randoms import random_inputs
 from nnvk.insight.limits import Limits
 from nnvk.insight.placement import compile_model, device_of_operations
-from nnvk.insight.profiling import Profile, take_profile
+from nnvk.insight.profiling import Part, Profile, joined, take_profile
 from nnvk.insight.report import memory_of
 from nnvk.types.model import Model
 
@@ -132,3 +132,11 @@ def test_memory_of_what_is_prepared() -> None:
             assert memory["constants"] >= 0.9 * constants
             assert memory["arena"] > 0
             assert set(memory) == {"arena", "constants", "staging", "upload"}
+
+
+def test_shares_of_joined_profiles_add_up() -> None:
+    """The times of parts are rounded, each for itself, and so is their sum."""
+    part = Part(0, "ADD", (1,), None, "", "cpu", 0, 3, 0.3)
+    whole = joined([Profile("model", "cpu", 1, 10, (part,) * 3, ())] * 2)
+    assert sum(one.share for one in whole.parts) == pytest.approx(1)
+    assert whole.mean_ns == 20
