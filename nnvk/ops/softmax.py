@@ -18,10 +18,9 @@ from nnvk.types.operand import Shape
 
 
 def _infer(call: Call) -> list[Shape]:
-    axis_index("axis", call.axis, call.input.rank)
     if not call.beta > 0:
         raise bad_data(f"beta must be positive, got {call.beta:g}")
-    return [call.input.shape]
+    return _infer_log(call)
 
 
 def _infer_log(call: Call) -> list[Shape]:
@@ -34,17 +33,18 @@ def _shifted(call: Call) -> np.ndarray:
     logits, beta = call.input.data.astype(np.float32), call.beta
     if is_quantised(call.input.code):
         beta = min(beta * call.input.scale, float(np.finfo(np.float32).max))  # times 0 it is 0, as infinity is not
-    if not logits.size:
-        return logits
-    largest = logits.max(axis=call.axis, keepdims=True) if call.beta > 0 else logits.min(axis=call.axis, keepdims=True)
-    shifted: np.ndarray = (logits - largest) * np.float32(beta)
-    return shifted
+    extreme, start = (logits.max, -np.inf) if call.beta > 0 else (logits.min, np.inf)
+    return np.asarray((logits - extreme(axis=call.axis, keepdims=True, initial=start)) * np.float32(beta))
 
 
 def _softmax(call: Call) -> np.ndarray:
     if call.input.code is Q16_SYMM:
         return interpolated.softmax(call)
     with np.errstate(all="ignore"):  # a slice of infinities has no softmax
+        if is_quantised(call.input.code):  # as TensorFlow Lite's optimised kernel, which adds up in the elements' order
+            powers = np.exp(_shifted(call), dtype=np.float64).astype(np.float32)
+            sums = np.add.accumulate(powers, axis=call.axis).max(axis=call.axis, keepdims=True, initial=0)
+            return quantize((powers * (1 / sums)).astype(np.float64), call.output)
         powers = np.exp(_shifted(call))
         return quantize(powers / powers.sum(axis=call.axis, keepdims=True, dtype=np.float64), call.output)
 

@@ -66,6 +66,13 @@ def test_quantised_signed_is_unsigned(ops, scale):
     np.testing.assert_array_equal(lower, result.astype(int) - 128)
 
 
+def test_halves_of_8_bits_are_those_of_litert(ops):
+    """The smaller share is 127.5000025 levels, and less than 127.5 in single precision."""
+    output = OperandType(Q8, (), 1 / 256, 0)
+    (result,) = ops.run(OperationCode.SOFTMAX, (np.uint8([[172, 170]]), 1 / 128, 0), 0.5, outputs=[output])
+    assert result.tolist() == [[128, 127]]
+
+
 @pytest.mark.parametrize("shape", [(0, 7), (7, 0)], ids=str)
 @pytest.mark.parametrize("code", ["SOFTMAX", "LOG_SOFTMAX"])
 def test_empty(ops, code, shape):
