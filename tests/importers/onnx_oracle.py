@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import in_turn
 import numpy as np
 import onnx
 import pytest
@@ -57,15 +58,18 @@ def check(
     *,
     tolerance: float = TOLERANCE,
     steps: int = 0,
-    devices: Sequence[str] = DEVICES,
+    devices: Sequence[str] | None = None,
     exact: bool = True,
     optimised: bool = True,
     **options: Any,
 ) -> ImportedModel:
-    """Both must agree: real numbers within ``tolerance`` of the range, whole ones within so many ``steps``."""
+    """Both must agree: real numbers within ``tolerance`` of the range, whole ones within so many ``steps``.
+
+    Without ``devices``, those of `in_turn` run the model.
+    """
     imported = load(model if isinstance(model, str) else model.SerializeToString(), **options)
     wanted = expected(model, feeds, exact=exact, optimised=optimised)
-    for device in devices:
+    for device in in_turn.devices() if devices is None else devices:
         for port, one, other in zip(imported.outputs, actual(imported, feeds, device), wanted, strict=True):
             assert (one.dtype, one.shape) == (other.dtype, other.shape), port
             if other.dtype.kind == "f":

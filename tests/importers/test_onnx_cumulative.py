@@ -8,9 +8,10 @@ import pytest
 pytest.importorskip("onnx")
 pytest.importorskip("onnxruntime")
 
+from in_turn import devices
 from onnx.reference import ReferenceEvaluator
 from onnx_net import model, op
-from onnx_oracle import DEVICES, actual, check
+from onnx_oracle import actual, check
 
 from nnvk.importers.onnx import OnnxImportError, load
 
@@ -31,7 +32,7 @@ def test_cumulative(shape: tuple[int, ...], axis: int, exclusive: int, reverse: 
         if exclusive:
             expected = np.delete(np.insert(expected, 0, nothing, axis), -1, axis)
         expected = np.flip(expected, axis) if reverse else expected
-        for device in DEVICES:
+        for device in devices():
             (got,) = actual(load(net.SerializeToString()), {"x": x}, device)
             np.testing.assert_array_equal(got, expected)
 
@@ -52,7 +53,7 @@ def test_columns_to_images(
     nodes = [op("Col2Im", "x image block", "y", **attributes)]
     net = model(nodes, {"x": (F, shape)}, ["y"], {"image": np.array(image), "block": np.array(block)}, opset=18)
     (expected,) = ReferenceEvaluator(net).run(None, {"x": x})
-    for device in DEVICES:
+    for device in devices():
         (got,) = actual(load(net.SerializeToString()), {"x": x}, device)
         np.testing.assert_allclose(got, expected, atol=1e-5)
     check(net, {"x": x}, tolerance=1e-5)

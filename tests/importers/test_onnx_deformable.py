@@ -10,9 +10,10 @@ import pytest
 pytest.importorskip("onnx")
 pytest.importorskip("onnxruntime")
 
+from in_turn import devices
 from onnx.reference import ReferenceEvaluator
 from onnx_net import model, op
-from onnx_oracle import DEVICES, actual
+from onnx_oracle import actual
 
 from nnvk import NnapiError
 from nnvk.importers.onnx import load
@@ -76,7 +77,7 @@ IMAGES = [name for name, (shape, _, _) in DEFORMED.items() if len(shape) == 4]
 def test_deformable_convolutions(name: str, masked: bool) -> None:
     net, feeds = deformed(name, masked)
     (wanted,) = ReferenceEvaluator(net).run(None, feeds)
-    for device in DEVICES:
+    for device in devices():
         np.testing.assert_allclose(actual(load(net.SerializeToString()), feeds, device)[0], wanted, atol=2e-5)
 
 
@@ -101,7 +102,7 @@ def test_equal_offsets_move_the_input(name: str, axis: int | None) -> None:
         opset=22,
     )
     wanted = actual(load(plain.SerializeToString()), {**feeds, "x": moved}, "nnapi-reference")[0]
-    for device in DEVICES:
+    for device in devices():
         np.testing.assert_allclose(actual(load(net.SerializeToString()), feeds, device)[0], wanted, atol=2e-5)
 
 

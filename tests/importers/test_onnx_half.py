@@ -11,8 +11,9 @@ import pytest
 pytest.importorskip("onnx")
 pytest.importorskip("onnxruntime")
 
+from in_turn import devices
 from onnx_net import model, op, subgraph
-from onnx_oracle import DEVICES, actual, check, expected
+from onnx_oracle import actual, check, expected
 
 from nnvk import OperandCode
 from nnvk.importers.onnx import load
@@ -109,7 +110,7 @@ def test_a_cast_rounds_where_another_one_follows(dtype: Any, after: Any) -> None
     net = model([op("Cast", "x", "h", to=10), after], {"x": (dtype, [3])}, ["y"])
     feeds = {"x": np.array([2049, 70000, 7], dtype)}
     (wanted,) = expected(net, feeds)
-    for device in DEVICES:
+    for device in devices():
         (given,) = actual(load(net.SerializeToString()), feeds, device)
         assert given.dtype == wanted.dtype
         np.testing.assert_array_equal(given, wanted)
@@ -119,7 +120,7 @@ def test_what_is_infinite_in_16_bits() -> None:
     nodes = [op("Mul", "x x", "s"), op("IsInf", "s", "y"), op("IsInf", "s", "z", detect_positive=0)]
     net = model(nodes, {"x": (H, [3])}, ["y", "z"], opset=20)
     feeds = {"x": np.array([255, 256, -300], H)}
-    for device in DEVICES:
+    for device in devices():
         for one, other in zip(actual(load(net.SerializeToString()), feeds, device), expected(net, feeds), strict=True):
             np.testing.assert_array_equal(one, other)
 

@@ -12,11 +12,12 @@ pytest.importorskip("onnx")
 pytest.importorskip("onnxruntime")
 
 import onnx
+from in_turn import devices
 from onnx import TensorProto
 from onnx.reference import ReferenceEvaluator
 from onnx_case import Case, x
 from onnx_net import model, op, subgraph
-from onnx_oracle import DEVICES, actual, check, expected, operations
+from onnx_oracle import actual, check, expected, operations
 
 from nnvk import NnapiError, ResultCode
 from nnvk.importers.onnx import OnnxImportError, load
@@ -38,7 +39,7 @@ def same(net: onnx.ModelProto, feeds: Mapping[str, np.ndarray]) -> list[str]:
     """Both devices give onnxruntime's numbers; the operations that they do so with."""
     imported = load(net.SerializeToString())
     wanted = expected(net, feeds)
-    for device in DEVICES:
+    for device in devices():
         for got, want in zip(actual(imported, feeds, device), wanted, strict=True):
             assert (got.dtype, got.shape) == (want.dtype, want.shape)
             np.testing.assert_array_equal(got, want)
@@ -120,7 +121,7 @@ def test_powers_that_the_model_computes(shape: Sequence[int]) -> None:
     base, exponent = np.array([[5], [1], [-1], [3], [-7]]), np.resize([-1, -2, -3, 70, -(2**31), 1], shape)
     if exponent.ndim == 1:
         net = model([op("Pow", "x e", "z")], inputs, ["z"])
-        for device in DEVICES:
+        for device in devices():
             (got,) = actual(load(net.SerializeToString()), {"x": base, "e": exponent}, device)
             assert got[1].tolist() == [1, 1, 1, 1, 1, 1]
             assert got[2].tolist() == [-1, 1, -1, 1, 1, -1]
@@ -182,7 +183,7 @@ def test_elements_in_other_places(nodes: list[onnx.NodeProto]) -> None:
 def equal(net: onnx.ModelProto, feeds: Mapping[str, np.ndarray], wanted: np.ndarray) -> None:
     """Both devices give these numbers, where onnxruntime's go through real ones."""
     imported = load(net.SerializeToString())
-    for device in DEVICES:
+    for device in devices():
         (got,) = actual(imported, feeds, device)
         np.testing.assert_array_equal(got, wanted, strict=True)
 
@@ -258,7 +259,7 @@ def test_to_other_types() -> None:
     casts = [op("Cast", "w", name, to=onnx.helper.np_dtype_to_tensor_dtype(np.dtype(t))) for name, t in names.items()]
     net = model([PRODUCT, *casts], XY, list(names))
     imported, wanted = load(net.SerializeToString()), expected(net, FEEDS)
-    for device in DEVICES:
+    for device in devices():
         for got, want in zip(actual(imported, FEEDS, device), wanted, strict=True):
             assert got.dtype == want.dtype
             np.testing.assert_array_equal(got, want.astype(F) if want.dtype == np.float64 else want)
@@ -282,7 +283,7 @@ def test_uint32() -> None:
     imported = load(net.SerializeToString())
     u, of_int = feeds["x"].astype(U32), feeds["i"].view(U32)
     wanted = [u, u.astype(F), u.astype(I64), of_int, u + u, of_int - u, u * of_int, u > of_int, u // U32(3)]
-    for device in DEVICES:
+    for device in devices():
         for got, want in zip(actual(imported, feeds, device), wanted, strict=True):
             assert got.dtype == want.dtype
             np.testing.assert_array_equal(got, want)
@@ -291,7 +292,7 @@ def test_uint32() -> None:
 def test_uint64_must_fit() -> None:
     net = model([op("Sub", "x y", "z")], {"x": (U64, (2,)), "y": (U64, (2,))}, ["z"])
     imported = load(net.SerializeToString())
-    for device in DEVICES:
+    for device in devices():
         (got,) = actual(imported, {"x": np.array([5, 7], U64), "y": np.array([5, 3], U64)}, device)
         assert got.tolist() == [0, 4]
         with pytest.raises(NnapiError, match="INT64_TO_INT32: a number must be in") as raised:
@@ -363,7 +364,7 @@ def test_indices_are_checked() -> None:
         },
     )
     imported = load(net.SerializeToString())
-    for device in DEVICES:
+    for device in devices():
         (got,) = actual(imported, {"x": np.array([-(2**31) + 1, -(2**31) + 4])}, device)
         assert got.tolist() == [0, 3]
         with pytest.raises(NnapiError, match="INT64_TO_INT32: a number must be in") as raised:
@@ -378,7 +379,7 @@ def test_branches_are_checked() -> None:
     net = model(nodes, {"c": (bool, ()), **XY}, {"z": None})
     imported = load(net.SerializeToString())
     small = {"x": np.full(SHAPE, 7), "y": np.full(SHAPE, -9), "c": np.array(True)}
-    for device in DEVICES:
+    for device in devices():
         assert set(actual(imported, small, device)[0].reshape(-1).tolist()) == {-63}
         with pytest.raises(NnapiError, match="INT64_TO_INT32: a number must be in"):
             actual(imported, {**FEEDS, "c": np.array(True)}, device)

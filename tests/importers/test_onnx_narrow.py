@@ -14,9 +14,10 @@ pytest.importorskip("ml_dtypes")
 
 import ml_dtypes
 import onnx
+from in_turn import devices
 from onnx import TensorProto, helper, numpy_helper
 from onnx_net import element, model, op
-from onnx_oracle import DEVICES, actual, check, expected, operations
+from onnx_oracle import actual, check, expected, operations
 
 from nnvk.importers.onnx import OnnxImportError, load
 from nnvk.importers.onnx.narrow import narrow_of
@@ -60,7 +61,7 @@ def test_casts_there_and_back(saturate: int, name: str) -> None:
     nodes = [op("Cast", "x", "n", to=TensorProto.DataType.Value(name), saturate=saturate), op("Cast", "n", "y", to=1)]
     found = net(nodes, {"x": x}, {"y": TensorProto.FLOAT})
     imported = load(found.SerializeToString())
-    for device in DEVICES:
+    for device in devices():
         np.testing.assert_array_equal(actual(imported, {"x": x}, device)[0], expected(found, {"x": x})[0])
     assert operations(imported) == ["ROUND_FLOAT"]
 
@@ -71,7 +72,7 @@ def test_inputs_and_outputs(name: str) -> None:
     x = drawn(3, 5).astype(dtype)
     imported = load(net([op("Relu", "x", "y")], {"x": x}, {"y": element(dtype)}).SerializeToString())
     assert imported.inputs[0].dtype == imported.outputs[0].dtype == dtype
-    for device in DEVICES:
+    for device in devices():
         (y,) = actual(imported, {"x": x}, device)
         assert y.dtype == dtype
         assert np.array_equal(y.astype(F), np.maximum(x.astype(F), 0))
@@ -117,7 +118,7 @@ def test_weights_in_blocks_stay_4_bits(has_points: bool, dtype: str, kind: str) 
     imported = load(net(nodes, {"x": x}, {"y": TensorProto.FLOAT}, constants).SerializeToString())
     assert operations(imported) == ["BLOCK_QUANTIZED_FULLY_CONNECTED"]
     want = x.astype(np.float64) @ real + (arrays["b"] if kind.startswith("Gemm") else 0)
-    for device in DEVICES:
+    for device in devices():
         (y,) = actual(imported, {"x": x}, device)
         np.testing.assert_allclose(y, want, rtol=1e-5, atol=1e-4)
 
@@ -144,7 +145,7 @@ def test_constants_beside_the_model(tmp_path: Path, dtype: str) -> None:
     made = net([op("Cast", "w", "r", to=1), op("Add", "x r", "y")], {"x": x}, {"y": TensorProto.FLOAT}, [tensor])
     path = tmp_path / "model.onnx"
     path.write_bytes(made.SerializeToString())
-    for device in DEVICES:
+    for device in devices():
         assert np.array_equal(actual(load(path), {"x": x}, device)[0], x + w.astype(F))
 
 
@@ -164,7 +165,7 @@ def test_a_model_of_bfloat16_is_computed_in_float32() -> None:
     product = x.astype(F) @ w.astype(F)
     power = np.exp(product - product.max(-1, keepdims=True))
     wanted = power / power.sum(-1, keepdims=True)
-    for device in DEVICES:
+    for device in devices():
         (y,) = actual(load(made.SerializeToString()), {"x": x}, device)
         assert y.dtype == np.dtype("bfloat16")
         np.testing.assert_allclose(y.astype(F), wanted, rtol=2**-8)

@@ -10,9 +10,10 @@ import pytest
 pytest.importorskip("onnx")
 pytest.importorskip("onnxruntime")
 
+from in_turn import devices
 from onnx.reference import ReferenceEvaluator
 from onnx_net import model, op
-from onnx_oracle import DEVICES, actual, check
+from onnx_oracle import actual, check
 
 from nnvk.importers.onnx import OnnxImportError, load
 
@@ -53,6 +54,6 @@ def test_windows_further_apart_than_they_reach(size: int, kernel: int, stride: i
     constants = {"w": rng.standard_normal((3, 2, kernel, kernel)).astype(F)}
     net = model([node], {"x": (F, feeds["x"].shape)}, ["y"], constants)
     (wanted,) = ReferenceEvaluator(net).run(None, feeds)
-    for device in DEVICES:
+    for device in devices():
         (given,) = actual(load(net.SerializeToString()), feeds, device)
         np.testing.assert_allclose(given, wanted, rtol=1e-5, atol=1e-5)

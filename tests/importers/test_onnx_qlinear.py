@@ -10,8 +10,9 @@ import pytest
 pytest.importorskip("onnx")
 pytest.importorskip("onnxruntime")
 
+from in_turn import devices
 from onnx_net import model, op
-from onnx_oracle import DEVICES, actual, check, operations
+from onnx_oracle import actual, check, operations
 
 from nnvk.importers.onnx import load
 
@@ -95,7 +96,7 @@ def test_slopes_of_whole_numbers(slopes: tuple[int, ...]) -> None:
     slope = np.random.default_rng(4).integers(-3, 4, slopes).astype(np.int32)
     net = model([op("PRelu", "a b", "y")], {"a": (np.int32, x.shape)}, ["y"], {"b": slope}, opset=16)
     imported = load(net.SerializeToString())
-    for device in DEVICES:
+    for device in devices():
         (got,) = actual(imported, {"a": x}, device)
         np.testing.assert_array_equal(got, np.where(x < 0, slope * x, x))
 
@@ -126,6 +127,6 @@ def test_weights_in_blocks_that_are_unpacked(size: int, points: str, bits: int) 
     imported = load(model([node], {"x": (F, x.shape)}, ["y"], constants).SerializeToString())
     real = ((wide - zero[..., np.newaxis]) * scales[..., np.newaxis]).reshape(units, -1)[:, :size]
     wanted = x @ real.T
-    for device in DEVICES:
+    for device in devices():
         (got,) = actual(imported, {"x": x}, device)
         np.testing.assert_allclose(got, wanted, atol=2e-4 * np.abs(wanted).max())

@@ -11,9 +11,10 @@ import pytest
 pytest.importorskip("onnx")
 pytest.importorskip("onnxruntime")
 
+from in_turn import devices
 from onnx.reference import ReferenceEvaluator
 from onnx_net import model, op
-from onnx_oracle import DEVICES, actual, check
+from onnx_oracle import actual, check
 
 from nnvk.importers.onnx import load
 
@@ -43,7 +44,7 @@ def test_images(mode: str, padding: str, align: int) -> None:
     if (mode, padding) == ("cubic", "border"):
         return  # ONNX's reference moves the place to the edge; onnxruntime and PyTorch move each element beside it
     (wanted,) = ReferenceEvaluator(net).run(None, feeds)
-    for device in DEVICES:
+    for device in devices():
         np.testing.assert_allclose(actual(load(net.SerializeToString()), feeds, device)[0], wanted, atol=1e-4)
 
 

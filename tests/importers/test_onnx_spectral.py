@@ -10,8 +10,9 @@ import pytest
 pytest.importorskip("onnx")
 pytest.importorskip("onnxruntime")
 
+from in_turn import devices
 from onnx_net import model, op
-from onnx_oracle import DEVICES, actual, check
+from onnx_oracle import actual, check
 
 from nnvk.importers.onnx import OnnxImportError, load
 
@@ -57,7 +58,7 @@ def test_back_to_real_numbers(length: int | None) -> None:
     source = drawn(2, 6, 3, 2)
     net, feeds = transformed(source, 1, length, inverse=1, onesided=1)
     expected = np.fft.irfft(source[..., 0] + 1j * source[..., 1], length, axis=1)[..., np.newaxis]
-    for device in DEVICES:
+    for device in devices():
         (got,) = actual(load(net.SerializeToString()), feeds, device)
         np.testing.assert_allclose(got, expected, atol=TOLERANCE)
 
