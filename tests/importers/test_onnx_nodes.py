@@ -1,6 +1,13 @@
-"""The node tests of the onnx package on a Vulkan device: none that runs is wrong, and what is refused is listed."""
+"""The node tests of the onnx package: none that runs is wrong, and what is refused is listed.
+
+All run on the reference device, and the first of each operator and every third one behind it on a Vulkan device too.
+"""
 
 from __future__ import annotations
+
+from collections import defaultdict
+from functools import cache
+from typing import Any
 
 import pytest
 
@@ -11,34 +18,47 @@ import warnings
 import numpy as np
 import onnx
 import onnx_nodes as nodes
+from in_turn import devices
 from onnx.backend.test.runner import Runner
 
 from nnvk import NnapiError
-from nnvk.importers.onnx.backend import NnvkBackend
 
-PARTS = 160
-CONSTANT_PARTS = 40
+PARTS = 40
 LEAST = 1300
 """How many pass, at least."""
+
+
+@cache
+def by_device() -> dict[str, list[Any]]:
+    """The tests of each device."""
+    found: dict[str, list[Any]] = defaultdict(list)
+    counts: dict[tuple[str, ...], int] = defaultdict(int)
+    for test in nodes.node_tests():
+        operators = tuple(sorted({node.op_type for node in test.model.graph.node}))
+        for device in devices(counts[operators]):
+            found[device].append(test)
+        counts[operators] += 1
+    return found
 
 
 @pytest.mark.parametrize("part", range(PARTS))
 def test_nodes(part: int) -> None:
     version, refused = nodes.listed()
-    tests = nodes.node_tests()[part::PARTS]
-    found = list(nodes.outcomes(tests, "vulkan-0"))
-    assert not {name: why for name, how, why in found if how == "wrong"}
-    if onnx.__version__ == version:
-        expected = {test.name for test in tests} & refused.keys()
-        assert {name: why for name, how, why in found if how == "refused" and name not in expected} == {}
-        assert sorted(expected - {name for name, how, _ in found if how == "refused"}) == [], "write the list anew"
+    for device, every in by_device().items():
+        tests = every[part::PARTS]
+        found = list(nodes.outcomes(tests, device))
+        assert not {name: why for name, how, why in found if how == "wrong"}, device
+        if onnx.__version__ == version:
+            expected = {test.name for test in tests} & refused.keys()
+            assert {name: why for name, how, why in found if how == "refused" and name not in expected} == {}, device
+            assert sorted(expected - {name for name, how, _ in found if how == "refused"}) == [], "write the list anew"
 
 
-@pytest.mark.parametrize("part", range(CONSTANT_PARTS))
+@pytest.mark.parametrize("part", range(PARTS))
 def test_nodes_of_constants(part: int) -> None:
     _, refused = nodes.listed()
     amiss = {}
-    for test in nodes.node_tests()[part::CONSTANT_PARTS]:
+    for test in nodes.node_tests()[part::PARTS]:
         made = None if test.name in refused else nodes.with_constants(test)
         if made is None:
             continue
@@ -46,7 +66,7 @@ def test_nodes_of_constants(part: int) -> None:
         try:
             with warnings.catch_warnings(), np.errstate(all="ignore"):
                 warnings.simplefilter("ignore")
-                *found, _ = NnvkBackend.prepare(model, "CPU").run([np.ones(1, np.float32)])
+                *found, _ = nodes.backend(devices(part)[0]).prepare(model).run([np.ones(1, np.float32)])
             Runner.assert_similar_outputs(expected, found, test.rtol, test.atol)
         except (NnapiError, AssertionError) as error:
             amiss[test.name] = str(error)

@@ -12,7 +12,7 @@ pytest.importorskip("onnx")
 pytest.importorskip("onnxruntime")
 
 from onnx_net import model, op
-from onnx_oracle import DEVICES, actual, check, operations
+from onnx_oracle import actual, check, operations
 
 from nnvk.importers.onnx import ImportedModel, OnnxImportError, load
 
@@ -33,7 +33,7 @@ def compared(
     without: str = "",
     tolerance: float = 2e-5,
     scale: float = 1.0,
-    devices: Sequence[str] = DEVICES,
+    devices: Sequence[str] | None = None,
     **attributes: Any,
 ) -> ImportedModel:
     """A node with all inputs, but for those named by letters; ``computed``: lengths are an input of the model."""

@@ -58,14 +58,19 @@ def _tensors(folder: Path, kind: str) -> list[TensorProto]:
     return [TensorProto.FromString((folder / f"{kind}_{number}.pb").read_bytes()) for number in range(count)]
 
 
-def outcome(test: Any, device: str) -> tuple[str, str]:
-    """ "passed", "refused" or "wrong", and why."""
+def backend(device: str) -> type[NnvkBackend]:
+    """The backend of ONNX that runs on a device."""
 
     class Backend(NnvkBackend):
         devices = [get_device(device)]  # noqa: RUF012
 
+    return Backend
+
+
+def outcome(test: Any, device: str) -> tuple[str, str]:
+    """ "passed", "refused" or "wrong", and why."""
     try:
-        prepared = Backend.prepare(test.model)
+        prepared = backend(device).prepare(test.model)
         for inputs, expected in test.data_sets:
             given = [_array(one) for one in inputs]
             if test.name in _RANDOM:
