@@ -1,6 +1,6 @@
 """The guides to new operations and passes, carried out: listings go into a copy of the tree, commands run there.
 
-Each section is carried out in a copy of its own.
+The sections of a guide share a copy, where each of their commands runs once.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -33,7 +33,8 @@ SECTIONS = {
     "pass": ("## 1. The pass", "`nnvk plan MODEL --passes` shows what the pass changes"),
 }
 """The parts of the pages, by the headings or sentences that they begin and end with."""
-BUILD_ON_THE_OPERATION = ("variant",)
+TREES = {"operations": (("operation", "family", "operator"), ("variant",)), "passes": (("pass",),)}
+"""The sections that go into each copy, and those that build on them afterwards."""
 NOT_COPIED = shutil.ignore_patterns(".*", "__pycache__", "build", "dist", "demo-out", "spirv")
 
 needs_tools = pytest.mark.skipif(
@@ -74,7 +75,7 @@ def write(tree: Path, listings: tuple[tuple[str, str, str], ...]) -> None:
 
 def run(tree: Path, command: str) -> str:
     """The output of a command of the page, which must end well. Commands run with the Python of this test."""
-    environment = {**os.environ, "PYTHON": sys.executable, "PYTHONPATH": str(tree), "PYTHONDONTWRITEBYTECODE": "1"}
+    environment = {**os.environ, "PYTHON": sys.executable, "PYTHONPATH": str(tree)}
     script = f'pytest() {{ "$PYTHON" -m pytest -q -p no:cacheprovider "$@"; }}\n{command}'
     done = subprocess.run(
         ["bash", "-c", script], cwd=tree, env=environment, capture_output=True, text=True, check=False
@@ -83,15 +84,15 @@ def run(tree: Path, command: str) -> str:
     return done.stdout
 
 
-def follow(tree: Path, name: str, page: str) -> None:
-    """Carry a part of the page out. Each command with tests must run some."""
-    if name in BUILD_ON_THE_OPERATION:
-        write(tree, section("operation", page).listings)
-        run(tree, "make shaders")
-    part = section(name, page)
-    write(tree, part.listings)
-    assert part.commands
-    for command in part.commands:
+def follow(tree: Path, names: Sequence[str], page: str) -> None:
+    """Carry parts of the page out. Each command with tests must run some."""
+    parts = [section(name, page) for name in names]
+    for part in parts:
+        write(tree, part.listings)
+        assert part.commands
+        changes_shaders = any(path.startswith("shaders/") for path, _, _ in part.listings)
+        assert not changes_shaders or part.commands[0] == "make shaders"
+    for command in dict.fromkeys(command for part in parts for command in part.commands):
         output = run(tree, command)
         assert not command.startswith("pytest") or PASSED.search(output), f"{command}\n{output}"
 
@@ -132,11 +133,11 @@ def test_listings_of_new_files_are_new(page: str) -> None:
 
 
 @needs_tools
-@pytest.mark.parametrize("name", SECTIONS)
+@pytest.mark.parametrize("name", TREES)
 def test_the_guide(tree: Path, page: str, name: str) -> None:
-    if name == "operator":
-        pytest.importorskip("onnxruntime")
-    follow(tree, name, page)
+    left_out = () if find_spec("onnxruntime") else ("operator",)
+    for names in TREES[name]:
+        follow(tree, [name for name in names if name not in left_out], page)
 
 
 def test_what_goes_wrong_fails(tmp_path: Path) -> None:
