@@ -9,7 +9,7 @@ import pytest
 from profiles import EIGHT_LANES, GPU, SMALLEST
 
 from nnvk.check.cases import Case, cases
-from nnvk.check.device import plan_of, shaders_of
+from nnvk.check.device import plan_of
 from nnvk.check.model_rows import Row, code_of, parse
 from nnvk.check.templates import derived
 from nnvk.driver.vulkan.lowering import checksum, gemm_bound, gemm_exact
@@ -17,6 +17,7 @@ from nnvk.driver.vulkan.lowering.verification import VERIFICATION
 from nnvk.driver.vulkan.planning.planner import Planner
 from nnvk.driver.vulkan.planning.validation import check
 from nnvk.driver.vulkan.shaders.assumptions import ASSUMPTIONS
+from nnvk.driver.vulkan.shaders.commands import Dispatch
 from nnvk.driver.vulkan.shaders.declaration import declared_shaders
 from nnvk.driver.vulkan.shaders.library import ShaderLibrary
 from nnvk.driver.vulkan.shaders.profile import ACCELERATED_DOTS, NATIVE_16, DeviceProfile
@@ -64,27 +65,19 @@ def rows() -> list[tuple[Case, Row]]:
     return [(case, parse(case.text)) for case in cases()]
 
 
-@pytest.fixture(scope="module")
-def dispatched(rows: list[tuple[Case, Row]]) -> dict[str, set[str]]:
-    """The variants that all cases dispatch, by the profile; that each case is supported is tested with it."""
-    return {name: _dispatched(profile, rows) for name, profile in PROFILES.items()}
+def dispatched(profile: DeviceProfile, rows: list[tuple[Case, Row]]) -> set[str]:
+    """The variants that all cases dispatch. Each case must be supported.
 
-
-def _dispatched(profile: DeviceProfile, rows: list[tuple[Case, Row]]) -> set[str]:
+    A plan that is read from a file has to be valid, so every plan has to be.
+    """
     planner = Planner(profile, LIBRARY, "test")
     found: set[str] = set()
     for case, row in rows:
         assert not any(planner.support(row.model)), case.text
-        found.update(shaders_of(planner, row))
+        plan = plan_of(planner, row)
+        check(plan, row.model, [array.shape for array in row.inputs], planner.profile)
+        found.update(command.shader.name for command in plan.commands if isinstance(command, Dispatch))
     return found
-
-
-@pytest.mark.parametrize("name", PROFILES)
-def test_plans_are_valid(rows: list[tuple[Case, Row]], name: str) -> None:
-    """A plan that is read from a file has to be valid, so every plan has to be."""
-    planner = Planner(PROFILES[name], LIBRARY, "test")
-    for _, row in rows:
-        check(plan_of(planner, row), row.model, [array.shape for array in row.inputs], planner.profile)
 
 
 def test_cases_are_valid_and_different(rows: list[tuple[Case, Row]]) -> None:
@@ -125,19 +118,20 @@ def test_the_most_used_types_come_first() -> None:
     assert last.leading.name not in ("TENSOR_FLOAT32", "TENSOR_FLOAT16", "TENSOR_QUANT8_ASYMM")
 
 
-@pytest.mark.parametrize("name", PROFILES)
-def test_every_shader_is_met(dispatched: dict[str, set[str]], name: str) -> None:
-    met = {variant.partition(".")[0] for variant in dispatched[name]}
-    wanted = {shader.name for shader in declared_shaders()} - _OF_NO_OPERATION
-    if PROFILES[name].is_cpu:
-        wanted.remove("fully_connected")  # a CPU has tiles for few rows that are thought to be faster
-        wanted.remove("attention_tile")  # GEMMs are faster there
-    assert wanted <= met
+def test_every_shader_and_variant_is_met(rows: list[tuple[Case, Row]]) -> None:
+    """Each device has every shader, and one of them every variant.
 
-
-def test_every_variant_is_met_on_some_device(dispatched: dict[str, set[str]]) -> None:
-    """Products apart, of which a device has many that are slower than others at all usual sizes."""
-    met = set().union(*dispatched.values())
+    Products are apart, of which a device has many variants that are slower than others at all usual sizes.
+    """
+    met: set[str] = set()
+    for name, profile in PROFILES.items():
+        found = dispatched(profile, rows)
+        wanted = {shader.name for shader in declared_shaders()} - _OF_NO_OPERATION
+        if profile.is_cpu:
+            wanted.remove("fully_connected")  # a CPU has tiles for few rows that are thought to be faster
+            wanted.remove("attention_tile")  # GEMMs are faster there
+        assert wanted <= {variant.partition(".")[0] for variant in found}, name
+        met |= found
     missing = {
         variant.name
         for shader in declared_shaders()
