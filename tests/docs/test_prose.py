@@ -7,6 +7,7 @@ import ast
 import re
 import tokenize
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -24,6 +25,7 @@ NATIVE = sorted(
     if path.suffix in (".c", ".cpp", ".h", ".hpp", ".comp")
 )
 _BEGINS = re.compile(r"(?:What|Of)\b")
+_MAY_BEGIN = re.compile(r"#.*\b(?:What|Of)\b")
 _FRAGMENT = re.compile(r"(?:That|Which|Whose|By|But for|(?:At|For|From|In|On|To|With) (?:what|which|whom))\b(?!.*\?$)")
 """The beginning of a docstring that is no sentence, unless it is a question."""
 _CODE_BLOCK = re.compile(r"^```.*?^```$|^(?: {4}.*\n)+", re.MULTILINE | re.DOTALL)
@@ -33,8 +35,10 @@ _SENTENCE = re.compile(
 """The place before a sentence with "What" or "Of": in a new paragraph, list item, heading or cell, or after another."""
 
 
-def docstrings(path: Path) -> Iterator[tuple[int, str]]:
+@cache
+def docstrings(path: Path) -> list[tuple[int, str]]:
     """The line and the text of each docstring of a module, those of attributes among them."""
+    found = []
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if not isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
             continue
@@ -44,7 +48,8 @@ def docstrings(path: Path) -> Iterator[tuple[int, str]]:
                 and isinstance(statement.value, ast.Constant)
                 and isinstance(statement.value.value, str)
             ):
-                yield statement.lineno, statement.value.value
+                found.append((statement.lineno, statement.value.value))
+    return found
 
 
 def sentences(text: str) -> Iterator[tuple[int, str]]:
@@ -60,7 +65,12 @@ def sentences(text: str) -> Iterator[tuple[int, str]]:
 
 
 def python_comments(path: Path) -> Iterator[tuple[int, str]]:
-    """The first line and the text of each block of comments. A comment behind code is a block by itself."""
+    """The first line and the text of each block of comments, in files where one may begin with "What" or "Of".
+
+    A comment behind code is a block by itself.
+    """
+    if not _MAY_BEGIN.search(path.read_text(encoding="utf-8")):
+        return  # tokens take long
     first, block, is_open = 0, list[str](), False
     with tokenize.open(path) as file:
         for token in tokenize.generate_tokens(file.readline):
