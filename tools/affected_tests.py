@@ -88,6 +88,7 @@ class SourceMap:
     def __init__(self, root: Path = ROOT) -> None:
         self._root = root
         self._words: dict[str, frozenset[str]] = {}
+        self._listed: dict[tuple[str, str], list[str]] = {}
 
     @cached_property
     def _trees(self) -> dict[str, ast.Module]:
@@ -95,7 +96,10 @@ class SourceMap:
         return {file: ast.parse((self._root / file).read_text(encoding="utf-8")) for file in files}
 
     def _files(self, folder: str, pattern: str) -> list[str]:
-        return sorted(path.relative_to(self._root).as_posix() for path in (self._root / folder).glob(pattern))
+        if (folder, pattern) not in self._listed:
+            paths = (self._root / folder).glob(pattern)
+            self._listed[folder, pattern] = sorted(path.relative_to(self._root).as_posix() for path in paths)
+        return self._listed[folder, pattern]
 
     @cached_property
     def _imported_by(self) -> dict[str, set[str]]:
