@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import shutil
 import subprocess
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 from unprivileged import locked, unprivileged
@@ -67,8 +70,17 @@ def variables(changes: Variables) -> dict[str, str]:
     """The environment of this process without what says where things are kept, and with these variables."""
     ours = ("HOME", "NNVK_CACHE_DIR", *_OF_USER, *_OF_SYSTEM, *_TEMPORARY)
     kept = {name: value for name, value in os.environ.items() if name not in ours}
-    # Mesa says on standard error that it can't keep shaders. That is its own affair.
-    return {**kept, "MESA_SHADER_CACHE_DISABLE": "true", **changes}
+    # Mesa says on standard error that it can't keep shaders where it would by itself. That is its own affair.
+    return {**kept, "MESA_SHADER_CACHE_DIR": _shaders(), **changes}
+
+
+@cache
+def _shaders() -> str:
+    """A folder for the shaders that Mesa compiles, for all users."""
+    folder = TemporaryDirectory(prefix="nnvk-shaders-")
+    atexit.register(folder.cleanup)
+    Path(folder.name).chmod(0o777)
+    return folder.name
 
 
 def run(command: Sequence[str | Path], changes: Variables) -> subprocess.CompletedProcess[str]:
