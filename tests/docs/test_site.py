@@ -154,14 +154,15 @@ def test_files_of_examples_are_quoted(site: Path) -> None:
         assert (ROOT / "examples" / "service" / name).read_text(encoding="utf-8") in text
 
 
-@pytest.mark.parametrize("wrong", ["[a](absent.md)", "[a](api.md#absent)", "![a](images/absent.png)"])
-def test_a_broken_link_fails(tmp_path: Path, wrong: str) -> None:
+def test_broken_links_fail(tmp_path: Path) -> None:
+    wrong = ["absent.md", "api.md#absent", "images/absent.png"]
     for name in NEEDED:
         path = ROOT / name
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (shutil.copytree if path.is_dir() else shutil.copy)(path, tmp_path / name)
     with (tmp_path / "docs" / "faq.md").open("a", encoding="utf-8") as page:
-        page.write(f"\n{wrong}\n")
+        page.write("".join(f"\n[a]({address})\n" for address in wrong))
     done = build(tmp_path, tmp_path / "site", execute=False)
     assert done.returncode != 0
-    assert "faq.md" in done.stderr
+    warnings = [line for line in done.stderr.splitlines() if "WARNING" in line and "faq.md" in line]
+    assert [address for address in wrong if not any(address in line for line in warnings)] == []
