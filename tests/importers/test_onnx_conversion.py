@@ -10,6 +10,7 @@ import pytest
 pytest.importorskip("onnx")
 
 import onnx_nodes as nodes
+from in_turn import devices
 from onnx import ModelProto, SparseTensorProto, helper
 from onnx_net import model, op
 from onnx_oracle import actual
@@ -34,9 +35,10 @@ REFUSED = {"test_MaxPool2d_stride_padding_dilation"}
 def test_exported_models(part: int) -> None:
     tests = [test for test in nodes.exported_tests()[part::PARTS] if test.name not in BEYOND_FLOATS]
     assert len(tests) >= 7
-    found = list(nodes.outcomes(tests, "vulkan-0"))
-    assert {name: why for name, how, why in found if how != "passed" and name not in REFUSED} == {}
-    assert {name for name, how, _ in found if how == "refused"} == REFUSED & {test.name for test in tests}
+    for device in devices():
+        found = list(nodes.outcomes(tests, device))
+        assert {name: why for name, how, why in found if how != "passed" and name not in REFUSED} == {}
+        assert {name for name, how, _ in found if how == "refused"} == REFUSED & {test.name for test in tests}
 
 
 def old(nodes: list[Any], inputs: dict[str, Any], constants: dict[str, np.ndarray], version: int) -> bytes:
@@ -55,7 +57,7 @@ def test_slopes_of_channels(shape: tuple[int, ...]) -> None:
     x, slopes = np.random.default_rng(0).standard_normal(shape).astype(F), np.array([0.5, -1, 3], F)
     data = old([op("PRelu", "x s", "y")], {"x": (F, shape)}, {"s": slopes}, 6)
     wanted = np.where(x > 0, x, x * slopes.reshape(3, *[1] * (len(shape) - 2)))
-    for device in ("vulkan-0", "nnapi-reference"):
+    for device in devices():
         np.testing.assert_array_equal(actual(load(data), {"x": x}, device)[0], wanted)
 
 

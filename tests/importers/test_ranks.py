@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from in_turn import devices
 
 from nnvk import Compilation, ExtendedOperationCode, OperandCode, OperandType, OperationCode, get_device, run
 from nnvk.importers.budget import Budget
@@ -22,7 +23,6 @@ CODES = {
     np.dtype(np.int32): OperandCode.TENSOR_INT32,
     np.dtype(np.bool_): OperandCode.TENSOR_BOOL8,
 }
-DEVICES = ("vulkan-0", "nnapi-reference")
 
 
 def computed(
@@ -49,10 +49,10 @@ def check(
     arguments: Callable[[list[Value]], Sequence[Argument]],
     out: Any = np.float32,
 ) -> None:
-    """The operation on the inputs, with ``arguments`` made of them, gives what is wanted on each device."""
+    """The operation on the inputs, with ``arguments`` made of them, gives what is wanted on the devices of the case."""
     wants = list(wanted) if isinstance(wanted, (list, tuple)) else [wanted]
     types = [OperandType(CODES[np.dtype(out)])] * len(wants)
-    for device in DEVICES:
+    for device in devices():
         results = computed(lambda graph, inputs: add(graph, code, arguments(inputs), types), arrays, device)
         for got, want in zip(results, wants, strict=True):
             assert got.shape == want.shape, device
