@@ -6,7 +6,7 @@ import itertools
 import json
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -27,17 +27,28 @@ from nnvk.importers.onnx.inference import inferred
 F = np.float32
 SECONDS, MEBIBYTES = 10, 1024
 LOAD = """
-import json, sys
+import json, os, signal, sys, traceback
 from nnvk.importers.onnx import OnnxImportError, load
-try:
-    load(sys.argv[1])
-    said = "a model"
-except OnnxImportError as error:
-    said = error.reason
-# Not ru_maxrss, which begins with what the process took that this one was forked from.
-peak = next(line.split()[1] for line in open("/proc/self/status") if line.startswith("VmHWM:"))
-print(json.dumps([said, int(peak) >> 10]))
+for path in map(str.strip, sys.stdin):
+    if os.fork():
+        print("", os.wait()[1], flush=True)
+        continue
+    signal.alarm(int(sys.argv[1]))
+    try:
+        try:
+            load(path)
+            said = "a model"
+        except OnnxImportError as error:
+            said = error.reason
+        # Not ru_maxrss, which begins with what the process took that this one was forked from.
+        peak = next(line.split()[1] for line in open("/proc/self/status") if line.startswith("VmHWM:"))
+        print(json.dumps([said, int(peak) >> 10]), end="", flush=True)
+        os._exit(0)
+    except BaseException:
+        traceback.print_exc()
+        os._exit(1)
 """
+"""This script loads each file in a process of its own, since the import of nnvk takes longer than most of them."""
 BOMBS: dict[str, Callable[[], ModelProto]] = {}
 
 
@@ -186,17 +197,26 @@ def a_split_into_many() -> ModelProto:
     return made
 
 
+@pytest.fixture(scope="module")
+def loader() -> Iterator[subprocess.Popen[str]]:
+    """A process with `LOAD`."""
+    roots, command = {"PYTHONPATH": str(Path(nnvk.__file__).parents[1])}, [sys.executable, "-c", LOAD]
+    with subprocess.Popen(
+        [*command, str(3 * SECONDS)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=roots, cwd="/"
+    ) as process:
+        yield process
+
+
 @pytest.mark.parametrize("name", BOMBS)
-def test_bombs(name: str, tmp_path: Path) -> None:
+def test_bombs(loader: subprocess.Popen[str], name: str, tmp_path: Path) -> None:
     path = tmp_path / f"{name}.onnx"
     path.write_bytes(BOMBS[name]().SerializeToString())
     assert path.stat().st_size < 10_000
-    roots = {"PYTHONPATH": str(Path(nnvk.__file__).parents[1])}
-    done = subprocess.run(
-        [sys.executable, "-c", LOAD, path], capture_output=True, text=True, env=roots, timeout=3 * SECONDS, cwd="/"
-    )
-    assert done.returncode == 0, done.stderr
-    _, mebibytes = json.loads(done.stdout)
+    assert loader.stdin and loader.stdout
+    print(path, file=loader.stdin, flush=True)
+    found, status = loader.stdout.readline().rsplit(maxsplit=1)
+    assert status == "0"
+    _, mebibytes = json.loads(found)
     assert mebibytes < MEBIBYTES
 
 
