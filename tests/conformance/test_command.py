@@ -42,7 +42,9 @@ def test_the_whole_report(picky: str, write_vectors: Any, tmp_path: Path) -> Non
 
 @pytest.mark.parametrize("path", sorted(EXECUTION_PATHS))
 def test_processes_run_what_the_filter_leaves(write_vectors: Any, path: str) -> None:
-    result = conformance(write_vectors(), *CPU, "--jobs", 2, "--filter", "/(passes|unsupported)$", "--path", path)
+    """On every third path they are two of their own, which take long to start."""
+    jobs = 2 if sorted(EXECUTION_PATHS).index(path) % 3 == 0 else 0
+    result = conformance(write_vectors(), *CPU, "--jobs", jobs, "--filter", "/(passes|unsupported)$", "--path", path)
     assert result.exit_code == 0, result.output
     assert "nnapi-reference: 2 tests, 2 passed, 0 failed, 0 unsupported" in result.stdout
 
