@@ -98,13 +98,13 @@ def many_models(device: nnvk.Device) -> None:
     held: dict[tuple[int, int], nnvk.Compilation] = {}
 
     def prepare(thread: int) -> None:
-        for number in range(12):
+        for number in range(6):
             held[thread, number] = compiled(chain(16 + number, 1 + thread, number), device)
 
     at_once(8, prepare)
 
     def execute(thread: int) -> None:
-        for number in range(12):
+        for number in range(6):
             source, target = np.zeros(16 + number, np.float32), np.zeros(16 + number, np.float32)
             ready(held[thread, number], source, target).compute()
             assert (target == (1 + thread) * number).all(), (thread, number, target)
@@ -140,7 +140,7 @@ def many_threads(device: nnvk.Device) -> None:
 def frees_in_every_order(device: nnvk.Device) -> None:
     """Everything that belongs together is dropped in random orders, some of it while it is at work."""
     generator = random.Random(7)
-    for turn in range(24):
+    for turn in range(12):
         made: dict[str, object] = {}
         model = made["model"] = chain(64, 3)
         compilation = made["compilation"] = compiled(model, device)
