@@ -14,7 +14,7 @@ import ast
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property, partial
 from pathlib import Path
 
 from nnvk.driver.vulkan.lowering.kernel import kernels
@@ -88,18 +88,12 @@ class SourceMap:
     def __init__(self, root: Path = ROOT) -> None:
         self._root = root
         self._words: dict[str, frozenset[str]] = {}
-        self._listed: dict[tuple[str, str], list[str]] = {}
+        self._files = cache(partial(_files, root))
 
     @cached_property
     def _trees(self) -> dict[str, ast.Module]:
         files = (path for folder in ("nnvk", "tests", "tools", "benchmarks") for path in self._files(folder, "**/*.py"))
         return {file: ast.parse((self._root / file).read_text(encoding="utf-8")) for file in files}
-
-    def _files(self, folder: str, pattern: str) -> list[str]:
-        if (folder, pattern) not in self._listed:
-            paths = (self._root / folder).glob(pattern)
-            self._listed[folder, pattern] = sorted(path.relative_to(self._root).as_posix() for path in paths)
-        return self._listed[folder, pattern]
 
     @cached_property
     def _imported_by(self) -> dict[str, set[str]]:
@@ -272,11 +266,13 @@ class SourceMap:
         """The test files in folders, or that are given themselves, also by a pattern."""
         found: list[str] = []
         for place in places:
-            if place.endswith(".py"):
-                found += self._files(str(Path(place).parent), Path(place).name)
-            else:
-                found += self._files(place, "**/test_*.py")
+            folder, name = place.rsplit("/", 1) if place.endswith(".py") else (place, "**/test_*.py")
+            found += self._files(folder, name)
         return found
+
+
+def _files(root: Path, folder: str, pattern: str) -> list[str]:
+    return sorted(path.relative_to(root).as_posix() for path in (root / folder).glob(pattern))
 
 
 def _is_test(file: str) -> bool:
