@@ -32,7 +32,7 @@ from nnvk.serve.client import library
 
 DEAD = ResultCode.DEAD_OBJECT
 LARGE = OperandType(OperandCode.TENSOR_FLOAT32, (1 << 22,))
-MOMENTS = int(os.environ.get("NNVK_TEST_MOMENTS", "8"))
+MOMENTS = int(os.environ.get("NNVK_TEST_MOMENTS", "4"))
 """How often a process is killed at a random moment."""
 
 

@@ -167,7 +167,7 @@ def test_a_server_that_dies_before_the_first_invocation() -> None:
     np.testing.assert_array_equal(model(VALUES), [-VALUES])
 
 
-@pytest.mark.parametrize("seed", range(int(os.environ.get("NNVK_TEST_MOMENTS", "8"))))
+@pytest.mark.parametrize("seed", range(int(os.environ.get("NNVK_TEST_MOMENTS", "4"))))
 def test_kill_at_a_random_moment(seed: int) -> None:
     """An invocation ends, well or with an error; nothing hangs; the next ones work."""
     model = Delegated(chain("NEG", "EXP"), device=CPU, verbosity=0)

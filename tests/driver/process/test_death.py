@@ -26,7 +26,7 @@ from nnvk.driver.process.connection import Connection
 from nnvk.types.request import InputArgument, OutputArgument, PrepareOptions, Request
 
 DEAD = ResultCode.DEAD_OBJECT
-MOMENTS = int(os.environ.get("NNVK_TEST_MOMENTS", "8"))
+MOMENTS = int(os.environ.get("NNVK_TEST_MOMENTS", "4"))
 """How often the process is killed at a random moment."""
 
 
