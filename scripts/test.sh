@@ -4,7 +4,7 @@
 #   bash scripts/test.sh               proves the installation, within 8 minutes on two cores: the tests that
 #                                      tests/proof.txt names, and 600 of the conformance vectors
 #   bash scripts/test.sh --all         proves it, then runs linters, all other tests, other devices, the wheel and other
-#                                      systems, within 35 minutes. It does not repeat a proof of the same source
+#                                      systems, in 70 minutes. It does not repeat a proof of the same source
 #   bash scripts/test.sh ARGUMENT...   runs pytest with these arguments on the installed package
 #
 # --all needs root and Debian for the tests on Debian 13 and sid (scripts/test_on.sh), and a network for SwiftShader, a
@@ -66,7 +66,7 @@ stage "Linters, and types with each NumPy of scripts/constraints.txt" lint
 # Mesa's software device spends most of the time on compiling shaders: a fifth less without LLVM's optimisations, with
 # which the proof ran. What a stage has compiled is in the driver's cache on disk for the next.
 export GALLIVM_PERF=nopt
-stage "All other tests, on devices in turn" "${pytest[@]}" --proof without --in-turn
+stage "All other tests, on devices in turn" "${pytest[@]}" --proof without --in-turn --durations 30
 
 vectors=(tests/conformance/test_suite.py -k "not nnapi-reference")
 # A fifth of the driver's tests, which all ran before, and of the vectors: `make validate` takes all of both.
