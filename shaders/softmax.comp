@@ -74,7 +74,10 @@ float weight(uint at) { return src_at(src_offset / 2 + at).y; }
 
 #else
 
-float load(uint at) { return NEGATED ? -float(LOAD(src, at)) : float(LOAD(src, at)); }
+float load(uint at) {
+    float loaded = float(LOAD(src, at));
+    return NEGATED ? -loaded : loaded;
+}
 
 float weight(uint at) { return 1.0; }
 
@@ -176,8 +179,9 @@ float apply(float x, vec2 of) {
     float shifted = ((NEGATED ? -x : x) - of.x) * factor;
 #ifdef DTYPE_Q8
     return exact_exp(shifted) * (1.0 / of.y);    // rounded as by TensorFlow Lite's optimised kernel
-#endif
+#else
     return LOGARITHM ? shifted - of.y : exact_exp(shifted) / of.y;
+#endif
 }
 
 void main() {
