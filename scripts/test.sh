@@ -30,7 +30,7 @@ stage() {
 
 prove() {
     mapfile -t files < <(sed -E '/^#|^$/d; s/::.*//' tests/proof.txt | sort -u)
-    "${pytest[@]}" --proof only --sample 600 "${files[@]}"
+    "${pytest[@]}" --proof only --sample 600 --in-turn "${files[@]}"
 }
 proved=build/proved
 source=$(cat .venv/.nnvk-installed; find tests benchmarks tools examples docs -type f ! -name '*.py[co]' -print0 | LC_ALL=C sort -z |

@@ -6,9 +6,6 @@ Under NNVK_VALIDATION=1 they also share a device whose messages are failures.
 from __future__ import annotations
 
 import os
-import re
-import zlib
-from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import suppress
 from datetime import timedelta
@@ -16,6 +13,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+import in_turn
 import pytest
 from c_library import write_server
 
@@ -24,7 +22,6 @@ from nnvk.driver.vulkan import find_devices, take_validation_messages
 from nnvk.driver.vulkan.planning.passes import fp16
 
 _PROOF_MINUTES = 4
-_ONE_OF_NUMBERS = 3
 
 with suppress(ModuleNotFoundError):  # the quick tests do without it
     import hypothesis
@@ -59,8 +56,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--in-turn",
         action="store_true",
-        help="run a test of several devices (own, gpu, smallest) on one of them, and one in three of those that differ"
-        " in numbers, always the same ones",
+        help="let devices and numbers take turns over the cases of tests, see tests/support/in_turn.py",
     )
     parser.addoption(
         "--litert-graphs",
@@ -92,30 +88,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if proof:
         kept -= {i for i in items if (i.nodeid.startswith(names) and _is_quick(i)) != (proof == "only")}
     if config.getoption("in_turn"):
-        kept = _in_turn([item for item in items if item in kept])
-    kept = {item for item in kept if _number_of(item.nodeid) % share == 0}
+        kept = in_turn.chosen([item for item in items if item in kept])
+    kept = {item for item in kept if in_turn.number_of(item.nodeid) % share == 0}
     if len(kept) < len(items):
         config.hook.pytest_deselected(items=[item for item in items if item not in kept])
         items[:] = [item for item in items if item in kept]
-
-
-def _in_turn(items: list[pytest.Item]) -> set[pytest.Item]:
-    """The tests that ``--in-turn`` keeps."""
-    turns = defaultdict(list)
-    for item in items:
-        turns[_without_device(item.nodeid)].append(item)
-    chosen = {alike[_number_of(name) % len(alike)] for name, alike in turns.items()}
-    numbers = {item for item in chosen if item.get_closest_marker("numbers")}
-    return chosen - {item for item in numbers if _number_of(item.nodeid) % _ONE_OF_NUMBERS}
-
-
-def _number_of(name: str) -> int:
-    return zlib.crc32(name.encode())
-
-
-def _without_device(name: str) -> str:
-    """The name of a test without its device, of those that ``tests/driver/vulkan/conftest.py`` has."""
-    return re.sub(r"(?<=[\[-])(own|gpu|smallest)(?=[\]-])", "", name, count=1)
 
 
 def _is_quick(item: pytest.Item) -> bool:
@@ -137,6 +114,8 @@ def pytest_configure(config: pytest.Config) -> None:
 
     No test passes by onnxruntime or LiteRT, unless it has `libraries`, which lets these compute what nnvk can't.
     """
+    if config.getoption("in_turn"):
+        in_turn.switch_on()
     folder = TemporaryDirectory(prefix="nnvk-tests-")
     config.add_cleanup(folder.cleanup)
     os.environ["NNVK_CACHE_DIR"] = folder.name

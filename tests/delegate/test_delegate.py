@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import in_turn
 import numpy as np
 import pytest
 from c_library import kill_server, servers
@@ -28,7 +29,7 @@ Log = pytest.CaptureFixture[str]
 @pytest.mark.skipif(not NAMES, reason="the models are not here")
 @pytest.mark.parametrize(
     ("name", "device"),
-    [(name, device) for number, name in enumerate(NAMES) for device in DEVICES if device == CPU or number % 3 == 0],
+    [(name, device) for number, name in enumerate(NAMES) for device in in_turn.devices(number) if device in DEVICES],
 )
 def test_model(name: str, device: str, capfd: Log) -> None:
     folder = MODELS / name

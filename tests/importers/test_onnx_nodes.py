@@ -1,6 +1,6 @@
 """The node tests of the onnx package: none that runs is wrong, and what is refused is listed.
 
-All run on the reference device, and the first of each operator and every third one behind it on a Vulkan device too.
+All run on both devices. With ``--in-turn``, the first of each operator and every third one behind it does.
 """
 
 from __future__ import annotations
