@@ -5,8 +5,9 @@ Under NNVK_VALIDATION=1 they also share a device whose messages are failures.
 
 from __future__ import annotations
 
+import gc
 import os
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
@@ -70,6 +71,18 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         action="store_true",
         help="run all node tests of the onnx package in sessions of onnxruntime, not a sample of them",
     )
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Keep the collected tests from the garbage collector, which spent a fifth of the time on looking at them."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.collect()
+        gc.freeze()
+        gc.enable()
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
