@@ -252,7 +252,7 @@ def test_all_marked_loops_of_the_shaders() -> None:
     """No shader has an instruction or a shape that keeps a marked loop, and no module reaches the limit."""
     shaders = ShaderLibrary()
     left = []
-    for shader in shaders._compiled.values():
+    for shader in map(shaders.named, shaders.variants):
         size = {axis: 8 for axis in ("local_x", "local_y") if shader.has_constant(axis)}
         unrolled = unroll(freeze(shader.spirv, shader.specialization(size)))
         found = instructions(unrolled)
@@ -309,8 +309,8 @@ def test_which_devices_get_unrolled_loops(monkeypatch: pytest.MonkeyPatch) -> No
             row = parse(next(case.text for case in cases() if case.text.startswith("SOFTMAX ")))
             execute(devices[0], row, empty_like(reference(row)))
             assert bool(given) is expected
-            for shader in devices[0].planner.library._compiled.values():
-                shader._modules.clear()
+            for name in devices[0].planner.library.variants:
+                devices[0].planner.library.named(name)._modules.clear()
 
 
 @pytest.mark.parametrize(

@@ -225,7 +225,7 @@ def test_a_shader_that_has_to_be_avoided_fuses_nothing() -> None:
 
 
 def _variants(family: str) -> Sequence[str]:
-    return [name for name in library()._compiled if name.partition(".")[0] == family]
+    return [name for name in library().variants if name.partition(".")[0] == family]
 
 
 # --- epilogues ---------------------------------------------------------------------------------------------------
@@ -290,7 +290,7 @@ def test_the_later_gemm_takes_what_combines_two() -> None:
     [("gemm.f32.register.none.whole.fused", ["FULLY_CONNECTED", "TANH"]), ("pool2d.", ["FULLY_CONNECTED>1"])],
 )
 def test_an_epilogue_needs_no_shader_that_has_to_be_avoided(avoided: str, names: list[str]) -> None:
-    every = frozenset(name for name in library()._compiled if name.startswith(avoided))
+    every = frozenset(name for name in library().variants if name.startswith(avoided))
     assert every
     net, outputs = after_dense("an activation")
     found, _ = fused(net, fuse_epilogues, *outputs, profile=replace(native(), avoided=every))

@@ -62,7 +62,7 @@ SHADERS = ["reduce", "argmax", "unary"]
 
 def dispatch(number: int) -> Dispatch:
     """One of three dispatches, which differ in their shaders."""
-    name = next(each for each in library()._compiled if each.startswith(SHADERS[number] + "."))
+    name = next(each for each in library().variants if each.startswith(SHADERS[number] + "."))
     shader = library().named(name)
     return Dispatch(shader, (1, 1, 1), {}, shader.specialization({}), {}, 0)
 

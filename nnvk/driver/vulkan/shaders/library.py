@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+import os
 import struct
 import sys
 from collections.abc import Collection, Mapping, Sequence
@@ -64,10 +65,8 @@ class CompiledShader:
         }
         self.offsets = frozenset(f"{name}_offset" for name in self.bindings) & self.members.keys()
         """Push constants that are offsets of tensors."""
-        self.features: frozenset[str] = frozenset(entry["features"])
+        self.features = _features(entry)
         """Device features without which the variant can't run, by their Vulkan names."""
-        if any(constant["name"] == _SUBGROUP_SIZE for constant in entry["specialization"]):
-            self.features |= SUBGROUP_SIZE_FEATURES
         self.shared_memory_bytes: int = entry["shared_memory_bytes"] or 0
         axes = dict(zip(entry["local_size_ids"], _AXES, strict=True))
         self._constants: dict[str, tuple[int, str, Any]] = {
@@ -201,6 +200,11 @@ def _fitting(format_: str, value: float) -> float:
     return max(-_LARGEST, min(value, _LARGEST)) if format_ == "f" and math.isfinite(value) else value
 
 
+def _features(entry: Mapping[str, Any]) -> frozenset[str]:
+    has_full_subgroups = any(constant["name"] == _SUBGROUP_SIZE for constant in entry["specialization"])
+    return frozenset(entry["features"]) | (SUBGROUP_SIZE_FEATURES if has_full_subgroups else frozenset())
+
+
 class ShaderLibrary:
     """All compiled variants.
 
@@ -215,31 +219,36 @@ class ShaderLibrary:
         """The digest of the manifest, which includes the digests of all sources and of the compiler."""
         try:
             document = json.loads(manifest)
-            variants = document["variants"]
+            self._entries: Mapping[str, Mapping[str, Any]] = document["variants"]
+            self.variants: Collection[str] = self._entries.keys()
+            """The names of all compiled variants."""
             self.left_out: Mapping[str, str] = dict(document.get("left_out", {}))
             """Optional variants that the build's compiler could not compile, and why."""
-            self._compiled = {name: CompiledShader(name, entry, folder) for name, entry in variants.items()}
+            self.features = FLOAT_CONTROLS.union(*map(_features, self._entries.values()))
+            """Device features that at least one shader needs or uses."""
         except (KeyError, TypeError, AttributeError) as error:
             raise ValueError(f"manifest.json is not one of tools/compile_shaders.py: {error!r}") from error
-        self.features = FLOAT_CONTROLS.union(*(shader.features for shader in self._compiled.values()))
-        """Device features that at least one shader needs or uses."""
+        self._folder = folder
+        self._compiled: dict[str, CompiledShader] = {}
         self._refused: dict[tuple[str, frozenset[str]], str | None] = {}
-        self._files = {path.name for path in folder.glob("*.spv")}
+        self._files = frozenset(os.listdir(folder))
 
     def __getitem__(self, variant: Variant) -> CompiledShader:
         return self.named(variant.name)
 
     def named(self, name: str) -> CompiledShader:
         """The variant of this name. Raises KeyError."""
-        try:
-            return self._compiled[name]
-        except KeyError:
-            raise KeyError(f"shader variant {name} is not compiled; run tools/compile_shaders.py") from None
+        known = self._compiled.get(name)
+        if known is None:
+            if name not in self.variants:
+                raise KeyError(f"shader variant {name} is not compiled; run tools/compile_shaders.py")
+            known = self._compiled.setdefault(name, CompiledShader(name, self._entries[name], self._folder))
+        return known
 
     def names(self, text: str) -> frozenset[str]:
         """The variants that a text names, separated by commas or spaces. ValueError: there is no variant of a name."""
         found = frozenset(text.replace(",", " ").split())
-        unknown = sorted(found - self._compiled.keys())
+        unknown = sorted(found.difference(self.variants))
         if unknown:
             raise ValueError(f"must name shader variants, as nnvk plan and nnvk check show them, got {unknown[0]!r}")
         return found
@@ -256,7 +265,7 @@ class ShaderLibrary:
         if not variants:
             return f"shader {shader.name} was left out of the build: {self.left_out[shader.variants[0].name]}"
         for variant in variants:
-            if variant.name not in self._compiled or f"{variant.name}.spv" not in self._files:
+            if variant.name not in self.variants or f"{variant.name}.spv" not in self._files:
                 return f"shader {variant.name} is not compiled; run tools/compile_shaders.py"
         lacking = min((self[variant].features - available for variant in variants), key=len)
         return f"shader {shader.name} needs {', '.join(sorted(lacking))}, which the device lacks" if lacking else None
