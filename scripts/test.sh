@@ -12,6 +12,7 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 bash scripts/install.sh --test
+unset PYTHONDONTWRITEBYTECODE # what pytest compiles of the tests takes half the time of collecting them
 bin=$PWD/.venv/bin
 # pytest itself, not `python -m pytest`, which would put the source tree before the installed package.
 pytest=("$bin/pytest" -n 2 --dist worksteal)
