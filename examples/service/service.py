@@ -66,9 +66,15 @@ class BatchedModel:
     """A model that is compiled for several numbers of rows. Threads may share it."""
 
     def __init__(self, path: str, batches: Sequence[int]) -> None:
-        """Compile the model. Raises what `nnvk.load` raises, and ValueError if the outputs do not grow with a batch."""
+        """Compile the model. Raises what `nnvk.load` raises.
+
+        Raises ValueError if an input's size differs from call to call, or the outputs do not grow with a batch.
+        """
         one = nnvk.load(path)
         self.inputs, self.outputs = one.inputs, one.outputs
+        for port in self.inputs:
+            if min(port.shape, default=1) < 0:
+                raise ValueError(f"{path} takes no batches: the size of {port.name} is open, {port.shape}")
         self.most_bytes = sum(
             2 * len(json.dumps(port.name)) + BYTES_OF_A_NUMBER * (1 + math.prod(port.shape)) for port in self.inputs
         )

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import ml_dtypes
@@ -289,6 +289,14 @@ def test_a_model_that_takes_no_batches_is_refused(service: ModuleType, monkeypat
     monkeypatch.setattr(nnvk, "load", lambda path, shapes=None: loaded)
     with pytest.raises(ValueError, match=r"takes no batches: for 4 rows, probabilities is \(1, 10\)"):
         service.BatchedModel(str(INT8), (1, 4))
+
+
+def test_a_model_of_open_sizes_is_refused(service: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Open sizes are 1 in a batch, but not in a model that onnxruntime computes a part of."""
+    port = SimpleNamespace(name="samples", shape=(1, -1))
+    monkeypatch.setattr(nnvk, "load", lambda path: SimpleNamespace(inputs=[port], outputs=[port]))
+    with pytest.raises(ValueError, match=r"takes no batches: the size of samples is open, \(1, -1\)"):
+        service.BatchedModel("speech.onnx", (1, 4))
 
 
 def test_it_answers_what_it_has_and_ends() -> None:
