@@ -22,7 +22,7 @@ from nnvk.base.settings import override, settings
 from nnvk.driver.vulkan import find_devices, take_validation_messages
 from nnvk.driver.vulkan.planning.passes import fp16
 
-_PROOF_MINUTES = 4
+_PROOF_MINUTES = 3
 
 with suppress(ModuleNotFoundError):  # the quick tests do without it
     import hypothesis
