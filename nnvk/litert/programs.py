@@ -20,7 +20,7 @@ from typing import Any
 
 from nnvk.base.program import ModelRecord, Report, read_arguments, run_program
 from nnvk.base.text import plural
-from nnvk.importers.tflite.delegated import is_delegate, taken_by_delegates
+from nnvk.importers.tflite.delegated import is_delegate, operators_of, taken_by_delegates
 from nnvk.serve.installed import DELEGATE
 
 MODULES = ("ai_edge_litert.interpreter", "tflite_runtime.interpreter", "tensorflow.lite.python.interpreter")
@@ -103,7 +103,7 @@ def _replace(module: ModuleType, report: Report, options: Mapping[str, Any]) -> 
             bound.arguments["experimental_delegates"] = [own, *others]
             super().__init__(*bound.args[1:], **bound.kwargs)
             model = bound.arguments.get("model_path") or bound.arguments.get("model_content")
-            self._nnvk_record = report.add(model, _placement(self._get_ops_details()))
+            self._nnvk_record = report.add(model, _placement(operators_of(self)))
 
         def invoke(self) -> None:
             """Like the original one."""

@@ -371,3 +371,17 @@ def test_litert_runs_a_file() -> None:
     np.testing.assert_allclose(mixed(given), np.tanh(given.astype(F)), rtol=1e-5)
     assert mixed.inputs[0].dtype == np.float64
     assert "LiteRT" in {placed.device for placed in mixed.where()}
+
+
+def test_litert_runs_a_file_with_a_name_that_is_no_text() -> None:
+    """LiteRT's own list of operators fails on the name of a tensor that is not UTF-8."""
+    pytest.importorskip("ai_edge_litert")
+    x, y, z = T("FLOAT64", (2, 3), name="x"), T("FLOAT32", (2, 3), name="inner"), T("FLOAT32", (2, 3), name="z")
+    net = Net([x], [z])
+    net.op("CAST", [x], y)
+    net.op("NEG", [y], z)
+    mixed = loaded(write(net).replace(b"inner", b"\xe8nner"))
+    assert {placed.layer.operator for placed in mixed.where() if placed.layer is not None} == {"CAST", "NEG"}
+    np.testing.assert_array_equal(mixed(np.ones((2, 3))), -np.ones((2, 3), F))
+    with pytest.raises(NnapiError, match="LiteRT"):
+        loaded(write(net).replace(b"\x01\x00\x00\x00z\x00", b"\x01\x00\x00\x00\xe8\x00"))

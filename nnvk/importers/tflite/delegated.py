@@ -6,6 +6,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 
+def operators_of(interpreter: Any) -> list[dict[str, Any]]:
+    """The operators of an interpreter. Its own list of them has the tensors' names, and fails if one is not UTF-8."""
+    own = interpreter._interpreter
+    parts = {"op_name": own.NodeName, "inputs": own.NodeInputs, "outputs": own.NodeOutputs}
+    return [{"index": index} | {name: of(index) for name, of in parts.items()} for index in range(own.NumNodes())]
+
+
 def is_delegate(operator: Mapping[str, Any]) -> bool:
     """Whether an operator stands for a partition of a delegate."""
     return bool(operator["op_name"] == "DELEGATE")

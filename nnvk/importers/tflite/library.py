@@ -27,7 +27,7 @@ from nnvk.importers.limited import Refused, run_limited
 from nnvk.importers.mixed import MixedFile, PlacedOperator, Step, first_reason
 from nnvk.importers.ports import COMPLEX, DTYPES, Port
 from nnvk.importers.shapes import Shapes, wanted_shapes
-from nnvk.importers.tflite.delegated import is_delegate, taken_by_delegates
+from nnvk.importers.tflite.delegated import is_delegate, operators_of, taken_by_delegates
 from nnvk.serve.installed import DELEGATE
 from nnvk.types.codes import OperandCode
 from nnvk.types.operand import OperandType, Shape
@@ -115,7 +115,8 @@ class LiteRtPart:
         self._lock = forks.lock()
         self._plain: Interpreter | None = None
         self._interpreter = self._made(device, relaxed)
-        self.operators = self._placed(device, reasons or {})
+        with _failing():
+            self.operators = self._placed(device, reasons or {})
 
     def _made(self, device: str, relaxed: bool) -> Interpreter:
         if device and DELEGATE.exists():
@@ -133,7 +134,7 @@ class LiteRtPart:
             return made
 
     def _placed(self, device: str, reasons: Mapping[int, str]) -> list[PlacedOperator]:
-        operators = self._interpreter._get_ops_details()
+        operators = operators_of(self._interpreter)
         taken = taken_by_delegates(operators)
         return [
             PlacedOperator(
@@ -146,11 +147,12 @@ class LiteRtPart:
         ]
 
     def ports(self) -> tuple[tuple[Port, ...], tuple[Port, ...]]:
-        """The inputs and outputs of the file."""
-        return (
-            tuple(map(_port, self._interpreter.get_input_details())),
-            tuple(map(_port, self._interpreter.get_output_details())),
-        )
+        """The inputs and outputs of the file. OP_FAILED: LiteRT can't tell, of names that are no text, say."""
+        with _failing():
+            return (
+                tuple(map(_port, self._interpreter.get_input_details())),
+                tuple(map(_port, self._interpreter.get_output_details())),
+            )
 
     def prepare(self) -> None:
         """See `nnvk.importers.mixed.LibraryPart`: the interpreter is there."""
