@@ -35,6 +35,7 @@ def environment(faulty: Path, tmp_path: Path) -> dict[str, str]:
         "FAULTY_DRIVER": library_of(working_driver()),
         "NNVK_CACHE_DIR": str(tmp_path),
         "NNVK_KEEP_PLANS": "0",
+        "NODEVICE_SELECT": "1",
     }
 
 
