@@ -14,8 +14,11 @@ from onnx import TensorProto, helper
 from processes import python
 from proxy_driver import build_driver, library_of, working_driver
 
+import nnvk
+
 ROOT = Path(__file__).parents[3]
 SOURCE = ROOT / "tests" / "support" / "faulty_driver.cpp"
+DIGITS = Path(nnvk.__file__).parent / "demo" / "data" / "digits_int8.tflite"
 
 
 @pytest.fixture(scope="module")
@@ -86,4 +89,21 @@ def test_a_deadline_ends_a_wait_for_work_that_never_ends(faulty: Path, environme
         """,
         str(faulty.parent / f"lib{SOURCE.stem}.so"),
         **environment,
+    )
+
+
+def test_a_driver_that_does_not_tell_its_version(environment: dict[str, str]) -> None:
+    """The Vulkan loader takes it for one of Vulkan 1.0, and answers in its place; the device itself says more."""
+    python(
+        """
+        if "vulkan-0" in [device.name for device in nnvk.get_devices()]:
+            nnvk.load(sys.argv[1], device="vulkan-0")
+        else:
+            assert "nnvk needs 1.1" in str(nnvk.unavailable()), nnvk.unavailable()
+        """,
+        str(DIGITS),
+        **environment,
+        FAULTY_ONLY="vkEnumerateInstanceVersion",
+        FAULTY_CALL="1",
+        FAULTY_ERROR="0",
     )
