@@ -222,6 +222,11 @@ def test_reductions(kind: str, axis: int, of: str) -> None:
     equal(net, FEEDS, REDUCTIONS[kind](source, axis, bool(axis)))
 
 
+def test_sums_of_an_odd_number_take_few_operations() -> None:
+    net = model([op("ReduceSum", "x axes", "y")], {"x": (I64, [999_999])}, ["y"], {"axes": np.array([0])})
+    assert len(same(net, {"x": numbers(5, (999_999,))})) < 300
+
+
 @pytest.mark.parametrize("of", ["x", "w"])
 @pytest.mark.parametrize(("exclusive", "reverse"), [(0, 0), (1, 1)])
 def test_running_sums(of: str, exclusive: int, reverse: int) -> None:

@@ -75,7 +75,7 @@ def _count(source: Number, total: Number) -> int:
 
 
 def _by_halves(c: Emitter, join: Callable[[Number, Number], Number], number: Number, axes: list[int]) -> Number:
-    """Combine the two halves of an axis until one element is left."""
+    """Combine the two halves of an axis until one element is left. Of an odd number the last one waits for the end."""
 
     def part(source: Number, taken: range) -> Number:
         ends = range(source.shape[0]), range(source.shape[2])
@@ -84,25 +84,14 @@ def _by_halves(c: Emitter, join: Callable[[Number, Number], Number], number: Num
     shape = number.shape
     for axis in axes:
         number = moved(c, lambda word, axis=axis: c.around(word, axis), number)
+        waiting = []
         while (size := number.shape[1]) > 1:
             half = size // 2
-            both = join(part(number, range(half)), part(number, range(half, 2 * half)))
             if size % 2:
-                last = part(number, range(size - 1, size))
-                head = part(both, range(1)) if half > 1 else both
-                together = join(head, last)
-                if half > 1:
-                    number = moved(c, lambda *words: _joined(c, *words), together, part(both, range(1, half)))
-                    continue
-                both = together
-            number = both
+                waiting.append(part(number, range(size - 1, size)))
+            number = join(part(number, range(half)), part(number, range(half, 2 * half)))
+        for last in waiting:
+            number = join(number, last)
         shape = (*shape[:axis], 1, *shape[axis + 1 :])
         number = moved(c, lambda word, shape=shape: c.reshape(word, shape), number)
     return number
-
-
-def _joined(c: Emitter, first: Value, second: Value) -> Value:
-    count = second.shape[1]
-    pieces = c.emit_many(Op.SPLIT, second, 1, count, outs=[I32] * count) if count > 1 else [second]
-    flat = [c.reshape(piece, (first.shape[0], first.shape[2])) for piece in (first, *pieces)]
-    return c.emit(Op.PACK, 1, *flat, out=I32)
