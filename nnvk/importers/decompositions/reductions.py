@@ -75,7 +75,7 @@ def _count(source: Number, total: Number) -> int:
 
 
 def _by_halves(c: Emitter, join: Callable[[Number, Number], Number], number: Number, axes: list[int]) -> Number:
-    """Combine the two halves of an axis until one element is left. The last one of an odd number is combined at the end."""
+    """Combine the two halves of an axis until one element is left. An odd one is combined at the end."""
 
     def part(source: Number, taken: range) -> Number:
         ends = range(source.shape[0]), range(source.shape[2])
