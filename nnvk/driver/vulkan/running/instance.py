@@ -21,10 +21,11 @@ _RANK = ("discrete_gpu", "integrated_gpu", "virtual_gpu", "other", "cpu")
 
 def why_unusable(physical: _native.PhysicalDevice) -> str:
     """The reason why nnvk cannot compute on a device; empty if it can."""
+    needed = f"nnvk needs {'.'.join(map(str, _LEAST_VERSION))}"
     if tuple(map(int, physical.api_version.split("."))) < _LEAST_VERSION:
-        return f"it has Vulkan {physical.api_version}, nnvk needs {'.'.join(map(str, _LEAST_VERSION))}"
+        return f"it has Vulkan {physical.api_version}, {needed}"
     if not dict(physical.limits).get("subgroupSize"):  # the loader answers for a driver that does not tell its version
-        return f"its driver answers as one of Vulkan 1.0, nnvk needs {'.'.join(map(str, _LEAST_VERSION))}"
+        return f"its driver answers as one of Vulkan 1.0, {needed}"
     return "" if physical.has_compute_queue else "it has no queue for compute"
 
 
