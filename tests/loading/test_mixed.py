@@ -385,3 +385,27 @@ def test_litert_runs_a_file_with_a_name_that_is_no_text() -> None:
     np.testing.assert_array_equal(mixed(np.ones((2, 3))), -np.ones((2, 3), F))
     with pytest.raises(NnapiError, match="LiteRT"):
         loaded(write(net).replace(b"\x01\x00\x00\x00z\x00", b"\x01\x00\x00\x00\xe8\x00"))
+
+
+def test_a_file_that_ends_litert_s_process_is_refused() -> None:
+    """LiteRT's comparison of bytes aborts for a scale of 1, when it computes and not before."""
+    pytest.importorskip("ai_edge_litert")
+    wide, y = T("FLOAT64", (3,), name="wide"), T("FLOAT32", (3,), name="y")
+    a, b, same = T("INT8", (3,), scale=1, name="a"), T("INT8", (3,), scale=1, name="b"), T("BOOL", (3,))
+    net = Net([wide, a, b], [y, same])
+    net.op("CAST", [wide], y)
+    net.op("EQUAL", [a, b], same)
+    with pytest.raises(NnapiError, match="LiteRT can't run it either: it ends its process by SIGABRT when it computes"):
+        loaded(write(net))
+
+
+def test_a_file_on_which_litert_fails_for_zeros_is_run() -> None:
+    pytest.importorskip("ai_edge_litert")
+    wide, y = T("FLOAT64", (3,), name="wide"), T("FLOAT32", (3,), name="y")
+    a, b, quotient = T("INT32", (3,), name="a"), T("INT32", (3,), name="b"), T("INT32", (3,))
+    net = Net([wide, a, b], [y, quotient])
+    net.op("CAST", [wide], y)
+    net.op("DIV", [a, b], quotient, "DivOptions")
+    mixed = loaded(write(net))
+    halves = mixed(np.ones(3), np.array([6, 7, 8], np.int32), np.full(3, 2, np.int32))[1]
+    np.testing.assert_array_equal(halves, [3, 3, 4])
