@@ -52,7 +52,8 @@ class Settings:
     cpu_libraries: bool = field(default=True, metadata={"allowed": ("0", "1")})
     """0: what NNAPI has nothing for is refused, even if onnxruntime or LiteRT is there to compute it."""
     import_memory: int = field(default=0, metadata={"least": 0})
-    """MiB that an import may take beyond 256 MiB and 32 times the file's size. It may compute as many elements more."""
+    """MiB that an import may take beyond 256 MiB and 32 times the file's size, and activations beyond their limit. It
+    may compute as many elements more."""
     verified: str = field(default="", metadata={"allowed": ("0", "1", "all", "repair")})
     """1: devices check their results, and an execution with a wrong one fails. ``repair``: it is computed again."""
 

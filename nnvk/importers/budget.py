@@ -17,6 +17,8 @@ PART_COST = 1024
 """The bytes of an operand or an operation of the model, and of the objects that build and check it."""
 SCALE_COST = 64
 """The bytes of a channel's scale in an operand."""
+ACTIVATION_FACTOR = 256
+"""The bytes that activations may take at once: ``BASE``, plus this multiple of the sizes of the file and the inputs."""
 BASE_WORK, WORK_FACTOR = 1 << 27, 256
 """The elements that an import may compute: a base, plus a multiple of the file's size. One takes about 20 ns."""
 
@@ -33,6 +35,7 @@ class Budget:
         more = settings().import_memory << 20
         self._left = self._limit = BASE + more + FACTOR * file_size
         self._work_left = self._work_limit = BASE_WORK + more + WORK_FACTOR * file_size
+        self._most_activations = BASE + more + ACTIVATION_FACTOR * file_size
         self._held: set[int] = set()
         """The identities of the arrays that `hold` has charged."""
 
@@ -65,6 +68,18 @@ class Budget:
     def _release(self, owner: int, nbytes: int) -> None:
         self._held.discard(owner)
         self._left += nbytes
+
+    def admit(self, nbytes: int) -> None:
+        """Count an input of the whole model, which the caller gives. Activations may take a multiple of it."""
+        self._most_activations += ACTIVATION_FACTOR * nbytes
+
+    def check_activations(self, nbytes: int) -> None:
+        """Raise `OverBudget` where activations take too many bytes at once."""
+        if nbytes > self._most_activations:
+            raise OverBudget(
+                f"activations take {nbytes} bytes at once, more than the {self._most_activations} that a file and "
+                "inputs of this size may; NNVK_IMPORT_MEMORY raises that"
+            )
 
     def work(self, elements: int) -> None:
         """Subtract the work of computing elements. Raises `OverBudget` if they are too many."""

@@ -265,7 +265,10 @@ class Graph:
         return source if source.shape == shape else source.once(shape, lambda: Value(type_, origin=source))
 
     def finish(self, outputs: Sequence[Value], names: Sequence[str]) -> Model:
-        """The finished model with these outputs and names of inputs, without the operations that they don't need."""
+        """The finished model with these outputs and names of inputs, without the operations that they don't need.
+
+        Raises `OverBudget` if its activations take too much memory at once.
+        """
         outputs = [self.edge(value) for value in outputs]
         for value in outputs:
             self.expose(value)
@@ -276,10 +279,16 @@ class Graph:
                 value = self.copy(value)
             results[value.index] = None
         live, operations = set(results), []
+        held = most = sum(map(self._activation, results))
         for operation in reversed(self._operations):
             if not live.isdisjoint(operation.outputs):
-                live.update((*operation.inputs, *operation.outputs))
+                read_here = {*operation.inputs, *operation.outputs} - live
+                held += sum(map(self._activation, read_here))
+                most = max(most, held)
+                held -= sum(map(self._activation, operation.outputs))
+                live |= read_here
                 operations.append(operation)
+        self.budget.check_activations(most)
         return self._build(sorted(live.union(self._inputs)), operations[::-1], list(results), names)
 
     def sources(self, model: Model) -> tuple[Source | None, ...]:
@@ -293,6 +302,11 @@ class Graph:
         return None if origin is None else self._places.get(origin.index)
 
     # --- internals -----------------------------------------------------------------------------------------------
+
+    def _activation(self, index: int) -> int:
+        """The bytes of an operand that an execution computes; 0 for others."""
+        operand = self._operands[index]
+        return operand.type.size if operand.lifetime is Lifetime.TEMPORARY_VARIABLE else 0
 
     def _append(
         self, code: AnyCode, inputs: Sequence[Argument], operands: Sequence[Operand], types: Sequence[OperandType]

@@ -56,6 +56,18 @@ def test_work(budget: Budget) -> None:
     )
 
 
+def test_activations(budget: Budget) -> None:
+    most = 268_435_456 + 256 * SIZE
+    budget.check_activations(most)
+    with pytest.raises(OverBudget):
+        budget.check_activations(most + 1)
+    budget.admit(3)
+    budget.check_activations(most + 3 * 256)
+    with pytest.raises(OverBudget, match=f"take {most + 769} bytes at once, more than the {most + 768} that a file"):
+        budget.check_activations(most + 769)
+    budget.charge(MOST_BYTES)  # which has nothing to do with it
+
+
 def test_nothing_is_paid_back(budget: Budget) -> None:
     budget.charge(MOST_BYTES)
     budget.charge(-8)

@@ -171,29 +171,37 @@ REFUSED: dict[str, Callable[[], bytes]] = {
 ACCEPTED: dict[str, Callable[[], bytes]] = {
     "an input": lambda: single("NEG", [floats(*LARGE)]),
     "a reshape": lambda: single("RESHAPE", [floats(*LARGE), ints(-1)]),
+    "a broadcast to a shape that the file declares": lambda: single(
+        "FILL", [T("INT32", (2,)), ONE], result=floats(100, 100)
+    ),
+    "weights with scales of channels that all read": lambda: many(
+        40, "FULLY_CONNECTED", lambda: [None, PER_CHANNEL], "FullyConnectedOptions", result=("INT8", 0.1)
+    ),
+}
+"""Only what the caller gives, and what is made of it, is large: devices say what they can hold."""
+TOO_LARGE: dict[str, Callable[[], bytes]] = {
     "a resize": lambda: single(
         "RESIZE_BILINEAR", [floats(1, 2, 2, 1), ints(1 << 14, 1 << 14)], "ResizeBilinearOptions"
     ),
     "a pad": lambda: single("PAD", [floats(2), T("INT32", data=[[0, 1 << 28]])]),
     "a tile": lambda: single("TILE", [floats(2), ints(1 << 28)]),
     "a broadcast": lambda: single("BROADCAST_TO", [floats(1), ints(1 << 14, 1 << 14)]),
-    "a broadcast to a shape that the file declares": lambda: single(
-        "FILL", [T("INT32", (2,)), ONE], result=floats(100, 100)
-    ),
     "a tile of a constant": lambda: single("TILE", [T(data=[1.0, 2.0]), ints(1 << 28)]),
-    "weights with scales of channels that all read": lambda: many(
-        40, "FULLY_CONNECTED", lambda: [None, PER_CHANNEL], "FullyConnectedOptions", result=("INT8", 0.1)
-    ),
     "floats joined with themselves": lambda: single(
         "CONCATENATION", [T(data=np.ones(10_000))] * 5000, "ConcatenationOptions", Axis=0
     ),
 }
-"""Only the model's own tensors are large: devices say what they can hold."""
+"""Results are large, and nothing that they are made of is."""
 
 
 @pytest.mark.parametrize("what", TOO_MUCH)
 def test_too_much(what: str) -> None:
     assert "constants, states and operations take more than the" in measured(TOO_MUCH[what]())
+
+
+@pytest.mark.parametrize("what", TOO_LARGE)
+def test_too_large(what: str) -> None:
+    assert "activations take" in measured(TOO_LARGE[what]())
 
 
 @pytest.mark.parametrize("what", REFUSED)

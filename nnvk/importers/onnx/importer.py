@@ -152,6 +152,7 @@ class Import(Recovery[Node, str]):
     def _operand(self, edge: Edge, type: OperandType | None) -> Value:
         carried = F16 if edge.dtype == np.float16 else carrier(edge.dtype)
         type_ = (type or carried).with_dimensions(at_least_1d(edge.shape))
+        self._shared.budget.admit(type_.size)
         return self._builder.graph.input(type_, _bounds(edge.dtype))
 
     def describe(self, operator: Node) -> tuple[str, int, str]:

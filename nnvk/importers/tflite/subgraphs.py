@@ -535,6 +535,8 @@ class Builder(Recovery[Operator, int]):
         type_ = operand_type(tensor)
         if not type_.is_fully_specified:
             raise Unmapped(f"{tensor} is an input of shape {list(tensor.shape)}, without elements")
+        if len(self._owner.under_way) <= 1:  # no branch or body
+            self._owner.budget.admit(type_.size)
         self.values[tensor.index] = self._inputs[tensor.index] = self._graph.input(type_)
 
     def _value(self, tensor: Tensor) -> Value:
