@@ -485,6 +485,31 @@ def test_ties_to_even_are_rounded_apart(vulkan: VulkanDevice, code: str) -> None
     assert ("round_rows" in names) == (code == "QUANTIZE")
 
 
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("MUL f32[1] #f32[1]=0.3 NONE | MUL f32[3,5,4] $0 NONE | ADD $1 f32[4] NONE", "fused_elementwise"),
+        ("MUL f32[1] #f32[4]~3 NONE | MUL f32[3,5,4] $0 NONE", "binary binary"),
+        ("SQRT f32[1] | MUL f32[3,4] $0 NONE | ADD f32[5,4] $0 NONE", "unary binary binary"),
+        ("SQRT f32[1] | ABS $0 | MUL f32[3,4] $1 NONE", "fused_elementwise binary"),
+        (
+            "FULLY_CONNECTED f32[1,8] #f32[1,8]~3 #f32[1]~3 NONE | MUL $0 f32[1] NONE | MUL f32[3,4] $1 NONE",
+            "gemm end binary",
+        ),
+        (
+            "FULLY_CONNECTED f32[2,8] #f32[4,8]~3 #f32[4]~3 NONE | MUL f32[1] f32[1] NONE | MUL $0 $1 NONE",
+            "binary gemm end",
+        ),
+    ],
+    ids=str,
+)
+def test_a_single_number_is_computed_where_it_is_read(device: VulkanDevice, text: str, expected: str) -> None:
+    """Each invocation computes it, if one operation computes it for one other."""
+    row = parse(text)
+    data = [np.abs(array) for array in row.inputs]
+    assert families(run_both(device, row.model, data)) == expected
+
+
 # --- everything --------------------------------------------------------------------------------------------------
 
 

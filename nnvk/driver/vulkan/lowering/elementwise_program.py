@@ -266,10 +266,10 @@ def _operand(tensor: Tensor, output: Tensor) -> Source | Number | None:
 def source_of(tensor: Tensor, output: Tensor) -> Source | None:
     """The source that a tensor is which broadcasts to an output; None if it is not simply repeated."""
     elements, own = output.size, tensor.size
-    if own == elements:
-        return Source(tensor.index)
     if own == 1:
         return Source(tensor.index, Spread.SINGLE)
+    if own == elements:
+        return Source(tensor.index)
     sizes = four_sizes(output.shape)
     kept = [axis for axis, size in enumerate(four_sizes(tensor.shape)) if size > 1]
     inner = math.prod(sizes[kept[-1] + 1 :])

@@ -85,14 +85,16 @@ def arguments_of(g: Lowering, epilogue: Epilogue, words: np.ndarray | None = Non
         return Arguments(spec=spec)
     if words is not None:
         return _on_bytes(g, epilogue, words, multipliers)
-    own, program = Source(epilogue.result), Program.of(epilogue.elementwise)
-    extra = next((source for source in program.sources if source != own), None)
+    program = Program.of(epilogue.elementwise)
+    extra = next((source for source in program.sources if source.index != epilogue.result), None)
     numbers = list(program.numbers)
 
     def number_of(value: Value) -> int:
         if isinstance(value, Result):
             return _FIRST_INSTRUCTION + value.instruction
-        return _FIRST_NUMBER + numbers.index(value) if isinstance(value, Number) else _OWN if value == own else _EXTRA
+        if isinstance(value, Number):
+            return _FIRST_NUMBER + numbers.index(value)
+        return _OWN if value.index == epilogue.result else _EXTRA
 
     for number, instruction in enumerate(program.instructions):
         spec |= {f"INSTRUCTION_{number}": instruction.word, f"LEFT_{number}": number_of(instruction.left)}
@@ -202,8 +204,7 @@ def fits(program: Program, result: Tensor, channels: int) -> bool:
 
     ``result``: the GEMM's result by itself.
     """
-    own = Source(result.index)
-    others = [source for source in program.sources if source != own]
+    others = [source for source in program.sources if source.index != result.index]
     return (
         len(others) <= 1
         and all(_can_be_extra(source, channels) for source in others)

@@ -38,7 +38,7 @@ def fuse_elementwise(graph: Graph, context: Context) -> tuple[Graph, int]:
     """Compute each group of several elementwise operations by one node."""
     elements = Elements(graph)
     instead: dict[Node, Node | None] = {}
-    groups = [group for group in groups_of(graph, elements) if len(group.nodes) > 1]
+    groups = [group for group in groups_of(graph, elements, recomputes=True) if len(group.nodes) > 1]
     for group in groups:
         if not context.profile.avoids(variant_of(group.program, dtype(group.last.outputs[0]))):
             instead.update(replacements(group, group.last, group.calls, elements))
@@ -76,14 +76,22 @@ _Formulas = Mapping[Node, tuple[Formula, ...]]
 # --- groups ------------------------------------------------------------------------------------------------------
 
 
-def groups_of(graph: Graph, elements: Elements) -> list[Group]:
-    """All elementwise operations of a graph that can be fused, each in one group."""
+def groups_of(graph: Graph, elements: Elements, *, recomputes: bool = False) -> list[Group]:
+    """All elementwise operations of a graph that can be fused, each in one group.
+
+    ``recomputes``: an operation on a single number may be in the group of the one operation that reads it.
+    """
     formulas = {node: formulas for node in graph.nodes if (formulas := _formulas(elements, node))}
     of_result: dict[int, Group] = {}
     found: dict[Node, Group] = {}
     for node in formulas:
-        sources = (elements.source(tensor) for tensor in node.inputs if tensor.size == node.outputs[0].size)
-        before = {group.last: group for source in sources if (group := of_result.get(source.index)) is not None}
+        sources = ((tensor, of_result.get(elements.source(tensor).index)) for tensor in node.inputs)
+        before = {
+            group.last: group
+            for tensor, group in sources
+            if group is not None
+            and (tensor.size == node.outputs[0].size or (recomputes and _is_recomputed(elements, group, node)))
+        }
         together = [list(before.values()), *([group] for group in before.values())] if before else []
         joined = next((group for some in together if (group := _joined(elements, formulas, some, node))), None)
         if joined is None:
@@ -104,13 +112,19 @@ def _formulas(elements: Elements, node: Node) -> tuple[Formula, ...] | None:
     return None if None in formulas else tuple(formula for formula in formulas if formula is not None)
 
 
+def _is_recomputed(elements: Elements, group: Group, node: Node) -> bool:
+    """Whether a group is one operation that gives a single number to ``node`` alone."""
+    (output,) = group.last.outputs
+    return output.size == len(group.nodes) == 1 and not _is_read_outside(elements, output, [node])
+
+
 def _joined(elements: Elements, formulas: _Formulas, groups: Iterable[Group], node: Node) -> Group | None:
     """The operations of groups and one more, together; None where that can't be."""
     places, output = elements.places, node.outputs[0]
     nodes = sorted({part: None for group in groups for part in group.nodes}, key=places.__getitem__)
     for part in nodes:
         result = part.outputs[0]
-        if result.size != output.size or result.code is not output.code:
+        if result.size not in (1, output.size) or result.code is not output.code:
             return None
         readers = (reader for reader in elements.readers(result) if reader not in nodes)
         if any(places[reader] < places[node] for reader in readers):

@@ -59,7 +59,7 @@ def _leader(group: Group, elements: Elements, profile: DeviceProfile) -> Node | 
         gemm
         for call in group.calls
         for tensor in call.every_tensor()
-        if tensor.size == call.output.size
+        if tensor.size == group.last.outputs[0].size
         and (gemm := elements.producer(tensor)) is not None
         and gemm.traits.gemm is not None
         and not gemm.behind
