@@ -1,7 +1,8 @@
 #version 450
 // Round rows of floats to 8 bits, as TensorFlow Lite's hybrid kernels round activations. Each row has its own scale,
 // and with KIND_ASYMMETRIC its own zero point, which follow from its smallest and largest element. The results are the
-// real numbers that the 8-bit values represent. Every operation is rounded as in a separate dispatch.
+// real numbers that the 8-bit values represent. Every operation is rounded as in a separate dispatch. With KIND_LEVELS
+// the results are the levels less the zero point, scale and zero point: those of ONNX's DynamicQuantizeLinear.
 //
 // A workgroup handles a part of a row. If rows have several parts, PASS_EXTREMES finds the extremes of the parts before.
 
@@ -24,6 +25,10 @@ layout(set = 0, binding = 1) writeonly buffer Extremes { vec2 extremes[]; };    
 READ_VIEW(1, Extremes, extremes, vec2)
 WRITES(2, Dst, dst)
 #endif
+#if defined(PASS_ROUND) && defined(KIND_LEVELS)
+WRITES(3, Scale, scale)
+WRITES(4, Zero, zero)
+#endif
 
 // Lengths are counted in vec4s with VECTORS, otherwise in elements.
 layout(push_constant) uniform Push {
@@ -31,6 +36,10 @@ layout(push_constant) uniform Push {
     uint extremes_offset;
 #ifdef PASS_ROUND
     uint dst_offset;
+#ifdef KIND_LEVELS
+    uint scale_offset;
+    uint zero_offset;
+#endif
 #endif
     uint rows;
     uint length;    // of a row
@@ -85,6 +94,9 @@ const float SMALLEST = 1e-30;
 // The nearest integers from -128 to 127, halves away from zero.
 vec4 whole(vec4 x) { return mix(clamp(round_half_away(x), -128.0, 127.0), vec4(127.0), is_nan(x)); }
 
+// From 0 to 255; NaN stays.
+vec4 within(vec4 levels) { return smaller(larger(levels, vec4(0.0)), vec4(255.0)) + 0.0; }
+
 vec2 extremes_of_row(uint row) {
     vec2 found = extremes_at(extremes_offset / 2 + row * parts);
     for (uint part = gl_LocalInvocationID.x; part < parts; part += LOCAL)
@@ -111,16 +123,29 @@ void main() {
 #else
     float high = larger(found.y, 0.0), low = smaller(found.x, 0.0);
     float difference = high - low;
-    float levels = 255.0 + unknown_zero, extent = larger(difference, SMALLEST);
+    float levels = 255.0 + unknown_zero;
+#ifdef KIND_LEVELS
+    float quotient = difference / levels, unit = quotient == 0.0 ? 1.0 : quotient;
+    float point = within(roundEven(vec4(-low / unit))).x;
+    if (gl_LocalInvocationID.x == 0 && number == 0) {
+        scale[scale_offset + row] = unit;
+        zero[zero_offset + row] = point;
+    }
+#else
+    float extent = larger(difference, SMALLEST);
     float inverse = levels / extent, scale = extent / levels;
     float shift = low * inverse;
     float moved = -128.0 - shift;
     float zero = whole(vec4(moved)).x;
 #endif
+#endif
     for (uint at = first + gl_LocalInvocationID.x; at < past; at += AT_ONCE * LOCAL) {
         vec4 some[AT_ONCE];
         [[unroll]] for (uint j = 0; j < AT_ONCE; ++j) some[j] = load(min(at + j * LOCAL, past - 1));
         [[unroll]] for (uint j = 0; j < AT_ONCE; ++j) {
+#ifdef KIND_LEVELS
+            vec4 result = within(roundEven(some[j] / unit) + point) - point;
+#else
             vec4 scaled = some[j] * inverse;
 #ifdef KIND_SYMMETRIC
             vec4 level = whole(scaled);
@@ -129,6 +154,7 @@ void main() {
             vec4 level = whole(placed) - zero;
 #endif
             vec4 result = level * scale;
+#endif
             uint target = at + j * LOCAL;
             if (VECTORS && target < past) STORE4(dst, target, result);
             if (!VECTORS && target < past) dst[dst_offset + target] = result.x;

@@ -138,8 +138,8 @@ class Traits:
     Padding stands for zeros if the operation is a GEMM. Otherwise padding does not count.
     """
     converts: bool = False
-    """The operation computes each element of its output from the element of ``input`` at the same place, and is not
-    one of the arithmetic operations that are `elementwise`."""
+    """The operation computes each element of ``output`` from the element of ``input`` at the same place, and perhaps
+    from others whatever their order is. It is not one of the arithmetic operations that are `elementwise`."""
     view: View | None = None
     boxes: Callable[[Call], Sequence[Box] | None] | None = None
     """The boxes of ``input`` that the outputs of a call are, one for each output; None for a call that computes more.

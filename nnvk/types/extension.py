@@ -99,6 +99,7 @@ class ExtendedOperationCode(Enum):
     FLOOR_DIV = 295
     FLOOR_MOD = 296
     FMOD = 297
+    DYNAMIC_QUANTIZE = 298
 
 
 KnownCode = OperationCode | ExtendedOperationCode

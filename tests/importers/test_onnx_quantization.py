@@ -77,6 +77,41 @@ def test_ties_of_steps_that_data_decide() -> None:
     check(net, {"x": np.array([0.5, 1.5, 2.5, -0.5, -1.5, -2.5, 200, -55], F)})
 
 
+@pytest.mark.parametrize(("size", "parts"), [(300, 1), (700, 2), (1500, 3)])
+def test_dynamic_quantisation(size: int, parts: int) -> None:
+    """As onnxruntime's quantiser writes it. Long sums are made of several in FLOAT32, and keep their bits."""
+    rng = np.random.default_rng(size)
+    constants = {
+        "w": rng.integers(100, 128, (size, 5)).astype(np.int8),
+        **{"v": np.int8(0), "c": F(0.013), "b": rng.standard_normal(5).astype(F)},
+    }
+    nodes = [
+        op("DynamicQuantizeLinear", "x", "q s z"),
+        op("MatMulInteger", "q w z v", "i"),
+        op("Cast", "i", "r", to=1),
+        op("Mul", "s c", "f"),
+        op("Mul", "r f", "m"),
+        op("Add", "m b", "y"),
+    ]
+    x = rng.uniform(-0.1, 3, (3, size)).astype(F)
+    imported = check(model(nodes, {"x": (F, [3, size])}, ["y"], constants), {"x": x}, steps=0)
+    codes = operations(imported)
+    assert codes[0] == "DYNAMIC_QUANTIZE" and codes.count("FULLY_CONNECTED") == parts
+    assert ("CAST" in codes) == (parts > 2)
+
+
+def test_dynamic_quantisation_of_an_image_whose_levels_others_read_too() -> None:
+    rng = np.random.default_rng(5)
+    constants = {"w": rng.integers(-127, 128, (4, 3, 3, 2)).astype(np.int8)}
+    nodes = [
+        op("DynamicQuantizeLinear", "x", "q s z"),
+        op("ConvInteger", "q w z", "i", pads=[1, 0, 2, 1]),
+        op("DequantizeLinear", "q s z", "d"),
+    ]
+    net = model(nodes, {"x": (F, [2, 3, 7, 5])}, ["i", "d", "q", "s", "z"], constants)
+    check(net, {"x": rng.normal(0.4, 2, (2, 3, 7, 5)).astype(F)}, steps=0)
+
+
 def test_ties_behind_steps_and_operators_on_steps() -> None:
     """From one scale to another, and what com.microsoft's operators give."""
     steps = np.arange(256).astype(np.uint8)

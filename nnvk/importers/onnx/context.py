@@ -260,8 +260,13 @@ class Context(Emitter):
         if target.code is BOOL8.code:
             return self.as_bool(value)
         if value.code is not target.code:
-            value = self.emit(OperationCode.CAST, value, out=target)
+            source = value
+            value = source.once(("cast", target.code), lambda: self.emit(OperationCode.CAST, source, out=target))
         return self.wrapped(value, dtype)
+
+    def take_cast(self, value: Value, result: Value) -> None:
+        """Let casts of a value to the type of ``result``, which has the same numbers, be that."""
+        value.once(("cast", result.code), lambda: result)
 
     def scaled(self, levels: Value, scale: float, zero_point: int) -> Value:
         """Dequantise levels that are stored as real numbers."""

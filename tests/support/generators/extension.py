@@ -86,6 +86,11 @@ def _round_float(d: Draw, code: KnownCode, t: OperandCode) -> Case:
     return Case(code, (numbers, i32(bits), i32(least), real(t, largest), i32(d.integer(0, 2))), (OperandType(t),))
 
 
+@generator(Op.DYNAMIC_QUANTIZE)
+def _dynamic_quantize(d: Draw, code: KnownCode, t: OperandCode) -> Case:
+    return Case(code, (d.any(t),), (OperandType(t),) * 3)
+
+
 @generator(Op.SCATTER_ND)
 def _scatter_nd(d: Draw, code: KnownCode, t: OperandCode) -> Case:
     source = d.any(t)

@@ -14,7 +14,7 @@ from nnvk.importers.emitter import NONE, is_quantised
 from nnvk.importers.errors import Unmapped
 from nnvk.importers.graph_builder import Value
 from nnvk.importers.onnx.context import Context
-from nnvk.importers.onnx.mappers.matmul import centred, exact_count
+from nnvk.importers.onnx.mappers.matmul import centred, exact_count, whole_sum
 from nnvk.importers.onnx.mappers.quantised_operands import QuantisedOperands, wanted_operands
 from nnvk.importers.onnx.mappers.reduction import batch_statistics
 from nnvk.importers.onnx.mappers.shape import joined, padded
@@ -398,12 +398,9 @@ def conv_integer(c: Context) -> Tensor:
     weights = c.tensor(1)
     _check(c, c.tensor(0).shape, weights.shape)
     source, filters = centred(c, 0, 2, 1), centred(c, 1, 3, 0)
-    total: Value | None = None
-    for part, own in _exact_parts(c, source, filters):
-        whole = c.cast(convolved(c, part, own if own.constant is None else own.constant, None), np.dtype(np.int32))
-        total = whole if total is None else c.emit(Op.ADD, total, whole, NONE, out=whole.type)
-    assert total is not None
-    return c.give(total, None, np.int32)
+    parts = _exact_parts(c, source, filters)
+    products = [convolved(c, part, own if own.constant is None else own.constant, None) for part, own in parts]
+    return c.give(whole_sum(c, products), None, np.int32)
 
 
 def _exact_parts(c: Context, source: Value, filters: Value) -> Iterator[tuple[Value, Value]]:

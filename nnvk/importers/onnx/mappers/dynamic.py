@@ -1,12 +1,10 @@
-"""Products of bytes that give real numbers, as onnxruntime's dynamic quantisation makes them."""
+"""Dynamic quantisation, and products of bytes that give real numbers, as onnxruntime's quantiser makes them."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from nnvk.importers.decompositions.arithmetic import chosen, round_half_even, scalar, with_number
-from nnvk.importers.decompositions.reductions import folded
-from nnvk.importers.emitter import BOOL8, F32, NONE
+from nnvk.importers.emitter import F32, I32, NONE
 from nnvk.importers.errors import Unmapped
 from nnvk.importers.graph_builder import Value
 from nnvk.importers.onnx.context import Context
@@ -14,10 +12,24 @@ from nnvk.importers.onnx.mappers.matmul import centred, exact_product
 from nnvk.importers.onnx.registry import operator
 from nnvk.importers.onnx.tensors import Tensor
 from nnvk.types.codes import OperationCode
+from nnvk.types.extension import ExtendedOperationCode
 
 Op = OperationCode
-_LAST = 255
-"""The last level of UINT8."""
+
+
+@operator("DynamicQuantizeLinear")
+def dynamic_quantize_linear(c: Context) -> list[Tensor]:
+    """Map DynamicQuantizeLinear. Products take the levels less the zero point, which `centred` finds."""
+    levels, scale, point = _quantised(c)
+    zero = c.emit(Op.CAST, point, out=I32)
+    y = c.emit(Op.CAST, c.emit(Op.ADD, levels, point, NONE, out=F32), out=I32)
+    y.once(("less", zero), lambda: levels)
+    return [c.give(y, c.tensor().shape, np.uint8), c.give(scale, (), np.float32), c.give(zero, (), np.uint8)]
+
+
+def _quantised(c: Context) -> list[Value]:
+    """Input 0 as levels less the zero point, as real numbers; the scale; the zero point."""
+    return c.emit_many(ExtendedOperationCode.DYNAMIC_QUANTIZE, c.real_number(0), outs=[F32] * 3)
 
 
 def _scaled(c: Context, first: Value, second: Value, scales: tuple[Value, Value], bias: int) -> Tensor:
@@ -50,24 +62,5 @@ def matmul_integer_to_float(c: Context) -> Tensor:
 def dynamic_quantize_matmul(c: Context) -> Tensor:
     """Map DynamicQuantizeMatMul. The first matrix is converted to UINT8 levels, as by DynamicQuantizeLinear."""
     second = centred(c, 1, 3, c.tensor(1).rank - 1)
-    levels, scale = dynamically_quantised(c, c.real_number(0))
+    levels, scale, _ = _quantised(c)
     return _scaled(c, levels, second, (scale, _scale(c, 2, -1)), 4)
-
-
-def dynamically_quantised(c: Context, x: Value) -> tuple[Value, Value]:
-    """Levels from the zero point, as real numbers, and their scale: from the smallest to the largest number, or 0."""
-    flat = c.reshape(x, (x.size,))
-    low = with_number(c, Op.MINIMUM, folded(c, Op.REDUCE_MIN, flat, [0]), 0.0)
-    high = with_number(c, Op.MAXIMUM, folded(c, Op.REDUCE_MAX, flat, [0]), 0.0)
-    scale = with_number(c, Op.DIV, c.emit(Op.SUB, high, low, NONE, out=F32), float(_LAST), NONE)
-    zero = scalar(c, 0.0, scale)
-    scale = chosen(c, c.emit(Op.EQUAL, scale, zero, out=BOOL8), scalar(c, 1.0, scale), scale)
-    below = c.emit(Op.DIV, c.emit(Op.SUB, zero, low, NONE, out=F32), scale, NONE, out=F32)
-    point = _within(c, round_half_even(c, below))
-    levels = round_half_even(c, c.emit(Op.DIV, x, scale, NONE, out=F32))
-    levels = _within(c, c.emit(Op.ADD, levels, point, NONE, out=F32))
-    return c.emit(Op.SUB, levels, point, NONE, out=F32), scale
-
-
-def _within(c: Context, levels: Value) -> Value:
-    return with_number(c, Op.MINIMUM, with_number(c, Op.MAXIMUM, levels, 0.0), float(_LAST))

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from collections.abc import Sequence
+from functools import reduce
 
 import numpy as np
 
@@ -234,13 +236,18 @@ def centred(c: Context, position: int, zero: int, axis: int) -> Value:
         if points.ndim > tensor.rank or any(own not in (1, size) for own, size in ends):
             raise Unmapped(f"zero points of shape {list(point.shape)} do not fit {list(tensor.shape)}")
         return c.deferred(tensor.shape, F32, lambda: tensor.array.astype(np.float32) - points)
-    real = c.cast(c.number(position), np.dtype(np.float32))
+    value = c.number(position)
     if zeros is None:
-        return real
-    shift = c.cast(c.plain(zeros), np.dtype(np.float32))
-    if shift.size > 1:
-        shift = c.reshape(shift, _along(charged.zeros(zeros.shape), tensor.rank, axis).shape)
-    return c.emit(Op.SUB, real, shift, NONE, out=F32)
+        return c.cast(value, np.dtype(np.float32))
+    offset = c.plain(zeros)
+
+    def less() -> Value:
+        shift = c.cast(offset, np.dtype(np.float32))
+        if shift.size > 1:
+            shift = c.reshape(shift, _along(charged.zeros(zeros.shape), tensor.rank, axis).shape)
+        return c.emit(Op.SUB, c.cast(value, np.dtype(np.float32)), shift, NONE, out=F32)
+
+    return value.once(("less", offset), less)
 
 
 def _along(point: np.ndarray, rank: int, axis: int) -> np.ndarray:
@@ -266,7 +273,8 @@ def exact_product(c: Context, first: Value, second: Value) -> Value:
     first = c.reshape(first, (1, *first.shape)) if len(first.shape) == 1 else first
     second = c.reshape(second, (*second.shape, 1)) if len(second.shape) == 1 else second
     size = first.shape[-1]
-    total: Value | None = None
+    shape = *np.broadcast_shapes(first.shape[:-2], second.shape[:-2]), first.shape[-2], second.shape[-1]
+    products = []
     begin = 0
     while begin < size:
         count = exact_count(second.constant, len(second.shape) - 2, begin, size - begin)
@@ -276,13 +284,21 @@ def exact_product(c: Context, first: Value, second: Value) -> Value:
             product = dense(c, c.reshape(rows, (rows.size // count, count)), _turned(c, columns))
         else:
             product = multiplied(c, rows, columns)
-        whole = c.cast(product, np.dtype(np.int32))
-        total = whole if total is None else c.emit(Op.ADD, total, whole, NONE, out=I32)
+        products.append(c.reshape(product, shape))
         begin += count
-    assert total is not None
-    return c.reshape(
-        total, (*np.broadcast_shapes(first.shape[:-2], second.shape[:-2]), first.shape[-2], second.shape[-1])
-    )
+    return whole_sum(c, products)
+
+
+def whole_sum(c: Context, terms: Sequence[Value]) -> Value:
+    """The sum in INT32 of whole numbers in FLOAT32.
+
+    A cast of it to FLOAT32 takes the numbers as they are. The sum of two in FLOAT32 is rounded as that cast would be.
+    """
+    integers = [c.cast(term, np.dtype(np.int32)) for term in terms]
+    total = reduce(lambda one, other: c.emit(Op.ADD, one, other, NONE, out=I32), integers)
+    if len(terms) <= 2:
+        c.take_cast(total, reduce(lambda one, other: c.emit(Op.ADD, one, other, NONE, out=F32), terms))
+    return total
 
 
 def _turned(c: Context, matrix: Value) -> Value:
