@@ -16,7 +16,6 @@ import numpy as np
 
 from nnvk.ops import registry
 from nnvk.ops.call import Call, Tensor
-from nnvk.ops.quant import round_half_away
 from nnvk.ops.strided import Box
 from nnvk.ops.traits import Effect, Fp16, Traits, View
 from nnvk.types.codes import OperationCode
@@ -30,12 +29,6 @@ class InternalCode(Enum):
     CONVERT_FLOAT = "CONVERT_FLOAT"
     """``output`` has the numbers of ``input`` as floats of another size. If ``saturate`` is true, numbers beyond the
     range become the ends of the range."""
-    ROUND_ROWS = "ROUND_ROWS"
-    """``output`` has the elements of ``input``, each of ``rows`` equally long rows rounded to 256 levels.
-
-    If ``asymmetric`` is true, the levels of a row lie between its extremes and include 0. Otherwise 255 of them lie
-    around 0, as far as the element that is furthest from it.
-    """
     ROW_NORM = "ROW_NORM"
     """``output`` has each row of ``length`` elements of ``input``, less its mean if ``is_centred`` is true, times the
     inverse of the root of its mean square plus ``epsilon``; it is divided by the root if ``is_divided`` is true.
@@ -87,26 +80,6 @@ def _saturated(data: np.ndarray, dtype: np.dtype) -> np.ndarray:
     return np.where(np.isfinite(data), np.clip(data, -most, most), data).astype(dtype)
 
 
-def _rounded_rows(call: Call) -> np.ndarray:
-    rows, smallest = call.input.data.reshape(call.rows, -1), np.float32(1e-30)
-    if call.asymmetric:
-        low = np.minimum(rows.min(axis=1, keepdims=True), np.float32(0))
-        width = np.maximum(np.maximum(rows.max(axis=1, keepdims=True), np.float32(0)) - low, smallest)
-        inverse = np.float32(255) / width
-        zero_point = _whole(np.float32(-128) - low * inverse)
-        rounded = (_whole(rows * inverse + zero_point) - zero_point) * (width / np.float32(255))
-    else:
-        extent = np.maximum(np.abs(rows).max(axis=1, keepdims=True), smallest)
-        rounded = _whole(rows * (np.float32(127) / extent)) * (extent / np.float32(127))
-    return rounded.reshape(call.output.shape)
-
-
-def _whole(numbers: np.ndarray) -> np.ndarray:
-    """Whole numbers from -128 to 127; NaN becomes the highest, as QUANTIZE has it, and -0 becomes 0."""
-    zero = np.float32(0)
-    return np.maximum(np.fmin(round_half_away(numbers), np.float32(127)), np.float32(-128)) + zero
-
-
 def _normalised_rows(call: Call) -> np.ndarray:
     rows = call.input.data.reshape(-1, call.length).astype(np.float64)
     if call.is_centred:
@@ -150,7 +123,6 @@ INTERNAL: Mapping[InternalCode, InternalOp] = {
     InternalCode.CONVERT_FLOAT: InternalOp(
         lambda call: call.input.shape, _converted, Traits(foldable=False, fp16=Fp16.NEVER, converts=True)
     ),
-    InternalCode.ROUND_ROWS: InternalOp(lambda call: call.input.shape, _rounded_rows),
     InternalCode.ROW_NORM: InternalOp(lambda call: call.output.shape, _normalised_rows),
     InternalCode.SOFTMAX_ROWS: InternalOp(lambda call: call.output.shape, _softmax_rows),
     InternalCode.ATTENTION: InternalOp(lambda call: call.output.shape, _attended),

@@ -100,6 +100,7 @@ class ExtendedOperationCode(Enum):
     FLOOR_MOD = 296
     FMOD = 297
     DYNAMIC_QUANTIZE = 298
+    ROUND_ROWS = 299
 
 
 KnownCode = OperationCode | ExtendedOperationCode

@@ -1,31 +1,27 @@
 """Hybrid kernels: 8-bit weights with float activations, which TFLite multiplies as integers.
 
 NNAPI has no such kernels. Weights become real numbers at import. The kernels also round activations to 8 bits
-on the way, with a scale for each batch or row that depends on the data; operations that do the same are put
-in front, so that results are TFLite's and not only near them.
+on the way, with a scale for each batch or row that depends on the data; ROUND_ROWS does the same in front, so that
+results are TFLite's and not only near them.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
 
-from nnvk.api import OperandCode, OperandType, OperationCode
+from nnvk.api import OperandCode, OperandType
 from nnvk.importers import charged
 from nnvk.importers.decompositions.block_quantized import Blocks, packed_later
-from nnvk.importers.emitter import F32, NONE, is_quantised
+from nnvk.importers.decompositions.moving import transposed
+from nnvk.importers.emitter import F32, is_quantised
 from nnvk.importers.graph_builder import Value
 from nnvk.importers.tflite.context import Context
 from nnvk.importers.tflite.operands import constant
 from nnvk.ops.extension.block_quantized import DEFAULT_ZERO_POINT, WORD_LEVELS
-
-Op = OperationCode
-
-_LEVELS = OperandType(OperandCode.TENSOR_QUANT8_ASYMM_SIGNED, scale=1.0)
-"""A type of scale 1: QUANTIZE to it rounds to integers from -128 to 127, halves away from zero."""
-_SMALLEST = 1e-30
-"""The least range of activations, so that zeros stay zeros."""
+from nnvk.types.extension import ExtendedOperationCode
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +45,10 @@ def real_weights(c: Context, weights: Value) -> Value:
     """Quantised weights of a hybrid kernel as real numbers."""
     if weights.code is OperandCode.TENSOR_QUANT8_ASYMM and weights.is_constant and not weights.type.zero_point:
         # The oldest hybrid models keep signed levels in a tensor of UINT8.
-        signed = Value(OperandType(_LEVELS.code, weights.shape, weights.type.scale), weights.array.view(np.int8))
+        signed = Value(
+            OperandType(OperandCode.TENSOR_QUANT8_ASYMM_SIGNED, weights.shape, weights.type.scale),
+            weights.array.view(np.int8),
+        )
         return weights.once("signed", lambda: c.real(signed))
     return c.real(weights)
 
@@ -74,8 +73,16 @@ def is_rounded(c: Context, source: Value, weights: Value) -> bool:
 
 def rounded(c: Context, source: Value, rounding: Rounding) -> Value:
     """Real activations, rounded as a hybrid kernel rounds them."""
-    make = _asymmetric if rounding.asymmetric else _symmetric
-    return source.once(rounding, lambda: make(c, source, np.array(rounding.axes)))
+    rank = len(source.shape)
+    order = [*(axis for axis in range(rank) if axis not in rounding.axes), *rounding.axes]
+    rows = math.prod(source.shape[axis] for axis in order[: rank - len(rounding.axes)])
+
+    def make() -> Value:
+        laid = transposed(c, source, order)
+        result = c.emit(ExtendedOperationCode.ROUND_ROWS, laid, rows, rounding.asymmetric, out=F32)
+        return transposed(c, result, np.argsort(order).tolist())
+
+    return source.once(rounding, make)
 
 
 def hybrid(c: Context, source: Value, weights: Value, rounding: Rounding) -> tuple[Value, Value]:
@@ -84,37 +91,3 @@ def hybrid(c: Context, source: Value, weights: Value, rounding: Rounding) -> tup
         return source, weights
     taken = rounded(c, source, rounding) if is_rounded(c, source, weights) else source
     return taken, real_weights(c, weights)
-
-
-def _scalar(c: Context, number: float) -> Value:
-    return c.constant(number, F32)
-
-
-def _two(c: Context, code: OperationCode, first: Value, second: Value) -> Value:
-    fused = () if code in (Op.MAXIMUM, Op.MINIMUM) else (NONE,)
-    return c.emit(code, first, second, *fused, out=F32)
-
-
-def _whole(c: Context, value: Value) -> Value:
-    """Round to integers from -128 to 127."""
-    return c.emit(Op.DEQUANTIZE, c.emit(Op.QUANTIZE, value, out=_LEVELS), out=F32)
-
-
-def _symmetric(c: Context, source: Value, axes: np.ndarray) -> Value:
-    """Round symmetrically: the element of largest magnitude becomes level 127 or -127."""
-    furthest = c.emit(Op.REDUCE_MAX, c.emit(Op.ABS, source, out=F32), axes, True, out=F32)
-    extent = _two(c, Op.MAXIMUM, furthest, _scalar(c, _SMALLEST))
-    levels = _whole(c, _two(c, Op.MUL, source, _two(c, Op.DIV, _scalar(c, 127.0), extent)))
-    return _two(c, Op.MUL, levels, _two(c, Op.DIV, extent, _scalar(c, 127.0)))
-
-
-def _asymmetric(c: Context, source: Value, axes: np.ndarray) -> Value:
-    """Round asymmetrically: 256 levels cover the range of the elements, and one of them is 0."""
-    zero = _scalar(c, 0.0)
-    high = _two(c, Op.MAXIMUM, c.emit(Op.REDUCE_MAX, source, axes, True, out=F32), zero)
-    low = _two(c, Op.MINIMUM, c.emit(Op.REDUCE_MIN, source, axes, True, out=F32), zero)
-    extent = _two(c, Op.MAXIMUM, _two(c, Op.SUB, high, low), _scalar(c, _SMALLEST))
-    inverse = _two(c, Op.DIV, _scalar(c, 255.0), extent)
-    zero_point = _whole(c, _two(c, Op.SUB, _scalar(c, -128.0), _two(c, Op.MUL, low, inverse)))
-    levels = _whole(c, _two(c, Op.ADD, _two(c, Op.MUL, source, inverse), zero_point))
-    return _two(c, Op.MUL, _two(c, Op.SUB, levels, zero_point), _two(c, Op.DIV, extent, _scalar(c, 255.0)))

@@ -472,19 +472,6 @@ def test_activations_are_rounded_at_once(
         assert names.count("round_rows") == (on_cpu if device.planner.profile.is_cpu else on_gpu)
 
 
-@pytest.mark.parametrize("code", ["QUANTIZE", "QUANTIZE_TIES_TO_EVEN"])
-def test_ties_to_even_are_rounded_apart(vulkan: VulkanDevice, code: str) -> None:
-    """`round_rows` rounds halves away from zero, as QUANTIZE does."""
-    row = parse(
-        "NEG f32[2,5] | ABS $0 | REDUCE_MAX $1 (1) true | MAXIMUM $2 #f32[1]=0.000000000000000000000000000001 | "
-        f"DIV #f32[1]=127 $3 NONE | MUL $0 $4 NONE | {code} $5 -> i8*1+0 | DEQUANTIZE $6 -> f32 | "
-        "DIV $3 #f32[1]=127 NONE | MUL $7 $8 NONE"
-    )
-    data = np.array([[127, 0.5, 1.5, -2.5, -0.5], [127, 3.5, 4.5, 0, -126.5]], np.float32)
-    names = families(run_both(vulkan, row.model, [data], tolerance=1e-6)).split()
-    assert ("round_rows" in names) == (code == "QUANTIZE")
-
-
 @pytest.mark.parametrize(
     ("text", "expected"),
     [

@@ -15,15 +15,12 @@ from random_graph import random_graph
 from nnvk.api import FuseCode, OperandCode, OperandType
 from nnvk.base.errors import NnapiError
 from nnvk.base.settings import override
-from nnvk.check.model_rows import parse
 from nnvk.driver.vulkan import VulkanDevice
 from nnvk.driver.vulkan.graph import dump, verifier
 from nnvk.driver.vulkan.graph.builder import NeedsValue, build
 from nnvk.driver.vulkan.graph.ir import Graph, Node
 from nnvk.driver.vulkan.graph.rewriter import Rewriter
 from nnvk.driver.vulkan.graph.verifier import InvalidGraph
-from nnvk.driver.vulkan.planning.passes.context import Context
-from nnvk.driver.vulkan.planning.passes.round_rows import round_rows
 from nnvk.driver.vulkan.planning.planner import lower
 from nnvk.driver.vulkan.shaders.library import ShaderLibrary
 from nnvk.driver.vulkan.shaders.profile import ACCELERATED_DOTS, NATIVE_16
@@ -237,52 +234,6 @@ def test_references_of_internal_operations() -> None:
     np.testing.assert_array_equal(internal.compute(columns)[0], numbers[:, 1:])
     view = call_of(InternalCode.VIEW, tensor(1, F32, (3, 1, 2)), input=source)
     np.testing.assert_array_equal(internal.compute(view)[0].ravel(), numbers.ravel())
-
-
-@pytest.mark.parametrize("asymmetric", [False, True])
-@pytest.mark.parametrize("shape", [(1, 640), (3, 37), (2, 3, 5), (7, 1)], ids=str)
-def test_the_reference_of_rounded_rows_is_that_of_its_operations(asymmetric: bool, shape: tuple[int, ...]) -> None:
-    axes = f"({','.join(map(str, range(1, len(shape))))})"
-    text = ASYMMETRIC if asymmetric else SYMMETRIC
-    row = parse(text.format(shape=",".join(map(str, shape)), axes=axes, smallest=f"{1e-30:.30f}"))
-    graph = graph_of(row.model)
-    context = Context(GPU, False, tensor_of, lambda key, ranked, of_all: ranked[0], lambda _: None)
-    rounded, count = round_rows(graph, context)
-    assert count == 1
-    assert [node.code for node in rounded.nodes] == [Op.NEG, InternalCode.ROUND_ROWS]
-    assert rounded.nodes[1].operations == set(range(1, len(graph.nodes)))
-    verifier.check(rounded, "round_rows")
-    verifier.check_kept(graph, rounded, "round_rows")
-    verifier.compare(graph, rounded, "round_rows", 0.0)
-
-
-SYMMETRIC = (
-    "NEG f32[{shape}] | ABS $0 | REDUCE_MAX $1 {axes} true | MAXIMUM $2 #f32[1]={smallest} | DIV #f32[1]=127 $3 NONE | "
-    "MUL $0 $4 NONE | QUANTIZE $5 -> i8*1+0 | DEQUANTIZE $6 -> f32 | DIV $3 #f32[1]=127 NONE | MUL $7 $8 NONE"
-)
-ASYMMETRIC = (
-    "NEG f32[{shape}] | REDUCE_MAX $0 {axes} true | MAXIMUM $1 #f32[1]=0 | REDUCE_MIN $0 {axes} true | "
-    "MINIMUM $3 #f32[1]=0 | SUB $2 $4 NONE | MAXIMUM $5 #f32[1]={smallest} | DIV #f32[1]=255 $6 NONE | "
-    "MUL $4 $7 NONE | SUB #f32[1]=-128 $8 NONE | QUANTIZE $9 -> u8*1+128 | DEQUANTIZE $10 -> f32 | "
-    "MUL $0 $7 NONE | ADD $12 $11 NONE | QUANTIZE $13 -> u8*1+128 | DEQUANTIZE $14 -> f32 | SUB $15 $11 NONE | "
-    "DIV $6 #f32[1]=255 NONE | MUL $16 $17 NONE"
-)
-
-
-def tensor_of(name: str, type: OperandType, data: object = None) -> Tensor:
-    raise AssertionError("the pass makes no tensors")
-
-
-@pytest.mark.parametrize(
-    "change",
-    [("{axes} true", "(0) true"), ("i8*1+0", "i8*0.5+0"), ("MUL $0 $4 NONE", "MUL $0 $4 RELU"), ("=127 $3", "=126 $3")],
-    ids=str,
-)
-def test_what_only_looks_like_rounded_rows_stays(change: tuple[str, str]) -> None:
-    row = parse(SYMMETRIC.replace(*change).format(shape="5,7", axes="(1)", smallest=f"{1e-30:.30f}"))
-    graph = graph_of(row.model)
-    context = Context(GPU, False, tensor_of, lambda key, ranked, of_all: ranked[0], lambda _: None)
-    assert round_rows(graph, context) == (graph, 0)
 
 
 def test_a_pool_with_a_surround_is_a_pool_of_a_padded_image() -> None:

@@ -10,8 +10,6 @@ import numpy as np
 import pytest
 from fused import I8, Net, Op, heads, joined, made, maximum, merged, multiplied, run_both, transposed, wrapped_gather
 from profiles import GPU
-from tflite_net import Net as TfliteNet
-from tflite_net import T, write
 
 from nnvk.base.errors import NnapiError
 from nnvk.base.settings import override
@@ -23,7 +21,6 @@ from nnvk.driver.vulkan.planning.planner import lower
 from nnvk.driver.vulkan.shaders.library import ShaderLibrary
 from nnvk.driver.vulkan.shaders.passes import FUSIONS, Pass, parse_passes
 from nnvk.driver.vulkan.shaders.profile import NATIVE_16, DeviceProfile, described, parse_profile
-from nnvk.importers.tflite import load
 from nnvk.types.codes import OperandCode as Code
 from nnvk.types.model import Model
 from nnvk.types.operand import ChannelQuant, OperandType
@@ -141,20 +138,8 @@ TOLERANCES = {Pass.ROW_NORM: 2e-6, Pass.SOFTMAX: 2e-6, Pass.ATTENTION: 5e-5}
 """Where sums are taken in another order."""
 
 
-def hybrid() -> Model:
-    """A model of the importer that rounds rows of activations."""
-    rng = np.random.default_rng(1)
-    weights = T("INT8", data=rng.integers(-127, 127, (24, 37), np.int8), scale=0.02)
-    source, result = T(shape=(3, 37)), T()
-    net = TfliteNet([source], [result])
-    net.op("FULLY_CONNECTED", [source, weights, T(data=np.ones(24))], result, "FullyConnectedOptions")
-    return load(write(net)).model.frozen
-
-
 def model_of(pass_: Pass) -> Model:
     """A model that a pass rewrites on `NATIVE`."""
-    if pass_ is Pass.ROUND_ROWS:
-        return hybrid()
     net = Net()
     if pass_ in (Pass.FP16, Pass.CONVERTS):
         return replace(net.finish(dense(net)), relaxed=True)

@@ -91,6 +91,13 @@ def _dynamic_quantize(d: Draw, code: KnownCode, t: OperandCode) -> Case:
     return Case(code, (d.any(t),), (OperandType(t),) * 3)
 
 
+@generator(Op.ROUND_ROWS)
+def _round_rows(d: Draw, code: KnownCode, t: OperandCode) -> Case:
+    source = d.any(t)
+    rows = int(np.prod(source.shape[: d.integer(0, len(source.shape))]))
+    return Case(code, (source, i32(max(rows, 1)), boolean(d.chance())), (OperandType(t),))
+
+
 @generator(Op.SCATTER_ND)
 def _scatter_nd(d: Draw, code: KnownCode, t: OperandCode) -> Case:
     source = d.any(t)

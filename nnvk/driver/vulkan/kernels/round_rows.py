@@ -10,7 +10,6 @@ from nnvk.driver.vulkan.shaders.commands import TensorRef
 from nnvk.driver.vulkan.shaders.declaration import Shader
 from nnvk.driver.vulkan.shaders.profile import DeviceProfile
 from nnvk.ops.call import Call
-from nnvk.ops.internal import InternalCode
 from nnvk.types.extension import ExtendedOperationCode
 
 ROUND_ROWS = Shader(
@@ -24,7 +23,7 @@ _CPU_PART = 4096
 """The elements of a row that a workgroup of a CPU rounds."""
 
 
-@kernel(InternalCode.ROUND_ROWS, shaders=(ROUND_ROWS,))
+@kernel(ExtendedOperationCode.ROUND_ROWS, shaders=(ROUND_ROWS,))
 def lower(call: Call, g: Lowering) -> None:
     """Lower ROUND_ROWS to one dispatch, or to two if rows are long."""
     _round(call, g, "asymmetric" if call.asymmetric else "symmetric", call.rows, {"dst": g.tensor(call.output)})

@@ -26,7 +26,6 @@ class Pass(Enum):
     CONSTANTS = "constants", "Operations read the first of all constants that have the same type and bytes."
     CSE = "cse", "Commands whose results nobody reads go, and equal commands become one."
     INDICES = "indices", "GATHER counts indices below 0 from the end itself."
-    ROUND_ROWS = "round_rows", "The operations by which hybrid models quantise rows become one command."
     FP16 = "fp16", "A relaxed model computes GEMMs, and what follows them, with 16-bit floats."
     CHANNELS = "channels", "Channels of a convolution whose result is the same for all inputs get filters of zeros."
     HORIZONTAL = "horizontal", "Several GEMMs that read the same tensor, or rows of it, become one GEMM."

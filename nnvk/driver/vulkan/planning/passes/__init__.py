@@ -27,7 +27,6 @@ from nnvk.driver.vulkan.planning.passes.indices import wrap_indices
 from nnvk.driver.vulkan.planning.passes.layouts import legalise_layouts
 from nnvk.driver.vulkan.planning.passes.pad import fold_pads
 from nnvk.driver.vulkan.planning.passes.quantisation import legalise_quantisation
-from nnvk.driver.vulkan.planning.passes.round_rows import round_rows
 from nnvk.driver.vulkan.planning.passes.row_norm import fuse_row_norms
 from nnvk.driver.vulkan.planning.passes.softmax import fuse_softmax
 from nnvk.driver.vulkan.planning.passes.time_steps import fuse_time_steps
@@ -40,7 +39,6 @@ PIPELINE: tuple[tuple[Pass | None, Rewrite], ...] = (
     (Pass.CONSTANTS, deduplicate_constants),
     (Pass.CSE, eliminate_common_subexpressions),
     (Pass.INDICES, wrap_indices),
-    (Pass.ROUND_ROWS, round_rows),
     (Pass.FP16, use_float16),
     (Pass.CHANNELS, settle_channels),
     (Pass.HORIZONTAL, fuse_horizontally),

@@ -22,6 +22,7 @@ from nnvk.ops.internal import InternalCode, call_of
 from nnvk.ops.traits import Fp16
 from nnvk.types.codes import OperandCode, OperationCode
 from nnvk.types.constant import DeferredConstant
+from nnvk.types.extension import ExtendedOperationCode
 
 LARGEST = 65504.0
 """The largest 16-bit float."""
@@ -69,7 +70,7 @@ def nodes_in_float16(graph: Graph) -> set[Node]:
     inputs are rounded to 8 bits, as their weights are: they read these weights as bytes, and lose nothing.
     """
     given: set[int] = set()
-    levels = {node.outputs[0].index for node in graph.nodes if node.code is InternalCode.ROUND_ROWS}
+    levels = {node.outputs[0].index for node in graph.nodes if node.code is ExtendedOperationCode.ROUND_ROWS}
     statistics = _subtracted_means(graph)
     chosen: list[Node] = []
     for node in graph.nodes:

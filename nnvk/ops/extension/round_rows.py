@@ -1,0 +1,84 @@
+"""Floats rounded to 8 bits by their own range: ROUND_ROWS, as TensorFlow Lite's hybrid kernels do; DYNAMIC_QUANTIZE.
+
+The latter is ONNX's DynamicQuantizeLinear: ``output`` has the levels of the whole tensor less the zero point, as real
+numbers, and the scale of zeros is 1.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from nnvk.base.errors import bad_data
+from nnvk.ops.call import Call
+from nnvk.ops.quant import round_half_away
+from nnvk.ops.registry import define
+from nnvk.ops.signature import EXTENSIONS_SINCE, F32, Signature, boolean, i32, tensor
+from nnvk.ops.traits import Fp16, Traits
+from nnvk.types.extension import ExtendedOperationCode
+from nnvk.types.operand import Shape
+
+_ZERO, _LAST, _SMALLEST = np.float32(0), np.float32(255), np.float32(1e-30)
+
+
+def _row_shape(call: Call) -> list[Shape]:
+    if call.rows < 1 or call.input.size % call.rows:
+        raise bad_data(f"rows must divide the {call.input.size} elements of input, got {call.rows}")
+    return [call.input.shape]
+
+
+def _round_rows(call: Call) -> np.ndarray:
+    with np.errstate(all="ignore"):
+        rows = call.input.data.reshape(call.rows, -1)
+        if call.asymmetric:
+            low = np.minimum(rows.min(axis=1, keepdims=True), _ZERO)
+            width = np.maximum(np.maximum(rows.max(axis=1, keepdims=True), _ZERO) - low, _SMALLEST)
+            inverse = _LAST / width
+            zero_point = _whole(np.float32(-128) - low * inverse)
+            rounded = (_whole(rows * inverse + zero_point) - zero_point) * (width / _LAST)
+        else:
+            extent = np.maximum(np.abs(rows).max(axis=1, keepdims=True), _SMALLEST)
+            rounded = _whole(rows * (np.float32(127) / extent)) * (extent / np.float32(127))
+    return rounded.reshape(call.input.shape)
+
+
+def _whole(numbers: np.ndarray) -> np.ndarray:
+    """Whole numbers from -128 to 127; NaN becomes the highest, as QUANTIZE has it, and -0 becomes 0."""
+    return np.maximum(np.fmin(round_half_away(numbers), np.float32(127)), np.float32(-128)) + _ZERO
+
+
+def _shapes(call: Call) -> list[Shape]:
+    return [call.input.shape, (1,), (1,)]
+
+
+def _dynamic_quantize(call: Call) -> list[np.ndarray]:
+    numbers = call.input.data
+    with np.errstate(all="ignore"):
+        low, high = np.minimum(numbers.min(), _ZERO), np.maximum(numbers.max(), _ZERO)
+        scale = (high - low) / _LAST
+        scale = np.float32(1) if scale == 0 else scale
+        zero_point = _within(np.rint(-low / scale))
+        levels = _within(np.rint(numbers / scale) + zero_point) - zero_point
+    return [levels, scale.reshape(1), zero_point.reshape(1)]
+
+
+def _within(levels: np.ndarray) -> np.ndarray:
+    return np.minimum(np.maximum(levels, _ZERO), _LAST) + _ZERO
+
+
+define(
+    ExtendedOperationCode.ROUND_ROWS,
+    traits=Traits(foldable=True, fp16=Fp16.NEVER),
+    types={F32: EXTENSIONS_SINCE},
+    signatures=Signature(tensor("input"), i32("rows"), boolean("asymmetric")),
+    infer=_row_shape,
+    reference=_round_rows,
+)
+define(
+    ExtendedOperationCode.DYNAMIC_QUANTIZE,
+    traits=Traits(foldable=True, fp16=Fp16.NEVER, converts=True),
+    types={F32: EXTENSIONS_SINCE},
+    signatures=Signature(tensor("input")),
+    outputs=(tensor("output"), tensor("scale"), tensor("zero_point")),
+    infer=_shapes,
+    reference=_dynamic_quantize,
+)
