@@ -44,7 +44,10 @@ def execute(data: bytes, device: Device) -> str:
 
 
 def _is_small(path: Path) -> bool:
-    model = _imported(path).model.frozen
+    try:
+        model = _imported(path).model.frozen
+    except nnvk.NnapiError:  # a library on the CPU computes it
+        return False
     return is_small([operand.type for each in (*model.referenced(), model) for operand in each.operands])
 
 

@@ -52,10 +52,7 @@ VALUES: dict[str, dict[str, Any]] = {
     "LEAKY_RELU": {"Alpha": 0.5},
     "SOFTMAX": {"Beta": 1.0},
 }
-ROUNDED = "ABS REDUCE_MAX MAXIMUM DIV MUL levels real DIV MUL"
-ROUNDED_ASYMMETRICALLY = (
-    "REDUCE_MAX MAXIMUM REDUCE_MIN MINIMUM SUB MAXIMUM DIV MUL SUB levels real MUL ADD levels real SUB DIV MUL"
-)
+ROUNDED = "ROUND_ROWS"
 SQUARE = "real levels TABLE_LOOKUP real levels TABLE_LOOKUP SUB TABLE_LOOKUP real levels"
 ORDERED = "real levels TABLE_LOOKUP real real levels TABLE_LOOKUP real *"
 TRUNCATED = "DIV MUL SUB LESS NOT_EQUAL LOGICAL_AND SELECT ADD"
@@ -274,8 +271,7 @@ def test_filters(name: str, source: str, has_levels: bool, bias: str, result: st
     values: dict[str, Any] = {} if name == "FULLY_CONNECTED" else dict(STEPS)
     if name == "TRANSPOSE_CONV":
         values = {"StrideW": 1, "StrideH": 1, "Padding": tflite.Padding.VALID}
-    asymmetric = name in ("DEPTHWISE_CONV_2D", "TRANSPOSE_CONV")
-    wanted = [ROUNDED_ASYMMETRICALLY if asymmetric else ROUNDED] if before and rounds else []
+    wanted = [ROUNDED] if before and rounds else []
     wanted.append("TRANSPOSE_CONV_2D" if name == "TRANSPOSE_CONV" else name)
     assert operations(name, inputs, T(**TENSORS[result]), table, rounds=rounds, **values) == " ".join(wanted)
 
