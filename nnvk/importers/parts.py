@@ -156,8 +156,8 @@ class FileCut(ABC):
         try:
             return self._late_output(position)
         except (Malformed, Unmapped) as error:
-            problem = Problem("output", position, str(error))
-            raise ModelImportError("NNAPI can't express this model", self._name, [problem]) from error
+            problem, valid = Problem("output", position, str(error)), isinstance(error, Unmapped)
+            raise ModelImportError("NNAPI can't express this model", self._name, [problem], is_valid=valid) from error
 
     @abstractmethod
     def _load_first(self, shapes: Shapes, options: Mapping[str, Any]) -> ImportedModel:

@@ -15,7 +15,7 @@ pytest.importorskip("onnx")
 
 import onnxruntime
 from onnx import ModelProto, TensorProto, helper
-from onnx_net import model, op
+from onnx_net import model, op, subgraph
 from tflite_net import Net, T, write
 
 import nnvk
@@ -186,6 +186,45 @@ def test_another_value_than_the_files() -> None:
     )
     assert loaded(made)(np.ones(2, F)).tolist() == [1, 1, 0, 0]
     assert loaded(made, constants={"w": np.full(2, 7, F)})(np.ones(2, F)).tolist() == [1, 1, 7, 7]
+
+
+@pytest.mark.parametrize("dtype", [ml_dtypes.bfloat16, np.float32])
+def test_an_output_that_waits_for_values(dtype: Any) -> None:
+    """Its type is known at load: one that NumPy itself has not, and texts, which onnxruntime computes."""
+    nodes = [op("ReverseSequence", "x n", "y", batch_axis=0, time_axis=1), op("Cast", "y", "z", to=TensorProto.STRING)]
+    x, n = np.arange(8).reshape(2, 4).astype(dtype), np.array([4, 3])
+    ports: dict[str, Any] = {"x": (dtype, [2, 4]), "n": (I64, [2])}
+    reverse = loaded(model(nodes[:1], ports, ["y"]))
+    assert not reverse.is_mixed and reverse.outputs[0].dtype == dtype
+    want = [[3, 2, 1, 0], [6, 5, 4, 7]]
+    np.testing.assert_array_equal(reverse(x, n), np.array(want, dtype))
+    if dtype == np.float32:
+        text = loaded(model(nodes, ports, ["z"]))
+        assert text.is_mixed
+        assert text(x, n).tolist() == [[str(number) for number in row] for row in want]
+
+
+def test_sequences_of_tensors_of_one_axis() -> None:
+    """PyTorch's hstack joins along axis 0 or 1, by the rank: onnxruntime checks the branch for matrices as well."""
+    branches = [
+        subgraph([op("ConcatFromSequence", "s", name, axis=axis)], [name]) for axis, name in enumerate(["a", "b"])
+    ]
+    made = model(
+        [
+            op("SequenceConstruct", "x x", "s"),
+            op("SequenceAt", "s zero", "first"),
+            op("Shape", "first", "shape"),
+            op("Size", "shape", "rank"),
+            op("Equal", "rank one", "is_vector"),
+            op("If", "is_vector", "y", then_branch=branches[0], else_branch=branches[1]),
+        ],
+        {"x": (F, [3])},
+        {"y": None},
+        {"zero": np.array(0), "one": np.array(1)},
+    )
+    made.graph.output[0].type.tensor_type.elem_type = TensorProto.FLOAT
+    x = np.array([1, 2, 3], F)
+    np.testing.assert_array_equal(loaded(made)(x), [1, 2, 3, 1, 2, 3])
 
 
 def test_elements_of_types_that_numpy_has_not() -> None:

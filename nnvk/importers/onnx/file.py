@@ -245,7 +245,7 @@ def _port(declared: ValueInfoProto) -> Port:
     shape = tuple(dim.dim_value if dim.HasField("dim_value") else -1 for dim in dims)
     if not declared.type.tensor_type.HasField("shape"):
         shape = (-1,)
-    type_ = carrier(dtype).with_dimensions(tuple(max(size, 0) for size in shape))
+    type_ = carrier(narrow.carrier if narrow else dtype).with_dimensions(tuple(max(size, 0) for size in shape))
     return port_of(declared.name, type_, dtype if narrow is None else narrow.dtype, shape)
 
 

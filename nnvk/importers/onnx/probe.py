@@ -145,7 +145,7 @@ def _looked_at(model: ModelProto, folder: Path | None) -> dict[str, ValueInfoPro
     graph = ModelProto.FromString(rest).graph
     found = {one.name: one for one in (*graph.value_info, *graph.input, *graph.output) if _is_typed(one)}
     for name, type_, sizes in json.loads(line):
-        if name not in found:
+        if name not in found or not found[name].type.HasField("tensor_type"):
             found[name] = ValueInfoProto(name=name, type=_type(type_, sizes))
     return found
 
