@@ -38,6 +38,7 @@ class MixedPlan(ShapedModel):
         """``settings`` name the device of nnvk's own steps; ``tell`` takes why it could not compute some data."""
         self._file = file
         self._steps = [_Computing(step, library, settings, plans, tell) for step in file.steps]
+        self.step_count = len(file.steps)
         self.expected = ((np.dtype(object), ()),)  # inputs are never as expected
         self._begin(has_states=False)
 

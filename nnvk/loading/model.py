@@ -458,7 +458,12 @@ class LoadedModel(Pinned):
     def _planned(self, file: MixedFile) -> MixedPlan:
         assert self._beside is not None
         plan = self._beside.plan(file, self._plans)
-        plan.prepare()
+        try:
+            plan.prepare()
+        except NnapiError as error:  # the library may refuse a step of a file that it takes as a whole
+            plan = self._beside.whole(error, file, self._plans)
+            plan.prepare()
+            self._beside.tell_data(error.reason)
         return plan
 
     def _run(self, shaped: ShapedModel, arrays: Sequence[Any]) -> list[Any]:
@@ -470,10 +475,11 @@ class LoadedModel(Pinned):
 
     def _fallback(self, failed: ShapedModel | None, error: NnapiError) -> ShapedModel:
         """The plan in the place of one that has failed. Raises its error if there is none."""
-        if self._beside is None or isinstance(failed, MixedPlan) or not may_compute(error):
+        steps = failed.step_count if isinstance(failed, MixedPlan) else 0
+        if self._beside is None or steps == 1 or not may_compute(error):
             raise error
         with self._lock:
-            if isinstance(error, ModelImportError):
+            if isinstance(error, ModelImportError) and not steps:
                 if self._mixed is None:
                     self._mixed = self._planned(self._beside.mixed(error))
                 return self._mixed

@@ -22,7 +22,7 @@ import nnvk
 from nnvk import LoadedModel, NnapiError, ResultCode
 from nnvk.importers import formats
 from nnvk.importers.limited import Refused, run_limited
-from nnvk.importers.onnx.library import OnnxPart
+from nnvk.importers.onnx.library import OnnxPart, _failing
 from nnvk.loading.beside import CpuLibraryWarning
 
 pytestmark = pytest.mark.usefixtures("libraries")
@@ -225,6 +225,27 @@ def test_sequences_of_tensors_of_one_axis() -> None:
     made.graph.output[0].type.tensor_type.elem_type = TensorProto.FLOAT
     x = np.array([1, 2, 3], F)
     np.testing.assert_array_equal(loaded(made)(x), [1, 2, 3, 1, 2, 3])
+
+
+@pytest.mark.parametrize("when", ["prepare", "run"])
+def test_a_file_that_runs_as_a_whole_only(when: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """onnxruntime may refuse a step of a file that it takes as a whole, such as one with false shapes."""
+    done = getattr(OnnxPart, when)
+
+    def refuse(self: OnnxPart, *values: Any) -> Any:
+        if self.operators:
+            with _failing():
+                raise ValueError("no such step")
+        return done(self, *values)
+
+    monkeypatch.setattr(OnnxPart, when, refuse)
+    mixed = loaded(sequence())
+    want, _ = by_onnxruntime(sequence(), X)
+    with pytest.warns(CpuLibraryWarning, match="the CPU computes instead, in onnxruntime: onnxruntime: no such step"):
+        np.testing.assert_array_equal(mixed(X, outputs="y"), want)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", CpuLibraryWarning)
+        np.testing.assert_array_equal(mixed(X, outputs="y"), want)
 
 
 def test_elements_of_types_that_numpy_has_not() -> None:

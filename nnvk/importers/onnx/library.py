@@ -248,7 +248,8 @@ def _failing() -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        raise op_failed(f"{NAME}: {printable(' '.join(str(error).split()), _REASON_SHOWN)}") from error
+        text = f"{NAME}: {printable(' '.join(str(error).split()), _REASON_SHOWN)}"
+        raise op_failed(text) from None  # with a cause it would be a device that has failed: see `may_compute`
 
 
 class _TypedFile(OnnxFile):
