@@ -36,6 +36,9 @@ class Loadable(Protocol):
 class FileInParts(ABC):
     """A file from which models are imported: whole, or in parts."""
 
+    keeps_doubles = False
+    """Whether imports refuse operators that compute with FLOAT64, so that a library does."""
+
     def __init__(self) -> None:
         self._cut: FileCut | None = None
         self._waited: dict[Hashable, frozenset[int]] = {}

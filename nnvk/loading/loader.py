@@ -140,6 +140,7 @@ def open_model(source: ModelSource, given: LoadOptions, say: Say | None = None, 
     with Guard(name):
         try:
             file = formats.read(source)
+            file.reader.keeps_doubles = beside is not None and beside.is_there
             imported: ImportedModel | MixedFile = file.load(shapes=shapes, in_parts=True, **options)
             _require_elements(file, shapes, options["constants"], beside is not None and beside.is_there)
             free = free_shapes(imported.inputs, shapes)

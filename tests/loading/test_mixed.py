@@ -279,6 +279,45 @@ def test_numbers_beyond_32_bits() -> None:
     assert whole.start([1 << 40, 2]).result().tolist() == [1 << 41, 4]
 
 
+def test_what_float64_decides() -> None:
+    """It is computed in 64 bits: in 32, this sigmoid is 1. A tensor of FLOAT64 that is only cast stays with nnvk."""
+    made = model(
+        [
+            op("Relu", "x", "a"),
+            op("Conv", "a w", "b"),
+            op("Cast", "b", "wide", to=TensorProto.DOUBLE),
+            op("Add", "wide z", "c"),
+            op("Sigmoid", "c", "d"),
+            op("Cast", "d", "whole", to=TensorProto.INT32),
+            op("Cast", "d", "y", to=TensorProto.FLOAT),
+        ],
+        {"x": (F, [2, 3, 6, 6]), "z": (np.float64, [])},
+        ["whole", "y"],
+        {"w": WEIGHTS},
+    )
+    z = np.array(1e-12 + 20)
+    mixed = loaded(made)
+    by = {placed.layer.operator: placed.device for placed in mixed.where() if placed.layer is not None}
+    assert (by["Conv"], by["Add"], by["Sigmoid"]) == ("nnapi-reference", "onnxruntime", "onnxruntime")
+    whole, y = mixed({"x": np.zeros_like(X), "z": z})
+    assert not whole.any() and (y == 1).all()
+    assert loaded(made, fallback=False)({"x": np.zeros_like(X), "z": z})[0].all()
+    narrow = loaded(
+        model([op("Cast", "x", "a", to=TensorProto.FLOAT), op("Tanh", "a", "y")], {"x": (np.float64, [3])}, ["y"])
+    )
+    assert not narrow.is_mixed
+    np.testing.assert_allclose(narrow(np.array([1.0, 2, 3])), np.tanh(np.array([1, 2, 3], F)), rtol=1e-6)
+
+
+@pytest.mark.parametrize(("dtype", "is_mixed"), [(np.int32, True), (np.int16, False), (np.bool_, False)])
+def test_integers_as_float64(dtype: Any, is_mixed: bool) -> None:
+    """FLOAT32 has all of 16 bits."""
+    cast = loaded(model([op("Cast", "x", "y", to=TensorProto.DOUBLE)], {"x": (dtype, [2])}, ["y"]))
+    assert cast.is_mixed == is_mixed
+    x = np.array([1, (1 << 24) + 1], np.int32).astype(dtype)
+    np.testing.assert_array_equal(cast(x), x.astype(np.float64))
+
+
 def test_inputs_without_elements() -> None:
     open_ = loaded(model([op("Relu", "x", "y")], {"x": (F, ["n", 3])}, ["y"]))
     with pytest.warns(CpuLibraryWarning):

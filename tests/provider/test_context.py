@@ -97,7 +97,7 @@ def test_nodes_that_stay_are_in_the_model(tmp_path: Path) -> None:
     agrees(made, model, {"x": np.array([[1, 2], [3, 5]], F32)}, rtol=1e-5, atol=1e-6)
 
 
-@pytest.mark.parametrize("dtype", [np.bool_, np.int8, np.uint16, np.int64, np.float16, np.float64])
+@pytest.mark.parametrize("dtype", [np.bool_, np.int8, np.uint16, np.int64, np.float16])
 def test_element_types(dtype: str, tmp_path: Path) -> None:
     edges = ("x", dtype, [4]), ("y", dtype, [2, 2])
     model = model_of([node("Reshape", ["x", "s"], ["y"])], edges[:1], edges[1:], {"s": np.array([2, 2])})

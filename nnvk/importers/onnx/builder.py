@@ -41,6 +41,7 @@ DAMAGE = Damage(
     (IndexError, KeyError, ValueError, TypeError, ArithmeticError, AttributeError, AssertionError),
     lambda error: f"its attributes or shapes make no sense ({type(error).__name__}: {error})",
 )
+_REAL = (np.float16, np.float32)
 NO_COUNTERPART = "NNAPI has no counterpart of this operator"
 """The reason for an operator with neither a mapper nor a function."""
 
@@ -62,6 +63,8 @@ class Shared:
     """The numbers of the model's nodes, if they are a part of those of the file."""
     infers_lost: bool = True
     """See `OnnxFile`."""
+    keeps_doubles: bool = False
+    """See `FileInParts`."""
 
 
 class Builder:
@@ -112,7 +115,9 @@ class Builder:
         self.shared.budget.charge(NODE_COST)
         inputs = [self.read(scope, name) if name else None for name in node.inputs]
         around = _Around(self, scope, node, versions)
+        self._keep_doubles(node, inputs)  # before it may wait for values
         outputs = self._outputs(node, inputs, around)
+        self._keep_doubles(node, inputs, outputs)
         names = list(node.outputs)
         if around.absorbed is not None:
             names[0] = around.absorbed.outputs[0]
@@ -122,6 +127,18 @@ class Builder:
                 if scope.has(name):
                     raise Unmapped(f"its output '{printable(name, NAME_SHOWN)}' has a value already")
                 scope.tensors[name] = tensor
+
+    def _keep_doubles(self, node: Node, inputs: Sequence[Tensor | None], outputs: Sequence[Tensor | None] = ()) -> None:
+        """`Unmapped`: it depends on FLOAT64 that a model computes, or has as an input, other than by its FLOAT32."""
+        if not self.shared.keeps_doubles or is_function(node.kind) or node.op_type in ("Shape", "Size"):
+            return
+        needs = any(map(_is_double, (*inputs, *outputs)))
+        if needs and node.op_type in ("Cast", "CastLike"):
+            if not outputs or (source := inputs[0]) is None or (result := outputs[0]) is None:
+                return
+            needs = result.dtype not in _REAL if _is_double(source) else not np.can_cast(source.dtype, np.float32)
+        if needs:
+            raise Unmapped("it computes with FLOAT64, which NNAPI does not have")
 
     def is_known(self, node: Node) -> bool:
         """Whether there is a mapper or a function for a node, whatever its inputs are."""
@@ -258,6 +275,10 @@ def made_of(scope: Scope, names: Iterable[str]) -> frozenset[str]:
         if writer is not None:
             pending += scope.nodes[writer].input
     return frozenset(found)
+
+
+def _is_double(tensor: Tensor | None) -> bool:
+    return tensor is not None and tensor.dtype == np.float64 and not tensor.is_constant
 
 
 def _without(proto: NodeProto, absent: set[str]) -> NodeProto:

@@ -138,7 +138,9 @@ class OnnxFile(FileInParts):
         budget = Budget(self._nbytes)
         arrays = Arrays(self._folder if self._weights is None else self._weights, budget, self._elements)
         known = versions(model), Functions(model), arrays, budget, relaxed
-        return Shared(model, *known, numbers=self._numbers, infers_lost=self.infers_lost)
+        return Shared(
+            model, *known, numbers=self._numbers, infers_lost=self.infers_lost, keeps_doubles=self.keeps_doubles
+        )
 
     def proto(self) -> ModelProto:
         """A model of the caller's own: imports free the bytes of the tensors that they have read."""
@@ -151,7 +153,9 @@ class OnnxFile(FileInParts):
 
     def part(self, model: ModelProto) -> OnnxFile:
         """A model whose tensors are in the same weights."""
-        return OnnxFile(model.SerializeToString(), self._weights)
+        part = OnnxFile(model.SerializeToString(), self._weights)
+        part.keeps_doubles = self.keeps_doubles
+        return part
 
     def _current(self) -> ModelProto:
         return self._parsed() if self._model is None else self._model
@@ -191,6 +195,7 @@ class _Part(OnnxFile):
         self._model: ModelProto = model
         self._elements = elements
         self._numbers = numbers
+        self.keeps_doubles = whole.keeps_doubles
         self._share(whole)
 
     def _key(self, constants: Mapping[str, Any]) -> Hashable:

@@ -256,6 +256,7 @@ class _TypedFile(OnnxFile):
     """A file whose tensors have the types that onnxruntime has inferred, or some of its nodes."""
 
     infers_lost = False
+    keeps_doubles = True
 
     def __init__(
         self, folder: Path | None, model: ModelProto, numbers: Sequence[int], whole: _TypedFile | None = None

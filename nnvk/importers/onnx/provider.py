@@ -47,6 +47,7 @@ def _examine(session: Session, reader: Reader, descriptors: Descriptors) -> Repl
     devices, relaxed, data = _devices(reader), bool(reader.u8()), _bytes(reader)
     file, takes_all, takes_values = OnnxFile(data, reader.aligned(reader.u64())), bool(reader.u8()), bool(reader.u8())
     reader.end()
+    file.keeps_doubles = True
     choice = partition.examine(file, devices, relaxed, takes_all=takes_all, takes_values=takes_values)
     numbers = {position: number for number, part in enumerate(choice.parts) for position in part}
     writer = Writer()
