@@ -544,3 +544,20 @@ def test_every_operator(name: str) -> None:
     for got, want in zip(found, wanted, strict=True):
         assert got.dtype == np.asarray(want).dtype
         np.testing.assert_allclose(got, want, rtol=1e-7 if got.dtype.kind == "f" else 0)  # FLOAT64 is FLOAT32 in NNAPI
+
+
+def test_real_numbers_that_were_cast_to_32_bits_before() -> None:
+    """A cast to INT32 saturates, and says nothing of one to INT64."""
+    nodes = [
+        op("Cast", "x", "a", to=TensorProto.INT32),
+        op("Cast", "x", "b", to=TensorProto.INT64),
+        op("Add", "a four", "c"),
+        op("Add", "b one", "d"),
+    ]
+    constants = {"four": np.array(4, np.int32), "one": np.array(1)}
+    given = np.array([-3.5, 1e9], F), np.array([3e9, -1e12], F)
+    net = model(nodes, {"x": (F, [2])}, ["c", "d"], constants)
+    same(net, {"x": given[0]})
+    imported = load(net.SerializeToString())
+    for device in devices():
+        np.testing.assert_array_equal(actual(imported, {"x": given[1]}, device)[1], given[1].astype(I64) + 1)

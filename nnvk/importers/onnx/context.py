@@ -260,8 +260,8 @@ class Context(Emitter):
         if target.code is BOOL8.code:
             return self.as_bool(value)
         if value.code is not target.code:
-            source = value
-            value = source.once(("cast", target.code), lambda: self.emit(OperationCode.CAST, source, out=target))
+            known = value.memo.get(("cast", target.code))
+            value = self.emit(OperationCode.CAST, value, out=target) if known is None else known
         return self.wrapped(value, dtype)
 
     def take_cast(self, value: Value, result: Value) -> None:
