@@ -95,8 +95,8 @@ _MOVING: frozenset[KnownCode] = frozenset(
     }
 )
 """Operations with outputs that are elements of their first input."""
-_JOINING: frozenset[KnownCode] = frozenset({Op.PACK, Op.SELECT})
-"""Operations with outputs that are elements of all inputs except the first."""
+_JOINING: frozenset[KnownCode] = frozenset({Op.CONCATENATION, Op.PACK, Op.SELECT})
+"""Operations with outputs that are elements of all inputs except the first; of CONCATENATION, except the last."""
 _POSITIONS: frozenset[KnownCode] = frozenset({Op.ARGMAX, Op.ARGMIN})
 
 
@@ -118,7 +118,7 @@ def of_results(
     elif code in _MOVING and first is not None:
         found = [first] * results
     elif code in _JOINING:
-        joined = inputs[1:]
+        joined = inputs[:-1] if code is Op.CONCATENATION else inputs[1:]
         known = [one for one in joined if one is not None]
         found = [union(*known)] if len(known) == len(joined) else everything
     elif code in PAIRS and first is not None and inputs[1] is not None:

@@ -17,6 +17,7 @@ from typing import Generic, TypeVar
 import numpy as np
 
 from nnvk.importers import charged
+from nnvk.importers.decompositions.int64 import bounded
 from nnvk.importers.decompositions.moving import axis_of
 from nnvk.importers.emitter import BOOL8, F32, I32, NONE, Emitter
 from nnvk.importers.errors import Unmapped
@@ -48,12 +49,11 @@ def true_first(c: Emitter, flags: Value) -> tuple[Value, Value]:
     size = flags.size
     if size > _MOST:
         raise Unmapped(f"{size} elements are too many to be counted")
-    numbers = c.constant(charged.arange(size), I32)
     weight = c.emit(Op.MUL, c.as_number(flags, I32), c.constant(size, I32), NONE, out=I32)
-    keys = c.emit(Op.SUB, weight, numbers, NONE, out=I32)
+    keys = c.emit(Op.SUB, weight, c.constant(charged.arange(size), I32), NONE, out=I32)
     places = c.emit_many(Op.TOPK_V2, keys, size, outs=[I32, I32])[1]
     total = c.emit(Op.REDUCE_SUM, c.as_number(flags, F32), np.array([0]), True, out=F32)
-    return places, c.emit(Op.CAST, total, out=I32)
+    return places, bounded(c.emit(Op.CAST, total, out=I32), (0, size))
 
 
 def coordinates(c: Emitter, places: Value, shape: Shape) -> list[Value]:

@@ -114,6 +114,7 @@ RESULTS: dict[str, tuple[KnownCode, list[bounds.Bounds | None], list[OperandType
     "parts": (Op.SPLIT, [A], [WORDS], [A, A, A]),
     "elements that are moved of nothing known": (Op.SLICE, [None], [FLOATS], [ALL]),
     "elements that are joined": (Op.PACK, [None, A, B], [WORDS], [(-5, 9)]),
+    "elements that are joined along an axis": (Op.CONCATENATION, [A, B, None], [WORDS], [(-5, 9)]),
     "a choice": (Op.SELECT, [None, B, A], [WORDS], [(-5, 9)]),
     "a choice of which one is not known": (Op.SELECT, [None, B, None], [WORDS], [ALL]),
     "a sum": (Op.ADD, [A, B, None], [WORDS], [(-3, 16)]),

@@ -343,6 +343,28 @@ def test_counts_and_indices_have_32_bits() -> None:
     narrow(net, {"f": np.random.default_rng(3).standard_normal(SHAPE).astype(F)})
 
 
+def test_places_that_data_decide_have_32_bits() -> None:
+    nodes = [
+        op("Greater", "f zero", "g"),
+        op("NonZero", "g", "places"),
+        op("Mul", "places sizes", "products"),
+        op("Add", "products one", "z"),
+        op("Shape", "places", "count"),
+        op("Mul", "count count", "squares"),
+    ]
+    constants = {"zero": np.array(0, F), "sizes": np.array([[5], [1]]), "one": np.array(1)}
+    net = model(nodes, {"f": (F, SHAPE)}, ["z", "squares"], constants)
+    narrow(net, {"f": np.random.default_rng(3).standard_normal(SHAPE).astype(F)})
+
+
+def test_picked_boxes_have_32_bits() -> None:
+    nodes = [op("NonMaxSuppression", "b s most", "picks"), op("Mul", "picks nine", "z")]
+    constants = {"most": np.array([3]), "nine": np.array([9])}
+    net = model(nodes, {"b": (F, (1, 6, 4)), "s": (F, (1, 2, 6))}, ["z"], constants)
+    corners = np.arange(6, dtype=F).reshape(1, 6, 1) + np.array([0, 0, 0.9, 0.9], F)
+    narrow(net, {"b": corners, "s": np.linspace(0.1, 1, 12, dtype=F).reshape(1, 2, 6)})
+
+
 @pytest.mark.parametrize("dtype", [np.int8, np.uint8, np.int16])
 def test_small_numbers_have_32_bits(dtype: type) -> None:
     nodes = [op("Cast", "x", "w", to=TensorProto.INT64), op("Mul", "w w", "z"), op("ReduceSum", "w axes", "s")]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from nnvk.importers import charged
+from nnvk.importers.decompositions.int64 import bounded
 from nnvk.importers.dynamic_extents import DynamicExtent
 from nnvk.importers.emitter import F32, I32
 from nnvk.importers.errors import Unmapped
@@ -20,9 +21,8 @@ def non_max_suppression(c: Context) -> Tensor:
     """Map NonMaxSuppression: batch, class and box of each pick. Data decide the number of picks."""
     boxes, scores = c.tensor(0), c.tensor(1)
     if boxes.rank != 3 or scores.rank != 3 or boxes.shape != (scores.shape[0], scores.shape[2], 4):
-        raise Unmapped(
-            f"boxes of shape {list(boxes.shape)} and scores of shape {list(scores.shape)} do not fit together"
-        )
+        shapes = f"boxes of shape {list(boxes.shape)} and scores of shape {list(scores.shape)}"
+        raise Unmapped(f"{shapes} do not fit together")
     most = min(int(c.scalar(2, "max_output_boxes_per_class")), boxes.shape[1]) if c.has(2) else 0
     if most <= 0:
         return constant(charged.zeros((0, 3), np.int64))
@@ -37,8 +37,8 @@ def non_max_suppression(c: Context) -> Tensor:
         bool(c.node.integer("center_point_box", 0)),
         outs=[I32, F32, I32],
     )
-    result = c.give(rows, None, np.int64)
-    result.extent = DynamicExtent(0, count)
+    result = c.give(bounded(rows, (0, max(scores.shape))), None, np.int64)
+    result.extent = DynamicExtent(0, bounded(count, (0, rows.shape[0])))
     return result
 
 
