@@ -1,7 +1,7 @@
 #version 450
 // A convolution of integers whose filters see a channel each once more, to verify the results of other shaders
-// (lowering/gemm_exact.py). It shares no code of products with these: each invocation goes through the windows of ROWS
-// neighbouring pixels of a line for four output channels, and reads filters as they lie in the operand.
+// (lowering/gemm/verification/exact.py). It shares no code of products with these: each invocation goes through the
+// windows of ROWS neighbouring pixels of a line for four output channels, and reads filters as they lie in the operand.
 
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require

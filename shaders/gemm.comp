@@ -8,18 +8,18 @@
 // BATCH_MATMUL, or the phases of TRANSPOSE_CONV_2D. A phase is the set of output pixels with the same remainders modulo
 // the strides. All of them use the same taps, every stride-th of the filter.
 //
-// Weights are packed (lowering/filters.py, or for TILE_COOPERATIVE_MATRIX lowering/cooperative_matrix.py). For
-// TILE_SUBGROUP and TILE_SHARED, they are in blocks of 32 output channels
-// of a part. A block consists of vec4s of K; a vec4 of K has eight lanes of four output channels each. Bytes take four
-// words per lane, with a byte for each element of K. Numbers of 32 bits have elements 0 and 1 of K of every lane first,
-// then 2 and 3. Missing channels are filled with zeros (zero points). TILE_REGISTER and TILE_QUADS also accept weights
-// in order, like the right operand of BATCH_MATMUL: output channels innermost, padded to vec4s, and K outside.
+// Weights are packed (lowering/gemm/filters.py, or for TILE_COOPERATIVE_MATRIX lowering/gemm/cooperative_matrix.py).
+// For TILE_SUBGROUP and TILE_SHARED, they are in blocks of 32 output channels of a part. A block consists of vec4s of
+// K; a vec4 of K has eight lanes of four output channels each. Bytes take four words per lane, with a byte for each
+// element of K. Numbers of 32 bits have elements 0 and 1 of K of every lane first, then 2 and 3. Missing channels are
+// filled with zeros (zero points). TILE_REGISTER and TILE_QUADS also accept weights in order, like the right operand of
+// BATCH_MATMUL: output channels innermost, padded to vec4s, and K outside.
 //
 // SUMS_SPLIT divides K among workgroups (include/gemm/split_k.glsl). With CHECKED, each invocation stores a check word for
 // gemm_checksum.comp.
 //
 // A tile is the result of a workgroup and the way in which its invocations share loads. Each kind of tile has a file in
-// include/gemm/, and all of them multiply with include/gemm/arithmetic.glsl. lowering/strategies.py chooses the tile.
+// include/gemm/, and all of them multiply with include/gemm/arithmetic.glsl. gemm/strategies.py chooses one.
 
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require

@@ -1,10 +1,10 @@
 #version 450
 // Verifies a GEMM of floats: computes each result once more, in another order and from other copies of the filters. A
 // result is wrong if it is further from the second one than a bound on what roundings can have made of both
-// (lowering/gemm_bound.py). The bound takes the sum of the magnitudes of all terms. The magnitudes of sums of some terms
-// give a smaller bound at once, which nearly all results are within; for others check_row computes the bound. Results
-// are copied meanwhile. The first wrong element of an execution is reported to the host: the number of the comparison,
-// the place, both values.
+// (lowering/gemm/verification/bound.py). The bound takes the sum of the magnitudes of all terms. The magnitudes of sums
+// of some terms give a smaller bound at once, which nearly all results are within; for others check_row computes the
+// bound. Results are copied meanwhile. The first wrong element of an execution is reported to the host: the number of
+// the comparison, the place, both values.
 //
 // It shares no code of products with gemm.comp: each invocation goes through all of K for ROWS pixels and four output
 // channels. Filters are [k][part][output channels padded to vec4s], or have the parts outermost. With LOADS_SHARED a

@@ -1,9 +1,9 @@
 #version 450
-// Verifies a GEMM of bytes that stored check words (lowering/checksum.py): the sum of the check words of some rows must be
-// the sum that follows from the rows of the left matrix, the sums of the filters, and the results that lie in memory, each
-// row times its factor. Results may be copied meanwhile. A dispatch may verify several products (include/checksum_table.glsl).
-// SLICES workgroups have a region, which is some rows of a product, and a part of K each; the last one of them compares. The
-// first wrong sum of an execution is reported to the host: the number of the comparison, the first row, both sums.
+// Verifies a GEMM of bytes that stored check words (lowering/gemm/verification/checksum.py): the sum of the check words
+// of some rows must be the sum that follows from the rows of the left matrix, the sums of the filters, and the results
+// that lie in memory, each row times its factor. Results may be copied. A dispatch may verify several products
+// (checksum_table.glsl). SLICES workgroups have a region (rows of a product), a part of K each; the last one
+// compares. The first wrong sum is reported to the host: the number of the comparison, the first row, both sums.
 //
 // The left matrix is read as gemm.comp reads it, but all filters together are one here: each weight is the sum of the
 // weights of all output channels times their factors. With ARITHMETIC_DOT, the word i of a vec4 of the filter has byte i of

@@ -1,8 +1,8 @@
 #version 450
-// A GEMM of integers once more, to verify the results of other shaders (lowering/gemm_exact.py). It shares no code of
-// products with these: each invocation goes through all of K for ROWS pixels and four output channels, and reads filters
-// as they lie in the operand. With LOADS_SHARED a workgroup is a subgroup of eight, which is a vector of a CPU: its
-// invocations load the inputs of different pixels for each other.
+// A GEMM of integers once more, to verify the results of other shaders (lowering/gemm/verification/exact.py). It shares
+// no code of products with these: each invocation goes through all of K for ROWS pixels and four output channels, and
+// reads filters as they lie in the operand. With LOADS_SHARED a workgroup is a subgroup of eight, which is a vector of
+// a CPU: its invocations load the inputs of different pixels for each other.
 
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require

@@ -1,7 +1,7 @@
 #version 450
 // Places that rows of indices select: each row has an index for each of some axes, which together are one axis
-// (nnvk/driver/vulkan/lowering/places.py). An invocation computes the places of four rows, and raises a device
-// assertion for indices out of range.
+// (lowering/selection/places.py). An invocation computes the places of four rows, and raises a
+// device assertion for indices out of range.
 
 #extension GL_GOOGLE_include_directive : require
 

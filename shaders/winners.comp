@@ -1,5 +1,5 @@
 #version 450
-// The last of several rows that name one place (nnvk/driver/vulkan/lowering/places.py). PASS_CLEAR resets the owners of
+// The last of several rows that name one place (lowering/selection/places.py). PASS_CLEAR resets the owners of
 // places. In PASS_CLAIM rows claim their places, and the last row wins. PASS_DROP drops the places of the other rows.
 
 #extension GL_GOOGLE_include_directive : require

@@ -1,6 +1,6 @@
-// The comparison of products of floats with second ones within a bound on rounding errors (lowering/gemm_bound.py). Include
-// this after the tensor `flag` and the push constants; these have the geometry of the windows, the range of the activation
-// and the number of the comparison.
+// The comparison of products of floats with second ones within a bound on rounding errors
+// (lowering/gemm/verification/bound.py). Include this after the tensor `flag` and the push constants; these have the
+// geometry of the windows, the range of the activation and the number of the comparison.
 
 #ifndef NNVK_BOUND_GLSL
 #define NNVK_BOUND_GLSL

@@ -1,6 +1,6 @@
 // Two tensors that broadcast to the shape of the output, all folded to four dimensions. Include this after
-// tensors.glsl. lowering/broadcast.py gives the specialisation constants and the push constants `size_1` to `magic_3`
-// and `lhs_stride_0` to `rhs_stride_3`.
+// tensors.glsl. lowering/elementwise/broadcast.py gives the specialisation constants and the push constants `size_1` to
+// `magic_3` and `lhs_stride_0` to `rhs_stride_3`.
 
 #ifndef NNVK_BROADCAST_GLSL
 #define NNVK_BROADCAST_GLSL

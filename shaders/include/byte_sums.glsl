@@ -1,7 +1,7 @@
-// GEMMs of rows of bytes with packed weights (lowering/filters.py), with zero points subtracted, for the input and the
-// state of a quantised cell. With BEHIND, a row consists of two tensors, one after the other. A workgroup computes 32
-// columns of a row. Each invocation along x computes four of them; invocations along y divide K among them, and their
-// sums are added at the end.
+// GEMMs of rows of bytes with packed weights (lowering/gemm/filters.py), with zero points subtracted, for the input and
+// the state of a quantised cell. With BEHIND, a row consists of two tensors, one after the other. A workgroup computes
+// 32 columns of a row. Each invocation along x computes four of them; invocations along y divide K among them, and
+// their sums are added at the end.
 //
 // TILE_SUBGROUP is for drivers that run a subgroup of eight invocations as one SIMD vector, as gemm.comp describes. A
 // workgroup is one subgroup, and the common factor of all lanes goes from lane to lane by shuffles.

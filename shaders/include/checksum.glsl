@@ -1,5 +1,5 @@
-// The factors of checksums (lowering/checksum.py): odd numbers, of which those of different words look random, so that no
-// change of one number and hardly one of several leaves a sum modulo 2^32 as it is.
+// The factors of checksums (lowering/gemm/verification/checksum.py): odd numbers, of which those of different words
+// look random, so that no change of one number and hardly one of several leaves a sum modulo 2^32 as it is.
 
 #ifndef NNVK_CHECKSUM_GLSL
 #define NNVK_CHECKSUM_GLSL

@@ -1,6 +1,6 @@
-// The products that a dispatch verifies (lowering/checksum_dispatch.py). Behind their filters lies a table in vec4s: the first
-// region of each product but the first one, a region being what a workgroup verifies, and then PRODUCT_VEC4S for each
-// product. The tensors of a product are so many words behind those of the first one.
+// The products that a dispatch verifies (lowering/gemm/verification/checksum_dispatch.py). Behind their filters lies a
+// table in vec4s: the first region of each product but the first one, a region being what a workgroup verifies, and
+// then PRODUCT_VEC4S for each product. The tensors of a product are so many words behind those of the first one.
 //
 // Include this after the tensor `filters`, its push constant, and the push constants `table` and `products`.
 

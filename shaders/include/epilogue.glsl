@@ -1,7 +1,7 @@
 // The epilogue of a GEMM, of the variants EPILOGUE_FUSED: elementwise operations on its results before they are stored
-// (lowering/epilogue.py). They may read one more tensor, with an element for each result, an element for each channel,
-// or a single element. Include this after tensors.glsl and the push constants (`extra_offset`, `parameters_offset`,
-// `out_channels`).
+// (lowering/gemm/epilogue.py). They may read one more tensor, with an element for each result, an element for each
+// channel, or a single element. Include this after tensors.glsl and the push constants (`extra_offset`,
+// `parameters_offset`, `out_channels`).
 //
 // Floats go through up to four operations of elementwise.glsl on values that are numbered from 1: the GEMM's result,
 // the other tensor, four numbers, and the operations' results. Bytes are combined with the other tensor's bytes, as in
@@ -23,7 +23,7 @@ layout(constant_id = 21) const uint COMBINE = NO_OPERATION;
 layout(constant_id = 22) const bool LOOK_UP = false;
 // Numbers and multipliers in COMBINE are in the range of `multiply_small`.
 layout(constant_id = 23) const bool SMALL_COMBINE = false;
-// COMBINE is a sum that floats compute, for all levels (lowering/level_sums.py).
+// COMBINE is a sum that floats compute, for all levels (lowering/quantised/float_sums.py).
 layout(constant_id = 65) const bool FLOAT_SUM = false;
 const uint SUM = 1, PRODUCT = 3;
 const uint TABLE = 16;    // words before it

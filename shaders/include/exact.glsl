@@ -1,6 +1,6 @@
-// GEMMs of integers once more, to verify the results of other shaders (lowering/gemm_exact.py): how levels are multiplied,
-// and how sums become results. It is no code of these shaders. Include this after tensors.glsl and the push constants:
-// rows, out_channels, dst_pitch, input_zero, filter_zero, output_zero (all unsigned), low, high, the tensors' offsets.
+// GEMMs of integers once more, to verify the results of other shaders (lowering/gemm/verification/exact.py): how levels
+// are multiplied, and how sums become results. It is no code of these shaders. Include this after tensors.glsl and the
+// push constants: rows, out_channels, dst_pitch, input_zero, filter_zero, output_zero (unsigned), low, high, offsets.
 //
 // Floats add up products of levels less zero points, at most BLOCK of them, which is exact. Sums become bytes by the
 // definition of quantised multipliers. With STORES_SUMS the results are the sums themselves, which wrap around.

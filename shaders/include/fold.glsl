@@ -1,6 +1,6 @@
 // Folds of elements into vec4s of results. LANES invocations of a workgroup fold the same vec4 together, each a share
-// of it, and others fold the neighbouring vec4s (lowering/folds.py). Include this after FOLD_LANES_ID, the number of
-// the specialisation constant LANES; LOCAL follows it. FOLD_VALUE is the type of a result, if it is not ACC4.
+// of it, and others fold the neighbouring vec4s (lowering/reductions/folds.py). Include this after FOLD_LANES_ID, the
+// number of the specialisation constant LANES; LOCAL follows it. FOLD_VALUE is the type of a result, if it is not ACC4.
 
 #ifndef NNVK_FOLD_GLSL
 #define NNVK_FOLD_GLSL

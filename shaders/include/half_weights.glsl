@@ -1,5 +1,5 @@
 // Weights of bytes, less their zero point, as floats of 16 or 32 bits, for GPUs whose compilers take several instructions
-// for a byte (lowering/half_weights.py).
+// for a byte (lowering/gemm/half_weights.py).
 
 #ifndef NNVK_HALF_WEIGHTS_GLSL
 #define NNVK_HALF_WEIGHTS_GLSL

@@ -1,5 +1,5 @@
-// Packed weights of 8 bits (lowering/filters.py). All of them may be within 8 levels of their zero point: then each has
-// four bits of memory, and a word of bytes lies in the lower or the upper halves of the bytes of a word.
+// Packed weights of 8 bits (lowering/gemm/filters.py). All of them may be within 8 levels of their zero point: then
+// each has four bits of memory, and a word of bytes lies in the lower or the upper halves of the bytes of a word.
 //
 // Included behind Push by shaders that have `weights` as uvec4s.
 

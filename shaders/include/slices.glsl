@@ -1,5 +1,5 @@
 // Slices of a tensor along an axis, or along neighbouring axes. A slice is `length` elements at a distance of `inner`;
-// slices are numbered in the order of their first elements. lowering/slices.py is the host's side.
+// slices are numbered in the order of their first elements. lowering/reductions/slices.py is the host's side.
 
 #ifndef NNVK_SLICES_GLSL
 #define NNVK_SLICES_GLSL

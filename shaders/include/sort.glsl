@@ -1,4 +1,4 @@
-// Sorts by descending keys: common code of the passes of a sort, and the keys (nnvk/driver/vulkan/lowering/sort.py).
+// Sorts by descending keys: common code of the passes of a sort, and the keys (lowering/selection/sort.py).
 //
 // A key is an unsigned integer with the order of the number that it represents. An entry is a key and its original
 // position, so all entries are different; among equal keys the lower position comes first. Key 0 represents elements

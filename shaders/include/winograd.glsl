@@ -1,6 +1,6 @@
 // Winograd convolutions of 3 x 3. A tile of DOWN x 4 output pixels is evaluated at (DOWN + 2) x 6 points, where each
-// product of a value and a weight counts for all pixels of the tile (lowering/winograd.py). Along a side of four pixels
-// the points are 0, +-sqrt(1/2), +-sqrt(2) and infinity, along a side of two 0, +-1 and infinity.
+// product of a value and a weight counts for all pixels of the tile (lowering/gemm/winograd.py). Along a side of four
+// pixels the points are 0, +-sqrt(1/2), +-sqrt(2) and infinity, along a side of two 0, +-1 and infinity.
 
 #ifndef NNVK_WINOGRAD_GLSL
 #define NNVK_WINOGRAD_GLSL

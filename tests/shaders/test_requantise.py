@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from nnvk.driver.vulkan.lowering.requantise import ERROR, SHIFTS, byte_multipliers
+from nnvk.driver.vulkan.lowering.quantised.requantise import ERROR, SHIFTS, byte_multipliers
 from nnvk.ops.quant import multiply_by_quantized_multiplier, multiply_once_by_quantized_multiplier
 
 Evaluate = Callable[..., np.ndarray]

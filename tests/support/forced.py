@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from nnvk.driver.vulkan import VulkanDevice
-from nnvk.driver.vulkan.lowering import gemm
-from nnvk.driver.vulkan.lowering.strategies import DEPTHWISE, Strategy, Work, candidates
+from nnvk.driver.vulkan.lowering.gemm import gemm
+from nnvk.driver.vulkan.lowering.gemm.strategies import DEPTHWISE, Strategy, Work, candidates
 from nnvk.driver.vulkan.planning.passes import depthwise
 
 

@@ -39,7 +39,7 @@ def test_a_table_of_operations_counts(source: SourceMap) -> None:
 
 
 def test_what_kernels_share_selects_the_operations_of_them_all(source: SourceMap) -> None:
-    words = source.words("nnvk/driver/vulkan/lowering/slices.py")
+    words = source.words("nnvk/driver/vulkan/lowering/reductions/slices.py")
     assert {"SOFTMAX", "L2_NORMALIZATION"} <= words
     assert "ADD" not in words
 

@@ -5,7 +5,7 @@
 // `Window` and the push constants but for kernel_height and kernel_width are those of the depthwise convolution, whose
 // multiplier is 1.
 //
-// Its parameters follow the biases of the 1 x 1 convolution (lowering/depthwise_gemm.py). First there is a vec4 that is
+// Its parameters follow the biases of the 1 x 1 convolution (lowering/gemm/separable.py). First there is a vec4 that is
 // the same for all channels: the two limits of the activation, and of bytes the zero points of the input and of the
 // result. Then there are, for each four channels, the weights, the bias, and of bytes the mantissas and the shifts.
 // Weights of bytes, less their zero point, are floats of 16 bits, and two taps lie in a vec4; the bias has what is due to

@@ -12,9 +12,9 @@ import pytest
 
 from nnvk.base.settings import override
 from nnvk.driver.vulkan import VulkanDevice, find_devices
-from nnvk.driver.vulkan.lowering import gemm
-from nnvk.driver.vulkan.lowering.strategies import Strategy, Work
-from nnvk.driver.vulkan.lowering.strategy_costs import ranked
+from nnvk.driver.vulkan.lowering.gemm import gemm
+from nnvk.driver.vulkan.lowering.gemm.strategies import Strategy, Work
+from nnvk.driver.vulkan.lowering.gemm.strategy_costs import ranked
 from nnvk.driver.vulkan.shaders.profile import DeviceProfile, constrain
 
 

@@ -13,7 +13,7 @@ from rewritten import codes, rewritten
 from nnvk.driver.vulkan import VulkanDevice
 from nnvk.driver.vulkan.graph.rewriter import Rewriter
 from nnvk.driver.vulkan.kernels.attention import refuse
-from nnvk.driver.vulkan.lowering.attention import layout_of
+from nnvk.driver.vulkan.lowering.attention.layout import layout_of
 from nnvk.driver.vulkan.planning.passes import attention, fp16
 from nnvk.driver.vulkan.planning.passes.attention import fuse_attention
 from nnvk.driver.vulkan.planning.passes.softmax import fuse_softmax

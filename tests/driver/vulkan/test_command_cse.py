@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from rewritten import library, native
 
-from nnvk.driver.vulkan.lowering.arrange import arrange
+from nnvk.driver.vulkan.lowering.copies.arrange import arrange
+from nnvk.driver.vulkan.lowering.copies.move import move
 from nnvk.driver.vulkan.lowering.lowering import Lowering
-from nnvk.driver.vulkan.lowering.move import move
 from nnvk.driver.vulkan.planning.command_passes.command_graph import CommandGraph
 from nnvk.driver.vulkan.planning.command_passes.common_subexpressions import eliminate_common_subexpressions
 from nnvk.driver.vulkan.shaders.commands import Command, Copy, Dispatch, Storage, TensorRef

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from rewritten import library, native
 
+from nnvk.driver.vulkan.lowering.copies.move import move
 from nnvk.driver.vulkan.lowering.lowering import Lowering
-from nnvk.driver.vulkan.lowering.move import move
 from nnvk.driver.vulkan.lowering.strided_view import StridedView
 from nnvk.driver.vulkan.planning.command_passes.alive import Alive
 from nnvk.driver.vulkan.planning.command_passes.command_graph import CommandGraph, Part

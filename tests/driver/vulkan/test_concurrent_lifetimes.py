@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from profiles import GPU
 
 from nnvk.driver.vulkan import VulkanDevice
-from nnvk.driver.vulkan.lowering import gemm
-from nnvk.driver.vulkan.lowering.strategies import Strategy, Work, candidates
+from nnvk.driver.vulkan.lowering.gemm import gemm
+from nnvk.driver.vulkan.lowering.gemm.strategies import Strategy, Work, candidates
 from nnvk.driver.vulkan.planning.barriers import barriers
 from nnvk.driver.vulkan.planning.concurrent_lifetimes import Lifetimes, prolonged
 from nnvk.driver.vulkan.planning.memory_plan import Block, most_alive, place

@@ -12,7 +12,7 @@ from nnvk.check.model_rows import parse
 from nnvk.driver.vulkan import VulkanDevice
 from nnvk.driver.vulkan.kernels import depthwise_conv2d
 from nnvk.driver.vulkan.kernels.depthwise_conv2d import Tile, tiles
-from nnvk.driver.vulkan.lowering.gemm_problem import Gemm
+from nnvk.driver.vulkan.lowering.gemm.problem import Gemm
 from nnvk.driver.vulkan.shaders.profile import DeviceProfile
 from nnvk.ops.window import axis
 from nnvk.types.codes import PaddingCode

@@ -23,7 +23,7 @@ from profiles import GPU
 
 from nnvk.check.model_rows import Row, empty_like, execute, reference
 from nnvk.driver.vulkan import VulkanDevice
-from nnvk.driver.vulkan.lowering import attention_tile
+from nnvk.driver.vulkan.lowering.attention import tiled
 from nnvk.driver.vulkan.planning.passes import horizontal
 from nnvk.driver.vulkan.planning.planner import lower
 from nnvk.driver.vulkan.planning.validation import check
@@ -74,7 +74,7 @@ class Attention:
 @pytest.fixture(autouse=True)
 def gemms(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let attention be GEMMs and a softmax on GPUs, too: the tests count GEMMs."""
-    monkeypatch.setattr(attention_tile, "pays", lambda problem, device: False)
+    monkeypatch.setattr(tiled, "pays", lambda problem, device: False)
 
 
 def run(device: VulkanDevice, net: Net, *outputs: int) -> int:

@@ -13,7 +13,7 @@ from kernel_cases import KERNELS, supported
 from nnvk.base.settings import override
 from nnvk.check.model_rows import Row, empty_like, execute, parse, reference
 from nnvk.driver.vulkan import VulkanDevice, find_devices
-from nnvk.driver.vulkan.lowering import cooperative_matrix
+from nnvk.driver.vulkan.lowering.gemm import cooperative_matrix
 from nnvk.driver.vulkan.shaders.commands import Dispatch
 from nnvk.driver.vulkan.shaders.declaration import declared_shaders
 from nnvk.driver.vulkan.shaders.library import ShaderLibrary

@@ -12,7 +12,7 @@ from fused import F32, Net, Op
 from profiles import GPU
 
 from nnvk.driver.vulkan.lowering.compared import DIFFERENCE_WORDS, Subject
-from nnvk.driver.vulkan.lowering.strategies import Strategy
+from nnvk.driver.vulkan.lowering.gemm.strategies import Strategy
 from nnvk.driver.vulkan.lowering.strided_view import StridedView
 from nnvk.driver.vulkan.lowering.verification import EXCHANGE
 from nnvk.driver.vulkan.planning import validation

@@ -10,7 +10,7 @@ from verified import FLOAT_CELLS, VERIFIED, families, plan_of, run, with_wrong_p
 from nnvk.base.errors import VerificationError
 from nnvk.check.model_rows import empty_like, parse, reference
 from nnvk.driver.vulkan import VulkanDevice
-from nnvk.driver.vulkan.lowering.gemm_bound import BOUND
+from nnvk.driver.vulkan.lowering.gemm.verification.bound import BOUND
 from nnvk.types.codes import OperandCode, OperationCode
 from nnvk.types.request import PrepareOptions
 

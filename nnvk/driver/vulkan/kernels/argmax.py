@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 
 from nnvk.driver.vulkan.lowering.dtypes import dtype
-from nnvk.driver.vulkan.lowering.folds import SIDE_BY_SIDE, shared_out
 from nnvk.driver.vulkan.lowering.kernel import kernel
 from nnvk.driver.vulkan.lowering.lowering import LEAST_INVOCATIONS, MOST_ROUNDS, Lowering
-from nnvk.driver.vulkan.lowering.quantised import sign_push
+from nnvk.driver.vulkan.lowering.quantised.tensors import sign_push
+from nnvk.driver.vulkan.lowering.reductions.folds import SIDE_BY_SIDE, shared_out
 from nnvk.driver.vulkan.shaders.declaration import Shader
 from nnvk.ops.call import Call
 from nnvk.types.codes import OperationCode

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from nnvk.driver.vulkan.lowering.arrange import ARRANGE, RANK, arrange, up_to_rank
+from nnvk.driver.vulkan.lowering.copies.arrange import ARRANGE, RANK, arrange, up_to_rank
 from nnvk.driver.vulkan.lowering.dtypes import moved
 from nnvk.driver.vulkan.lowering.kernel import kernel
 from nnvk.driver.vulkan.lowering.lowering import Lowering

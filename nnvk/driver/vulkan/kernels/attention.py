@@ -1,14 +1,20 @@
 """ATTENTION: products of queries and keys, their softmax, and the sums of values, in one dispatch.
 
-A workgroup computes one row of queries (`shaders/attention.comp`), or a tile of many (`lowering/attention_tile.py`).
+A workgroup computes one row of queries (`shaders/attention.comp`), or a tile of many (`lowering/attention/tiled.py`).
 """
 
 from __future__ import annotations
 
 import math
 
-from nnvk.driver.vulkan.lowering import attention_tile
-from nnvk.driver.vulkan.lowering.attention import MOST_MATRICES, has_masks_of_vec4s, layout_of, masked_keys, strides
+from nnvk.driver.vulkan.lowering.attention import tiled
+from nnvk.driver.vulkan.lowering.attention.layout import (
+    MOST_MATRICES,
+    has_masks_of_vec4s,
+    layout_of,
+    masked_keys,
+    strides,
+)
 from nnvk.driver.vulkan.lowering.dtypes import F16, F32, dtype
 from nnvk.driver.vulkan.lowering.kernel import kernel
 from nnvk.driver.vulkan.lowering.lowering import MOST_ROUNDS, Lowering
@@ -68,12 +74,12 @@ def refuse(call: Call) -> str | None:
     if call.own_key is not None and call.own_key.shape[-2] > _MOST_OWN:
         return f"{call.own_key.shape[-2]} keys follow the others, the shader takes {_MOST_OWN}"
     if call.output.shape[-2] > MOST_ROWS:
-        return attention_tile.refuse(call)
+        return tiled.refuse(call)
     rounds = -(-keys // (4 * _LEAST_TEAM)) * (call.key.shape[-1] + 2) + keys
     return None if rounds <= MOST_ROUNDS else f"there are {keys} keys, which take too many rounds"
 
 
-@kernel(InternalCode.ATTENTION, shaders=(ATTENTION, attention_tile.TILE), refuse=refuse, takes_view=_takes_view)
+@kernel(InternalCode.ATTENTION, shaders=(ATTENTION, tiled.TILE), refuse=refuse, takes_view=_takes_view)
 def lower(call: Call, g: Lowering) -> None:
     """Lower ATTENTION to one dispatch."""
     layout = layout_of(call)
@@ -81,7 +87,7 @@ def lower(call: Call, g: Lowering) -> None:
     rows, columns = call.output.shape[-2:]
     depth, keys = call.query.shape[-1], call.key.shape[-2]
     if rows > MOST_ROWS:
-        attention_tile.dispatch(g, call, layout)
+        tiled.dispatch(g, call, layout)
         return
     is_large = keys * (depth + columns) >= _LARGE_FROM and not g.device.has_small_subgroups
     local = g.device.large_team if is_large else g.device.team

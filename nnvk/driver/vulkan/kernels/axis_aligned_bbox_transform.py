@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from nnvk.driver.vulkan.lowering.boxes import batch_flag, order_flag
-from nnvk.driver.vulkan.lowering.convert import CONVERT, as_float32, finish_float32, float32_result
+from nnvk.driver.vulkan.lowering.copies.convert import CONVERT, as_float32, finish_float32, float32_result
 from nnvk.driver.vulkan.lowering.kernel import kernel
 from nnvk.driver.vulkan.lowering.lowering import Lowering
+from nnvk.driver.vulkan.lowering.selection.boxes import batch_flag, order_flag
 from nnvk.driver.vulkan.shaders.declaration import Shader
 from nnvk.ops.call import Call
 from nnvk.types.codes import OperationCode

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 
+from nnvk.driver.vulkan.lowering.copies.side_by_side import Matrices
 from nnvk.driver.vulkan.lowering.dtypes import F32, of
-from nnvk.driver.vulkan.lowering.filter_output import Operands
-from nnvk.driver.vulkan.lowering.filters import Filters
-from nnvk.driver.vulkan.lowering.gemm import (
+from nnvk.driver.vulkan.lowering.gemm.filter_output import Operands
+from nnvk.driver.vulkan.lowering.gemm.filters import Filters
+from nnvk.driver.vulkan.lowering.gemm.gemm import (
     GEMM_SHADERS,
     epilogue_channels,
     has_few_channels,
@@ -15,11 +16,10 @@ from nnvk.driver.vulkan.lowering.gemm import (
     multiply,
     refuse_long_sums,
 )
-from nnvk.driver.vulkan.lowering.gemm_problem import POINT, Gemm, Split
+from nnvk.driver.vulkan.lowering.gemm.problem import POINT, Gemm, Split
+from nnvk.driver.vulkan.lowering.gemm.strategies import WeightLayout
 from nnvk.driver.vulkan.lowering.kernel import kernel
 from nnvk.driver.vulkan.lowering.lowering import Lowering
-from nnvk.driver.vulkan.lowering.side_by_side import Matrices
-from nnvk.driver.vulkan.lowering.strategies import WeightLayout
 from nnvk.driver.vulkan.shaders.profile import DeviceProfile
 from nnvk.ops.call import Call, Tensor
 from nnvk.types.codes import OperationCode

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from nnvk.driver.vulkan.lowering.arrange import up_to_rank
-from nnvk.driver.vulkan.lowering.broadcast import broadcast_push, broadcast_spec
+from nnvk.driver.vulkan.lowering.copies.arrange import up_to_rank
 from nnvk.driver.vulkan.lowering.dtypes import Q8, dtype, of
-from nnvk.driver.vulkan.lowering.fused_elementwise import FUSED_ELEMENTWISE, operations_on, types_of
+from nnvk.driver.vulkan.lowering.elementwise.broadcast import broadcast_push, broadcast_spec
+from nnvk.driver.vulkan.lowering.elementwise.fused import FUSED_ELEMENTWISE, operations_on, types_of
 from nnvk.driver.vulkan.lowering.kernel import kernel
 from nnvk.driver.vulkan.lowering.lowering import Lowering
-from nnvk.driver.vulkan.lowering.quantised import are_small_shifts, clamp, rescaling, sign_push
+from nnvk.driver.vulkan.lowering.quantised.tensors import are_small_shifts, clamp, rescaling, sign_push
 from nnvk.driver.vulkan.shaders.declaration import Shader
 from nnvk.ops.call import Call, Tensor
 from nnvk.ops.quant import is_quantised

@@ -7,19 +7,19 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from nnvk.driver.vulkan.lowering import epilogue
-from nnvk.driver.vulkan.lowering.arrange import ARRANGE
-from nnvk.driver.vulkan.lowering.convert import CONVERT
+from nnvk.driver.vulkan.lowering.copies.arrange import ARRANGE
+from nnvk.driver.vulkan.lowering.copies.convert import CONVERT
+from nnvk.driver.vulkan.lowering.copies.move import MOVE, move
+from nnvk.driver.vulkan.lowering.copies.relayout import finish_pixels, pixels_of, round_up
 from nnvk.driver.vulkan.lowering.divide import magic
 from nnvk.driver.vulkan.lowering.dtypes import dtype
-from nnvk.driver.vulkan.lowering.filter_output import Operands, accumulated, filter_output
-from nnvk.driver.vulkan.lowering.filters import BLOCK, filters_of
-from nnvk.driver.vulkan.lowering.gemm import epilogue_channels, refuse_long_sums
+from nnvk.driver.vulkan.lowering.gemm import epilogue
+from nnvk.driver.vulkan.lowering.gemm.filter_output import Operands, accumulated, filter_output
+from nnvk.driver.vulkan.lowering.gemm.filters import BLOCK, filters_of
+from nnvk.driver.vulkan.lowering.gemm.gemm import epilogue_channels, refuse_long_sums
+from nnvk.driver.vulkan.lowering.gemm.strategies import LANES, uses_subgroups
 from nnvk.driver.vulkan.lowering.kernel import kernel
 from nnvk.driver.vulkan.lowering.lowering import Lowering
-from nnvk.driver.vulkan.lowering.move import MOVE, move
-from nnvk.driver.vulkan.lowering.relayout import finish_pixels, pixels_of, round_up
-from nnvk.driver.vulkan.lowering.strategies import LANES, uses_subgroups
 from nnvk.driver.vulkan.shaders.commands import TensorRef
 from nnvk.driver.vulkan.shaders.declaration import Shader
 from nnvk.driver.vulkan.shaders.profile import DeviceProfile

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from nnvk.driver.vulkan.lowering.boxes import order_flag, picking
-from nnvk.driver.vulkan.lowering.convert import CONVERT, as_float32, finish_float32, float32_result
+from nnvk.driver.vulkan.lowering.copies.convert import CONVERT, as_float32, finish_float32, float32_result
 from nnvk.driver.vulkan.lowering.dtypes import of
 from nnvk.driver.vulkan.lowering.kernel import kernel
 from nnvk.driver.vulkan.lowering.lowering import MOST_DYNAMIC_ROUNDS, MOST_ROUNDS, Lowering
+from nnvk.driver.vulkan.lowering.selection.boxes import order_flag, picking
 from nnvk.driver.vulkan.shaders.commands import TensorRef
 from nnvk.driver.vulkan.shaders.declaration import Shader
 from nnvk.ops.call import Call

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from nnvk.driver.vulkan.lowering.arrange import up_to_rank
-from nnvk.driver.vulkan.lowering.broadcast import broadcast_push, broadcast_spec
+from nnvk.driver.vulkan.lowering.copies.arrange import up_to_rank
 from nnvk.driver.vulkan.lowering.dtypes import MOVED, dtype, moved
+from nnvk.driver.vulkan.lowering.elementwise.broadcast import broadcast_push, broadcast_spec
 from nnvk.driver.vulkan.lowering.kernel import kernel
 from nnvk.driver.vulkan.lowering.lowering import Lowering
-from nnvk.driver.vulkan.lowering.quantised import sign_push, zero_point
+from nnvk.driver.vulkan.lowering.quantised.tensors import sign_push, zero_point
 from nnvk.driver.vulkan.shaders.declaration import Shader
 from nnvk.ops.call import Call
 from nnvk.ops.compare import comparable_scales

@@ -6,10 +6,10 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from nnvk.driver.vulkan.lowering.copies.move import MOVE, RANK, folded, in_pieces, move
 from nnvk.driver.vulkan.lowering.dtypes import moved
 from nnvk.driver.vulkan.lowering.kernel import kernel
 from nnvk.driver.vulkan.lowering.lowering import Lowering
-from nnvk.driver.vulkan.lowering.move import MOVE, RANK, folded, in_pieces, move
 from nnvk.ops.call import Call, Tensor
 from nnvk.ops.strided import Box
 from nnvk.types.codes import OperationCode

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from nnvk.driver.vulkan.kernels.depthwise_conv2d import CHANNEL_SHADERS, multiply_by_channel
-from nnvk.driver.vulkan.lowering import depthwise_gemm, gemm_exact, winograd
-from nnvk.driver.vulkan.lowering.filter_output import Operands
-from nnvk.driver.vulkan.lowering.filters import filters_of
-from nnvk.driver.vulkan.lowering.gemm import (
+from nnvk.driver.vulkan.lowering.gemm import separable, winograd
+from nnvk.driver.vulkan.lowering.gemm.filter_output import Operands
+from nnvk.driver.vulkan.lowering.gemm.filters import filters_of
+from nnvk.driver.vulkan.lowering.gemm.gemm import (
     GEMM_SHADERS,
     best_strategy,
     epilogue_channels,
@@ -17,11 +17,12 @@ from nnvk.driver.vulkan.lowering.gemm import (
     refuse_long_sums,
     work_of,
 )
-from nnvk.driver.vulkan.lowering.gemm_problem import Gemm, Split
+from nnvk.driver.vulkan.lowering.gemm.problem import Gemm, Split
+from nnvk.driver.vulkan.lowering.gemm.strategies import Strategy
+from nnvk.driver.vulkan.lowering.gemm.verification import exact
+from nnvk.driver.vulkan.lowering.gemm.winograd import WINOGRAD_SHADERS, Winograd
 from nnvk.driver.vulkan.lowering.kernel import kernel
 from nnvk.driver.vulkan.lowering.lowering import Lowering
-from nnvk.driver.vulkan.lowering.strategies import Strategy
-from nnvk.driver.vulkan.lowering.winograd import WINOGRAD_SHADERS, Winograd
 from nnvk.driver.vulkan.shaders.profile import DeviceProfile
 from nnvk.ops.call import Call
 from nnvk.ops.conv2d import conv_axes, group_count
@@ -51,11 +52,11 @@ def lower(call: Call, g: Lowering) -> None:
     """Lower CONV_2D: by Winograd's tiles where these are possible and the fastest, else as one GEMM."""
     operands = Operands.of_call(call, filters_of(call.filter))
     if operands.depthwise is not None:
-        multiply(g, operands, depthwise_gemm.gemm_of(operands.depthwise, call))
+        multiply(g, operands, separable.gemm_of(operands.depthwise, call))
         return
     gemm = Gemm.of_convolution(call, conv_axes(call))
-    if gemm_exact.may_verify(g, operands, gemm):
-        gemm_exact.multiply(g, operands, gemm)
+    if exact.may_verify(g, operands, gemm):
+        exact.multiply(g, operands, gemm)
         return
     work = work_of(g, operands, gemm)
     downs = () if is_bounded(g, operands, gemm) else winograd.sizes(g, operands.filters, gemm, work)

@@ -6,25 +6,26 @@ import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from nnvk.driver.vulkan.lowering import checksum, epilogue, gemm_bound, gemm_exact, half_weights
-from nnvk.driver.vulkan.lowering.arrange import ARRANGE
+from nnvk.driver.vulkan.lowering.copies.arrange import ARRANGE
+from nnvk.driver.vulkan.lowering.copies.relayout import finish_pixels, pixels_of, round_up
 from nnvk.driver.vulkan.lowering.costs import NEAR, Run, costs_of, cycles
-from nnvk.driver.vulkan.lowering.depthwise_gemm import filters_of_channels
 from nnvk.driver.vulkan.lowering.divide import divisors_below
 from nnvk.driver.vulkan.lowering.dtypes import F16, F32, SIZES, dtype
-from nnvk.driver.vulkan.lowering.filter_output import Operands, filter_output, has_narrow_sums, narrowed
-from nnvk.driver.vulkan.lowering.filters import FILTER_SHADERS, in_order, may_be_float16, scale_of
-from nnvk.driver.vulkan.lowering.gemm import (
+from nnvk.driver.vulkan.lowering.gemm import epilogue, half_weights
+from nnvk.driver.vulkan.lowering.gemm.filter_output import Operands, filter_output, has_narrow_sums, narrowed
+from nnvk.driver.vulkan.lowering.gemm.filters import FILTER_SHADERS, in_order, may_be_float16, scale_of
+from nnvk.driver.vulkan.lowering.gemm.gemm import (
     check_words,
     epilogue_channels,
     has_checksums,
     refuse_long_sums,
 )
-from nnvk.driver.vulkan.lowering.gemm_problem import Gemm
+from nnvk.driver.vulkan.lowering.gemm.problem import Gemm
+from nnvk.driver.vulkan.lowering.gemm.separable import filters_of_channels
+from nnvk.driver.vulkan.lowering.gemm.verification import bound, checksum, exact
 from nnvk.driver.vulkan.lowering.kernel import kernel
 from nnvk.driver.vulkan.lowering.lowering import Lowering
-from nnvk.driver.vulkan.lowering.quantised import offset
-from nnvk.driver.vulkan.lowering.relayout import finish_pixels, pixels_of, round_up
+from nnvk.driver.vulkan.lowering.quantised.tensors import offset
 from nnvk.driver.vulkan.shaders.declaration import Shader, Variant
 from nnvk.driver.vulkan.shaders.profile import DeviceProfile
 from nnvk.ops.call import Call
@@ -52,8 +53,8 @@ CHANNEL_SHADERS = (
     ARRANGE,
     *FILTER_SHADERS,
     checksum.BY_CHANNEL,
-    gemm_bound.BY_CHANNEL,
-    gemm_exact.BY_CHANNEL,
+    bound.BY_CHANNEL,
+    exact.BY_CHANNEL,
 )
 """The shaders that `multiply_by_channel` may dispatch."""
 
@@ -175,8 +176,8 @@ def cost(tile: Tile, gemm: Gemm, kind: str, device: DeviceProfile) -> float:
 
 def multiply_by_channel(g: Lowering, operands: Operands, gemm: Gemm) -> None:
     """Compute the output of a convolution whose filters, in one part, see a channel each."""
-    if gemm_exact.may_verify_by_channel(g, operands, gemm):
-        gemm_exact.multiply_by_channel(g, operands, gemm)
+    if exact.may_verify_by_channel(g, operands, gemm):
+        exact.multiply_by_channel(g, operands, gemm)
         return
     filters, kind, (vertical, horizontal) = operands.filters, dtype(operands.input), gemm.axes
     source, target = g.tensor(narrowed(g, operands)), pixels_of(g, operands.target, gemm.target)
@@ -185,14 +186,14 @@ def multiply_by_channel(g: Lowering, operands: Operands, gemm: Gemm) -> None:
         finish_pixels(g, target, operands.target, gemm.target)
         return
     if (results := g.to_bound(operands.target)) is not None:
-        gemm_bound.verify_by_channel(g, operands, gemm, results, target)
+        bound.verify_by_channel(g, operands, gemm, results, target)
         finish_pixels(g, target, operands.target, gemm.target)
         return
     batches, out_height, out_width, out_channels = gemm.target
     _, height, width, channels = gemm.source
     is_plain = kind in (F32.name, F16.name) and operands.epilogue is None and operands.target.view is None
     is_plain = is_plain and dtype(operands.target) == kind
-    is_bounded = is_plain and g.may_store_checks and gemm_bound.is_possible_by_channel(g.device, kind, *gemm.axes)
+    is_bounded = is_plain and g.may_store_checks and bound.is_possible_by_channel(g.device, kind, *gemm.axes)
     float16 = (
         kind == F16.name and g.device.has_native_16 and not is_bounded and may_be_float16(g, filters, filters.taps)
     )

@@ -6,12 +6,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from nnvk.driver.vulkan.lowering.boxes import NMS, Candidates, suppress
-from nnvk.driver.vulkan.lowering.convert import CONVERT, as_float32, finish_float32, float32_result
+from nnvk.driver.vulkan.lowering.copies.convert import CONVERT, as_float32, finish_float32, float32_result
+from nnvk.driver.vulkan.lowering.copies.move import fill
 from nnvk.driver.vulkan.lowering.kernel import kernel
 from nnvk.driver.vulkan.lowering.lowering import Lowering
-from nnvk.driver.vulkan.lowering.move import fill
-from nnvk.driver.vulkan.lowering.sort import SORTING, Entries, sort_entries
+from nnvk.driver.vulkan.lowering.selection.boxes import NMS, Candidates, suppress
+from nnvk.driver.vulkan.lowering.selection.sort import SORTING, Entries, sort_entries
 from nnvk.driver.vulkan.shaders.commands import TensorRef
 from nnvk.driver.vulkan.shaders.declaration import Shader
 from nnvk.ops.call import Call

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from nnvk.driver.vulkan.lowering.copies.move import FILL, fill
 from nnvk.driver.vulkan.lowering.kernel import kernel
 from nnvk.driver.vulkan.lowering.lowering import Lowering
-from nnvk.driver.vulkan.lowering.move import FILL, fill
 from nnvk.ops.call import Call
 from nnvk.types.codes import OperationCode
 

@@ -7,7 +7,7 @@ import math
 from nnvk.driver.vulkan.kernels.gather import GATHERING, gather_rows
 from nnvk.driver.vulkan.lowering.kernel import kernel
 from nnvk.driver.vulkan.lowering.lowering import Lowering
-from nnvk.driver.vulkan.lowering.places import PLACES, places
+from nnvk.driver.vulkan.lowering.selection.places import PLACES, places
 from nnvk.ops.call import Call
 from nnvk.ops.extension.gather_nd import split_shape
 from nnvk.types.extension import ExtendedOperationCode

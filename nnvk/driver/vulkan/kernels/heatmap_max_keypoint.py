@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from nnvk.driver.vulkan.lowering.boxes import order_flag
-from nnvk.driver.vulkan.lowering.convert import CONVERT, as_float32, finish_float32, float32_result
+from nnvk.driver.vulkan.lowering.copies.convert import CONVERT, as_float32, finish_float32, float32_result
 from nnvk.driver.vulkan.lowering.dtypes import F16, dtype, of
 from nnvk.driver.vulkan.lowering.kernel import kernel
 from nnvk.driver.vulkan.lowering.lowering import MOST_ROUNDS, Lowering
-from nnvk.driver.vulkan.lowering.quantised import sign_push, zero_point
+from nnvk.driver.vulkan.lowering.quantised.tensors import sign_push, zero_point
+from nnvk.driver.vulkan.lowering.selection.boxes import order_flag
 from nnvk.driver.vulkan.shaders.declaration import Shader
 from nnvk.ops.call import Call
 from nnvk.ops.quant import is_quantised

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from nnvk.driver.vulkan.lowering.arrange import up_to_rank
-from nnvk.driver.vulkan.lowering.broadcast import broadcast_push, broadcast_spec
+from nnvk.driver.vulkan.lowering.copies.arrange import up_to_rank
+from nnvk.driver.vulkan.lowering.elementwise.broadcast import broadcast_push, broadcast_spec
 from nnvk.driver.vulkan.lowering.kernel import kernel
 from nnvk.driver.vulkan.lowering.lowering import Lowering
 from nnvk.driver.vulkan.shaders.commands import TensorRef

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from nnvk.driver.vulkan.lowering.convert import CONVERT, convert
+from nnvk.driver.vulkan.lowering.copies.convert import CONVERT, convert
 from nnvk.driver.vulkan.lowering.kernel import kernel
 from nnvk.driver.vulkan.lowering.lowering import Lowering
 from nnvk.ops.call import Call

@@ -24,11 +24,11 @@ from nnvk.driver.vulkan.kernels.recurrent import (
     takes_loop,
     time_step,
 )
-from nnvk.driver.vulkan.lowering.convert import widened
-from nnvk.driver.vulkan.lowering.gates import by_gate, matrix, vectors
+from nnvk.driver.vulkan.lowering.copies.convert import widened
+from nnvk.driver.vulkan.lowering.copies.move import fill
 from nnvk.driver.vulkan.lowering.kernel import kernel
 from nnvk.driver.vulkan.lowering.lowering import Lowering
-from nnvk.driver.vulkan.lowering.move import fill
+from nnvk.driver.vulkan.lowering.recurrent.gates import by_gate, matrix, vectors
 from nnvk.driver.vulkan.shaders.commands import TensorRef
 from nnvk.ops.call import Call, Tensor
 from nnvk.ops.lstm_cell import GATES, CellOperands

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from nnvk.driver.vulkan.lowering.arrange import folded_dimensions
+from nnvk.driver.vulkan.lowering.copies.arrange import folded_dimensions
 from nnvk.driver.vulkan.lowering.dtypes import dtype
-from nnvk.driver.vulkan.lowering.folds import shared_out
 from nnvk.driver.vulkan.lowering.kernel import kernel
 from nnvk.driver.vulkan.lowering.lowering import Lowering
-from nnvk.driver.vulkan.lowering.quantised import offset, sign_push, zero_point
+from nnvk.driver.vulkan.lowering.quantised.tensors import offset, sign_push, zero_point
+from nnvk.driver.vulkan.lowering.reductions.folds import shared_out
 from nnvk.driver.vulkan.shaders.declaration import Shader
 from nnvk.ops.call import Call, Tensor
 from nnvk.ops.extension.rounded_mean import mean_factors

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from nnvk.driver.vulkan.lowering.boxes import NMS, Candidates, picking, suppress
+from nnvk.driver.vulkan.lowering.copies.move import fill
 from nnvk.driver.vulkan.lowering.kernel import kernel
 from nnvk.driver.vulkan.lowering.lowering import MOST_DYNAMIC_ROUNDS, MOST_ROUNDS, Lowering
-from nnvk.driver.vulkan.lowering.move import fill
-from nnvk.driver.vulkan.lowering.sort import SORTING, Entries, sort_entries
+from nnvk.driver.vulkan.lowering.selection.boxes import NMS, Candidates, picking, suppress
+from nnvk.driver.vulkan.lowering.selection.sort import SORTING, Entries, sort_entries
 from nnvk.driver.vulkan.shaders.commands import TensorRef
 from nnvk.driver.vulkan.shaders.declaration import Shader
 from nnvk.ops.call import Call

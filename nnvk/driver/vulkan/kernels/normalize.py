@@ -7,8 +7,8 @@ import math
 from nnvk.driver.vulkan.lowering.dtypes import dtype
 from nnvk.driver.vulkan.lowering.kernel import kernel
 from nnvk.driver.vulkan.lowering.lowering import Lowering
-from nnvk.driver.vulkan.lowering.quantised import sign_push, zero_point
-from nnvk.driver.vulkan.lowering.slices import Slices
+from nnvk.driver.vulkan.lowering.quantised.tensors import sign_push, zero_point
+from nnvk.driver.vulkan.lowering.reductions.slices import Slices
 from nnvk.driver.vulkan.shaders.declaration import Shader
 from nnvk.driver.vulkan.shaders.profile import DeviceProfile
 from nnvk.ops.call import Call

@@ -5,7 +5,7 @@ from __future__ import annotations
 from nnvk.driver.vulkan.lowering.dtypes import F16, F32, dtype
 from nnvk.driver.vulkan.lowering.kernel import kernel
 from nnvk.driver.vulkan.lowering.lowering import Lowering
-from nnvk.driver.vulkan.lowering.row_sharing import own_vec4s, shared_out
+from nnvk.driver.vulkan.lowering.reductions.row_sharing import own_vec4s, shared_out
 from nnvk.driver.vulkan.shaders.declaration import Shader
 from nnvk.ops.call import Call
 from nnvk.ops.internal import InternalCode

@@ -6,11 +6,11 @@ import math
 
 import numpy as np
 
-from nnvk.driver.vulkan.lowering import surround
+from nnvk.driver.vulkan.lowering.copies import surround
+from nnvk.driver.vulkan.lowering.copies.move import FILL, fill
 from nnvk.driver.vulkan.lowering.dtypes import moved
 from nnvk.driver.vulkan.lowering.kernel import kernel
 from nnvk.driver.vulkan.lowering.lowering import Lowering
-from nnvk.driver.vulkan.lowering.move import FILL, fill
 from nnvk.ops import pad
 from nnvk.ops.call import Call
 from nnvk.types.codes import OperationCode

@@ -8,10 +8,10 @@ import numpy as np
 
 from nnvk.driver.vulkan.lowering.divide import divisors
 from nnvk.driver.vulkan.lowering.dtypes import dtype
-from nnvk.driver.vulkan.lowering.folds import lanes_of, shared_out
 from nnvk.driver.vulkan.lowering.kernel import kernel
 from nnvk.driver.vulkan.lowering.lowering import Lowering
-from nnvk.driver.vulkan.lowering.quantised import clamp, offset, sign_push
+from nnvk.driver.vulkan.lowering.quantised.tensors import clamp, offset, sign_push
+from nnvk.driver.vulkan.lowering.reductions.folds import lanes_of, shared_out
 from nnvk.driver.vulkan.shaders.declaration import Shader
 from nnvk.driver.vulkan.shaders.profile import DeviceProfile
 from nnvk.ops.call import Call

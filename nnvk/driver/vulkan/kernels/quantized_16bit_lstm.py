@@ -5,12 +5,20 @@ from __future__ import annotations
 from functools import partial
 
 from nnvk.driver.vulkan.kernels.recurrent import refuse_long
-from nnvk.driver.vulkan.lowering import gemm_exact
-from nnvk.driver.vulkan.lowering.gates import columns, matrix, vectors
+from nnvk.driver.vulkan.lowering.gemm.verification import exact
 from nnvk.driver.vulkan.lowering.kernel import kernel
 from nnvk.driver.vulkan.lowering.lowering import Lowering
-from nnvk.driver.vulkan.lowering.sums import ARITHMETICS, SUMS_SHADERS, TILES, Sums, add_up, sums_of, without_products
-from nnvk.driver.vulkan.lowering.time_steps import time_steps_of
+from nnvk.driver.vulkan.lowering.recurrent.gates import columns, matrix, vectors
+from nnvk.driver.vulkan.lowering.recurrent.sums import (
+    ARITHMETICS,
+    SUMS_SHADERS,
+    TILES,
+    Sums,
+    add_up,
+    sums_of,
+    without_products,
+)
+from nnvk.driver.vulkan.lowering.recurrent.time_steps import time_steps_of
 from nnvk.driver.vulkan.shaders.commands import TensorRef
 from nnvk.driver.vulkan.shaders.declaration import Shader
 from nnvk.ops.call import Call, Tensor
@@ -59,9 +67,9 @@ def _sums_of(call: Call, g: Lowering, weights: Tensor) -> tuple[Sums, TensorRef 
     """The sums of the gates that the shader computes, and where others are that it adds: from which row on, if any."""
     state, size, length = call.output_state_in, call.input.shape[1], weights.shape[1]
     driven = partial(SHADER.variant, INPUT="driven")
-    if gemm_exact.may_verify_sums(g, length):
-        of_input = gemm_exact.add_up(g, weights, call.input)
-        every = gemm_exact.add_up(g, weights, state, first=size, before=of_input)
+    if exact.may_verify_sums(g, length):
+        of_input = exact.add_up(g, weights, call.input)
+        every = exact.add_up(g, weights, state, first=size, before=of_input)
         return without_products(sums_of(g, driven, weights, state)), every, 0
     if weights.is_constant:
         for_input = columns(g, weights, 0, size)

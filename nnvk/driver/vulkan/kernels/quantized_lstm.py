@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 
 from nnvk.driver.vulkan.kernels.recurrent import refuse_long
-from nnvk.driver.vulkan.lowering import gemm_exact
-from nnvk.driver.vulkan.lowering.gates import by_gate, matrix, vectors
+from nnvk.driver.vulkan.lowering.gemm.verification import exact
 from nnvk.driver.vulkan.lowering.kernel import kernel
 from nnvk.driver.vulkan.lowering.lowering import Lowering
-from nnvk.driver.vulkan.lowering.quantised import offset, zero_point
-from nnvk.driver.vulkan.lowering.sums import ARITHMETICS, SUMS_SHADERS, TILES, add_up, sums_of
-from nnvk.driver.vulkan.lowering.time_steps import time_steps_of
+from nnvk.driver.vulkan.lowering.quantised.tensors import offset, zero_point
+from nnvk.driver.vulkan.lowering.recurrent.gates import by_gate, matrix, vectors
+from nnvk.driver.vulkan.lowering.recurrent.sums import ARITHMETICS, SUMS_SHADERS, TILES, add_up, sums_of
+from nnvk.driver.vulkan.lowering.recurrent.time_steps import time_steps_of
 from nnvk.driver.vulkan.shaders.commands import TensorRef
 from nnvk.driver.vulkan.shaders.declaration import Shader
 from nnvk.ops.call import Call, Tensor
@@ -74,7 +74,7 @@ def lower(call: Call, g: Lowering) -> None:
             hidden.code, (call.input.shape[0], units), call.hidden_state_scale, -call.hidden_state_zero_point
         )
         hidden = g.intermediate("hidden", type_)
-    if operands.peephole or operands.norm or not outputs or gemm_exact.may_verify_sums(g, outputs):
+    if operands.peephole or operands.norm or not outputs or exact.may_verify_sums(g, outputs):
         _whole_rows(call, g, operands, hidden)
     else:
         _time_step(call, g, operands, hidden)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from nnvk.driver.vulkan.kernels.recurrent import refuse_long
-from nnvk.driver.vulkan.lowering.gates import matrix, vectors
 from nnvk.driver.vulkan.lowering.kernel import kernel
 from nnvk.driver.vulkan.lowering.lowering import MOST_ROUNDS, Lowering
-from nnvk.driver.vulkan.lowering.quantised import zero_point
-from nnvk.driver.vulkan.lowering.sums import SUMS_SHADERS, add_up
+from nnvk.driver.vulkan.lowering.quantised.tensors import zero_point
+from nnvk.driver.vulkan.lowering.recurrent.gates import matrix, vectors
+from nnvk.driver.vulkan.lowering.recurrent.sums import SUMS_SHADERS, add_up
 from nnvk.driver.vulkan.shaders.declaration import Shader
 from nnvk.ops.call import Call
 from nnvk.ops.extension.quantized_svdf import feature_multiplier, time_multiplier

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from nnvk.driver.vulkan.lowering.convert import CONVERT, as_float32
+from nnvk.driver.vulkan.lowering.copies.convert import CONVERT, as_float32
 from nnvk.driver.vulkan.lowering.kernel import kernel
 from nnvk.driver.vulkan.lowering.lowering import MOST_ROUNDS, Lowering
 from nnvk.driver.vulkan.shaders.commands import TensorRef

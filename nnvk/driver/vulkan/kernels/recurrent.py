@@ -15,23 +15,23 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from nnvk.driver.vulkan.lowering.arrange import arrange
-from nnvk.driver.vulkan.lowering.convert import finish_float32, float32_result, widened
+from nnvk.driver.vulkan.lowering.copies.arrange import arrange
+from nnvk.driver.vulkan.lowering.copies.convert import finish_float32, float32_result, widened
+from nnvk.driver.vulkan.lowering.copies.move import move
 from nnvk.driver.vulkan.lowering.dtypes import F32, of
-from nnvk.driver.vulkan.lowering.epilogue import Epilogue
-from nnvk.driver.vulkan.lowering.filter_output import Operands
-from nnvk.driver.vulkan.lowering.filters import filters_of, packed
-from nnvk.driver.vulkan.lowering.gates import GATES_SHADERS, beside, floats
-from nnvk.driver.vulkan.lowering.gemm import (
+from nnvk.driver.vulkan.lowering.gemm.epilogue import Epilogue
+from nnvk.driver.vulkan.lowering.gemm.filter_output import Operands
+from nnvk.driver.vulkan.lowering.gemm.filters import filters_of, packed
+from nnvk.driver.vulkan.lowering.gemm.gemm import (
     GEMM_SHADERS,
     multiply,
     refuse_long_sums,
 )
-from nnvk.driver.vulkan.lowering.gemm_problem import POINT, Gemm
+from nnvk.driver.vulkan.lowering.gemm.problem import POINT, Gemm
+from nnvk.driver.vulkan.lowering.gemm.strategies import uses_subgroups
 from nnvk.driver.vulkan.lowering.lowering import MOST_ROUNDS, Lowering
-from nnvk.driver.vulkan.lowering.move import move
-from nnvk.driver.vulkan.lowering.strategies import uses_subgroups
-from nnvk.driver.vulkan.lowering.time_steps import time_steps_of
+from nnvk.driver.vulkan.lowering.recurrent.gates import GATES_SHADERS, beside, floats
+from nnvk.driver.vulkan.lowering.recurrent.time_steps import time_steps_of
 from nnvk.driver.vulkan.shaders.commands import TensorRef
 from nnvk.driver.vulkan.shaders.declaration import Shader
 from nnvk.driver.vulkan.shaders.profile import DeviceProfile
@@ -238,7 +238,7 @@ def packed_once(g: Lowering, weights: Tensor) -> TensorRef:
 
 
 def _sums(g: Lowering, rows: int, source: Rows, length: int, weights: Tensor, driven: Rows) -> Rows:
-    """The sums of a time step by a GEMM, so that a bound verifies them (`lowering/gemm_bound.py`)."""
+    """The sums of a time step by a GEMM, so that a bound verifies them (`lowering/gemm/verification/bound.py`)."""
     columns = weights.shape[0]
     product, sums = (g.intermediate(name, floats(rows, columns)) for name in ("products", "sums"))
     added = _dense(g, "added", driven, rows, columns)

@@ -9,13 +9,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from nnvk.driver.vulkan.kernels.unary import LOOKUP, look_up
-from nnvk.driver.vulkan.lowering.convert import CONVERT, as_float32, finish_float32, float32_result
+from nnvk.driver.vulkan.lowering.copies.convert import CONVERT, as_float32, finish_float32, float32_result
+from nnvk.driver.vulkan.lowering.copies.move import FILL, fill
 from nnvk.driver.vulkan.lowering.dtypes import F16, F32, dtype, of
-from nnvk.driver.vulkan.lowering.folds import shared_out
 from nnvk.driver.vulkan.lowering.kernel import kernel
 from nnvk.driver.vulkan.lowering.lowering import Lowering
-from nnvk.driver.vulkan.lowering.move import FILL, fill
-from nnvk.driver.vulkan.lowering.quantised import sign_push
+from nnvk.driver.vulkan.lowering.quantised.tensors import sign_push
+from nnvk.driver.vulkan.lowering.reductions.folds import shared_out
 from nnvk.driver.vulkan.shaders.commands import TensorRef
 from nnvk.driver.vulkan.shaders.declaration import Shader
 from nnvk.ops.call import Call

@@ -8,7 +8,7 @@ from nnvk.driver.vulkan.lowering.divide import divisors
 from nnvk.driver.vulkan.lowering.dtypes import MOVED, dtype, moved
 from nnvk.driver.vulkan.lowering.kernel import kernel
 from nnvk.driver.vulkan.lowering.lowering import Lowering
-from nnvk.driver.vulkan.lowering.quantised import sign_push
+from nnvk.driver.vulkan.lowering.quantised.tensors import sign_push
 from nnvk.driver.vulkan.shaders.declaration import Shader
 from nnvk.ops.call import Call
 from nnvk.ops.resize import fixed_taps, is_fixed, linear_taps, nearest_indices

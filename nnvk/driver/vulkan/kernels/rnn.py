@@ -20,11 +20,11 @@ from nnvk.driver.vulkan.kernels.recurrent import (
     takes_loop,
     time_step,
 )
-from nnvk.driver.vulkan.lowering.convert import widened
-from nnvk.driver.vulkan.lowering.gates import matrix, vectors
+from nnvk.driver.vulkan.lowering.copies.convert import widened
+from nnvk.driver.vulkan.lowering.copies.relayout import round_up
 from nnvk.driver.vulkan.lowering.kernel import kernel
 from nnvk.driver.vulkan.lowering.lowering import Lowering
-from nnvk.driver.vulkan.lowering.relayout import round_up
+from nnvk.driver.vulkan.lowering.recurrent.gates import matrix, vectors
 from nnvk.driver.vulkan.shaders.commands import TensorRef
 from nnvk.ops.call import Call, Tensor
 from nnvk.ops.recurrent import sequence_shape

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from nnvk.driver.vulkan.lowering.boxes import BOX, batch_flag, order_flag
-from nnvk.driver.vulkan.lowering.convert import CONVERT, as_float32
+from nnvk.driver.vulkan.lowering.copies.convert import CONVERT, as_float32
+from nnvk.driver.vulkan.lowering.copies.move import FILL, fill
 from nnvk.driver.vulkan.lowering.dtypes import dtype
 from nnvk.driver.vulkan.lowering.kernel import kernel
 from nnvk.driver.vulkan.lowering.lowering import MOST_ROUNDS, Lowering
-from nnvk.driver.vulkan.lowering.move import FILL, fill
-from nnvk.driver.vulkan.lowering.quantised import sign_mask, sign_push, zero_point
+from nnvk.driver.vulkan.lowering.quantised.tensors import sign_mask, sign_push, zero_point
+from nnvk.driver.vulkan.lowering.selection.boxes import BOX, batch_flag, order_flag
 from nnvk.driver.vulkan.shaders.commands import TensorRef
 from nnvk.driver.vulkan.shaders.declaration import Shader
 from nnvk.ops.call import Call

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from nnvk.driver.vulkan.lowering.boxes import batch_flag
 from nnvk.driver.vulkan.lowering.kernel import kernel
 from nnvk.driver.vulkan.lowering.lowering import Lowering
+from nnvk.driver.vulkan.lowering.selection.boxes import batch_flag
 from nnvk.driver.vulkan.shaders.declaration import Shader
 from nnvk.ops.call import Call
 from nnvk.ops.extension.roi_align import MOST_POINTS, TOO_MANY

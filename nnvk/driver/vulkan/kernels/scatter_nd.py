@@ -7,12 +7,19 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from nnvk.driver.vulkan.lowering.copies.move import FILL, fill
 from nnvk.driver.vulkan.lowering.divide import divisors
 from nnvk.driver.vulkan.lowering.dtypes import BOOL, MOVED, dtype, moved
 from nnvk.driver.vulkan.lowering.kernel import kernel
 from nnvk.driver.vulkan.lowering.lowering import MOST_ROUNDS, Lowering
-from nnvk.driver.vulkan.lowering.move import FILL, fill
-from nnvk.driver.vulkan.lowering.places import FINDING, Units, last_places, sizes_of_axes, sorted_places, units_of
+from nnvk.driver.vulkan.lowering.selection.places import (
+    FINDING,
+    Units,
+    last_places,
+    sizes_of_axes,
+    sorted_places,
+    units_of,
+)
 from nnvk.driver.vulkan.shaders.declaration import Shader
 from nnvk.ops.call import Call, Tensor
 from nnvk.ops.extension.places import assertion

@@ -5,8 +5,8 @@ from __future__ import annotations
 from nnvk.driver.vulkan.lowering.dtypes import dtype
 from nnvk.driver.vulkan.lowering.kernel import kernel
 from nnvk.driver.vulkan.lowering.lowering import MOST_ROUNDS, Lowering
-from nnvk.driver.vulkan.lowering.quantised import sign_push
-from nnvk.driver.vulkan.lowering.slices import Slices
+from nnvk.driver.vulkan.lowering.quantised.tensors import sign_push
+from nnvk.driver.vulkan.lowering.reductions.slices import Slices
 from nnvk.driver.vulkan.shaders.declaration import Shader
 from nnvk.ops.call import Call
 from nnvk.ops.interpolated import EXPONENTIALS, RECIPROCALS, softmax_multiplier

@@ -6,11 +6,11 @@ import math
 
 import numpy as np
 
-from nnvk.driver.vulkan.lowering.arrange import ARRANGE, arrange
+from nnvk.driver.vulkan.lowering.copies.arrange import ARRANGE, arrange
+from nnvk.driver.vulkan.lowering.copies.move import FILL, MOVE, fill, move
 from nnvk.driver.vulkan.lowering.dtypes import moved
 from nnvk.driver.vulkan.lowering.kernel import kernel
 from nnvk.driver.vulkan.lowering.lowering import Lowering
-from nnvk.driver.vulkan.lowering.move import FILL, MOVE, fill, move
 from nnvk.driver.vulkan.shaders.commands import TensorRef
 from nnvk.ops.call import Call
 from nnvk.ops.space import space_paddings, space_to_batch_box

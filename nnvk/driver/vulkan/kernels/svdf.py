@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from nnvk.driver.vulkan.kernels.recurrent import SHADERS, Limits, drive, refuse_long
-from nnvk.driver.vulkan.lowering.convert import finish_float32, float32_result, widened
-from nnvk.driver.vulkan.lowering.gates import matrix, vectors
+from nnvk.driver.vulkan.lowering.copies.convert import finish_float32, float32_result, widened
 from nnvk.driver.vulkan.lowering.kernel import kernel
 from nnvk.driver.vulkan.lowering.lowering import MOST_ROUNDS, Lowering
+from nnvk.driver.vulkan.lowering.recurrent.gates import matrix, vectors
 from nnvk.driver.vulkan.shaders.declaration import Shader
 from nnvk.ops.call import Call
 from nnvk.ops.recurrent import present

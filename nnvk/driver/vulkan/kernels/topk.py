@@ -5,8 +5,8 @@ from __future__ import annotations
 from nnvk.driver.vulkan.lowering.dtypes import dtype, moved
 from nnvk.driver.vulkan.lowering.kernel import kernel
 from nnvk.driver.vulkan.lowering.lowering import Lowering
-from nnvk.driver.vulkan.lowering.quantised import sign_push
-from nnvk.driver.vulkan.lowering.sort import SORTING, sort_keys
+from nnvk.driver.vulkan.lowering.quantised.tensors import sign_push
+from nnvk.driver.vulkan.lowering.selection.sort import SORTING, sort_keys
 from nnvk.driver.vulkan.shaders.declaration import Shader
 from nnvk.ops.call import Call
 from nnvk.types.codes import OperationCode

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from nnvk.driver.vulkan.lowering.filter_output import Operands
-from nnvk.driver.vulkan.lowering.filters import filters_of
-from nnvk.driver.vulkan.lowering.gemm import (
+from nnvk.driver.vulkan.lowering.gemm.filter_output import Operands
+from nnvk.driver.vulkan.lowering.gemm.filters import filters_of
+from nnvk.driver.vulkan.lowering.gemm.gemm import (
     GEMM_SHADERS,
     epilogue_channels,
     has_few_channels,
     multiply,
     refuse_long_sums,
 )
-from nnvk.driver.vulkan.lowering.gemm_problem import Gemm, Split
+from nnvk.driver.vulkan.lowering.gemm.problem import Gemm, Split
 from nnvk.driver.vulkan.lowering.kernel import kernel
 from nnvk.driver.vulkan.lowering.lowering import Lowering
 from nnvk.ops.call import Call

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from nnvk.driver.vulkan.lowering.dtypes import I32, dtype
-from nnvk.driver.vulkan.lowering.fused_elementwise import DENSE, FUSED_ELEMENTWISE, operations_on, types_of
+from nnvk.driver.vulkan.lowering.elementwise.fused import DENSE, FUSED_ELEMENTWISE, operations_on, types_of
 from nnvk.driver.vulkan.lowering.kernel import kernel
 from nnvk.driver.vulkan.lowering.lowering import Lowering
-from nnvk.driver.vulkan.lowering.quantised import table_of
+from nnvk.driver.vulkan.lowering.quantised.tensors import table_of
 from nnvk.driver.vulkan.shaders.commands import TensorRef
 from nnvk.driver.vulkan.shaders.declaration import Shader
 from nnvk.ops.call import Call

@@ -1,1 +1,1 @@
-"""The parts of kernels: the registry, data types, and lowering that several kernels share."""
+"""The code that kernels share: a room for each family; here the interface, registry, types and costs for all rooms."""

@@ -89,7 +89,7 @@ class Lowering:
         ``other_strategies``: other candidates than those that would be chosen otherwise.
 
         ``redundancy``: whether every node is computed a second time (`lowering/verification.py`), or verified by
-        checksums in place of that (`lowering/checksum.py`).
+        checksums in place of that (`lowering/gemm/verification/checksum.py`).
         """
         self.device = device
         """Limits and kind of the device that the commands are for."""
@@ -140,7 +140,7 @@ class Lowering:
         self.checked: dict[int, Checked] = {}
         """The products that are verified by the sums of their rows, by the indices of the tensors that are written."""
         self.bounded: dict[int, TensorRef] = {}
-        """The results of the products that are verified by a bound on their errors (`gemm_bound.py`), likewise."""
+        """The results of the products that are verified by a bound on their errors (`bound.py`), likewise."""
         self._is_second = False
         self._counterparts = Counterparts()
         self._drawn: dict[tuple[int, int], TensorRef] = {}

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from nnvk.driver.vulkan.graph.ir import Node
-from nnvk.driver.vulkan.lowering.epilogue import Epilogue
-from nnvk.driver.vulkan.lowering.fused_elementwise import fuse_elementwise
+from nnvk.driver.vulkan.lowering.elementwise.fused import fuse_elementwise
+from nnvk.driver.vulkan.lowering.gemm.epilogue import Epilogue
 from nnvk.driver.vulkan.lowering.kernel import kernels
 from nnvk.driver.vulkan.lowering.lowering import Lowering
 from nnvk.ops.call import Tensor

@@ -9,15 +9,15 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
-from nnvk.driver.vulkan.lowering.arrange import RANK, arranged, box_of
+from nnvk.driver.vulkan.lowering.copies.arrange import RANK, arranged, box_of
+from nnvk.driver.vulkan.lowering.copies.move import RANK as MOVE_RANK
+from nnvk.driver.vulkan.lowering.copies.move import folded, in_pieces, moving, ways_of
 from nnvk.driver.vulkan.lowering.divide import magic
 from nnvk.driver.vulkan.lowering.dtypes import F32, SIZES
-from nnvk.driver.vulkan.lowering.elementwise_program import Spread
-from nnvk.driver.vulkan.lowering.epilogue import TO_FLOATS
-from nnvk.driver.vulkan.lowering.gemm import FROM_FLOATS, channels_of, inputs_of, width_of_weights
+from nnvk.driver.vulkan.lowering.elementwise.program import Spread
+from nnvk.driver.vulkan.lowering.gemm.epilogue import TO_FLOATS
+from nnvk.driver.vulkan.lowering.gemm.gemm import FROM_FLOATS, channels_of, inputs_of, width_of_weights
 from nnvk.driver.vulkan.lowering.lowering import Lowering
-from nnvk.driver.vulkan.lowering.move import RANK as MOVE_RANK
-from nnvk.driver.vulkan.lowering.move import folded, in_pieces, moving, ways_of
 from nnvk.driver.vulkan.shaders.commands import Dispatch
 from nnvk.ops.strided import Box, fold
 

@@ -1,14 +1,14 @@
 """Verified plans: every node is computed twice, and the device compares both results bit by bit.
 
-A second lowering of a product that checksums verify (`lowering/checksum.py`), or a bound on its rounding errors
-(`lowering/gemm_bound.py`), verifies it, and copies the first result in place of computing it. `Verifier` says when
-checksums do without the copy.
+A second lowering of a product that checksums verify (`lowering/gemm/verification/checksum.py`), or a bound on its
+rounding errors (`lowering/gemm/verification/bound.py`), verifies it, and copies the first result in place of computing
+it. `Verifier` says when checksums do without the copy.
 
 The second computations read and write memory of their own, so that a tensor that changes after its comparison is found
 in the next one. All strategies for a product of integers give the same bits. Where no checksum verifies it, a shader
-that shares no code with these computes it once more (`lowering/gemm_exact.py`). If everything is to be computed twice,
-the second computation takes another strategy than the first, if there is one: of another kind, which is another variant
-of the shader, or else another tile. Other computations run the same shader again.
+that shares no code with these computes it once more (`lowering/gemm/verification/exact.py`). If everything is to be
+computed twice, the second computation takes another strategy than the first, if there is one: of another kind, which is
+another variant of the shader, or else another tile. Other computations run the same shader again.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from nnvk.driver.vulkan.graph.ir import Node
-from nnvk.driver.vulkan.lowering.checksum_dispatch import verify_deferred
 from nnvk.driver.vulkan.lowering.compared import Subject
+from nnvk.driver.vulkan.lowering.gemm.verification.checksum_dispatch import verify_deferred
 from nnvk.driver.vulkan.lowering.lowering import Lowering
 from nnvk.driver.vulkan.lowering.node import lower
 from nnvk.driver.vulkan.shaders.commands import Storage, TensorRef

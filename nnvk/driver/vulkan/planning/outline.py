@@ -11,7 +11,7 @@ import numpy as np
 from nnvk.base.errors import op_failed
 from nnvk.driver.vulkan.graph.builder import NeedsValue
 from nnvk.driver.vulkan.graph.dump import Observe
-from nnvk.driver.vulkan.lowering.checksum import BY_CHANNEL, CHECKSUM, products
+from nnvk.driver.vulkan.lowering.gemm.verification.checksum import BY_CHANNEL, CHECKSUM, products
 from nnvk.driver.vulkan.planning.plan import Plan
 from nnvk.driver.vulkan.planning.planner import lower
 from nnvk.driver.vulkan.planning.support import support

@@ -10,7 +10,7 @@ import itertools
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from nnvk.driver.vulkan.lowering.arrange import box_of
+from nnvk.driver.vulkan.lowering.copies.arrange import box_of
 from nnvk.driver.vulkan.lowering.lowering import Lowering
 from nnvk.driver.vulkan.lowering.strided_view import StridedView, itemsize, on_strided_views
 from nnvk.driver.vulkan.planning.command_passes.alive import Alive

@@ -6,9 +6,9 @@ those of the new token, and the results of both are added.
 
 With few rows, as in the steps of a language model, GEMMs wait for memory and for each other's launches, and the fused
 operation reads each key and value once. With many rows, GPUs compute tiles of them where the cost model says that this
-takes less time than GEMMs (`lowering/attention_tile.py`). Verified plans keep these GEMMs, because there is no bound on
-the errors of the fused operation. Sums are added up in another order, so that results may differ by a few units in the
-last place.
+takes less time than GEMMs (`lowering/attention/tiled.py`). Verified plans keep these GEMMs, because there is no bound
+on the errors of the fused operation. Sums are added up in another order, so that results may differ by a few units in
+the last place.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from dataclasses import dataclass, replace
 from nnvk.driver.vulkan.graph.ir import Graph, Node
 from nnvk.driver.vulkan.graph.rewriter import Rewriter
 from nnvk.driver.vulkan.kernels.attention import MOST_ROWS
-from nnvk.driver.vulkan.lowering import attention_tile
-from nnvk.driver.vulkan.lowering.attention_tile import Problem
+from nnvk.driver.vulkan.lowering.attention import tiled
+from nnvk.driver.vulkan.lowering.attention.tiled import Problem
 from nnvk.driver.vulkan.planning.passes.arrangements import box_of
 from nnvk.driver.vulkan.planning.passes.context import Context
 from nnvk.driver.vulkan.planning.passes.patterns import has_no_activation
@@ -134,7 +134,7 @@ def _pays(call: Call, context: Context) -> bool:
     """Whether the device takes less time for the fused operation."""
     *_, rows, columns = call.output.shape
     if rows > MOST_ROWS:
-        return not context.verifies and attention_tile.pays(Problem.of(call), context.profile)
+        return not context.verifies and tiled.pays(Problem.of(call), context.profile)
     keys = call.key.shape[-2] + (0 if call.own_key is None else call.own_key.shape[-2])
     return keys * (call.key.shape[-1] + columns) <= _MOST_ELEMENTS[context.profile.is_cpu]
 

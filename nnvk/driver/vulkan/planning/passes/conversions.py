@@ -8,8 +8,8 @@ from typing import Any
 
 from nnvk.driver.vulkan.graph.ir import Graph, Node
 from nnvk.driver.vulkan.lowering.dtypes import dtype
-from nnvk.driver.vulkan.lowering.elementwise_program import Program, formula_of, narrows, widens
-from nnvk.driver.vulkan.lowering.fused_elementwise import variant_of
+from nnvk.driver.vulkan.lowering.elementwise.fused import variant_of
+from nnvk.driver.vulkan.lowering.elementwise.program import Program, formula_of, narrows, widens
 from nnvk.driver.vulkan.lowering.kernel import kernels
 from nnvk.driver.vulkan.planning.passes.context import Context
 from nnvk.driver.vulkan.planning.passes.elements import Elements

@@ -13,11 +13,11 @@ from functools import lru_cache
 
 from nnvk.driver.vulkan.graph.ir import Graph, Node
 from nnvk.driver.vulkan.kernels import depthwise_conv2d
-from nnvk.driver.vulkan.lowering import depthwise_gemm
 from nnvk.driver.vulkan.lowering.costs import costs_of
-from nnvk.driver.vulkan.lowering.gemm_problem import Gemm
-from nnvk.driver.vulkan.lowering.strategies import Work, candidates
-from nnvk.driver.vulkan.lowering.strategy_costs import cost
+from nnvk.driver.vulkan.lowering.gemm import separable
+from nnvk.driver.vulkan.lowering.gemm.problem import Gemm
+from nnvk.driver.vulkan.lowering.gemm.strategies import Work, candidates
+from nnvk.driver.vulkan.lowering.gemm.strategy_costs import cost
 from nnvk.driver.vulkan.planning.passes.context import Context
 from nnvk.driver.vulkan.shaders.profile import DeviceProfile
 from nnvk.ops.call import Call
@@ -46,19 +46,19 @@ def fuse_depthwise(graph: Graph, context: Context) -> tuple[Graph, int]:
 
 def _is_possible(depthwise: Call, pointwise: Call, context: Context) -> bool:
     """Whether both can be one dispatch, and be verified if that is wanted."""
-    if not depthwise_gemm.is_possible(depthwise, pointwise):
+    if not separable.is_possible(depthwise, pointwise):
         return False
-    gemm = depthwise_gemm.gemm_of(depthwise, pointwise)
-    return not context.verifies or depthwise_gemm.has_checksums(depthwise, gemm, context.profile)
+    gemm = separable.gemm_of(depthwise, pointwise)
+    return not context.verifies or separable.has_checksums(depthwise, gemm, context.profile)
 
 
 def pays(depthwise: Call, pointwise: Call, device: DeviceProfile) -> bool:
     """Whether a device takes less time for both in one dispatch, by the cost model. A CPU never does."""
     if device.is_cpu or device.prefers_matrices:
         return False
-    gemm = depthwise_gemm.gemm_of(depthwise, pointwise)
+    gemm = separable.gemm_of(depthwise, pointwise)
     native = device.has_native_16 and depthwise.input.code is OperandCode.TENSOR_FLOAT16
-    together = depthwise_gemm.work_of(depthwise, gemm, float16=native, float16_split_k=native)
+    together = separable.work_of(depthwise, gemm, float16=native, float16_split_k=native)
     by_channel = Gemm.of_convolution(depthwise, depthwise_axes(depthwise))
     tiles = depthwise_conv2d.tiles(by_channel, together.kind, device, native)
     spared = depthwise_conv2d.cost(tiles[0], by_channel, together.kind, device) + costs_of(device).launch

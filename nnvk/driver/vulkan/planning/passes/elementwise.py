@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 from nnvk.driver.vulkan.graph.ir import Graph, Node
 from nnvk.driver.vulkan.lowering.dtypes import dtype
-from nnvk.driver.vulkan.lowering.elementwise_program import RESULTS, Formula, Program, formula_of
-from nnvk.driver.vulkan.lowering.fused_elementwise import variant_of
+from nnvk.driver.vulkan.lowering.elementwise.fused import variant_of
+from nnvk.driver.vulkan.lowering.elementwise.program import RESULTS, Formula, Program, formula_of
 from nnvk.driver.vulkan.planning.passes.context import Context
 from nnvk.driver.vulkan.planning.passes.elements import Elements, in_order
 from nnvk.ops.call import Call, Tensor

@@ -12,9 +12,9 @@ from dataclasses import replace
 
 from nnvk.driver.vulkan.graph.ir import Graph, Node
 from nnvk.driver.vulkan.lowering.dtypes import F16, F32, Q8, dtype, of
-from nnvk.driver.vulkan.lowering.epilogue import Epilogue, combined_one_for_one, combines, fits, has_bound_with
+from nnvk.driver.vulkan.lowering.gemm.epilogue import Epilogue, combined_one_for_one, combines, fits, has_bound_with
 from nnvk.driver.vulkan.lowering.kernel import kernels
-from nnvk.driver.vulkan.lowering.quantised import is_lookup
+from nnvk.driver.vulkan.lowering.quantised.tensors import is_lookup
 from nnvk.driver.vulkan.planning.passes.context import Context
 from nnvk.driver.vulkan.planning.passes.elements import Elements
 from nnvk.driver.vulkan.planning.passes.elementwise import Group, groups_of, replaced, replacements
@@ -24,7 +24,7 @@ from nnvk.ops.internal import InternalCode
 from nnvk.types.codes import OperationCode
 
 _WITHOUT_CHECKSUMS = {OperationCode.TRANSPOSE_CONV_2D, OperationCode.BATCH_MATMUL}
-"""Products of levels that `gemm_exact.py` verifies, which knows no epilogues."""
+"""Products of levels that `exact.py` verifies, which knows no epilogues."""
 
 
 def fuse_epilogues(graph: Graph, context: Context) -> tuple[Graph, int]:

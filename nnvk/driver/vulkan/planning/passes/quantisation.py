@@ -11,7 +11,7 @@ from dataclasses import replace
 import numpy as np
 
 from nnvk.driver.vulkan.graph.ir import Graph, Node
-from nnvk.driver.vulkan.lowering.quantised import lookup_table
+from nnvk.driver.vulkan.lowering.quantised.tensors import lookup_table
 from nnvk.driver.vulkan.planning.passes.context import Context
 from nnvk.ops.call import Call, Tensor
 from nnvk.ops.concat import rescaled

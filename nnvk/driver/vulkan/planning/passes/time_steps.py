@@ -2,7 +2,7 @@
 
 Some converters unroll a recurrent layer into one cell for each time step, which reads its inputs from the sequence. One
 GEMM multiplies the inputs of all time steps, because a GEMM of many rows is hardly slower than one of one row. Kernels
-of whole cells do the same (`nnvk.driver.vulkan.lowering.time_steps`).
+of whole cells do the same (`nnvk.driver.vulkan.lowering.recurrent.time_steps`).
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Hashable
 
 from nnvk.driver.vulkan.graph.ir import Graph, Node
 from nnvk.driver.vulkan.graph.rewriter import Rewriter
-from nnvk.driver.vulkan.lowering.time_steps import layer_of
+from nnvk.driver.vulkan.lowering.recurrent.time_steps import layer_of
 from nnvk.driver.vulkan.planning.passes.arrangements import box_of
 from nnvk.driver.vulkan.planning.passes.context import Context
 from nnvk.ops.call import Call, Tensor

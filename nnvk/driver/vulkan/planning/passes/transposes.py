@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 
 from nnvk.driver.vulkan.graph.ir import Graph, Node
 from nnvk.driver.vulkan.graph.rewriter import Rewriter
-from nnvk.driver.vulkan.lowering.arrange import RANK
+from nnvk.driver.vulkan.lowering.copies.arrange import RANK
+from nnvk.driver.vulkan.lowering.copies.relayout import has_padded_pixels
 from nnvk.driver.vulkan.lowering.kernel import kernels
-from nnvk.driver.vulkan.lowering.relayout import has_padded_pixels
 from nnvk.driver.vulkan.planning.passes.arrangements import box_of, read_where_they_lie
 from nnvk.driver.vulkan.planning.passes.context import Context
 from nnvk.ops.call import Tensor

@@ -1,0 +1,1 @@
+"""ATTENTION in one dispatch: where its matrices lie in tensors, and the tiles of many queries."""

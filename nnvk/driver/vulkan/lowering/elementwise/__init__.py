@@ -1,0 +1,1 @@
+"""Elementwise operations: their programs, the dispatch that runs a program, and operands that broadcast."""

@@ -1,0 +1,95 @@
+"""Elementwise operations that one dispatch of `shaders/fused_elementwise.comp` computes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from nnvk.driver.vulkan.lowering.divide import magic
+from nnvk.driver.vulkan.lowering.dtypes import dtype, named
+from nnvk.driver.vulkan.lowering.elementwise.program import (
+    INSTRUCTIONS,
+    NUMBERS,
+    RESULTS,
+    SOURCES,
+    Program,
+    Result,
+    Source,
+)
+from nnvk.driver.vulkan.lowering.lowering import Lowering
+from nnvk.driver.vulkan.shaders.declaration import Shader, Variant
+from nnvk.ops import registry
+from nnvk.ops.call import Call, Tensor
+from nnvk.ops.traits import Elementwise
+from nnvk.types.extension import KnownCode
+
+FUSED_ELEMENTWISE = Shader("fused_elementwise", DTYPE=("f32", "f16"), LENGTH=("short", "long"))
+LOCAL = 64
+DENSE = {"row": 1, "magic_row": magic(1), "src_pitch": 1, "dst_pitch": 1}
+"""The push constants of elementwise shaders if no tensor is a strided view."""
+_FIRST_SOURCE, _FIRST_NUMBER, _FIRST_INSTRUCTION = 1, 1 + SOURCES, 1 + SOURCES + NUMBERS
+
+
+def operations_on(operands: int) -> dict[KnownCode, Elementwise]:
+    """The elementwise operations with this number of operands, with their traits."""
+    traits = {definition.code: definition.traits.elementwise for definition in registry.definitions().values()}
+    return {code: trait for code, trait in traits.items() if trait is not None and len(trait.operands) == operands}
+
+
+def types_of(code: KnownCode) -> frozenset[str]:
+    """The values of the axis DTYPE for the types of an operation, those of the extension included."""
+    definitions = (each for each in registry.definitions().values() if each.code is code)
+    return frozenset(named(type_) for definition in definitions for type_ in definition.types)
+
+
+def variant_of(program: Program, type_: str) -> Variant:
+    """The variant that computes a program on floats of a type, as the axis DTYPE has it."""
+    length = next(length for length, instructions in INSTRUCTIONS.items() if len(program.instructions) <= instructions)
+    return FUSED_ELEMENTWISE.variant(DTYPE=type_, LENGTH=length)
+
+
+def fuse_elementwise(g: Lowering, calls: Sequence[Call], outputs: Sequence[Tensor]) -> None:
+    """Compute elementwise calls, which one program can compute, by one dispatch that writes some of their results."""
+    program = Program.of(calls)
+    sources, results = list(program.sources), [program.result(output) for output in outputs]
+    spec: dict[str, int | float | bool] = {
+        "local_x": LOCAL,
+        "PAST_NUMBERS": _FIRST_NUMBER + len(program.numbers),
+        **{f"SOURCE_{number}": int(source.spread) for number, source in enumerate(sources)},
+        **{f"RESULT_{number}": _FIRST_INSTRUCTION + result.instruction for number, result in enumerate(results)},
+    }
+    for number, instruction in enumerate(program.instructions):
+        spec[f"INSTRUCTION_{number}"] = instruction.word
+        for side, value in (("LEFT", instruction.left), ("RIGHT", instruction.right)):
+            if isinstance(value, Result):
+                place = _FIRST_INSTRUCTION + value.instruction
+            elif isinstance(value, Source):
+                place = _FIRST_SOURCE + program.sources[value]
+            else:
+                place = _FIRST_NUMBER + program.numbers[value]
+            spec[f"{side}_{number}"] = place
+    table = program.table(g)
+    read = [program.read(g, source) for source in sources] or [table]
+    written = [g.tensor(output) for output in outputs]
+    every = _padded(sources)
+    count = -(-outputs[0].size // 4)
+    g.dispatch(
+        variant_of(program, dtype(outputs[0])),
+        groups=g.flat(count, LOCAL),
+        spec=spec,
+        tensors={
+            **{f"in{number}": read[min(number, len(read) - 1)] for number in range(SOURCES)},
+            "numbers": table,
+            **{f"out{number}": written[min(number, len(written) - 1)] for number in range(RESULTS)},
+        },
+        count=count,
+        **{f"size_{number}": source.size if source else 1 for number, source in enumerate(every)},
+        **{f"magic_{number}": magic(source.size if source else 1) for number, source in enumerate(every)},
+        row=1,
+        magic_row=magic(1),
+        **{f"pitch_{number}": 1 for number in range(SOURCES)},
+        **{f"result_pitch_{number}": 1 for number in range(RESULTS)},
+    )
+
+
+def _padded(sources: Sequence[Source]) -> list[Source | None]:
+    return [*sources, *[None] * (SOURCES - len(sources))]

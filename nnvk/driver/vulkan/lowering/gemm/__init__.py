@@ -1,0 +1,1 @@
+"""GEMMs: the problem, its weights, strategies and their costs, the epilogue, and the dispatches."""

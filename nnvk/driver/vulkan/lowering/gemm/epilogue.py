@@ -1,0 +1,230 @@
+"""The epilogue of a GEMM: operations on its results before they are stored (`shaders/include/epilogue.glsl`).
+
+Floats go through a program of a few instructions. Levels of 8 bits are combined with those of a second tensor, then
+looked up in a table; both are optional. Float16 results may be stored as float32.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from nnvk.driver.vulkan.lowering.dtypes import F16, F32, Q8, of
+from nnvk.driver.vulkan.lowering.elementwise.program import (
+    Number,
+    Program,
+    Result,
+    Source,
+    Spread,
+    Value,
+    source_of,
+    widens,
+)
+from nnvk.driver.vulkan.lowering.lowering import Lowering
+from nnvk.driver.vulkan.lowering.quantised.float_sums import LevelSum, Operand
+from nnvk.driver.vulkan.lowering.quantised.tensors import are_small_shifts, clamp, is_lookup, rescaling, table_of
+from nnvk.driver.vulkan.shaders.commands import TensorRef
+from nnvk.ops.call import Call, Tensor
+from nnvk.ops.traits import Function
+from nnvk.types.codes import FuseCode, OperationCode
+
+EPILOGUES = ("plain", "fused")
+"""The values of the axis EPILOGUE of GEMM shaders: no epilogue, or fused elementwise operations."""
+TO_FLOATS = "TO_FLOATS"
+"""The specialisation constant of float16 variants that makes them store float32 results."""
+_COMBINED = {OperationCode.ADD: 1, OperationCode.SUB: -1, OperationCode.MUL: 1}
+"""The operations on two 8-bit tensors, with the sign of the second tensor in the sum that the epilogue computes."""
+_NUMBERS, _INSTRUCTIONS = 4, 4
+_OWN, _EXTRA, _FIRST_NUMBER, _FIRST_INSTRUCTION = 1, 2, 3, 7
+_TABLE = 16
+"""The words of an 8-bit epilogue's parameters, which precede its table."""
+
+
+def exists(choice: Mapping[str, str]) -> bool:
+    """Whether a data type has this variant of the axis EPILOGUE."""
+    return choice["EPILOGUE"] == "plain" or choice["DTYPE"] not in ("i32", "q16")
+
+
+@dataclass(frozen=True, slots=True)
+class Epilogue:
+    """The calls on the result of a GEMM that compute what it stores."""
+
+    calls: tuple[Call, ...]
+    result: int
+    """The index of the tensor that is the GEMM's result by itself."""
+    output: Tensor
+    """The tensor that is stored, in the shape of the GEMM's result."""
+
+    @property
+    def elementwise(self) -> tuple[Call, ...]:
+        """The calls but for a conversion to float32 at the end."""
+        return self.calls[:-1] if widens(self.calls[-1]) else self.calls
+
+
+@dataclass(frozen=True, slots=True)
+class Arguments:
+    """The arguments of a dispatch of a GEMM for its epilogue."""
+
+    variant: str = "plain"
+    """The value of the axis EPILOGUE."""
+    spec: Mapping[str, int | bool] = field(default_factory=dict)
+    tensors: Mapping[str, TensorRef] = field(default_factory=dict)
+    parameters: np.ndarray | None = None
+    """The words of the tensor ``multipliers`` among these, up to the last multiplier."""
+
+
+def arguments_of(g: Lowering, epilogue: Epilogue, words: np.ndarray | None = None, multipliers: int = 0) -> Arguments:
+    """The arguments for an epilogue.
+
+    ``words`` requantise sums of products of 8 bits; the first ones of them are ``multipliers``.
+    """
+    spec: dict[str, int | bool] = {TO_FLOATS: True} if len(epilogue.elementwise) < len(epilogue.calls) else {}
+    if not epilogue.elementwise:
+        return Arguments(spec=spec)
+    if words is not None:
+        return _on_bytes(g, epilogue, words, multipliers)
+    program = Program.of(epilogue.elementwise)
+    extra = next((source for source in program.sources if source.index != epilogue.result), None)
+    numbers = list(program.numbers)
+
+    def number_of(value: Value) -> int:
+        if isinstance(value, Result):
+            return _FIRST_INSTRUCTION + value.instruction
+        if isinstance(value, Number):
+            return _FIRST_NUMBER + numbers.index(value)
+        return _OWN if value.index == epilogue.result else _EXTRA
+
+    for number, instruction in enumerate(program.instructions):
+        spec |= {f"INSTRUCTION_{number}": instruction.word, f"LEFT_{number}": number_of(instruction.left)}
+        spec[f"RIGHT_{number}"] = number_of(instruction.right)
+    spec["EXTRA"] = int(extra.spread if extra else Spread.SINGLE)
+    table = program.table(g)
+    tensors = {"parameters": table, "extra": table if extra is None else program.read(g, extra)}
+    return Arguments("fused", spec, tensors)
+
+
+def _on_bytes(g: Lowering, epilogue: Epilogue, words: np.ndarray, multipliers: int) -> Arguments:
+    """The arguments for an epilogue on levels of 8 bits."""
+    spec: dict[str, int | bool] = {"EXTRA": int(Spread.SINGLE), "LOOK_UP": False}
+    parameters: list[int] = [0] * _TABLE
+    table: np.ndarray = np.zeros(0, np.int32)
+    extra = None
+    for call in epilogue.calls:
+        if is_lookup(call):
+            table = np.frombuffer(np.ascontiguousarray(table_of(call)).tobytes(), np.int32)
+            spec["LOOK_UP"] = True
+        else:
+            extra = _second(call, epilogue.result)
+            parameters = _combination(call, epilogue.result)
+            source = source_of(extra, call.output)
+            assert source is not None
+            spec["EXTRA"] = int(source.spread)
+            spec["COMBINE"] = int(Function.MUL if call.code is OperationCode.MUL else Function.ADD)
+            spec["SMALL_COMBINE"] = are_small_shifts(parameters[2:12:4])
+            if spec["COMBINE"] == Function.ADD and not g.device.is_cpu:
+                spec["FLOAT_SUM"] = _add_floats(g, parameters)
+    every = np.concatenate([np.array(parameters, np.int64).astype(np.int32), table, words])
+    together = g.constant(every)
+    tensors = {"multipliers": together, "extra": together if extra is None else g.tensor(extra.whole)}
+    return Arguments("fused", spec, tensors, every[: every.size - words.size + multipliers])
+
+
+def _add_floats(g: Lowering, parameters: list[int]) -> bool:
+    """Put the floats of a sum among the fields of the shader's `Epilogue`; whether there are such (`LevelSum`)."""
+    own, other, result = (Operand(*parameters[first : first + 4]) for first in (0, 4, 8))
+    total = LevelSum(own, other, result, *parameters[12:14])
+    floats = g.once(("sum of levels", total), lambda: total.floats(saturates=g.device.saturates))
+    if floats is None:
+        return False
+    parameters[11], *parameters[14:16] = (int(word) for word in np.array(floats, np.float32).view(np.int32))
+    return True
+
+
+def combined_one_for_one(epilogue: Epilogue) -> Tensor | None:
+    """The 8-bit tensor of which an epilogue combines each element with a result, if it does nothing else."""
+    if len(epilogue.calls) > 1 or is_lookup(epilogue.calls[0]):
+        return None
+    extra = _second(epilogue.calls[0], epilogue.result)
+    source = source_of(extra, epilogue.calls[0].output)
+    return extra if source is not None and source.spread is Spread.EACH_ONE else None
+
+
+def added_one_for_one(epilogue: Epilogue) -> Tensor | None:
+    """The tensor of floats whose elements an epilogue adds to the results, if only an activation follows."""
+    call, *others = epilogue.calls
+    if (
+        others
+        or call.code is not OperationCode.ADD
+        or of(call.output) not in (F32, F16)
+        or call.known("activation") is None
+    ):
+        return None
+    extra = _second(call, epilogue.result)
+    source = source_of(extra, call.output)
+    is_added = source is not None and source.spread is Spread.EACH_ONE and extra.index != epilogue.result
+    return extra if is_added else None
+
+
+def has_bound_with(epilogue: Epilogue, call: Call) -> bool:
+    """Whether `verification/bound.py` knows a product of floats together with an epilogue: sums behind no activation.
+
+    A filter that sees a channel has no bound with an epilogue.
+    """
+    is_activated = call.has("activation") and call.known("activation") != FuseCode.NONE
+    if is_activated or call.code is OperationCode.DEPTHWISE_CONV_2D:
+        return False
+    return added_one_for_one(epilogue) is not None
+
+
+def _second(call: Call, own: int) -> Tensor:
+    """The operand of a call on two tensors that is not the GEMM's result."""
+    other: Tensor = call.input1 if call.input0.index == own else call.input0
+    return other
+
+
+def _combination(call: Call, own: int) -> list[int]:
+    """The fields of the shader's `Epilogue`, in vec4s: of the GEMM's result, the other operand, and the output."""
+    push, parameters = rescaling(call), []
+    sides = {"lhs": 1, "rhs": _COMBINED[call.code]}
+    order = ("lhs", "rhs") if call.input0.index == own else ("rhs", "lhs")
+    for side in order:
+        parameters += [int(push[f"{side}_{name}"]) for name in ("zero", "mantissa", "shift")] + [sides[side]]
+    parameters += [int(push[f"dst_{name}"]) for name in ("zero", "mantissa", "shift")] + [0]
+    limits = clamp(call)
+    return [*parameters, int(limits["low"]), int(limits["high"]), 0, 0]
+
+
+# --- what fits -----------------------------------------------------------------------------------------------
+
+
+def fits(program: Program, result: Tensor, channels: int) -> bool:
+    """Whether a program can be the epilogue of a GEMM whose pixels have so many channels.
+
+    ``result``: the GEMM's result by itself.
+    """
+    others = [source for source in program.sources if source.index != result.index]
+    return (
+        len(others) <= 1
+        and all(_can_be_extra(source, channels) for source in others)
+        and len(program.numbers) <= _NUMBERS
+        and len(program.instructions) <= _INSTRUCTIONS
+    )
+
+
+def combines(call: Call, own: Tensor, channels: int) -> bool:
+    """Whether a call combines 8-bit results of a GEMM with a tensor that an epilogue can read."""
+    if call.code not in _COMBINED or of(call.output) is not Q8 or call.known("activation") is None:
+        return False
+    if own.size != call.output.size or call.input0.index == call.input1.index:
+        return False
+    source = source_of(_second(call, own.index), call.output)
+    return source is not None and _can_be_extra(source, channels)
+
+
+def _can_be_extra(source: Source, channels: int) -> bool:
+    """Whether a tensor can be the second tensor of an epilogue."""
+    return source.spread in (Spread.EACH_ONE, Spread.SINGLE) or (
+        source.spread is Spread.WITHIN and 4 * source.size == channels
+    )

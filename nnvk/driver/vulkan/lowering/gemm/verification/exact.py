@@ -1,0 +1,259 @@
+"""Products of integers once more, for verified plans, by shaders that share no code of products with others.
+
+They compute what no checksums verify: products with filters that are computed, of matrices, of 16 bits, of transposed
+convolutions, and of the gates of quantised cells. Their results have the same bits as those of all strategies, so they
+are compared as those of any second computation are (`lowering/verification.py`). A shader that is wrong each time is
+found in this way.
+
+Nothing is prepared for these shaders: they read inputs and filters as they lie in operands, and need strides alone.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import replace
+
+from nnvk.driver.vulkan.lowering.copies.arrange import dense
+from nnvk.driver.vulkan.lowering.copies.relayout import finish_pixels, pixels_of, round_up
+from nnvk.driver.vulkan.lowering.copies.side_by_side import Matrices, written
+from nnvk.driver.vulkan.lowering.dtypes import I32, Q8, Q16, dtype, of
+from nnvk.driver.vulkan.lowering.gemm.arguments import push_by_channel, tile_push
+from nnvk.driver.vulkan.lowering.gemm.filter_output import Operands, filter_output
+from nnvk.driver.vulkan.lowering.gemm.filters import Filters, filters_of
+from nnvk.driver.vulkan.lowering.gemm.problem import POINT, Gemm, Split
+from nnvk.driver.vulkan.lowering.gemm.strategies import LANES, uses_subgroups
+from nnvk.driver.vulkan.lowering.gemm.verification import bound
+from nnvk.driver.vulkan.lowering.lowering import MOST_ROUNDS, Lowering
+from nnvk.driver.vulkan.lowering.quantised.tensors import offset, zero_point
+from nnvk.driver.vulkan.shaders.commands import TensorRef
+from nnvk.driver.vulkan.shaders.declaration import Shader, Variant
+from nnvk.driver.vulkan.shaders.profile import DeviceProfile
+from nnvk.ops.call import Tensor
+
+EXACT = Shader("gemm_exact", DTYPE=(Q8.name, Q16.name, I32.name), LOADS=("own", "shared"))
+BY_CHANNEL = Shader("depthwise_exact", DTYPE=(Q8.name, Q16.name))
+"""The shader for convolutions whose filters see a channel each."""
+_LOCAL = 64
+_ROWS = 4
+"""The pixels of an invocation of `EXACT`."""
+_FEW_ROWS = 2
+"""The same where registers are few."""
+_SHARED_ROWS = 32
+"""The same where a subgroup shares the loads of inputs."""
+_BLOCK = 256
+"""Terms that the shader adds up by themselves."""
+_ALONG_CHANNELS, _ALONG_OUTPUTS = 1, 2
+"""How the shader loads words of filters, or 0."""
+
+
+def variant(device: DeviceProfile, kind: str) -> Variant:
+    """The variant of the shader for numbers of a kind on a device."""
+    return EXACT.variant(DTYPE=kind, LOADS="shared" if uses_subgroups(device) else "own")
+
+
+def may_verify(g: Lowering, operands: Operands, gemm: Gemm) -> bool:
+    """Whether `multiply` computes a product that is lowered the second time."""
+    taps = gemm.vertical.window * gemm.horizontal.window
+    return _is_second(g, operands) and _is_possible(g, dtype(operands.input), taps, operands.filters.channels)
+
+
+def may_verify_by_channel(g: Lowering, operands: Operands, gemm: Gemm) -> bool:
+    """The same for `multiply_by_channel`."""
+    kind = dtype(operands.input)
+    is_possible = _is_second(g, operands) and bound.fits_by_channel(*gemm.axes)
+    return is_possible and not g.device.avoids(BY_CHANNEL.variant(DTYPE=kind))
+
+
+def may_verify_sums(g: Lowering, length: int) -> bool:
+    """The same for `add_up`."""
+    return g.is_independent and _is_possible(g, Q8.name, 1, length)
+
+
+def _is_second(g: Lowering, operands: Operands) -> bool:
+    """Whether a product of integers is lowered the second time, alone and without checksums."""
+    kind, filters = of(operands.input), of(operands.filters.tensor)
+    if not g.is_independent or kind not in (Q8, Q16, I32) or filters is not (I32 if kind is I32 else Q8):
+        return False
+    return operands.epilogue is None and operands.depthwise is None and g.to_verify(operands.target) is None
+
+
+def _is_possible(g: Lowering, kind: str, taps: int, depth: int) -> bool:
+    rounds = taps * (1 + -(-depth // _BLOCK) + -(-depth // 4))
+    return rounds <= MOST_ROUNDS and not g.device.avoids(variant(g.device, kind))
+
+
+def multiply(g: Lowering, operands: Operands, gemm: Gemm) -> None:
+    """Compute the output of a product."""
+    output, target_parts = written(operands.target, Matrices(gemm.parts, gemm.rows, gemm.columns))
+    target = pixels_of(g, output, gemm.target, gemm.pixel_parts)
+    end, spec, push = _end(g, operands, gemm, gemm.pixel_parts * target_parts)
+    geometry = tile_push(gemm, 1)
+    if gemm.split is Split.PHASES:  # the shader goes through all pixels of the output
+        geometry |= {"parts": 1, "rows": math.prod(gemm.target[:3])}
+    _, height, width, channels = gemm.source
+    _dispatch(
+        g,
+        dtype(operands.input),
+        operands.filters,
+        {"src": dense(g, operands.input), "dst": target, **end},
+        {**spec, "PARTS_ALIKE": gemm.pixel_parts == 1, "TRANSPOSED": gemm.split is Split.PHASES},
+        geometry | push | {"src_part": height * width * channels if gemm.parts_outside else gemm.depth},
+    )
+    finish_pixels(g, target, output, gemm.target, gemm.pixel_parts)
+
+
+def multiply_by_channel(g: Lowering, operands: Operands, gemm: Gemm) -> None:
+    """Compute the output of a convolution whose filters, in one part, see a channel each."""
+    filters, kind, horizontal = operands.filters, dtype(operands.input), gemm.horizontal
+    target = pixels_of(g, operands.target, gemm.target)
+    end, spec, push = _end(g, operands, gemm, 1)
+    (*_, channels), (*_, out_width, outputs) = gemm.source, gemm.target
+    pixels, local = bound.pixels_of_line(g.device, horizontal), LANES if g.device.is_cpu else _LOCAL
+    tiles = gemm.rows // out_width * -(-out_width // pixels)
+    _, by_output, tap, _ = filters.strides
+    g.dispatch(
+        BY_CHANNEL.variant(DTYPE=kind),
+        groups=g.flat(tiles * -(-outputs // 4), local),
+        spec={
+            **spec,
+            "local_x": local,
+            "ROWS": pixels,
+            "KERNEL_WIDTH": horizontal.window,
+            "WIDE": channels == outputs and channels % 4 == 0,
+            "FILTER_WORDS": _words_of(filters),
+        },
+        tensors={
+            "src": dense(g, operands.input),
+            "filters": dense(g, filters.tensor),
+            "dst": target,
+            **end,
+        },
+        **push,
+        **push_by_channel(gemm),
+        filter_output=by_output,
+        filter_tap=tap,
+    )
+    finish_pixels(g, target, operands.target, gemm.target)
+
+
+def add_up(
+    g: Lowering, weights: Tensor, source: Tensor, *, first: int = 0, before: TensorRef | None = None
+) -> TensorRef:
+    """Rows of ``source`` times weights [columns, K], less zero points, as 32-bit integers [rows, columns].
+
+    Columns are a multiple of four; sums wrap round. The elements of a row meet those of K from ``first`` on. ``before``
+    is added to the sums.
+    """
+    (rows, length), columns = source.shape, weights.shape[0]
+    target = g.scratch(4 * rows * columns)
+    spec, push = _levels(source, weights)
+    _dispatch(
+        g,
+        Q8.name,
+        replace(filters_of(weights), channels=length),
+        {"src": g.tensor(source), "bias": target if before is None else before, "multipliers": target, "dst": target},
+        {**spec, "STORES_SUMS": True, "HAS_BIAS": before is not None},
+        tile_push(Gemm((rows, 1, 1, length), (rows, 1, 1, columns), POINT, POINT), 1)
+        | push
+        | {"src_part": 0, "dst_pitch": columns, "low": 0, "high": 0},
+        first,
+    )
+    return target
+
+
+def _levels(source: Tensor, weights: Tensor, output: Tensor | None = None) -> tuple[dict[str, bool], dict[str, int]]:
+    """The specialisation constants and push constants that say how levels are numbers. Sums have no ``output``."""
+    if of(source) is I32:
+        return {}, {}
+    has_bytes = output is not None and of(output) is Q8
+    return (
+        {
+            "SIGNED": bool(offset(source)),
+            "FILTERS_SIGNED": bool(offset(weights)),
+            "RESULTS_SIGNED": output is not None and has_bytes and bool(offset(output)),
+        },
+        {
+            "input_zero": zero_point(source),
+            "filter_zero": zero_point(weights),
+            "output_zero": zero_point(output) if output is not None and has_bytes else 0,
+        },
+    )
+
+
+def _end(
+    g: Lowering, operands: Operands, gemm: Gemm, abreast: int
+) -> tuple[dict[str, TensorRef], dict[str, int | bool], dict[str, int]]:
+    """The arguments that all shaders take for windows and for results, of which so many parts are side by side."""
+    output, (vertical, horizontal) = operands.target, gemm.axes
+    columns = gemm.columns if of(output) is I32 else round_up(gemm.columns, 4)
+    end = filter_output(g, operands, gemm.columns, gemm.pixel_parts)
+    spec, push = _levels(operands.input, operands.filters.tensor, output)
+    return (
+        {name: tensor for name, tensor in end.tensors.items() if name in ("bias", "multipliers")},
+        {
+            **spec,
+            **{name: end.spec[name] for name in ("WIDE_BIAS", "ROUNDING") if name in end.spec},
+            "WIDE_RESULTS": columns % 4 == 0,
+            "ABREAST": abreast,
+            "STRIDE_Y": vertical.stride,
+            "STRIDE_X": horizontal.stride,
+            "DILATION_Y": vertical.dilation,
+            "DILATION_X": horizontal.dilation,
+        },
+        {**push, "dst_pitch": abreast * columns, "low": int(end.push["low"]), "high": int(end.push["high"])},
+    )
+
+
+def _dispatch(
+    g: Lowering,
+    kind: str,
+    filters: Filters,
+    tensors: Mapping[str, TensorRef],
+    spec: Mapping[str, int | bool],
+    push: Mapping[str, int],
+    first: int = 0,
+) -> None:
+    """Dispatch `EXACT` with filters from an element of the operand on."""
+    part, by_output, tap, channel = filters.strides
+    local, across = LANES if g.device.is_cpu else _LOCAL, -(-push["out_channels"] // 4)
+    most = _FEW_ROWS if g.device.has_small_subgroups else _ROWS
+    if uses_subgroups(g.device):
+        most, across = _SHARED_ROWS, round_up(across, LANES)
+    lines, length = 1, push["rows"]
+    if spec.get("TRANSPOSED"):  # tiles have pixels of a line that are a stride from each other
+        phases = min(int(spec["STRIDE_X"]), push["out_width"])
+        lines, length = length // push["out_width"] * phases, -(-push["out_width"] // int(spec["STRIDE_X"]))
+    rows = min(most, 1 << (length - 1).bit_length())
+    g.dispatch(
+        variant(g.device, kind),
+        groups=g.flat(push["parts"] * lines * -(-length // rows) * across, local),
+        spec={
+            **spec,
+            "local_x": local,
+            "ROWS": rows,
+            "WIDE": push["depth"] % 4 == 0,
+            "FILTER_WORDS": _words_of(filters, first),
+        },
+        tensors={**tensors, "filters": dense(g, filters.tensor)},
+        **push,
+        filter_first=first,
+        filter_part=part,
+        filter_output=by_output,
+        filter_tap=tap,
+        filter_channel=channel,
+    )
+
+
+def _words_of(filters: Filters, first: int = 0) -> int:
+    """How four filters lie in a word, or in four words of numbers. ``first`` is the element where filters begin."""
+    part, output, tap, channel = (
+        0 if size == 1 else stride for size, stride in zip(filters.shape, filters.strides, strict=True)
+    )
+    if first % 4:
+        return 0
+    if channel == 1 and filters.channels % 4 == 0 and part % 4 == output % 4 == tap % 4 == 0:
+        return _ALONG_CHANNELS
+    if output == 1 and part % 4 == tap % 4 == channel % 4 == 0:
+        return _ALONG_OUTPUTS
+    return 0

@@ -1,0 +1,1 @@
+"""Quantised tensors in shaders: their numbers, and the floats that compute results of the reference's integers."""

@@ -1,0 +1,1 @@
+"""Selection of elements by data: sorted entries, the rows that indices name, and boxes that suppress others."""

@@ -1,0 +1,140 @@
+"""Rows of a tensor: their places by indices into several axes (``shaders/places.comp``), and the units to copy."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from nnvk.driver.vulkan.lowering.divide import divisors
+from nnvk.driver.vulkan.lowering.dtypes import moved
+from nnvk.driver.vulkan.lowering.lowering import Lowering
+from nnvk.driver.vulkan.lowering.selection.sort import SORTING, sort_keys
+from nnvk.driver.vulkan.shaders.commands import TensorRef
+from nnvk.driver.vulkan.shaders.declaration import Shader
+from nnvk.driver.vulkan.shaders.profile import DeviceProfile
+from nnvk.ops.call import Tensor
+from nnvk.ops.extension.places import assertion, flat_places, strides_of
+
+PLACES = Shader("places", GIVES=("places", "keys"))
+WINNERS = Shader("winners", PASS=("clear", "claim", "drop"))
+FINDING = (PLACES, WINNERS, *SORTING)
+"""The shaders that `places` and `last_places` may dispatch."""
+LOCAL = 64
+_CHUNK = 8
+"""The most units that an invocation copies on a CPU. On a GPU it copies one, so that neighbours access neighbours."""
+
+
+def places(g: Lowering, indices: Tensor, sizes: Sequence[int], batches: int = 1, first: int = 0) -> TensorRef:
+    """The place of each row of indices into axes of these sizes; ``first`` is the number of the first axis.
+
+    Constant indices were checked with the model; the shader checks the others.
+    """
+    if indices.is_constant:
+        form = "places", tuple(sizes), batches
+        return g.constant_form(indices, form, lambda: flat_places(indices.data, sizes, batches).astype(np.uint32))
+    return _found(g, "places", indices, sizes, batches, first)
+
+
+def last_places(g: Lowering, indices: Tensor, sizes: Sequence[int]) -> TensorRef:
+    """`places`, but if several rows name one place, only the last row gets it. The others get 2^32 - 1."""
+    if indices.is_constant:
+        return g.constant_form(indices, ("last places", tuple(sizes)), lambda: _last(indices.data, sizes))
+    rows, found = indices.size // len(sizes), places(g, indices, sizes)
+    tensors = {"places": found, "owners": g.scratch(4 * math.prod(sizes))}
+    for which in ("clear", "claim", "drop") if rows > 1 else ():
+        g.dispatch(
+            WINNERS.variant(PASS=which),
+            groups=g.flat(rows, LOCAL),
+            spec={"local_x": LOCAL},
+            tensors=tensors,
+            count=rows,
+        )
+    return found
+
+
+def _last(indices: np.ndarray, sizes: Sequence[int]) -> np.ndarray:
+    found = flat_places(indices, sizes).astype(np.uint32)
+    _, from_the_end = np.unique(found[::-1], return_index=True)
+    result = np.full(found.shape, 0xFFFFFFFF, np.uint32)
+    last = found.size - 1 - from_the_end
+    result[last] = found[last]
+    return result
+
+
+def sorted_places(g: Lowering, indices: Tensor, sizes: Sequence[int]) -> TensorRef:
+    """Entries [rows, 2] of all rows of indices: the places' complements and the rows' numbers, in this order."""
+    if indices.is_constant:
+        return g.constant_form(indices, ("sorted places", tuple(sizes)), lambda: _entries(indices.data, sizes))
+    rows = indices.size // len(sizes)
+    return sort_keys(g, _found(g, "keys", indices, sizes), 1, rows, rows)
+
+
+def _entries(indices: np.ndarray, sizes: Sequence[int]) -> np.ndarray:
+    found = flat_places(indices, sizes).astype(np.uint32)
+    order = np.argsort(found, kind="stable")
+    return np.stack([~found[order], order.astype(np.uint32)], axis=1)
+
+
+def _found(
+    g: Lowering, gives: str, indices: Tensor, sizes: Sequence[int], batches: int = 1, first: int = 0
+) -> TensorRef:
+    rows = indices.size // len(sizes)
+    found = g.scratch(4 * rows)
+    g.dispatch(
+        PLACES.variant(GIVES=gives),
+        groups=g.flat(-(-rows // 4), LOCAL),
+        spec={"local_x": LOCAL, "BATCHES": batches > 1},
+        tensors={
+            "indices": g.tensor(indices),
+            "sizes": sizes_of_axes(g, sizes),
+            "dst": found,
+            "flag": g.flag(assertion(sizes, first)),
+        },
+        count=rows,
+        depth=len(sizes),
+        first=first,
+        per_batch=rows // batches if batches else 0,
+        whole=math.prod(sizes),
+        **divisors(per_batch=rows // batches if batches else 0),
+    )
+    return found
+
+
+def sizes_of_axes(g: Lowering, sizes: Sequence[int]) -> TensorRef:
+    """The tensor ``sizes`` of shaders that find places: the size of each axis, and its stride."""
+    return g.constant(np.array([sizes, strides_of(sizes)], np.uint32).T)
+
+
+@dataclass(frozen=True, slots=True)
+class Units:
+    """The units that a row consists of."""
+
+    dtype: str
+    """The value of the axis DTYPE. It is for whole words if rows consist of whole words."""
+    inner: int
+    """Units of a row."""
+
+    @property
+    def are_vec4s(self) -> bool:
+        """Whether they are whole vec4s."""
+        return self.inner % 4 == 0
+
+    @property
+    def are_quads(self) -> bool:
+        """Whether they are whole quads of words."""
+        return self.are_vec4s and self.dtype == "b32"
+
+    def chunk(self, device: DeviceProfile) -> int:
+        """How many units, or vec4s of them, an invocation copies."""
+        count = self.inner // 4 if self.are_vec4s else self.inner
+        most = _CHUNK if device.is_cpu else 1
+        return max(chunk for chunk in range(1, most + 1) if count % chunk == 0)
+
+
+def units_of(tensor: Tensor, inner: int) -> Units:
+    """The units of rows of ``inner`` elements of a tensor's."""
+    words, rest = divmod(inner * tensor.dtype.itemsize, 4)
+    return Units(moved(tensor), inner) if rest else Units("b32", words)
