@@ -78,7 +78,7 @@ class DriverProcess:
             current.died(reason)
 
 
-class Segment:
+class SharedSegment:
     """Memory that both processes map."""
 
     def __init__(self, number: int, size: int) -> None:
@@ -98,12 +98,12 @@ class Segment:
         os.close(self.descriptor)
 
 
-class Block:
+class SharedBlock:
     """A part of a segment, which goes back when it is dropped."""
 
-    def __init__(self, connection: Connection, segment: Segment, offset: int, size: int) -> None:
+    def __init__(self, connection: Connection, segment: SharedSegment, offset: int, size: int) -> None:
         self._connection = connection
-        self._segment: Segment | None = segment
+        self._segment: SharedSegment | None = segment
         self.number = segment.number
         """The segment's."""
         self.offset = offset
@@ -140,8 +140,8 @@ class Connection:
         here together with events that it finds in circles, which are waited for all the same."""
         self._left: deque[bytes] = deque()
         """Releases that are not sent yet."""
-        self._free: defaultdict[int, list[tuple[Segment, int]]] = defaultdict(list)
-        self._large: defaultdict[int, list[Segment]] = defaultdict(list)
+        self._free: defaultdict[int, list[tuple[SharedSegment, int]]] = defaultdict(list)
+        self._large: defaultdict[int, list[SharedSegment]] = defaultdict(list)
         self._large_bytes = 0
         self._control, its = self._socket_pair()
         self._life, its_life = self._socket_pair()
@@ -390,7 +390,7 @@ class Connection:
 
     # --- shared memory -----------------------------------------------------------------------------------------------
 
-    def allocate(self, size: int) -> Block:
+    def allocate(self, size: int) -> SharedBlock:
         """At least so many bytes. OUT_OF_MEMORY: they can't be had."""
         self.check()
         if size > _LARGEST_SMALL_BLOCK:
@@ -398,8 +398,8 @@ class Connection:
             with contextlib.suppress(IndexError):
                 segment = self._large[rounded].pop()
                 self._large_bytes -= rounded
-                return Block(self, segment, 0, rounded)
-            return Block(self, self._new_segment(rounded), 0, rounded)
+                return SharedBlock(self, segment, 0, rounded)
+            return SharedBlock(self, self._new_segment(rounded), 0, rounded)
         rounded = _SMALLEST_BLOCK
         while rounded < size:
             rounded *= 2
@@ -407,11 +407,11 @@ class Connection:
         while True:
             with contextlib.suppress(IndexError):
                 segment, offset = places.pop()
-                return Block(self, segment, offset, rounded)
+                return SharedBlock(self, segment, offset, rounded)
             segment = self._new_segment(_CHUNK)
             places += [(segment, offset) for offset in range(_CHUNK - rounded, -1, -rounded)]
 
-    def give_back(self, segment: Segment, offset: int, size: int) -> None:
+    def give_back(self, segment: SharedSegment, offset: int, size: int) -> None:
         """A block is not needed any more. It never fails or waits: finalisers call it."""
         if size <= _LARGEST_SMALL_BLOCK:
             self._free[size].append((segment, offset))
@@ -421,13 +421,13 @@ class Connection:
         else:
             self.forget(segment)
 
-    def forget(self, segment: Segment) -> None:
+    def forget(self, segment: SharedSegment) -> None:
         """A segment is not needed any more."""
         self._leave(struct.pack("<II", LaneRequest.UNMAP, segment.number))
 
-    def _new_segment(self, size: int) -> Segment:
+    def _new_segment(self, size: int) -> SharedSegment:
         try:
-            segment = Segment(next(self._segments), size)
+            segment = SharedSegment(next(self._segments), size)
         except (OSError, ValueError, OverflowError) as error:
             cause = error if isinstance(error, OSError) else OSError(str(error))
             raise system_error(f"{size} bytes of shared memory", cause, ResultCode.OUT_OF_MEMORY) from error

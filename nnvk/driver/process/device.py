@@ -11,7 +11,7 @@ import numpy as np
 
 from nnvk.base.errors import NnapiError, ResultCode, bad_data
 from nnvk.base.packets import Reader, Writer
-from nnvk.driver.process.connection import Block, Command, Connection, DriverProcess
+from nnvk.driver.process.connection import Command, Connection, DriverProcess, SharedBlock
 from nnvk.driver.process.encoding import write_prepare_options
 from nnvk.driver.process.prepared_model import RemotePreparedModel
 from nnvk.driver.process.protocol import Request
@@ -196,7 +196,7 @@ class RemoteBuffer(IBuffer):
         """Replace the content."""
         self._exchange(Request.COPY_FROM, source.nbytes, source)
 
-    def _exchange(self, request: Request, nbytes: int, source: np.ndarray | None) -> Block:
+    def _exchange(self, request: Request, nbytes: int, source: np.ndarray | None) -> SharedBlock:
         block = self.connection.allocate(nbytes)
         if source is not None:
             block.array[:nbytes] = source

@@ -12,7 +12,7 @@ from nnvk.driver.vulkan.lowering.copies.move import move
 from nnvk.driver.vulkan.lowering.lowering import Lowering
 from nnvk.driver.vulkan.lowering.strided_view import StridedView
 from nnvk.driver.vulkan.planning.command_passes.alive import Alive
-from nnvk.driver.vulkan.planning.command_passes.command_graph import CommandGraph, Part
+from nnvk.driver.vulkan.planning.command_passes.command_graph import CommandGraph, TensorPart
 from nnvk.driver.vulkan.planning.command_passes.in_place import fuse_copies
 from nnvk.driver.vulkan.shaders.commands import Clear, Command, Copy, Storage, TensorRef
 
@@ -131,11 +131,11 @@ def test_origins_are_named_once_each() -> None:
 def test_parts_of_parts() -> None:
     copies = Copies("Ab", "bc", "cd", "dE")
     graph = copies.graph
-    assert graph.place_of(copies["b"]) == Part(copies["b"], 0)
-    graph.lay(copies["b"], Part(copies["c"], 16), 1)
-    graph.lay(copies["c"], Part(copies["d"], 32), 2)
-    assert graph.place_of(copies["b"]) == Part(copies["d"], 48)
-    assert graph.parts == {copies["b"]: Part(copies["d"], 48), copies["c"]: Part(copies["d"], 32)}
+    assert graph.place_of(copies["b"]) == TensorPart(copies["b"], 0)
+    graph.lay(copies["b"], TensorPart(copies["c"], 16), 1)
+    graph.lay(copies["c"], TensorPart(copies["d"], 32), 2)
+    assert graph.place_of(copies["b"]) == TensorPart(copies["d"], 48)
+    assert graph.parts == {copies["b"]: TensorPart(copies["d"], 48), copies["c"]: TensorPart(copies["d"], 32)}
     assert copies.left() == ["Ab", "dE"]
     assert graph.rewrites == 2
 
@@ -143,9 +143,9 @@ def test_parts_of_parts() -> None:
 def test_views_of_parts_are_views_of_the_whole() -> None:
     copies = Copies("Ab", "bc", "cd", "dE")
     graph = copies.graph
-    graph.lay(copies["b"], Part(copies["c"], 4, StridedView(4, 8, 16)), 1)
-    graph.lay(copies["c"], Part(copies["d"], 16, StridedView(16, 16, 64)), 2)
-    assert graph.place_of(copies["b"]) == Part(copies["d"], 20, StridedView(20, 8, 64))
+    graph.lay(copies["b"], TensorPart(copies["c"], 4, StridedView(4, 8, 16)), 1)
+    graph.lay(copies["c"], TensorPart(copies["d"], 16, StridedView(16, 16, 64)), 2)
+    assert graph.place_of(copies["b"]) == TensorPart(copies["d"], 20, StridedView(20, 8, 64))
     assert graph.views_of(copies["c"]) == [StridedView(4, 8, 16)]
     assert graph.views_of(copies["d"]) == [StridedView(16, 16, 64)]
     assert graph.views_of(copies["b"]) == []
@@ -162,14 +162,14 @@ def test_views_of_parts_are_views_of_the_whole() -> None:
 )
 def test_another_command_names_the_work_of_a_copy(pairs: Sequence[str], origins: list[tuple[int, ...]]) -> None:
     copies = Copies(*pairs)
-    copies.graph.lay(copies["b"], Part(copies["c"], 0), pairs.index("bc"))
+    copies.graph.lay(copies["b"], TensorPart(copies["c"], 0), pairs.index("bc"))
     assert copies.origins() == origins
 
 
 def test_what_only_a_copy_read_goes_with_it() -> None:
     """A tensor may be copied through another one, which is then written for nobody."""
     copies = Copies("Fa", "ab", "bc", "cD")
-    copies.graph.lay(copies["a"], Part(copies["c"], 0), 2)
+    copies.graph.lay(copies["a"], TensorPart(copies["c"], 0), 2)
     assert copies.left() == ["Fa", "cD"]
 
 
@@ -221,7 +221,7 @@ def test_nothing_can_not_be_laid() -> None:
 
 def test_parts_count_as_their_whole() -> None:
     copies = Copies("Ab", "bc", "cd", "dE", nbytes={"b": 64, "c": 64, "d": 128})
-    copies.graph.lay(copies["b"], Part(copies["c"], 0), 1)
+    copies.graph.lay(copies["b"], TensorPart(copies["c"], 0), 1)
     assert Alive(copies.graph).may_lay([copies["c"]], copies["d"])
 
 

@@ -11,7 +11,7 @@ from profiles import DEVICES, EIGHT_LANES, GPU
 from nnvk.check.model_rows import parse
 from nnvk.driver.vulkan import VulkanDevice
 from nnvk.driver.vulkan.kernels import depthwise_conv2d
-from nnvk.driver.vulkan.kernels.depthwise_conv2d import Tile, tiles
+from nnvk.driver.vulkan.kernels.depthwise_conv2d import DepthwiseTile, tiles
 from nnvk.driver.vulkan.lowering.gemm.problem import Gemm
 from nnvk.driver.vulkan.shaders.profile import DeviceProfile
 from nnvk.ops.window import axis
@@ -90,9 +90,9 @@ DEPTHWISE_CONV_2D i16[1,7,9,12]*0.001 #i8[1,3,3,12]*0.02+0 #i32[12] SAME 1 1 1 N
 @pytest.mark.parametrize("text", CASES.strip().splitlines(), ids=str)
 def test_every_tile(vulkan: VulkanDevice, monkeypatch: pytest.MonkeyPatch, text: str) -> None:
     """Whichever is chosen, on whatever device."""
-    every: list[Tile] = []
+    every: list[DepthwiseTile] = []
 
-    def record(gemm: Gemm, kind: str, device: object, float16: bool) -> list[Tile]:
+    def record(gemm: Gemm, kind: str, device: object, float16: bool) -> list[DepthwiseTile]:
         every.extend(
             tile for profile in (*DEVICES.values(), FEW_REGISTERS) for tile in tiles(gemm, kind, profile, float16)
         )

@@ -1,4 +1,4 @@
-"""Placement: what lives together lies apart, inside pages, aligned, and close together."""
+"""PageOffset: what lives together lies apart, inside pages, aligned, and close together."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from nnvk.driver.vulkan import VulkanDevice
 from nnvk.driver.vulkan.planning import memory_plan
-from nnvk.driver.vulkan.planning.memory_plan import Block, Place, most_alive, place
+from nnvk.driver.vulkan.planning.memory_plan import Block, PageOffset, most_alive, place
 from nnvk.driver.vulkan.shaders.commands import ALIGNMENT, padded
 from nnvk.importers.tflite import load
 
@@ -86,7 +86,7 @@ def test_a_smaller_block_takes_the_smallest_gap() -> None:
 
 def test_what_does_not_fit_takes_another_page() -> None:
     placement = place([Block(PAGE, 0, 1), Block(PAGE, 1, 2), Block(64, 3, 3)], PAGE)
-    assert placement.places == (Place(0, 0), Place(1, 0), Place(0, 0))
+    assert placement.places == (PageOffset(0, 0), PageOffset(1, 0), PageOffset(0, 0))
     assert placement.pages == (PAGE, PAGE)
 
 

@@ -6,7 +6,7 @@ from against_reference import agree
 from guarded import run_guarded
 
 from nnvk.check.model_rows import empty_like, execute, parse, reference
-from nnvk.driver.vulkan.kernels.reduce import Pass, passes
+from nnvk.driver.vulkan.kernels.reduce import ReductionPass, passes
 
 CASES = """
 [1] (0) nhwc
@@ -115,6 +115,10 @@ def check(device, text: str) -> None:
 def test_passes():
     assert list(passes((2, 3, 5), [], 64)) == []
     assert list(passes((2, 1, 5), [1], 64)) == []
-    assert list(passes((2, 3, 5), [1, 2], 64)) == [Pass(2, 15, 1, 64)]
-    assert list(passes((2, 3, 5), [0, 2], 64)) == [Pass(6, 5, 1, 64), Pass(1, 2, 3, 64)]
-    assert list(passes((101,), [0], 10)) == [Pass(1, 101, 1, 10), Pass(1, 11, 1, 10), Pass(1, 2, 1, 10)]
+    assert list(passes((2, 3, 5), [1, 2], 64)) == [ReductionPass(2, 15, 1, 64)]
+    assert list(passes((2, 3, 5), [0, 2], 64)) == [ReductionPass(6, 5, 1, 64), ReductionPass(1, 2, 3, 64)]
+    assert list(passes((101,), [0], 10)) == [
+        ReductionPass(1, 101, 1, 10),
+        ReductionPass(1, 11, 1, 10),
+        ReductionPass(1, 2, 1, 10),
+    ]

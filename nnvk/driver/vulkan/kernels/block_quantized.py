@@ -56,7 +56,7 @@ _UNPACK, _MULTIPLY = 16, 5
 
 
 @dataclass(frozen=True, slots=True)
-class Tile:
+class BlockQuantizedTile:
     """The work of a workgroup, which computes 32 outputs."""
 
     rows: int
@@ -75,14 +75,14 @@ class Tile:
         return f"{self.rows} rows, {self.across} across, K in {self.slices}"
 
 
-def tiles(rows: int, outputs: int, rounds: int, device: DeviceProfile) -> list[Tile]:
+def tiles(rows: int, outputs: int, rounds: int, device: DeviceProfile) -> list[BlockQuantizedTile]:
     """The candidates for a product, the one that is thought to be the fastest first."""
     by_cost = sorted(_ROWS, key=lambda each: (-(-rows // each) * (_UNPACK + _MULTIPLY * each), each))
     if device.is_cpu:
-        return [Tile(each, 1, 1) for each in by_cost]
+        return [BlockQuantizedTile(each, 1, 1) for each in by_cost]
     slices = min(_SLICES, rounds)
-    found = [Tile(each, slices, slices) for each in by_cost] if slices > 1 else []
-    whole = [Tile(each, _ACROSS, 1) for each in by_cost]
+    found = [BlockQuantizedTile(each, slices, slices) for each in by_cost] if slices > 1 else []
+    whole = [BlockQuantizedTile(each, _ACROSS, 1) for each in by_cost]
     # K is divided where the rows alone don't keep the device busy.
     is_busy = whole[0].groups(rows, outputs) >= _GROUPS * device.units
     return whole + found if is_busy or not found else found + whole

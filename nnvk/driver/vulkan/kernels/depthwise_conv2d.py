@@ -74,7 +74,7 @@ _TILES_SMALLEST = ((1, 2), (1, 1)), ((1, 1),)
 
 
 @dataclass(frozen=True, slots=True)
-class Tile:
+class DepthwiseTile:
     """The output pixels of an invocation, and how it computes them."""
 
     height: int
@@ -101,7 +101,7 @@ class Tile:
         return math.prod(self.grid(gemm))
 
 
-def tiles(gemm: Gemm, kind: str, device: DeviceProfile, float16: bool = False) -> list[Tile]:
+def tiles(gemm: Gemm, kind: str, device: DeviceProfile, float16: bool = False) -> list[DepthwiseTile]:
     """The tiles that a device can compute a convolution by, the fastest by the cost model first.
 
     The more pixels a tile has, the fewer loads there are, and the fewer invocations, of which a GPU may want more; on a
@@ -113,16 +113,16 @@ def tiles(gemm: Gemm, kind: str, device: DeviceProfile, float16: bool = False) -
         or vertical.reach > _MAX_COLUMN_HEIGHT
         or max(horizontal.reach, horizontal.stride) > _MAX_COLUMNS
     ):
-        return [Tile(1, 1, 1, window_loops=True)]
+        return [DepthwiseTile(1, 1, 1, window_loops=True)]
     highest = 1 + (_MAX_COLUMN_HEIGHT - vertical.reach) // vertical.stride
 
-    def tile(height: int, width: int, arithmetic: str) -> Tile:
+    def tile(height: int, width: int, arithmetic: str) -> DepthwiseTile:
         height = min(height, vertical.out, highest)
         if device.is_cpu:
-            return Tile(height, width, 1)
+            return DepthwiseTile(height, width, 1)
         width = min(width, horizontal.out)
         at_once = 1 if device.has_few_registers else width
-        return Tile(height, width, at_once, arithmetic, by_lines=device.has_small_subgroups)
+        return DepthwiseTile(height, width, at_once, arithmetic, by_lines=device.has_small_subgroups)
 
     arithmetics = ("none", "half") if float16 and not device.is_cpu else ("none",)
     found = {tile(*size, arithmetic) for size in _sizes(device, horizontal.stride, kind) for arithmetic in arithmetics}
@@ -145,7 +145,7 @@ def _local(device: DeviceProfile) -> int:
     return 8 if device.is_cpu else 64
 
 
-def cost(tile: Tile, gemm: Gemm, kind: str, device: DeviceProfile) -> float:
+def cost(tile: DepthwiseTile, gemm: Gemm, kind: str, device: DeviceProfile) -> float:
     """The cycles that the device takes by the cost model."""
     vertical, horizontal = gemm.axes
     costs = costs_of(device)

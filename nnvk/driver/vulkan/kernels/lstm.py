@@ -40,7 +40,7 @@ _MOST_NORMALISED = 80_000
 """The most units that the loops of one workgroup can normalise; see `MOST_ROUNDS`."""
 
 
-class _Layer:
+class _LstmLayer:
     """A cell over a sequence. The sums of a unit's four gates are adjacent; with CIFG there are four, too."""
 
     def __init__(
@@ -225,14 +225,14 @@ def lower_time_step(call: Call, g: Lowering) -> None:
     """Lower one time step."""
     fill(g, g.tensor(call.scratch_buffer), np.zeros(1, call.scratch_buffer.dtype))  # as on the reference device
     states = call.output_state_out, call.cell_state_out
-    one_direction(g, call, _Layer, Span(1, call.input.shape[0], True), call.result, states)
+    one_direction(g, call, _LstmLayer, Span(1, call.input.shape[0], True), call.result, states)
 
 
 @kernel(OperationCode.UNIDIRECTIONAL_SEQUENCE_LSTM, shaders=SHADERS, refuse=_refuse)
 def lower_sequence(call: Call, g: Lowering) -> None:
     """Lower a sequence of time steps."""
     time, batches, _ = sequence_shape(call)
-    one_direction(g, call, _Layer, Span(time, batches, bool(call.time_major)), call.result, call.outputs[1:])
+    one_direction(g, call, _LstmLayer, Span(time, batches, bool(call.time_major)), call.result, call.outputs[1:])
 
 
 def _refuse_bidirectional(call: Call) -> str | None:
@@ -245,4 +245,4 @@ def _refuse_bidirectional(call: Call) -> str | None:
 def lower_bidirectional(call: Call, g: Lowering) -> None:
     """Lower both directions and alternate between their dispatches."""
     outputs = [getattr(call, prefix + "recurrent_to_output_weights").shape[1] for prefix in ("fw_", "bw_")]
-    both_directions(g, call, _Layer, lstm_linking(call), outputs, 2)
+    both_directions(g, call, _LstmLayer, lstm_linking(call), outputs, 2)

@@ -45,7 +45,7 @@ SHARED_PART = 1 << 12
 
 
 @dataclass(frozen=True, slots=True)
-class Pass:
+class ReductionPass:
     """A dimension of ``size`` becomes one of ``parts``, between ``outer`` and ``inner`` elements that stay.
 
     ``part`` elements at most go into one.
@@ -67,7 +67,7 @@ class Pass:
         return self.outer * self.parts * self.inner
 
 
-def passes(shape: Shape, axes: Sequence[int], part: int) -> Iterator[Pass]:
+def passes(shape: Shape, axes: Sequence[int], part: int) -> Iterator[ReductionPass]:
     """How a tensor is reduced: axes from the last, neighbours together, and ``part`` elements to one."""
     sizes = list(shape)
     remaining = sorted(axes)
@@ -78,7 +78,7 @@ def passes(shape: Shape, axes: Sequence[int], part: int) -> Iterator[Pass]:
         outer, size = math.prod(sizes[:first]), math.prod(sizes[first : last + 1])
         inner = math.prod(sizes[last + 1 :])
         while size > 1:
-            one = Pass(outer, size, inner, part)
+            one = ReductionPass(outer, size, inner, part)
             yield one
             size = one.parts
         sizes[first : last + 1] = [1] * (last + 1 - first)

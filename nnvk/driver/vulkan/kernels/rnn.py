@@ -32,7 +32,7 @@ from nnvk.ops.rnn import rnn_linking
 from nnvk.types.codes import OperationCode
 
 
-class _Layer:
+class _RnnLayer:
     """``state = activation(input @ weights.T + state @ recurrent_weights.T + bias)`` over a sequence."""
 
     def __init__(
@@ -115,14 +115,14 @@ def _refuse(call: Call) -> str | None:
 @kernel(OperationCode.RNN, shaders=SHADERS, refuse=_refuse)
 def lower_time_step(call: Call, g: Lowering) -> None:
     """Lower one time step."""
-    one_direction(g, call, _Layer, Span(1, call.input.shape[0], True), call.result, [call.hidden_state_out])
+    one_direction(g, call, _RnnLayer, Span(1, call.input.shape[0], True), call.result, [call.hidden_state_out])
 
 
 @kernel(OperationCode.UNIDIRECTIONAL_SEQUENCE_RNN, shaders=SHADERS, refuse=_refuse)
 def lower_sequence(call: Call, g: Lowering) -> None:
     """Lower a sequence of time steps."""
     time, batches, _ = sequence_shape(call)
-    one_direction(g, call, _Layer, Span(time, batches, bool(call.time_major)), call.result, call.outputs[1:])
+    one_direction(g, call, _RnnLayer, Span(time, batches, bool(call.time_major)), call.result, call.outputs[1:])
 
 
 def _refuse_bidirectional(call: Call) -> str | None:
@@ -136,4 +136,4 @@ def _refuse_bidirectional(call: Call) -> str | None:
 def lower_bidirectional(call: Call, g: Lowering) -> None:
     """Both directions, in turns."""
     units = [call.fw_recurrent_weights.shape[0], call.bw_recurrent_weights.shape[0]]
-    both_directions(g, call, _Layer, rnn_linking(call), units, 1)
+    both_directions(g, call, _RnnLayer, rnn_linking(call), units, 1)

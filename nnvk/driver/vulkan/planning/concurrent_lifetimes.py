@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from nnvk.driver.vulkan.planning.barriers import barriers
-from nnvk.driver.vulkan.planning.command_passes.command_graph import Part
+from nnvk.driver.vulkan.planning.command_passes.command_graph import TensorPart
 from nnvk.driver.vulkan.planning.memory_plan import Block, most_alive
 from nnvk.driver.vulkan.planning.plan import Address, addresses_of
 from nnvk.driver.vulkan.shaders.commands import Command, Storage, TensorRef, padded
@@ -22,7 +22,7 @@ _FREE = 16 << 20
 """Bytes of an arena that are worth a barrier less."""
 
 
-def prolonged(commands: Sequence[Command], parts: Mapping[TensorRef, Part], lifetimes: Lifetimes) -> Lifetimes:
+def prolonged(commands: Sequence[Command], parts: Mapping[TensorRef, TensorPart], lifetimes: Lifetimes) -> Lifetimes:
     """Lifetimes by which commands that can be computed at once share no memory in turns.
 
     Where so much would be alive then, that is more than at any other time and than `_FREE`, they stay as they are.
@@ -46,7 +46,7 @@ def prolonged(commands: Sequence[Command], parts: Mapping[TensorRef, Part], life
     return {tensor: (span_of[first][0], span_of[last][1]) for tensor, (first, last) in lifetimes.items()}
 
 
-def _apart(parts: Mapping[TensorRef, Part], tensors: Lifetimes) -> Mapping[int, Address]:
+def _apart(parts: Mapping[TensorRef, TensorPart], tensors: Lifetimes) -> Mapping[int, Address]:
     """Addresses where nothing shares memory but what lies in one another."""
     alone = {tensor.number: Address(tensor.storage, page, 0, tensor.nbytes) for page, tensor in enumerate(tensors)}
     return alone | addresses_of(parts, alone)

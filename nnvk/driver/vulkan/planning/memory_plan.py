@@ -29,7 +29,7 @@ class Block:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class PageOffset:
     """Where a block lies: the page's number and the offset in it, in bytes."""
 
     page: int
@@ -40,7 +40,7 @@ class Place:
 class MemoryPlan:
     """A place for every block, and the sizes of the pages, in bytes."""
 
-    places: tuple[Place, ...]
+    places: tuple[PageOffset, ...]
     pages: tuple[int, ...]
 
 
@@ -117,9 +117,9 @@ def place_constants(sizes: Sequence[int], page_limit: int) -> MemoryPlan:
     alone = {number: page for page, number in enumerate(sorted(large[:MOST_ALONE]))}
     together = [number for number in range(len(sizes)) if number not in alone]
     rest = place([Block(sizes[number], 0, 0) for number in together], page_limit)
-    places = {number: Place(page, 0) for number, page in alone.items()}
+    places = {number: PageOffset(page, 0) for number, page in alone.items()}
     for number, spot in zip(together, rest.places, strict=True):
-        places[number] = Place(spot.page + len(alone), spot.offset)
+        places[number] = PageOffset(spot.page + len(alone), spot.offset)
     pages = (*(padded(sizes[number]) for number in alone), *rest.pages)
     return MemoryPlan(tuple(places[number] for number in range(len(sizes))), pages)
 
@@ -141,7 +141,7 @@ def _attempts(blocks: Sequence[Block], page_limit: int) -> Iterator[MemoryPlan]:
             yield plan
 
 
-def _is_highest(block: Block, place: Place, plan: MemoryPlan) -> bool:
+def _is_highest(block: Block, place: PageOffset, plan: MemoryPlan) -> bool:
     """Whether a block ends where the last page does."""
     return place.page == len(plan.pages) - 1 and place.offset + padded(block.size) == plan.pages[-1]
 
@@ -157,7 +157,7 @@ def most_alive(blocks: Sequence[Block]) -> int:
 
 def _placed(blocks: Sequence[Block], page_limit: int, order: Iterable[int]) -> MemoryPlan:
     pages: list[_Page] = []
-    places: dict[int, Place] = {}
+    places: dict[int, PageOffset] = {}
     for number in order:
         block = blocks[number]
         gaps = ((at, page.best_gap(block)) for at, page in enumerate(pages))
@@ -165,5 +165,5 @@ def _placed(blocks: Sequence[Block], page_limit: int, order: Iterable[int]) -> M
         if at == len(pages):
             pages.append(_Page(page_limit, len(blocks)))
         pages[at].add(block, offset)
-        places[number] = Place(at, offset)
+        places[number] = PageOffset(at, offset)
     return MemoryPlan(tuple(places[number] for number in range(len(blocks))), tuple(page.size for page in pages))

@@ -10,7 +10,7 @@ import numpy as np
 
 from nnvk.driver.vulkan.lowering.compared import Subject
 from nnvk.driver.vulkan.lowering.strided_view import StridedView
-from nnvk.driver.vulkan.planning.command_passes.command_graph import Part
+from nnvk.driver.vulkan.planning.command_passes.command_graph import TensorPart
 from nnvk.driver.vulkan.shaders.commands import Choice, Command, Storage, TensorRef
 from nnvk.driver.vulkan.shaders.passes import Pass
 from nnvk.types.constant import Constant
@@ -38,7 +38,7 @@ class Address:
         return (self.nbytes // self.view.width - 1) * self.view.pitch + self.view.width
 
 
-def addresses_of(parts: Mapping[TensorRef, Part], addresses: Mapping[int, Address]) -> dict[int, Address]:
+def addresses_of(parts: Mapping[TensorRef, TensorPart], addresses: Mapping[int, Address]) -> dict[int, Address]:
     """Where tensors lie that are parts of others which lie at these addresses."""
     found = {}
     for tensor, part in parts.items():

@@ -21,7 +21,7 @@ from nnvk.types.request import ExecuteOptions, ExecutionResult, Timing
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class Scope:
     """The operations of a whole model that a plan runs, for traces."""
 
     first: int = 0
@@ -34,13 +34,13 @@ class Part:
         return self.first + operation if self.within is None else self.within
 
 
-WHOLE = Part()
+WHOLE = Scope()
 
 
 class VulkanExecution(IExecution):
     """A request bound to a plan. An execution only copies, submits and waits."""
 
-    def __init__(self, gpu: Gpu, plan: ResidentPlan, request: BoundRequest, priority: int, part: Part = WHOLE) -> None:
+    def __init__(self, gpu: Gpu, plan: ResidentPlan, request: BoundRequest, priority: int, part: Scope = WHOLE) -> None:
         self._gpu = gpu
         self._plan = plan
         self._request = request
@@ -113,7 +113,7 @@ class SubmittedExecution(IFencedExecution):
         options: ExecuteOptions,
         began: int,
         wait_for: Sequence[IFencedExecution],
-        part: Part = WHOLE,
+        part: Scope = WHOLE,
     ) -> None:
         self._gpu = gpu
         self._part = part

@@ -18,7 +18,7 @@ from nnvk.base.log import logger
 _log = logger("driver")
 
 
-class _Running:
+class _Improvements:
     """The improvements that are under way."""
 
     def __init__(self) -> None:
@@ -42,7 +42,7 @@ class _Running:
             self._condition.notify_all()
 
 
-_running = _Running()
+_running = _Improvements()
 
 
 def improve(what: str, work: Callable[[], None]) -> None:

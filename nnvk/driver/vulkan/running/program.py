@@ -32,7 +32,7 @@ class Control:
 
     number: int
     operation: Operation
-    programs: tuple[Program, ...]
+    programs: tuple[ModelProgram, ...]
     """The programs of the models that the operation refers to."""
 
 
@@ -49,11 +49,11 @@ class Factory:
         self._options = options
         self._segments = 0
 
-    def program(self, model: Model) -> Program:
+    def program(self, model: Model) -> ModelProgram:
         """The program of a model."""
-        made: dict[Model, Program] = {}
+        made: dict[Model, ModelProgram] = {}
         for each in (*model.referenced(), model):
-            made[each] = Program(each, self, made)
+            made[each] = ModelProgram(each, self, made)
         return made[model]
 
     def segment(self, model: Model) -> Segment:
@@ -63,14 +63,14 @@ class Factory:
         return Segment(self._gpu, self._buffers, self._planner, model, options)
 
 
-class Program:
+class ModelProgram:
     """The program of a model: nodes in the order of execution.
 
     A segment ends before an IF or WHILE and after an operation whose data decides the shapes of its outputs. Planning
     may split it before an operation that is lowered for a value that the segment computes.
     """
 
-    def __init__(self, model: Model, factory: Factory, programs: dict[Model, Program]) -> None:
+    def __init__(self, model: Model, factory: Factory, programs: dict[Model, ModelProgram]) -> None:
         self.model = model
         """The model that the program runs."""
         self._factory = factory

@@ -16,9 +16,9 @@ import numpy as np
 from nnvk.base.errors import NnapiError, ResultCode, bad_data
 from nnvk.driver.vulkan.graph.builder import NeedsValue
 from nnvk.driver.vulkan.running.buffer import Buffers, VulkanBuffer
-from nnvk.driver.vulkan.running.execution import Part, SubmittedExecution, VulkanExecution
+from nnvk.driver.vulkan.running.execution import Scope, SubmittedExecution, VulkanExecution
 from nnvk.driver.vulkan.running.gpu import Gpu
-from nnvk.driver.vulkan.running.program import Control, Program, Straight
+from nnvk.driver.vulkan.running.program import Control, ModelProgram, Straight
 from nnvk.driver.vulkan.running.resident_plan import ResidentPlan
 from nnvk.driver.vulkan.running.values import BufferPool, Leases, Value
 from nnvk.hal import DeferredExecution, IExecution, IFencedExecution
@@ -50,7 +50,7 @@ class StagedExecution(IExecution):
     """A request for a program. Plans are selected at execution, because they may depend on values."""
 
     def __init__(
-        self, gpu: Gpu, buffers: Buffers, pool: BufferPool, program: Program, request: Request, priority: int
+        self, gpu: Gpu, buffers: Buffers, pool: BufferPool, program: ModelProgram, request: Request, priority: int
     ) -> None:
         self._gpu = gpu
         self._buffers = buffers
@@ -155,7 +155,7 @@ class _Run:
 
     # --- programs --------------------------------------------------------------------------------------------------
 
-    def evaluate(self, program: Program, inputs: Sequence[Value | None], wanted: Wanted) -> list[Value]:
+    def evaluate(self, program: ModelProgram, inputs: Sequence[Value | None], wanted: Wanted) -> list[Value]:
         """The outputs of a program. Outputs that only the host needs are read as soon as they are available."""
         model = program.model
         values: Values = {
@@ -187,7 +187,7 @@ class _Run:
         if is_loop:
             operands = [self._on_device(value, (id(node), place)) for place, value in enumerate(operands)]
 
-        def evaluate(inner: Program, inputs: Sequence[Value | None]) -> Sequence[Value | None]:
+        def evaluate(inner: ModelProgram, inputs: Sequence[Value | None]) -> Sequence[Value | None]:
             outputs = inner.model.outputs
             if is_loop:
                 return self.evaluate(inner, inputs, {outputs[0]: None} if inner is node.programs[0] else {})
@@ -208,7 +208,7 @@ class _Run:
                 flow.check_output(operation, place, model.operands[index].type, result.shape)
             values[index] = result
 
-    def _straight(self, program: Program, node: Straight, values: Values, wanted: Wanted) -> bool:
+    def _straight(self, program: ModelProgram, node: Straight, values: Values, wanted: Wanted) -> bool:
         """Submit a segment. False: the segment had to be split."""
         part = node.part
         inputs = [values.get(index) for index in part.inputs]
@@ -228,7 +228,7 @@ class _Run:
                 for value in outputs
             ],
         )
-        place = Part(node.operations.start, self._within)
+        place = Scope(node.operations.start, self._within)
         execution = VulkanExecution(self._gpu, plan, plan.bind(request), self._priority, place)
         submitted = execution.execute_fenced((), self._options)
         self._pending.append(submitted)

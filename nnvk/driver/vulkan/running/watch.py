@@ -19,7 +19,7 @@ _LOOKS = 4
 
 
 @dataclass(slots=True, eq=False)
-class _Running:
+class _RunningCompilation:
     """A pipeline that a thread is compiling."""
 
     dispatch: Dispatch
@@ -55,7 +55,7 @@ class Watch:
         self._too_slow = too_slow
         self._is_wanted = is_wanted
         self._lock = threading.Lock()
-        self._running: list[_Running] = []
+        self._running: list[_RunningCompilation] = []
         self._last = 0.0, 0.0
         self._named: set[int] = set()
         self._begin = time.monotonic()
@@ -76,7 +76,7 @@ class Watch:
         """The block compiles the pipeline of a dispatch. RuntimeError: that is not wanted any more."""
         if self._is_wanted is not None and not self._is_wanted():
             raise RuntimeError("nobody needs the pipelines any more")
-        begin, running = time.monotonic(), _Running(dispatch)
+        begin, running = time.monotonic(), _RunningCompilation(dispatch)
         with self._lock:
             self._share()
             self._running.append(running)

@@ -36,7 +36,7 @@ _UNROLL, _DONT_UNROLL = 1, 2
 _MERGES = (LOOP_MERGE, SELECTION_MERGE)
 
 
-class Instruction(NamedTuple):
+class SpirvInstruction(NamedTuple):
     """An instruction of a function."""
 
     opcode: int
@@ -64,7 +64,7 @@ class Rounds:
     """Whether the shader asks for it."""
     decides: int
     """The label of the block behind the header, which decides whether there is another round."""
-    condition: Sequence[Instruction]
+    condition: Sequence[SpirvInstruction]
     """The instructions of this block, but for its label and its branch."""
     operand: int
     """The id of the condition."""
@@ -76,7 +76,7 @@ class Rounds:
     """The indexes of the instructions of the body, without the branch to the header at the end."""
     last: int
     """The label of the last block of the body."""
-    last_block: Sequence[Instruction]
+    last_block: Sequence[SpirvInstruction]
     """The last block, without its label and branch."""
     results: tuple[int, ...]
     """All results and labels of the loop."""
@@ -101,7 +101,7 @@ class Loop:
 class Function:
     """A function. ``variables`` are the types of its integers and truth values, by the id of the variable."""
 
-    def __init__(self, code: Sequence[Instruction], variables: Mapping[int, int]) -> None:
+    def __init__(self, code: Sequence[SpirvInstruction], variables: Mapping[int, int]) -> None:
         self.code = code
         self.variables = variables
         self.results = frozenset(each.result for each in code)
@@ -158,10 +158,10 @@ class Function:
             if opcode == PHI and any(words[place] not in defined for place in ids):
                 return None
             defined.add(result)
-            instructions.append(Instruction(opcode, words, result, ids))
+            instructions.append(SpirvInstruction(opcode, words, result, ids))
         return cls(instructions, variables)
 
-    def written(self, each: Instruction) -> Sequence[int]:
+    def written(self, each: SpirvInstruction) -> Sequence[int]:
         """The variables that an instruction may write."""
         if each.opcode == STORE:
             return each.words[1:2]
@@ -181,7 +181,7 @@ class Function:
         rounds = self._rounds(first, end, merge, inside) if inside.keys() - labels == {merge.words[1]} else None
         return Loop(end, written, rounds)
 
-    def _rounds(self, first: int, end: int, merge: Instruction, inside: Counter[int]) -> Rounds | None:
+    def _rounds(self, first: int, end: int, merge: SpirvInstruction, inside: Counter[int]) -> Rounds | None:
         """The parts of a loop that nothing enters but through its header and nothing leaves but to its merge block."""
         code = self.code
         _, exit_, onward, control = merge.words[:4]

@@ -16,7 +16,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Callable, Iterable, Sequence
 
-from nnvk.driver.vulkan.shaders.control_flow import Function, Instruction, Rounds
+from nnvk.driver.vulkan.shaders.control_flow import Function, Rounds, SpirvInstruction
 from nnvk.driver.vulkan.shaders.spirv import (
     BOUND,
     BRANCH,
@@ -208,7 +208,7 @@ class _Writer:
                 self._instruction(each)
             at += 1
 
-    def _instruction(self, each: Instruction) -> None:
+    def _instruction(self, each: SpirvInstruction) -> None:
         opcode = each.opcode
         if opcode in _KNOWN:
             word = self._result(each, self._known, self._word)
@@ -226,7 +226,7 @@ class _Writer:
             for target in each.targets:
                 self._arrive(target)
 
-    def _append(self, each: Instruction) -> None:
+    def _append(self, each: SpirvInstruction) -> None:
         """Emit an instruction with the ids of the place."""
         opcode, words, result, ids = each
         names = self._names
@@ -247,7 +247,7 @@ class _Writer:
     def _word(self, operand: int) -> int | None:
         return self._globals.words.get(self._names.get(operand, operand))
 
-    def _result(self, each: Instruction, known: Values, word_of: Callable[[int], int | None]) -> int | None:
+    def _result(self, each: SpirvInstruction, known: Values, word_of: Callable[[int], int | None]) -> int | None:
         """The known result of an instruction."""
         if each.opcode == LOAD:
             return known.get(each.words[3])
@@ -258,7 +258,7 @@ class _Writer:
         operands = [word for word in words if word is not None]
         return fold(each.opcode, operands) if len(operands) == len(words) else None
 
-    def _write(self, each: Instruction, known: Values, word_of: Callable[[int], int | None]) -> None:
+    def _write(self, each: SpirvInstruction, known: Values, word_of: Callable[[int], int | None]) -> None:
         """Change the known words of variables as an instruction does."""
         for variable in self._function.written(each):
             known.pop(variable, None)
@@ -281,7 +281,7 @@ class _Writer:
         count, known = self._arrivals.pop(label, (0, {}))
         return known if count == self._function.edges[label] - missing else {}
 
-    def _label(self, each: Instruction, at: int) -> None:
+    def _label(self, each: SpirvInstruction, at: int) -> None:
         """Begin a block, or go on with the last one if that leads here alone, which unrolled rounds do."""
         label, code = each.result, self._function.code
         self._known = self._arrived(label, 0)
@@ -348,7 +348,7 @@ class _Writer:
         def word_of(operand: int) -> int | None:
             return values[operand] if operand in values else self._word(operand)
 
-        def run(block: Sequence[Instruction]) -> None:
+        def run(block: Sequence[SpirvInstruction]) -> None:
             for each in block:
                 values.pop(each.result, None)
                 word = self._result(each, known, word_of)

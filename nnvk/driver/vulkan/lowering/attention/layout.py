@@ -21,7 +21,7 @@ MOST_MATRICES = 65_535
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class MatrixPlace:
     """Where the matrices of an operand are in a tensor."""
 
     first: int
@@ -46,7 +46,7 @@ class Layout:
 
     batches: tuple[int, int]
     """The sizes of the inner and the outer dimension of batches."""
-    places: Mapping[str, Place]
+    places: Mapping[str, MatrixPlace]
 
 
 def layout_of(call: Call) -> Layout | None:
@@ -54,7 +54,7 @@ def layout_of(call: Call) -> Layout | None:
     *batches, rows, _ = call.output.shape
     count = math.prod(batches)
     for inner in (size for size in range(count, 0, -1) if count % size == 0):
-        places: dict[str, Place] = {}
+        places: dict[str, MatrixPlace] = {}
         for name in OPERANDS:
             tensor: Tensor | None = getattr(call, name)
             if tensor is not None:
@@ -70,20 +70,20 @@ def layout_of(call: Call) -> Layout | None:
     return None
 
 
-def _place(own: Box, shape: Shape) -> Place | None:
+def _place(own: Box, shape: Shape) -> MatrixPlace | None:
     """The place of matrices of a shape whose elements in order are a box; None if they have no such strides."""
     matrices = Box(tuple(dense_dimensions(shape)))
     pieces = matrices.within(own)
     if pieces is None or any(len(each) > 1 for each in pieces):
         return None
     outer, inner, row, column = (each[0][1] if each else 0 for each in pieces)
-    return Place(matrices.first_within(own), (outer, inner, row, column))
+    return MatrixPlace(matrices.first_within(own), (outer, inner, row, column))
 
 
-def _place_of_mask(call: Call, shape: tuple[int, int, int]) -> Place | None:
+def _place_of_mask(call: Call, shape: tuple[int, int, int]) -> MatrixPlace | None:
     """The place of the mask, with strides of 0 where it broadcasts."""
     if call.mask is None:
-        return Place(0, (0, 0, 0, 0))
+        return MatrixPlace(0, (0, 0, 0, 0))
     width, batches = call.mask.shape[-1], call.output.shape[:-2]
     full = (1,) * (len(batches) + 2 - call.mask.rank) + call.mask.shape
     sizes = (*batches, shape[2], width)
@@ -100,7 +100,7 @@ def masked_keys(call: Call) -> int:
     return call.key.shape[-2] + own if call.masks_own else call.key.shape[-2]
 
 
-def has_masks_of_vec4s(call: Call, place: Place) -> bool:
+def has_masks_of_vec4s(call: Call, place: MatrixPlace) -> bool:
     """Whether the masks of four keys are a vec4."""
     in_rows = place.strides[-1] == 1 and place.in_vec4s(masked_keys(call))
     return in_rows and (not call.masks_own or call.key.shape[-2] % 4 == 0)

@@ -71,7 +71,7 @@ class Problem:
 
 
 @dataclass(frozen=True, slots=True)
-class Tile:
+class AttentionTile:
     """The rows of queries of a workgroup, and the invocations for four of them."""
 
     rows: int
@@ -103,17 +103,17 @@ class Tile:
         return -(-columns // (4 * self.across(columns)))
 
 
-def tiles(problem: Problem, device: DeviceProfile) -> list[Tile]:
+def tiles(problem: Problem, device: DeviceProfile) -> list[AttentionTile]:
     """The tiles that a device can compute an ATTENTION by, the fastest by the cost model first; none may be left."""
     return sorted(_tiles(problem, device), key=lambda tile: (cost(tile, problem, device), tile.rows, tile.team))
 
 
-def _tiles(problem: Problem, device: DeviceProfile) -> Iterator[Tile]:
+def _tiles(problem: Problem, device: DeviceProfile) -> Iterator[AttentionTile]:
     has_few = device.has_small_subgroups or device.has_few_registers
     most = _MOST_VEC4S_FEW_REGISTERS if has_few else _MOST_VEC4S
     for rows in _ROWS:
         for team in _TEAMS:
-            tile = Tile(rows, team)
+            tile = AttentionTile(rows, team)
             fits = tile.local <= device.max_invocations and tile.nbytes(problem.steps) <= device.max_shared_memory
             # An invocation has four keys, and later four columns of values.
             is_busy = tile.local >= _LEAST_LOCAL and tile.keys < 2 * max(problem.keys, problem.columns, 4 * _TEAMS[0])
@@ -139,12 +139,12 @@ def _has_registers(device: DeviceProfile) -> bool:
     return not (device.is_cpu or device.has_small_subgroups or device.has_few_registers)
 
 
-def _together(tile: Tile, device: DeviceProfile) -> int:
+def _together(tile: AttentionTile, device: DeviceProfile) -> int:
     """Vec4s of depth, and of keys, that are loaded before they are used."""
     return min(tile.rows // 4, _MOST_TOGETHER) if _has_registers(device) else 1
 
 
-def _loads_ahead(tile: Tile, problem: Problem, device: DeviceProfile) -> bool:
+def _loads_ahead(tile: AttentionTile, problem: Problem, device: DeviceProfile) -> bool:
     """Whether keys and values are loaded before their turn."""
     return _has_registers(device) and tile.own_vec4s(problem.columns) == 1
 
@@ -152,7 +152,7 @@ def _loads_ahead(tile: Tile, problem: Problem, device: DeviceProfile) -> bool:
 # --- the cost model --------------------------------------------------------------------------------------------------
 
 
-def cost(tile: Tile, problem: Problem, device: DeviceProfile) -> float:
+def cost(tile: AttentionTile, problem: Problem, device: DeviceProfile) -> float:
     """Cycles that a device is thought to take for an ATTENTION."""
     costs = _costs(problem, device)
     together, own, team = _together(tile, device), tile.own_vec4s(problem.columns), tile.team

@@ -25,19 +25,19 @@ class Matrices:
     is_transposed: bool = False
     """Whether the GEMM has the matrices column by column."""
 
-    def place(self, box: Box) -> Place | None:
+    def place(self, box: Box) -> Interleaving | None:
         """The place of the matrices, whose elements in order are this box of a tensor; None if they have no such place.
 
         Matrices that need not be copied are preferred.
         """
-        found: list[Place] = []
+        found: list[Interleaving] = []
         dimensions, fewest = fold(box.dimensions), 1 if self.is_transposed else 2
         abreast = [count for count in range(fewest, min(self.parts, _MOST) + 1) if self.parts % count == 0]
         for count, pitch in itertools.product(abreast, {stride for _, stride in dimensions}):
             width = count * self.columns
             if pitch >= width and dimensions == self._dimensions(count, pitch):
                 rows = Box(((self.parts // count * self.rows, pitch), (width, 1)), box.first)
-                found.append(Place(count, None if rows.is_run and not rows.first else rows))
+                found.append(Interleaving(count, None if rows.is_run and not rows.first else rows))
         return min(found, key=lambda place: place.rows is not None, default=None)
 
     def _dimensions(self, abreast: int, pitch: int) -> list[Dimension]:
@@ -48,7 +48,7 @@ class Matrices:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class Interleaving:
     """The place of matrices in a tensor."""
 
     abreast: int

@@ -11,7 +11,7 @@ from nnvk.driver.vulkan.lowering.elementwise.program import (
     NUMBERS,
     RESULTS,
     SOURCES,
-    Program,
+    ElementwiseProgram,
     Result,
     Source,
 )
@@ -41,7 +41,7 @@ def types_of(code: KnownCode) -> frozenset[str]:
     return frozenset(named(type_) for definition in definitions for type_ in definition.types)
 
 
-def variant_of(program: Program, type_: str) -> Variant:
+def variant_of(program: ElementwiseProgram, type_: str) -> Variant:
     """The variant that computes a program on floats of a type, as the axis DTYPE has it."""
     length = next(length for length, instructions in INSTRUCTIONS.items() if len(program.instructions) <= instructions)
     return FUSED_ELEMENTWISE.variant(DTYPE=type_, LENGTH=length)
@@ -49,7 +49,7 @@ def variant_of(program: Program, type_: str) -> Variant:
 
 def fuse_elementwise(g: Lowering, calls: Sequence[Call], outputs: Sequence[Tensor]) -> None:
     """Compute elementwise calls, which one program can compute, by one dispatch that writes some of their results."""
-    program = Program.of(calls)
+    program = ElementwiseProgram.of(calls)
     sources, results = list(program.sources), [program.result(output) for output in outputs]
     spec: dict[str, int | float | bool] = {
         "local_x": LOCAL,

@@ -113,7 +113,7 @@ class Formula:
     """Whether the result has 32 bits. With float16 tensors, it is then not rounded."""
 
 
-class Program:
+class ElementwiseProgram:
     """Instructions in order. Each has sources, numbers and earlier results as operands."""
 
     def __init__(self, formulas: Iterable[Formula]) -> None:
@@ -133,7 +133,7 @@ class Program:
                 self.instructions[first:] = [replace(each, is_open=True) for each in self.instructions[first:]]
 
     @classmethod
-    def of(cls, calls: Sequence[Call]) -> Program:
+    def of(cls, calls: Sequence[Call]) -> ElementwiseProgram:
         """The program of calls that have formulas, in order."""
         formulas = [formula_of(call) for call in calls]
         assert None not in formulas, "a call can't be fused"

@@ -13,8 +13,8 @@ import numpy as np
 
 from nnvk.driver.vulkan.lowering.dtypes import F16, F32, Q8, of
 from nnvk.driver.vulkan.lowering.elementwise.program import (
+    ElementwiseProgram,
     Number,
-    Program,
     Result,
     Source,
     Spread,
@@ -85,7 +85,7 @@ def arguments_of(g: Lowering, epilogue: Epilogue, words: np.ndarray | None = Non
         return Arguments(spec=spec)
     if words is not None:
         return _on_bytes(g, epilogue, words, multipliers)
-    program = Program.of(epilogue.elementwise)
+    program = ElementwiseProgram.of(epilogue.elementwise)
     extra = next((source for source in program.sources if source.index != epilogue.result), None)
     numbers = list(program.numbers)
 
@@ -199,7 +199,7 @@ def _combination(call: Call, own: int) -> list[int]:
 # --- what fits -----------------------------------------------------------------------------------------------
 
 
-def fits(program: Program, result: Tensor, channels: int) -> bool:
+def fits(program: ElementwiseProgram, result: Tensor, channels: int) -> bool:
     """Whether a program can be the epilogue of a GEMM whose pixels have so many channels.
 
     ``result``: the GEMM's result by itself.

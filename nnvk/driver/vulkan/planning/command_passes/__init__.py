@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from nnvk.driver.vulkan.graph.dump import LOWER, Observe
 from nnvk.driver.vulkan.lowering.lowering import Lowering
-from nnvk.driver.vulkan.planning.command_passes.command_graph import CommandGraph, Part, Rewritten
+from nnvk.driver.vulkan.planning.command_passes.command_graph import CommandGraph, Rewritten, TensorPart
 from nnvk.driver.vulkan.planning.command_passes.common_subexpressions import eliminate_common_subexpressions
 from nnvk.driver.vulkan.planning.command_passes.copy_elimination import eliminate_copies
 from nnvk.driver.vulkan.planning.command_passes.in_place import fuse_copies
@@ -18,10 +18,10 @@ from nnvk.driver.vulkan.planning.command_passes.outputs import write_outputs
 from nnvk.driver.vulkan.shaders.commands import Dispatch, TensorRef
 from nnvk.driver.vulkan.shaders.passes import Pass
 
-__all__ = ["Part", "Rewritten", "run"]
+__all__ = ["Rewritten", "TensorPart", "run"]
 
 
-def run(g: Lowering, observe: Observe | None = None) -> tuple[list[Rewritten], dict[TensorRef, Part]]:
+def run(g: Lowering, observe: Observe | None = None) -> tuple[list[Rewritten], dict[TensorRef, TensorPart]]:
     """The commands of a lowered model after all passes that its device runs, and the tensors that lie in others.
 
     ``observe`` gets the text of the commands after each pass, and as they are lowered.

@@ -19,7 +19,7 @@ class Rewritten:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class TensorPart:
     """Where a tensor lies that has no memory of its own."""
 
     whole: TensorRef
@@ -56,7 +56,7 @@ class CommandGraph:
         self._origins = [_Origins((position,)) for position in range(len(commands))]
         self._writers: dict[TensorRef, list[int]] = {}
         self._readers: dict[TensorRef, list[int]] = {}
-        self._parts: dict[TensorRef, Part] = {}
+        self._parts: dict[TensorRef, TensorPart] = {}
         self.rewrites = 0
         """How many commands were replaced, or removed by themselves."""
         for position, command in enumerate(commands):
@@ -96,12 +96,12 @@ class CommandGraph:
         """All that commands read or write."""
         return dict.fromkeys((*self._writers, *self._readers))
 
-    def place_of(self, tensor: TensorRef) -> Part:
+    def place_of(self, tensor: TensorRef) -> TensorPart:
         """Where a tensor lies: in another one, or in itself."""
-        place = Part(tensor, 0)
+        place = TensorPart(tensor, 0)
         while (part := self._parts.get(place.whole)) is not None:
             view = part.view if place.view is None else place.view.within(part.view)
-            place = Part(part.whole, place.offset + part.offset, view)
+            place = TensorPart(part.whole, place.offset + part.offset, view)
         return place
 
     def views_of(self, tensor: TensorRef) -> list[StridedView]:
@@ -177,7 +177,7 @@ class CommandGraph:
         """Remove commands that give nothing but what nobody reads, and those that only these read."""
         self.rewrites += len(self._sweep([tensor for tensor in self._writers if not self.readers(tensor)]))
 
-    def lay(self, tensor: TensorRef, part: Part, copying: int) -> None:
+    def lay(self, tensor: TensorRef, part: TensorPart, copying: int) -> None:
         """Let a tensor be a part of another one, and leave out a command that copied from one to the other."""
         self.rewrites += 1
         self._parts[tensor], whole = part, part.whole
@@ -191,7 +191,7 @@ class CommandGraph:
             self._origins[other] = _Origins(of_others=(self._origins[other], self._origins[copying]))
 
     @property
-    def parts(self) -> dict[TensorRef, Part]:
+    def parts(self) -> dict[TensorRef, TensorPart]:
         """The tensors that lie in others."""
         return {tensor: self.place_of(tensor) for tensor in self._parts}
 

@@ -14,7 +14,7 @@ from nnvk.driver.vulkan.lowering.copies.arrange import box_of
 from nnvk.driver.vulkan.lowering.lowering import Lowering
 from nnvk.driver.vulkan.lowering.strided_view import StridedView, itemsize, on_strided_views
 from nnvk.driver.vulkan.planning.command_passes.alive import Alive
-from nnvk.driver.vulkan.planning.command_passes.command_graph import CommandGraph, Part
+from nnvk.driver.vulkan.planning.command_passes.command_graph import CommandGraph, TensorPart
 from nnvk.driver.vulkan.planning.command_passes.in_place import run_of
 from nnvk.driver.vulkan.shaders.commands import Dispatch, Storage, TensorRef
 from nnvk.ops.strided import fold
@@ -44,7 +44,7 @@ class _Laying:
 
 def eliminate_copies(graph: CommandGraph, g: Lowering) -> None:
     """Let tensors lie where they are copied to, or from."""
-    layout = _Layout(graph, g)
+    layout = _ColumnLayout(graph, g)
     targets: dict[TensorRef, list[_Copying]] = {}
     for position, dispatch in graph.dispatches("move"):
         copying = _strided(position, dispatch)
@@ -143,7 +143,7 @@ def _through(graph: CommandGraph, copying: _Copying) -> _Copying | None:
 # --- where it lies -----------------------------------------------------------------------------------------------
 
 
-class _Layout:
+class _ColumnLayout:
     """The tensors that are columns of others."""
 
     def __init__(self, graph: CommandGraph, g: Lowering) -> None:
@@ -169,7 +169,7 @@ class _Layout:
             del found[part]
         for laying in found.values():
             for copy in laying.copies:
-                self._graph.lay(laying.part, Part(laying.whole, laying.view.first, laying.view), copy)
+                self._graph.lay(laying.part, TensorPart(laying.whole, laying.view.first, laying.view), copy)
 
     def _first_write(self, tensor: TensorRef) -> int:
         return min(self._graph.writers(tensor))

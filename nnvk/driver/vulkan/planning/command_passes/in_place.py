@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from nnvk.driver.vulkan.lowering.strided_view import itemsize
 from nnvk.driver.vulkan.planning.command_passes.alive import Alive
-from nnvk.driver.vulkan.planning.command_passes.command_graph import CommandGraph, Part
+from nnvk.driver.vulkan.planning.command_passes.command_graph import CommandGraph, TensorPart
 from nnvk.driver.vulkan.shaders.commands import FOUR, Command, Dispatch, Storage, TensorRef
 
 
@@ -29,7 +29,7 @@ class Copying:
 
 def fuse_copies(graph: CommandGraph) -> None:
     """Lay tensors that are copied into what they are copied to, or out of what they are copied from."""
-    alive, layout = Alive(graph), _Layout(graph)
+    alive, layout = Alive(graph), _RangeLayout(graph)
     split: set[TensorRef] = set()
     joined: set[TensorRef] = set()
     for position, dispatch in graph.dispatches("move", "arrange"):
@@ -71,7 +71,7 @@ def run_of(position: int, dispatch: Dispatch) -> Copying | None:
     return Copying(position, source, first * size, target, to * size, elements * size)
 
 
-class _Layout:
+class _RangeLayout:
     """The tensors that may lie in others."""
 
     def __init__(self, graph: CommandGraph) -> None:
@@ -135,7 +135,7 @@ class _Layout:
     def lay(self, tensor: TensorRef, whole: TensorRef, offset: int, position: int) -> None:
         """Let a tensor be a part of another one."""
         self._wholes.add(whole)
-        self._graph.lay(tensor, Part(whole, offset), position)
+        self._graph.lay(tensor, TensorPart(whole, offset), position)
 
 
 def _span(command: Command | None, target: TensorRef) -> tuple[int, int] | None:

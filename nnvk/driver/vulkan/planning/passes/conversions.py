@@ -9,7 +9,7 @@ from typing import Any
 from nnvk.driver.vulkan.graph.ir import Graph, Node
 from nnvk.driver.vulkan.lowering.dtypes import dtype
 from nnvk.driver.vulkan.lowering.elementwise.fused import variant_of
-from nnvk.driver.vulkan.lowering.elementwise.program import Program, formula_of, narrows, widens
+from nnvk.driver.vulkan.lowering.elementwise.program import ElementwiseProgram, formula_of, narrows, widens
 from nnvk.driver.vulkan.lowering.kernel import kernels
 from nnvk.driver.vulkan.planning.passes.context import Context
 from nnvk.driver.vulkan.planning.passes.elements import Elements
@@ -111,7 +111,7 @@ def _convert_around_elementwise(graph: Graph, context: Context) -> tuple[Graph, 
             continue
         calls = [elements.call(each) for each in inside]
         formulas = [formula for call in calls if (formula := formula_of(call)) is not None]
-        program = Program(formulas)
+        program = ElementwiseProgram(formulas)
         if not program.fits or context.profile.avoids(variant_of(program, dtype(node.call.output))):
             continue
         absorbed = {each: None for one in inside for each in (one, *elements.reshapes(one))}

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from nnvk.driver.vulkan.graph.ir import Graph, Node
 from nnvk.driver.vulkan.lowering.dtypes import dtype
 from nnvk.driver.vulkan.lowering.elementwise.fused import variant_of
-from nnvk.driver.vulkan.lowering.elementwise.program import RESULTS, Formula, Program, formula_of
+from nnvk.driver.vulkan.lowering.elementwise.program import RESULTS, ElementwiseProgram, Formula, formula_of
 from nnvk.driver.vulkan.planning.passes.context import Context
 from nnvk.driver.vulkan.planning.passes.elements import Elements, in_order
 from nnvk.ops.call import Call, Tensor
@@ -24,7 +24,7 @@ class Group:
     nodes: tuple[Node, ...]
     calls: tuple[Call, ...]
     """The calls of the nodes, which read the results of each other without reshapes between them."""
-    program: Program
+    program: ElementwiseProgram
     results: tuple[Tensor, ...]
     """The results that others read."""
 
@@ -135,7 +135,7 @@ def _joined(elements: Elements, formulas: _Formulas, groups: Iterable[Group], no
 def _group(elements: Elements, formulas: _Formulas, nodes: Sequence[Node]) -> Group | None:
     """The nodes as one; None where they are too many, or have too many operands or results."""
     calls = tuple(call for node in nodes for call in elements.calls(node))
-    program = Program(formula for node in nodes for formula in formulas[node])
+    program = ElementwiseProgram(formula for node in nodes for formula in formulas[node])
     results = tuple(node.outputs[0] for node in nodes if _is_read_outside(elements, node.outputs[0], nodes))
     if len(nodes) > 1 and not (program.fits and len(results) <= RESULTS):
         return None

@@ -16,7 +16,7 @@ from rewritten import codes, rewritten
 
 from nnvk.driver.vulkan import VulkanDevice
 from nnvk.driver.vulkan.lowering.attention import tiled
-from nnvk.driver.vulkan.lowering.attention.tiled import Problem, Tile, pays, refuse, tiles
+from nnvk.driver.vulkan.lowering.attention.tiled import AttentionTile, Problem, pays, refuse, tiles
 from nnvk.driver.vulkan.lowering.gemm import cooperative_matrix
 from nnvk.driver.vulkan.planning.passes.attention import fuse_attention
 from nnvk.driver.vulkan.planning.passes.softmax import fuse_softmax
@@ -189,7 +189,7 @@ def test_a_small_device_has_small_tiles() -> None:
 
 
 def test_tiles_say_what_they_are() -> None:
-    assert str(Tile(16, 32)) == "16 rows by 128 keys"
+    assert str(AttentionTile(16, 32)) == "16 rows by 128 keys"
 
 
 @pytest.mark.parametrize("redundancy", Redundancy)

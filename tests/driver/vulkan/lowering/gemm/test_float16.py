@@ -12,7 +12,7 @@ from nnvk.check.model_rows import Row, empty_like, execute, parse, reference
 from nnvk.conformance.compare import first_difference
 from nnvk.driver.vulkan import VulkanDevice
 from nnvk.driver.vulkan.kernels import depthwise_conv2d
-from nnvk.driver.vulkan.kernels.depthwise_conv2d import Tile
+from nnvk.driver.vulkan.kernels.depthwise_conv2d import DepthwiseTile
 from nnvk.driver.vulkan.lowering.gemm import gemm
 from nnvk.driver.vulkan.lowering.gemm.filters import LONGEST, ROUNDS, longest_of
 from nnvk.driver.vulkan.lowering.gemm.problem import Gemm
@@ -69,7 +69,7 @@ def in_float16(own: VulkanDevice, monkeypatch: pytest.MonkeyPatch, request: pyte
             if str(candidate).startswith(f"{forced.tile} ") and candidate.stage == forced.stage
         ] or candidates
 
-    def tiles(gemm: Gemm, kind: str, device: DeviceProfile, float16: bool) -> list[Tile]:
+    def tiles(gemm: Gemm, kind: str, device: DeviceProfile, float16: bool) -> list[DepthwiseTile]:
         candidates = depthwise_tiles(gemm, kind, replace(device, is_cpu=False), float16)
         candidates = [candidate for candidate in candidates if candidate.arithmetic == "half"]
         return [

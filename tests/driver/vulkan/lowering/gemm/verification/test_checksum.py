@@ -19,7 +19,7 @@ from nnvk.base.errors import VerificationError
 from nnvk.check.model_rows import parse, reference
 from nnvk.driver.vulkan import VulkanDevice
 from nnvk.driver.vulkan.kernels import depthwise_conv2d
-from nnvk.driver.vulkan.kernels.depthwise_conv2d import Tile
+from nnvk.driver.vulkan.kernels.depthwise_conv2d import DepthwiseTile
 from nnvk.driver.vulkan.lowering import verification
 from nnvk.driver.vulkan.lowering.gemm.problem import Gemm
 from nnvk.driver.vulkan.lowering.gemm.verification.checksum import (
@@ -381,7 +381,7 @@ def test_each_tile_of_a_depthwise_convolution_stores_check_words(
     device: VulkanDevice, monkeypatch: pytest.MonkeyPatch, place: int
 ) -> None:
     row, every = parse(BY_CHANNEL_ROWS[place]), depthwise_conv2d.tiles
-    works: list[list[Tile]] = []
+    works: list[list[DepthwiseTile]] = []
     monkeypatch.setattr(depthwise_conv2d, "tiles", lambda *arguments: works.append(every(*arguments)) or works[-1])
     plan_of(device, row.model, row.inputs, PrepareOptions())
     for tile in works[0]:
