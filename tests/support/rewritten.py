@@ -79,7 +79,7 @@ def through(rewrite: Rewrite) -> tuple[Rewrite, ...]:
 def codes(graph: Graph) -> list[str]:
     """The operations of the nodes, with the number of calls that a node computes before its own and behind it."""
     return [
-        node.code.name + f"<{len(node.before)}" * bool(node.before) + f">{len(node.behind)}" * bool(node.behind)
+        node.code.name + f"<{len(node.prologue)}" * bool(node.prologue) + f">{len(node.epilogue)}" * bool(node.epilogue)
         for node in graph.nodes
     ]
 

@@ -180,7 +180,7 @@ def test_a_gemm_converts_images_of_few_channels() -> None:
 def test_the_conversion_before_a_gemm_saturates() -> None:
     net = Net()
     graph, _ = rewritten(relaxed(net, conv(net, image(net, 3), 4, 3)), *through(fuse_conversions), near=NEAR)
-    (before,) = (node.before for node in graph.nodes if node.before)
+    (before,) = (node.prologue for node in graph.nodes if node.prologue)
     assert [(call.code, call.saturate) for call in before] == [(InternalCode.CONVERT_FLOAT, True)]
     assert graph.nodes[0].operations == {0}
 
@@ -311,7 +311,7 @@ def test_elementwise_operations_between_gemms_keep_32_bits_in_registers(case: st
     assert count == (name is not None)
     assert name is None or not {"SQRT", "MUL"} & set(codes(graph)), "they are computed once"
     for node in graph.nodes:
-        if node.behind:
+        if node.epilogue:
             kept = {at for at, operation in enumerate(model.operations) if operation.code in (Op.SQRT, Op.MUL)}
             assert node.operations >= kept
             assert node.operation not in node.fused

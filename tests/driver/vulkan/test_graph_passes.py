@@ -282,7 +282,7 @@ def test_epilogues(case: str, names: list[str]) -> None:
 def test_the_later_gemm_takes_what_combines_two() -> None:
     net, outputs = after_dense("of another GEMM")
     graph, _ = rewritten(net.finish(*outputs), fuse_epilogues)
-    assert [node.operation for node in graph.nodes if node.behind] == [1]
+    assert [node.operation for node in graph.nodes if node.epilogue] == [1]
 
 
 @pytest.mark.parametrize(
@@ -350,7 +350,7 @@ def test_epilogues_of_bytes(case: str, names: list[str]) -> None:
 def test_the_later_gemm_of_bytes_takes_what_combines_two() -> None:
     net, outputs = after_bytes("a sum of two")
     graph, _ = rewritten(net.finish(*outputs), fuse_epilogues)
-    assert [node.operation for node in graph.nodes if node.behind] == [1]
+    assert [node.operation for node in graph.nodes if node.epilogue] == [1]
 
 
 # --- horizontal fusion -------------------------------------------------------------------------------------------

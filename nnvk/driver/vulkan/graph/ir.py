@@ -1,7 +1,7 @@
 """Graphs of operations: a node has a call, and nodes are connected by the tensors of their calls.
 
 Each tensor is an input of the graph, a constant, or given by exactly one node, and has the same index in all calls. A
-node may compute other calls with its own: a conversion before it, and elementwise calls behind it (`Node.calls`).
+node may compute other calls with its own: a prologue before it, and an epilogue of elementwise calls (`Node.calls`).
 Graphs do not change: a pass makes a new graph from an old one.
 """
 
@@ -27,9 +27,9 @@ class Node:
     """The position in the model of the operation that the node computes, or of the first of several."""
     fused: frozenset[int] = frozenset()
     """The positions of other operations that the node computes, too."""
-    before: tuple[Call, ...] = ()
+    prologue: tuple[Call, ...] = ()
     """Calls that give inputs of the call, and that the node computes, too."""
-    behind: tuple[Call, ...] = ()
+    epilogue: tuple[Call, ...] = ()
     """Elementwise calls on the results of the call and of each other that the node computes, too, in order."""
     results: frozenset[int] | None = None
     """The indices of the tensors that others read; None if these are the outputs of the call."""
@@ -58,7 +58,7 @@ class Node:
     @cached_property
     def inputs(self) -> tuple[Tensor, ...]:
         """The tensors that the node reads, constants among them, in the order of the operation's inputs."""
-        if not self.before and not self.behind:
+        if not self.prologue and not self.epilogue:
             given = {tensor.index for tensor in self.call.outputs}
             return tuple(tensor for tensor in self.call.every_tensor() if tensor.index not in given)
         given = {tensor.index for call in self.calls for tensor in call.outputs}
@@ -76,7 +76,7 @@ class Node:
     @property
     def calls(self) -> tuple[Call, ...]:
         """All calls that the node computes, in order."""
-        return (*self.before, self.call, *self.behind)
+        return (*self.prologue, self.call, *self.epilogue)
 
     @property
     def operations(self) -> frozenset[int]:
@@ -103,8 +103,8 @@ class Node:
         def changed(call: Call) -> Call:
             return call.with_tensors(other)
 
-        before, behind = (tuple(map(changed, calls)) for calls in (self.before, self.behind))
-        return replace(self, call=changed(self.call), before=before, behind=behind)
+        prologue, epilogue = (tuple(map(changed, calls)) for calls in (self.prologue, self.epilogue))
+        return replace(self, call=changed(self.call), prologue=prologue, epilogue=epilogue)
 
 
 @dataclass(frozen=True, eq=False)

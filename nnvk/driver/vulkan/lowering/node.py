@@ -12,22 +12,22 @@ from nnvk.types.codes import OperationCode
 
 
 def lower(node: Node, g: Lowering) -> None:
-    """Lower a node: an operation, a GEMM with what is before and behind it, or elementwise operations together.
+    """Lower a node: an operation, a GEMM with its prologue and epilogue, or elementwise operations together.
 
     The kernel of a GEMM gets the rest as attributes of its call: ``wide_input``, ``depthwise`` and ``epilogue``.
     """
     call = node.call
-    if node.traits.gemm is None and node.behind:
+    if node.traits.gemm is None and node.epilogue:
         fuse_elementwise(g, node.calls, node.outputs)
         return
-    for before in node.before:
+    for before in node.prologue:
         if before.code is OperationCode.DEPTHWISE_CONV_2D:
             call = call.replaced(depthwise=before)
         else:
             call = call.replaced(wide_input=before.input.whole)
-    if node.behind:
+    if node.epilogue:
         (output,) = node.outputs
-        following = Epilogue(node.behind, call.output.index, _shaped_as(call.output, output))
+        following = Epilogue(node.epilogue, call.output.index, _shaped_as(call.output, output))
         call = call.replaced(epilogue=following)
     kernels()[node.code].lower(call, g)
 

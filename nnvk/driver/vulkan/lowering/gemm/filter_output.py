@@ -60,7 +60,7 @@ class Operands:
         return operands.fused_with(call)
 
     def fused_with(self, call: Call) -> Operands:
-        """These operands with what a node computes before and behind its call, as `node.lower` says it in the call."""
+        """These operands with the prologue and the epilogue of its node, as `node.lower` says it in the call."""
         names = "epilogue", "wide_input", "depthwise"
         return replace(self, **{name: getattr(call, name) for name in names if call.has(name)})
 

@@ -124,7 +124,7 @@ def _fuse(rewriter: Rewriter, context: Context, softmax: Node) -> None:
 def _before_conversion(rewriter: Rewriter, tensor: Tensor) -> Tensor:
     """The 32-bit floats that a tensor was converted from; the tensor itself if it was not."""
     node = rewriter.producer(tensor)
-    if node is None or node.code is not InternalCode.CONVERT_FLOAT or node.behind:
+    if node is None or node.code is not InternalCode.CONVERT_FLOAT or node.epilogue:
         return tensor
     source: Tensor = node.call.input
     return source if source.code is OperandCode.TENSOR_FLOAT32 else tensor
@@ -275,5 +275,5 @@ def _sum_of(rewriter: Rewriter, parts: list[_Part]) -> Node | None:
     if len(readers) != 1 or (node := readers.pop()) is None:
         return None
     shapes = {part.node.outputs[0].shape for part in parts}
-    is_sum = node.code is OperationCode.ADD and has_no_activation(node.call) and not node.behind
+    is_sum = node.code is OperationCode.ADD and has_no_activation(node.call) and not node.epilogue
     return node if is_sum and shapes == {node.outputs[0].shape} else None

@@ -59,12 +59,12 @@ def store_floats(graph: Graph, context: Context) -> tuple[Graph, int]:
 
 def _widens(node: Node) -> bool:
     """Whether a node only converts float16 to float32."""
-    return not node.behind and widens(node.call)
+    return not node.epilogue and widens(node.call)
 
 
 def _narrows(node: Node) -> bool:
     """Whether a node only converts float32 to float16, with numbers beyond the range at its ends."""
-    return not node.behind and narrows(node.call)
+    return not node.epilogue and narrows(node.call)
 
 
 def _convert_in_norms(graph: Graph, context: Context) -> tuple[Graph, int]:
@@ -133,7 +133,7 @@ def _between_conversions(elements: Elements, narrow: Node) -> list[Node] | None:
                 if before is None and not (tensor.is_constant and tensor.size == 1):
                     return None
                 continue
-            is_same = before.outputs[0].size == narrow.call.output.size and not before.behind
+            is_same = before.outputs[0].size == narrow.call.output.size and not before.epilogue
             if not is_same or elements.is_given(before.outputs[0]) or formula_of(elements.call(before)) is None:
                 return None
             inside.add(before)
@@ -166,5 +166,5 @@ def _read_floats(graph: Graph) -> tuple[Graph, int]:
             source = elements.source(conversion.call.input).viewed(image.shape, Box(((image.size, 1),)))
             call = call_of(InternalCode.CONVERT_FLOAT, image, input=source, saturate=True)
             absorbed = (conversion, *elements.reshapes(node), *elements.reshapes(conversion))
-            instead |= {conversion: None, node: replace(node.with_call(node.call, absorbed), before=(call,))}
+            instead |= {conversion: None, node: replace(node.with_call(node.call, absorbed), prologue=(call,))}
     return replaced(graph, instead), len(instead) // 2

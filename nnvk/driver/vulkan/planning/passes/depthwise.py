@@ -29,15 +29,15 @@ def fuse_depthwise(graph: Graph, context: Context) -> tuple[Graph, int]:
     """Let 1 x 1 convolutions compute the depthwise convolutions before them."""
     instead: dict[Node, Node | None] = {}
     for node in graph.nodes:
-        if node.code is not OperationCode.CONV_2D or node.before:
+        if node.code is not OperationCode.CONV_2D or node.prologue:
             continue
         before = graph.producer(node.call.input)
-        if before is None or before.code is not OperationCode.DEPTHWISE_CONV_2D or before.before or before.behind:
+        if before is None or before.code is not OperationCode.DEPTHWISE_CONV_2D or before.prologue or before.epilogue:
             continue
         if graph.only_user(node.call.input) is not node or node.inputs.count(node.call.input) != 1:
             continue
         if _is_possible(before.call, node.call, context) and pays(before.call, node.call, context.profile):
-            instead |= {before: None, node: replace(node.with_call(node.call, [before]), before=(before.call,))}
+            instead |= {before: None, node: replace(node.with_call(node.call, [before]), prologue=(before.call,))}
     if not instead:
         return graph, 0
     nodes = (instead.get(node, node) for node in graph.nodes)

@@ -68,7 +68,7 @@ class Elements:
 
     def calls(self, node: Node) -> tuple[Call, ...]:
         """The calls of a node, as `call` gives one; those of a node with several read no reshapes."""
-        return node.calls if node.behind else (self.call(node),)
+        return node.calls if node.epilogue else (self.call(node),)
 
     def _resolved(self, call: Call) -> Call:
         def resolve(tensor: Tensor) -> Tensor:

@@ -58,7 +58,7 @@ def replacements(
     results = frozenset(tensor.index for tensor in group.results)
     for node in (leader, *group.nodes[:-1]):
         yield node, None
-    yield group.last, Node(calls[0], leader.operation, fused, leader.before, tuple(calls[1:]), results)
+    yield group.last, Node(calls[0], leader.operation, fused, leader.prologue, tuple(calls[1:]), results)
 
 
 def replaced(graph: Graph, instead: dict[Node, Node | None]) -> Graph:
@@ -106,7 +106,7 @@ def groups_of(graph: Graph, elements: Elements, *, recomputes: bool = False) -> 
 
 def _formulas(elements: Elements, node: Node) -> tuple[Formula, ...] | None:
     """The formulas of the calls of an elementwise operation, or of several in one node; None for other nodes."""
-    if node.traits.gemm is not None or (node.traits.elementwise is None and not node.behind):
+    if node.traits.gemm is not None or (node.traits.elementwise is None and not node.epilogue):
         return None
     formulas = tuple(map(formula_of, elements.calls(node)))
     return None if None in formulas else tuple(formula for formula in formulas if formula is not None)

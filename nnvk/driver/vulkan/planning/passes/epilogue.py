@@ -62,7 +62,7 @@ def _leader(group: Group, elements: Elements, profile: DeviceProfile) -> Node | 
         if tensor.size == group.last.outputs[0].size
         and (gemm := elements.producer(tensor)) is not None
         and gemm.traits.gemm is not None
-        and not gemm.behind
+        and not gemm.epilogue
         and gemm.outputs[0].code is group.last.outputs[0].code
         and channels_of(gemm, profile) is not None
         and not elements.is_given(tensor)
@@ -133,7 +133,7 @@ def _looked_up(gemms: _Gemms, node: Node) -> tuple[Node, Tensor] | None:
     """The GEMM whose results a table maps, with the tensor of these, if its epilogue can look them up."""
     tensor = node.call.input
     gemm = gemms.gemm(tensor, node)
-    return None if gemm is None or any(map(is_lookup, gemm.behind)) else (gemm, tensor)
+    return None if gemm is None or any(map(is_lookup, gemm.epilogue)) else (gemm, tensor)
 
 
 def _combined(gemms: _Gemms, elements: Elements, node: Node, profile: DeviceProfile) -> tuple[Node, Tensor] | None:
@@ -142,7 +142,7 @@ def _combined(gemms: _Gemms, elements: Elements, node: Node, profile: DeviceProf
     for tensor in (each for each in call.every_tensor() if each is not call.output):
         gemm = gemms.gemm(tensor, node)
         channels = None if gemm is None else channels_of(gemm, profile)
-        if gemm is not None and channels is not None and not gemm.behind and combines(call, tensor, channels):
+        if gemm is not None and channels is not None and not gemm.epilogue and combines(call, tensor, channels):
             sides.append((gemm, tensor))
     return max(sides, key=lambda side: elements.places[side[0]], default=None)
 
@@ -169,14 +169,14 @@ def _is_verified_with(gemm: Node, calls: Sequence[Call]) -> bool:
     assert names is not None
     result, type_ = call.output.index, of(getattr(call, names.input))
     if type_ in (F32, F16) and of(call.output) is type_:
-        return has_bound_with(Epilogue((*gemm.behind, *calls), result, calls[-1].output), call)
+        return has_bound_with(Epilogue((*gemm.epilogue, *calls), result, calls[-1].output), call)
     if type_ is not Q8:
         return True
     constants = [getattr(call, name) for name in (names.weights, names.bias) if name is not None]
     are_constant = all(tensor is None or tensor.is_constant for tensor in constants)
     if gemm.code in _WITHOUT_CHECKSUMS or not are_constant:
         return False
-    return combined_one_for_one(Epilogue((*gemm.behind, *calls), result, calls[-1].output)) is not None
+    return combined_one_for_one(Epilogue((*gemm.epilogue, *calls), result, calls[-1].output)) is not None
 
 
 def is_only_reader(elements: Elements, tensor: Tensor, node: Node) -> bool:
@@ -189,4 +189,4 @@ def with_behind(elements: Elements, gemm: Node, node: Node) -> Node:
     call = elements.call(node)
     result = frozenset({call.output.index})
     absorbed = (node, *elements.reshapes(node))
-    return replace(gemm.with_call(gemm.call, absorbed), behind=(*gemm.behind, call), results=result)
+    return replace(gemm.with_call(gemm.call, absorbed), epilogue=(*gemm.epilogue, call), results=result)
