@@ -20,7 +20,7 @@ from nnvk.base.log import logger
 from nnvk.base.settings import settings
 from nnvk.driver import process
 from nnvk.driver.cpu import CpuDevice
-from nnvk.driver.vulkan import Survey, check_settings, find_devices, longest_call_s, take_survey
+from nnvk.driver.vulkan import Enumeration, check_settings, enumerate_all, find_devices, longest_call_s
 from nnvk.hal import IDevice
 from nnvk.runtime.burst import Burst
 from nnvk.runtime.compilation import Compilation
@@ -111,9 +111,9 @@ def _vulkan() -> tuple[Sequence[IDevice], str]:
     return find_devices()
 
 
-def survey_vulkan() -> Survey:
+def enumerate_vulkan() -> Enumeration:
     """Everything that Vulkan has on this machine, and what keeps parts of it from being used."""
-    return take_survey("" if settings().vulkan else _HIDDEN)
+    return enumerate_all("" if settings().vulkan else _HIDDEN)
 
 
 def driver_command(descriptor: int) -> list[str]:

@@ -11,7 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 from nnvk import DeviceTypeCode, NnapiError, get_devices, unavailable
-from nnvk.api import survey_vulkan
+from nnvk.api import enumerate_vulkan
 from nnvk.base.settings import override
 from nnvk.cli.main import app
 from nnvk.demo.assets import DATA
@@ -102,25 +102,25 @@ def test_it_says_why_the_gpu_is_absent(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_all_that_vulkan_has() -> None:
-    survey = survey_vulkan()
+    found = enumerate_vulkan()
     lines = CliRunner().invoke(app, ["devices", "--all"]).stdout.splitlines()
     printed = json.loads(CliRunner().invoke(app, ["devices", "--all", "--json"]).stdout)
-    for device in survey.devices:
+    for device in found.devices:
         assert any(line.startswith(device.device or " ") and f"  {device.name}  " in line for line in lines)
-    for driver in survey.drivers:
+    for driver in found.drivers:
         (line,) = [line for line in lines if line.startswith(driver.manifest)]
         assert line.endswith(driver.problem or driver.devices[-1])
-    assert sum(survey.failure in line for line in lines) == 1 or not survey.failure
-    assert printed["vulkan"] == json.loads(json.dumps(asdict(survey)))
+    assert sum(found.failure in line for line in lines) == 1 or not found.failure
+    assert printed["vulkan"] == json.loads(json.dumps(asdict(found)))
     assert "vulkan" not in json.loads(CliRunner().invoke(app, ["devices", "--json"]).stdout)
 
 
-def test_a_survey_of_devices_that_are_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_enumeration_of_devices_that_are_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(manager, "_devices", None)
     with override(vulkan=False):
         result = CliRunner().invoke(app, ["devices", "--all"])
-        survey = survey_vulkan()
+        found = enumerate_vulkan()
     manager._devices = None
-    assert all(device.device is None and device.problem for device in survey.devices)
+    assert all(device.device is None and device.problem for device in found.devices)
     hidden = [line for line in result.stdout.splitlines() if line.endswith("Vulkan is switched off by NNVK_VULKAN=0")]
-    assert len(hidden) == 1 + sum("NNVK_VULKAN=0" in device.problem for device in survey.devices)
+    assert len(hidden) == 1 + sum("NNVK_VULKAN=0" in device.problem for device in found.devices)

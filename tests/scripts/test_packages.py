@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from nnvk.driver.vulkan.running import missing
+from nnvk.driver.vulkan.running import requirements
 
 SCRIPTS = Path(__file__).resolve().parents[2] / "scripts"
 
@@ -142,7 +142,7 @@ def test_the_driver_names_the_same_packages() -> None:
     """`nnvk devices` names the packages of the loader and of a driver where the scripts are not there."""
     table = (SCRIPTS / "packages.sh").read_text()
     for family, column in (("debian", 0), ("fedora", 1), ("arch", 2), ("suse", 3)):
-        known = missing.DISTRIBUTIONS[family]
+        known = requirements.DISTRIBUTIONS[family]
         for what, name in (("libvulkan.so.1", known.loader), ("vulkan-driver", known.software)):
             (row,) = re.findall(rf"^{re.escape(what)} +(.*)$", table, re.MULTILINE)
             assert row.split()[column] == name

@@ -12,21 +12,21 @@ from nnvk.base.settings import settings
 from nnvk.driver.vulkan import kernels as kernels  # registers every kernel
 from nnvk.driver.vulkan.device import VulkanDevice
 from nnvk.driver.vulkan.planning.outline import outline
-from nnvk.driver.vulkan.running import survey
+from nnvk.driver.vulkan.running import enumeration
+from nnvk.driver.vulkan.running.enumeration import Enumeration
 from nnvk.driver.vulkan.running.instance import Instance
-from nnvk.driver.vulkan.running.survey import Survey
 from nnvk.driver.vulkan.shaders.library import FOLDER, ShaderLibrary
 from nnvk.driver.vulkan.shaders.passes import DISABLE_PASSES, parse_passes
 from nnvk.driver.vulkan.shaders.profile import AVOID_SHADERS, constrain, profile_of
 
 __all__ = [
-    "Survey",
+    "Enumeration",
     "VulkanDevice",
     "check_settings",
+    "enumerate_all",
     "find_devices",
     "longest_call_s",
     "outline",
-    "take_survey",
     "take_validation_messages",
 ]
 
@@ -106,12 +106,12 @@ def longest_call_s() -> float:
     return 0.0 if _native is None else float(_native.longest_call_s())
 
 
-def take_survey(hidden: str = "") -> Survey:
+def enumerate_all(hidden: str = "") -> Enumeration:
     """Everything that Vulkan has. ``hidden``: why no device is used; empty where those are that can be."""
     if _native is None:
-        return Survey(_missing)
+        return Enumeration(_missing)
     _, unusable = _shaders()
-    return survey.take(Instance(_native, validation=False), hidden or unusable)
+    return enumeration.enumerate_all(Instance(_native, validation=False), hidden or unusable)
 
 
 def _shaders() -> tuple[ShaderLibrary | None, str]:

@@ -19,8 +19,8 @@ from nnvk.base.settings import override
 from nnvk.check.model_rows import empty_like, parse, reference, request
 from nnvk.driver.vulkan import VulkanDevice
 from nnvk.driver.vulkan.planning.planner import Planner
-from nnvk.driver.vulkan.running.improvement import wait_for_improvements
 from nnvk.driver.vulkan.running.prepared_model import VulkanPreparedModel
+from nnvk.driver.vulkan.running.tiered_compilation import wait_for_best_plans
 from nnvk.hal import IPreparedModel
 from nnvk.types.request import ExecuteOptions, PrepareOptions
 
@@ -51,7 +51,7 @@ print("right")
 def fast() -> Iterator[None]:
     with override(compile="fast"):
         yield
-        wait_for_improvements()
+        wait_for_best_plans()
 
 
 @pytest.fixture
@@ -95,7 +95,7 @@ def test_the_best_plan_replaces_the_quick_one(own: VulkanDevice, held: threading
     quick = chosen(prepared)
     assert quick != best(own)
     held.set()
-    wait_for_improvements()
+    wait_for_best_plans()
     assert chosen(prepared) == best(own)
     output[:] = 0
     execution.execute(ExecuteOptions())  # of a plan that has a successor now
@@ -115,11 +115,13 @@ def test_fenced_executions_use_the_plan_in_force(own: VulkanDevice, held: thread
         execution.execute_fenced([], ExecuteOptions()).result()
         np.testing.assert_array_equal(output, expected)
         held.set()
-        wait_for_improvements()
+        wait_for_best_plans()
 
 
 def test_nothing_is_replaced_if_the_best_plan_is_quick(own: VulkanDevice, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("nnvk.driver.vulkan.running.segment.improve", lambda *_: pytest.fail("there is nothing to do"))
+    monkeypatch.setattr(
+        "nnvk.driver.vulkan.running.segment.compile_best", lambda *_: pytest.fail("there is nothing to do")
+    )
     row = parse("MAX_POOL_2D f32[1,7,9,13] VALID 2 2 3 3 NONE -> f32")
     own.prepare_model(row.model, PrepareOptions())
 
@@ -138,7 +140,7 @@ def test_the_quick_plan_stays_if_the_best_one_fails(
     monkeypatch.setattr(Planner, "plan", fail)
     with caplog.at_level(logging.INFO, "nnvk.driver"):
         prepared = own.prepare_model(ROW.model, PrepareOptions())
-        wait_for_improvements()
+        wait_for_best_plans()
     assert "the plan that was compiled quickly stays" in caplog.text
     assert chosen(prepared) != best(own)
 
@@ -153,7 +155,7 @@ def test_nothing_is_compiled_for_a_model_that_is_gone(
         del prepared
         gc.collect()
         held.set()
-        wait_for_improvements()
+        wait_for_best_plans()
     assert "nobody needs the pipelines" in caplog.text
     assert own.gpu.native().pipelines_compiled == compiled
 

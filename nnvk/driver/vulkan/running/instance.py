@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from nnvk.base import forks
 from nnvk.base.log import logger
-from nnvk.driver.vulkan.running import loader, missing
+from nnvk.driver.vulkan.running import loader, requirements
 
 if TYPE_CHECKING:
     import nnvk._native as _native
@@ -67,11 +67,11 @@ class Instance:
         reasons = [f"{each.name} can't be used: {reason}" for each in physical if (reason := why_unusable(each))]
         if not physical:
             reasons.append("Vulkan has no device")
-        if all(each.type == "cpu" for each in usable) and (cause := missing.why_no_gpu(manifests)):
+        if all(each.type == "cpu" for each in usable) and (cause := requirements.why_no_gpu(manifests)):
             reasons.append(f"no GPU is found: {cause}")
-        if not usable and not missing.has_software_device(manifests):
-            variable = loader.listed_by()
-            reasons.append(f"the drivers are those of {variable}" if variable else missing.how_to_install(driver=True))
+        if not usable and not requirements.has_software_device(manifests):
+            listed = f"the drivers are those of {variable}" if (variable := loader.listed_by()) else ""
+            reasons.append(listed or requirements.how_to_install(driver=True))
         return "; ".join(filter(None, (self.problems, *reasons)))
 
     def drivers_alone(self) -> list[loader.Alone[Created]]:
@@ -83,7 +83,7 @@ class Instance:
         try:
             self._native.load_vulkan()
         except self._native.LoaderError as error:
-            advice = missing.how_to_install(loader=True, driver=not loader.manifests())
+            advice = requirements.how_to_install(loader=True, driver=not loader.manifests())
             raise RuntimeError(f"{error}; {advice}") from error
 
     def _start(self) -> tuple[Created, str]:
@@ -93,7 +93,7 @@ class Instance:
             if loader.manifests():
                 raise
             variable = loader.listed_by()
-            advice = f"{variable} names no driver" if variable else missing.how_to_install(driver=True)
+            advice = f"{variable} names no driver" if variable else requirements.how_to_install(driver=True)
             raise RuntimeError(f"{error}; {advice}") from error
 
     def _create(self) -> Created:

@@ -15,7 +15,7 @@ from nnvk.driver.vulkan.running.gpu import Gpu
 from nnvk.driver.vulkan.running.program import Factory, Straight
 from nnvk.driver.vulkan.running.resident_plan import ResidentPlan
 from nnvk.driver.vulkan.running.segment import Segment
-from nnvk.driver.vulkan.running.staged import StagedExecution
+from nnvk.driver.vulkan.running.segmented_execution import SegmentedExecution
 from nnvk.driver.vulkan.running.values import BufferPool
 from nnvk.driver.vulkan.shaders.commands import Storage
 from nnvk.hal import IExecution, IFencedExecution, IPreparedModel
@@ -94,7 +94,7 @@ class VulkanPreparedModel(IPreparedModel):
         if plan is not None and not plan.plan.counts:
             is_final = settings().compile != "fast"
             return self._bound(plan, request) if is_final else ReboundExecution(plan, self._bound, request)
-        return StagedExecution(self._gpu, self._buffers, self._pool, self._program, request, self._options.priority)
+        return SegmentedExecution(self._gpu, self._buffers, self._pool, self._program, request, self._options.priority)
 
     def _bound(self, plan: ResidentPlan, request: Request) -> VulkanExecution:
         return VulkanExecution(self._gpu, plan, plan.bind(request), self._options.priority)

@@ -17,8 +17,8 @@ from nnvk.driver.vulkan.planning.plan import Plan
 from nnvk.driver.vulkan.planning.planner import Planner
 from nnvk.driver.vulkan.running.buffer import Buffers
 from nnvk.driver.vulkan.running.gpu import Gpu
-from nnvk.driver.vulkan.running.improvement import improve, is_time_left
 from nnvk.driver.vulkan.running.resident_plan import ResidentPlan
+from nnvk.driver.vulkan.running.tiered_compilation import compile_best, is_time_left
 from nnvk.driver.vulkan.running.tuning import tune
 from nnvk.driver.vulkan.running.watch import Watch
 from nnvk.types.codes import PreferenceCode
@@ -121,7 +121,7 @@ class Segment:
         reference, name = weakref.ref(self), self._gpu.name
 
         def when_compiled(quick: ResidentPlan) -> None:
-            improve(name, partial(_improve, reference, quick, model, sizes, known))
+            compile_best(name, partial(_compile_best, reference, quick, model, sizes, known))
 
         return ResidentPlan(self._gpu, self._buffers, model, plan, watch, when_compiled)
 
@@ -148,7 +148,7 @@ class Segment:
                     self._plans[key] = new
 
 
-def _improve(
+def _compile_best(
     reference: weakref.ref[Segment],
     quick: ResidentPlan,
     model: Model,

@@ -1,4 +1,4 @@
-"""Plans that are made and compiled in the background, to replace others that were compiled quickly.
+"""Tiered compilation: the best plan is compiled in the background, and replaces one that compiled quickly.
 
 A thread compiles. When the interpreter ends, it stops at the next pipeline, and the process waits for that: a driver
 must not compile while its library is being unloaded.
@@ -18,8 +18,8 @@ from nnvk.base.log import logger
 _log = logger("driver")
 
 
-class _Improvements:
-    """The improvements that are under way."""
+class _Compilations:
+    """The compilations that are under way."""
 
     def __init__(self) -> None:
         self.renew()
@@ -27,12 +27,12 @@ class _Improvements:
         atexit.register(self.wait)
 
     def renew(self) -> None:
-        """Begin without improvements; a forked child has none."""
+        """Begin without compilations; a forked child has none."""
         self._condition = threading.Condition()
         self._count = 0
 
     def wait(self) -> None:
-        """Wait until no improvement is under way."""
+        """Wait until no compilation is under way."""
         with self._condition:
             self._condition.wait_for(lambda: not self._count)
 
@@ -42,10 +42,10 @@ class _Improvements:
             self._condition.notify_all()
 
 
-_running = _Improvements()
+_running = _Compilations()
 
 
-def improve(what: str, work: Callable[[], None]) -> None:
+def compile_best(what: str, work: Callable[[], None]) -> None:
     """Call ``work`` in the background. If it fails, this is logged for ``what``, and nothing is replaced.
 
     ``work`` must compile with a `Watch` whose compilations are wanted as long as `is_time_left`.
@@ -72,6 +72,6 @@ def is_time_left() -> bool:
     return threading.main_thread().is_alive()
 
 
-def wait_for_improvements() -> None:
+def wait_for_best_plans() -> None:
     """Wait until no plan is being made or compiled in the background."""
     _running.wait()

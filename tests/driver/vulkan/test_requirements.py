@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from unprivileged import locked, unprivileged
 
-from nnvk.driver.vulkan.running import missing
+from nnvk.driver.vulkan.running import requirements
 
 DEBIAN = {"ID": "debian"}
 UBUNTU = {"ID": "ubuntu", "ID_LIKE": "debian"}
@@ -43,7 +43,7 @@ SOFTWARE = [Path("/usr/share/vulkan/icd.d/lvp_icd.x86_64.json"), Path("/opt/vk_s
 )
 def test_packages(monkeypatch: pytest.MonkeyPatch, release: dict[str, str], command: str) -> None:
     monkeypatch.setattr(platform, "freedesktop_os_release", lambda: release)
-    text = missing.how_to_install(loader=True, driver=True)
+    text = requirements.how_to_install(loader=True, driver=True)
     assert text.startswith(BOTH + command)
     assert "\n" not in text
 
@@ -51,7 +51,7 @@ def test_packages(monkeypatch: pytest.MonkeyPatch, release: dict[str, str], comm
 @pytest.mark.parametrize("release", [DEBIAN, ARCH], ids=lambda value: value["ID"])
 def test_one_of_both(monkeypatch: pytest.MonkeyPatch, release: dict[str, str]) -> None:
     monkeypatch.setattr(platform, "freedesktop_os_release", lambda: release)
-    loader, driver = missing.how_to_install(loader=True), missing.how_to_install(driver=True)
+    loader, driver = requirements.how_to_install(loader=True), requirements.how_to_install(driver=True)
     assert loader.startswith("install the Vulkan loader with: ")
     assert loader.endswith("libvulkan1" if release is DEBIAN else "vulkan-icd-loader")
     assert driver.startswith("install a Vulkan driver with: ")
@@ -65,7 +65,7 @@ def test_systems_that_nobody_knows(monkeypatch: pytest.MonkeyPatch) -> None:
     unknown = "install the Vulkan loader with the packages of this system"
     for release in (absent, lambda: {"ID": "linux"}, lambda: {"ID": "nixos", "ID_LIKE": ""}):
         monkeypatch.setattr(platform, "freedesktop_os_release", release)
-        assert missing.how_to_install(loader=True) == unknown
+        assert requirements.how_to_install(loader=True) == unknown
 
 
 # --- device files --------------------------------------------------------------------------------------------------
@@ -74,39 +74,39 @@ def test_systems_that_nobody_knows(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def devices(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     """This path stands for /dev/dri, and does not exist yet."""
-    monkeypatch.setattr(missing, "_DEVICES", tmp_path / "dri")
+    monkeypatch.setattr(requirements, "_DEVICES", tmp_path / "dri")
     return tmp_path / "dri"
 
 
 def test_no_device_files(devices: Path) -> None:
     for manifests in (MANIFESTS, MANIFESTS[:1], [*SOFTWARE, MANIFESTS[1]]):
-        assert missing.why_no_gpu(manifests) == f"there is no {devices}"
+        assert requirements.why_no_gpu(manifests) == f"there is no {devices}"
 
 
 def test_drivers_that_need_none(devices: Path) -> None:
-    assert missing.why_no_gpu(SOFTWARE) == ""
-    assert missing.why_no_gpu([]) == ""
-    assert [missing.has_software_device(each) for each in ([], MANIFESTS, SOFTWARE)] == [False, False, True]
+    assert requirements.why_no_gpu(SOFTWARE) == ""
+    assert requirements.why_no_gpu([]) == ""
+    assert [requirements.has_software_device(each) for each in ([], MANIFESTS, SOFTWARE)] == [False, False, True]
 
 
 def test_devices_that_draw_and_do_not_render(devices: Path) -> None:
     devices.mkdir()
     (devices / "card0").touch()
-    assert missing.why_no_gpu(MANIFESTS) == f"{devices} has no render node"
+    assert requirements.why_no_gpu(MANIFESTS) == f"{devices} has no render node"
 
 
 def test_devices_that_may_be_used(devices: Path) -> None:
     devices.mkdir()
     (devices / "renderD128").touch()
-    assert missing.why_no_gpu(MANIFESTS) == ""
+    assert requirements.why_no_gpu(MANIFESTS) == ""
 
 
 CLOSED = """
 import sys
 from pathlib import Path
-from nnvk.driver.vulkan.running import missing
-missing._DEVICES = Path(sys.argv[1])
-print(missing.why_no_gpu([Path("radeon_icd.json")]))
+from nnvk.driver.vulkan.running import requirements
+requirements._DEVICES = Path(sys.argv[1])
+print(requirements.why_no_gpu([Path("radeon_icd.json")]))
 """
 
 

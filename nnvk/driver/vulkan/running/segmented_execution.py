@@ -46,7 +46,7 @@ MOST_FETCHED_BYTES = 1 << 20
 """The largest output with a dynamic number of rows that is fetched as a whole together with that number."""
 
 
-class StagedExecution(IExecution):
+class SegmentedExecution(IExecution):
     """A request for a program. Plans are selected at execution, because they may depend on values."""
 
     def __init__(

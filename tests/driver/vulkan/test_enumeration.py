@@ -1,4 +1,4 @@
-"""Devices and drivers that can't be used: the others are there, and `find_devices` and the survey say what is wrong.
+"""Devices and drivers that can't be used: the others are there, and `find_devices` and the enumeration say is wrong.
 
 The proxy of a real driver plays the one that is wrong (`proxy_driver.c`).
 """
@@ -15,8 +15,8 @@ from proxy_driver import build_proxy, proxy_environment, working_driver
 
 from nnvk import NnapiError, ResultCode, _native
 from nnvk.driver import vulkan
-from nnvk.driver.vulkan import VulkanDevice, find_devices, take_survey
-from nnvk.driver.vulkan.running.survey import FoundDevice, FoundDriver
+from nnvk.driver.vulkan import VulkanDevice, enumerate_all, find_devices
+from nnvk.driver.vulkan.running.enumeration import FoundDevice, FoundDriver
 
 GRAPHICS = 1
 """VK_QUEUE_GRAPHICS_BIT."""
@@ -67,13 +67,13 @@ def versions(devices: list[VulkanDevice]) -> list[str]:
 
 
 def found(name: str) -> list[FoundDevice]:
-    """The physical devices of this name in the survey."""
-    return [device for device in take_survey().devices if device.name == name]
+    """The physical devices of this name of the enumeration."""
+    return [device for device in enumerate_all().devices if device.name == name]
 
 
 def of_proxy(proxy: Path) -> FoundDriver:
-    """The proxy in the survey."""
-    (driver,) = [driver for driver in take_survey().drivers if driver.manifest == str(proxy)]
+    """The proxy, as the enumeration has it."""
+    (driver,) = [driver for driver in enumerate_all().drivers if driver.manifest == str(proxy)]
     return driver
 
 
@@ -98,7 +98,7 @@ def test_devices_that_can_not_be_used(
     for device in each:
         assert (device.type, device.device, device.problem) == ("discrete_gpu", None, problem)
         assert device.vulkan.startswith("1.0.66" if "version" in answers else "1.")
-    assert [device.device for device in take_survey().devices if not device.problem] == [
+    assert [device.device for device in enumerate_all().devices if not device.problem] == [
         device.name for device in devices
     ]
     assert of_proxy(proxy) == FoundDriver(str(proxy), tuple(device.name for device in each), "")
@@ -120,11 +120,11 @@ def test_devices_that_can_be_used_have_no_problem(answer: Answer, own: list[str]
     assert devices[0].version.startswith("Radeon, ")
     assert versions(devices)[-len(own) :] == own
     assert reason == "", "a GPU is there"
-    survey = take_survey()
-    assert (survey.failure, survey.listed_by) == ("", "VK_DRIVER_FILES")
-    assert not any(device.problem for device in survey.devices)
-    assert {device.device for device in survey.devices} == {device.name for device in devices}
-    assert next(device.name for device in survey.devices if device.device == "vulkan-0") == "Radeon"
+    every = enumerate_all()
+    assert (every.failure, every.listed_by) == ("", "VK_DRIVER_FILES")
+    assert not any(device.problem for device in every.devices)
+    assert {device.device for device in every.devices} == {device.name for device in devices}
+    assert next(device.name for device in every.devices if device.device == "vulkan-0") == "Radeon"
 
 
 def test_a_version_that_no_driver_has_yet(answer: Answer) -> None:
@@ -138,7 +138,7 @@ def test_drivers_that_do_not_start(answer: Answer, own: list[str], proxy: Path, 
     """One is enough for the loader to fail, or to find no device at all."""
     answer(fails=function, result=result)
     assert versions(find_devices()[0]) == own
-    assert len(take_survey().devices) == len(own)
+    assert len(enumerate_all().devices) == len(own)
     problem = of_proxy(proxy).problem
     assert of_proxy(proxy).devices == ()
     assert problem == "it finds no device" or problem.startswith((f"{function}: VK_", "vkCreateInstance: VK_"))
@@ -161,13 +161,13 @@ def test_no_driver_has_a_device(monkeypatch: pytest.MonkeyPatch, answer: Answer,
     answer(devices=0)
     monkeypatch.setenv("VK_DRIVER_FILES", str(proxy))
     assert find_devices() == ([], "Vulkan has no device; the drivers are those of VK_DRIVER_FILES")
-    survey = take_survey()
-    assert (survey.failure, survey.devices) == ("", ())
-    assert [driver.problem for driver in survey.drivers] == ["it finds no device"]
+    every = enumerate_all()
+    assert (every.failure, every.devices) == ("", ())
+    assert [driver.problem for driver in every.drivers] == ["it finds no device"]
 
 
 def test_devices_that_can_not_be_opened(answer: Answer, own: list[str]) -> None:
-    """They are listed, since they may be free later; the survey tries."""
+    """They are listed, since they may be free later; the enumeration tries."""
     answer(name="Busy", type=DISCRETE_GPU, fails="vkCreateDevice", result=FAILURES["VK_ERROR_INITIALIZATION_FAILED"])
     devices, _ = find_devices()
     assert versions(devices)[-len(own) :] == own
@@ -182,11 +182,11 @@ def test_devices_that_can_not_be_opened(answer: Answer, own: list[str]) -> None:
 def test_what_hides_all_devices(monkeypatch: pytest.MonkeyPatch, answer: Answer, tmp_path: Path) -> None:
     answer(name="Mali-T", version="1.0.66")
     problems = {"Mali-T": "it has Vulkan 1.0.66, nnvk needs 1.1"}
-    for device in take_survey("Vulkan is off").devices:
+    for device in enumerate_all("Vulkan is off").devices:
         assert (device.device, device.problem) == (None, problems.get(device.name, "Vulkan is off"))
     original = vulkan.ShaderLibrary
     monkeypatch.setattr(vulkan, "ShaderLibrary", lambda: original(tmp_path))
-    assert all(device.device is None and device.problem for device in take_survey().devices)
+    assert all(device.device is None and device.problem for device in enumerate_all().devices)
 
 
 def test_filters_of_the_loader_are_named(monkeypatch: pytest.MonkeyPatch, answer: Answer, proxy: Path) -> None:

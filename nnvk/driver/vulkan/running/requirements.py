@@ -1,4 +1,4 @@
-"""The parts that a system lacks for Vulkan: packages, by their names on that system, and device files of GPUs."""
+"""The requirements of Vulkan that a system lacks: packages, by their names there, and device files of GPUs."""
 
 from __future__ import annotations
 

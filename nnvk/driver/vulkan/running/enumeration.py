@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from nnvk.driver.vulkan.running import loader, missing
+from nnvk.driver.vulkan.running import loader, requirements
 from nnvk.driver.vulkan.running.instance import Created, Instance, why_unusable
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ class FoundDriver:
 
 
 @dataclass(frozen=True, slots=True)
-class Survey:
+class Enumeration:
     """All drivers and physical devices."""
 
     failure: str = ""
@@ -52,7 +52,7 @@ class Survey:
     """The environment variable that names the drivers; empty if folders are searched for them."""
 
 
-def take(instance: Instance, hidden: str) -> Survey:
+def enumerate_all(instance: Instance, hidden: str) -> Enumeration:
     """All drivers and devices. ``hidden``: the reason why no device is used; empty if usable devices are used."""
     drivers: tuple[FoundDriver, ...] = ()
     try:
@@ -60,8 +60,8 @@ def take(instance: Instance, hidden: str) -> Survey:
         names = {} if hidden else {physical.index: name for name, physical in instance.usable().items()}
         devices = tuple(_device(each, names.get(each.index), hidden) for each in instance.physical_devices())
     except (RuntimeError, MemoryError) as error:
-        return Survey(str(error), (), drivers, loader.listed_by())
-    return Survey("", devices, drivers, loader.listed_by())
+        return Enumeration(str(error), (), drivers, loader.listed_by())
+    return Enumeration("", devices, drivers, loader.listed_by())
 
 
 def _device(physical: _native.PhysicalDevice, name: str | None, hidden: str) -> FoundDevice:
@@ -82,5 +82,5 @@ def _driver(alone: loader.Alone[Created]) -> FoundDriver:
     if alone.made is None:
         return FoundDriver(str(alone.manifest), (), alone.failure)
     names = tuple(physical.name for physical in alone.made[1])
-    problem = "" if names else missing.why_no_gpu([alone.manifest]) or "it finds no device"
+    problem = "" if names else requirements.why_no_gpu([alone.manifest]) or "it finds no device"
     return FoundDriver(str(alone.manifest), names, problem)
