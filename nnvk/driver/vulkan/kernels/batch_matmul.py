@@ -13,7 +13,7 @@ from nnvk.driver.vulkan.lowering.gemm.gemm import (
     epilogue_channels,
     has_few_channels,
     layouts_of_weights,
-    multiply,
+    lower_gemm,
     refuse_long_sums,
 )
 from nnvk.driver.vulkan.lowering.gemm.problem import POINT, Gemm, Split
@@ -58,7 +58,7 @@ def _epilogue_channels(call: Call, device: DeviceProfile) -> int | None:
         return channels
     batches, rows, columns, _ = _sizes(call)
     place = Matrices(batches, rows, columns).place(view.box)
-    return None if place is None else place.abreast * channels
+    return None if place is None else place.interleaved * channels
 
 
 @kernel(
@@ -75,7 +75,7 @@ def lower(call: Call, g: Lowering) -> None:
     source, target = (batches, rows, 1, depth), (batches, rows, 1, columns)
     gemm = Gemm(source, target, POINT, POINT, Split.BATCHES, batches)
     operands = Operands(call.code, call.input0, _right(call, call.input1), None, call.output)
-    multiply(g, operands.fused_with(call), gemm)
+    lower_gemm(g, operands.fused_with(call), gemm)
 
 
 def _right(call: Call, matrices: Tensor) -> Filters:

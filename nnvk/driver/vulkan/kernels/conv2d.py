@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from nnvk.driver.vulkan.kernels.depthwise_conv2d import CHANNEL_SHADERS, multiply_by_channel
+from nnvk.driver.vulkan.kernels.depthwise_conv2d import CHANNEL_SHADERS, lower_depthwise
 from nnvk.driver.vulkan.lowering.gemm import separable, winograd
 from nnvk.driver.vulkan.lowering.gemm.filter_output import Operands
 from nnvk.driver.vulkan.lowering.gemm.filters import filters_of
@@ -12,8 +12,8 @@ from nnvk.driver.vulkan.lowering.gemm.gemm import (
     epilogue_channels,
     has_few_channels,
     is_bounded,
-    multiply,
-    multiply_by,
+    lower_gemm,
+    lower_gemm_by,
     refuse_long_sums,
     work_of,
 )
@@ -52,11 +52,11 @@ def lower(call: Call, g: Lowering) -> None:
     """Lower CONV_2D: by Winograd's tiles where these are possible and the fastest, else as one GEMM."""
     operands = Operands.of_call(call, filters_of(call.filter))
     if operands.depthwise is not None:
-        multiply(g, operands, separable.gemm_of(operands.depthwise, call))
+        lower_gemm(g, operands, separable.gemm_of(operands.depthwise, call))
         return
     gemm = Gemm.of_convolution(call, conv_axes(call))
     if exact.may_verify(g, operands, gemm):
-        exact.multiply(g, operands, gemm)
+        exact.recompute(g, operands, gemm)
         return
     work = work_of(g, operands, gemm)
     downs = () if is_bounded(g, operands, gemm) else winograd.sizes(g, operands.filters, gemm, work)
@@ -71,7 +71,7 @@ def lower(call: Call, g: Lowering) -> None:
     if isinstance(candidate, Winograd):
         winograd.convolve(g, candidate, operands, gemm)
     else:
-        multiply_by(g, candidate, operands, gemm, work)
+        lower_gemm_by(g, candidate, operands, gemm, work)
 
 
 def _epilogue_channels(call: Call, device: DeviceProfile) -> int | None:
@@ -98,7 +98,7 @@ def lower_grouped(call: Call, g: Lowering) -> None:
         lower(call, g)
     elif depth == 1:
         operands = Operands.of_call(call, filters_of(call.filter))
-        multiply_by_channel(g, operands, Gemm.of_convolution(call, axes))
+        lower_depthwise(g, operands, Gemm.of_convolution(call, axes))
     else:
         operands = Operands.of_call(call, filters_of(call.filter, groups))
-        multiply(g, operands, Gemm.of_convolution(call, axes, Split.CHANNELS, groups))
+        lower_gemm(g, operands, Gemm.of_convolution(call, axes, Split.CHANNELS, groups))

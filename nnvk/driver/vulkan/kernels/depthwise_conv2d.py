@@ -56,7 +56,7 @@ CHANNEL_SHADERS = (
     bound.BY_CHANNEL,
     exact.BY_CHANNEL,
 )
-"""The shaders that `multiply_by_channel` may dispatch."""
+"""The shaders that `lower_depthwise` may dispatch."""
 
 # The sizes of the shader's arrays.
 _MAX_TAPS = 25
@@ -174,10 +174,10 @@ def cost(tile: DepthwiseTile, gemm: Gemm, kind: str, device: DeviceProfile) -> f
     return cycles(run, costs, device)
 
 
-def multiply_by_channel(g: Lowering, operands: Operands, gemm: Gemm) -> None:
+def lower_depthwise(g: Lowering, operands: Operands, gemm: Gemm) -> None:
     """Compute the output of a convolution whose filters, in one part, see a channel each."""
     if exact.may_verify_by_channel(g, operands, gemm):
-        exact.multiply_by_channel(g, operands, gemm)
+        exact.recompute_depthwise(g, operands, gemm)
         return
     filters, kind, (vertical, horizontal) = operands.filters, dtype(operands.input), gemm.axes
     source, target = g.tensor(narrowed(g, operands)), pixels_of(g, operands.target, gemm.target)
@@ -207,17 +207,17 @@ def multiply_by_channel(g: Lowering, operands: Operands, gemm: Gemm) -> None:
     multiplier = out_channels // channels
     signs = {"SIGNED": bool(offset(operands.input)), "WEIGHTS_SIGNED": bool(offset(filters.tensor))}
     scale = scale_of(g, filters, filters.taps) if tile.arithmetic == "half" else 1.0
-    halves = not g.device.is_cpu and half_weights.are_known(operands.input, filters, operands.bias)
+    has_floats = not g.device.is_cpu and half_weights.are_known(operands.input, filters, operands.bias)
     form = half_weights.form_of(g.device, gemm.rows, filters.taps * round_up(out_channels, 4))
-    if halves:
+    if has_floats:
         weights = half_weights.in_order(g, filters, form)
     else:
         weights = in_order(g, filters, parts_outside=False, scale=scale)
     narrow = operands.is_wide and has_narrow_sums(g, operands)
-    output = filter_output(g, operands, out_channels, narrow=narrow, settled=halves)
-    of_halves = half_weights.constants(form) if halves else {}
-    if halves and not tile.window_loops and g.device.saturates:
-        of_halves["FLOAT_TOTALS"] = half_weights.has_float_totals(g, operands.input, filters, operands.bias)
+    output = filter_output(g, operands, out_channels, narrow=narrow, folded=has_floats)
+    of_floats = half_weights.constants(form) if has_floats else {}
+    if has_floats and not tile.window_loops and g.device.saturates:
+        of_floats["FLOAT_TOTALS"] = half_weights.has_float_totals(g, operands.input, filters, operands.bias)
     groups, (_, down, across, quads) = g.flat(tile.count(gemm), local), tile.grid(gemm)
     end = math.prod(groups) * local
     magics, as_floats = divisors_below(g.device, end, down=down, across=across, quads=quads)
@@ -241,7 +241,7 @@ def multiply_by_channel(g: Lowering, operands: Operands, gemm: Gemm) -> None:
             **output.spec,
             **as_floats,
             **(signs if kind == "q8" else {}),
-            **of_halves,
+            **of_floats,
             "local_x": local,
             "KERNEL_HEIGHT": vertical.window,
             "KERNEL_WIDTH": horizontal.window,
@@ -289,6 +289,6 @@ def _refuse(call: Call) -> str | None:
 )
 def lower(call: Call, g: Lowering) -> None:
     """The filter is [1, height, width, output channels]."""
-    multiply_by_channel(
+    lower_depthwise(
         g, Operands.of_call(call, filters_of_channels(call)), Gemm.of_convolution(call, depthwise_axes(call))
     )

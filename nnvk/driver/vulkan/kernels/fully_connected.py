@@ -8,7 +8,7 @@ from nnvk.driver.vulkan.lowering.gemm.gemm import (
     GEMM_SHADERS,
     epilogue_channels,
     has_few_channels,
-    multiply,
+    lower_gemm,
     refuse_long_sums,
 )
 from nnvk.driver.vulkan.lowering.gemm.problem import POINT, Gemm
@@ -38,4 +38,4 @@ def lower(call: Call, g: Lowering) -> None:
     """Lower to one GEMM."""
     (rows, outputs), depth = call.output.shape, call.weights.shape[1]
     gemm = Gemm((rows, 1, 1, depth), (rows, 1, 1, outputs), POINT, POINT)
-    multiply(g, Operands.of_call(call, filters_of(call.weights)), gemm)
+    lower_gemm(g, Operands.of_call(call, filters_of(call.weights)), gemm)

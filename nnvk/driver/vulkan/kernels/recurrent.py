@@ -24,7 +24,7 @@ from nnvk.driver.vulkan.lowering.gemm.filter_output import Operands
 from nnvk.driver.vulkan.lowering.gemm.filters import filters_of, packed
 from nnvk.driver.vulkan.lowering.gemm.gemm import (
     GEMM_SHADERS,
-    multiply,
+    lower_gemm,
     refuse_long_sums,
 )
 from nnvk.driver.vulkan.lowering.gemm.problem import POINT, Gemm
@@ -158,7 +158,7 @@ def drive(g: Lowering, source: Tensor, weights: Tensor, bias: Tensor) -> TensorR
         )
     else:
         gemm = Gemm((rows, 1, 1, length), (rows, 1, 1, columns), POINT, POINT)
-        multiply(g, Operands(OperationCode.FULLY_CONNECTED, source, filters_of(weights), bias, target), gemm)
+        lower_gemm(g, Operands(OperationCode.FULLY_CONNECTED, source, filters_of(weights), bias, target), gemm)
     return g.tensor(target)
 
 
@@ -251,7 +251,7 @@ def _sums(g: Lowering, rows: int, source: Rows, length: int, weights: Tensor, dr
         product,
         epilogue=Epilogue((addition,), product.index, sums),
     )
-    multiply(g, operands, Gemm((rows, 1, 1, length), (rows, 1, 1, columns), POINT, POINT))
+    lower_gemm(g, operands, Gemm((rows, 1, 1, length), (rows, 1, 1, columns), POINT, POINT))
     return Rows(g.tensor(sums), 0, columns)
 
 

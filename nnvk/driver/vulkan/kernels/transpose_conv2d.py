@@ -8,7 +8,7 @@ from nnvk.driver.vulkan.lowering.gemm.gemm import (
     GEMM_SHADERS,
     epilogue_channels,
     has_few_channels,
-    multiply,
+    lower_gemm,
     refuse_long_sums,
 )
 from nnvk.driver.vulkan.lowering.gemm.problem import Gemm, Split
@@ -38,4 +38,4 @@ def lower(call: Call, g: Lowering) -> None:
     vertical, horizontal = axes = transpose_conv_axes(call)
     phases = min(vertical.stride, vertical.out) * min(horizontal.stride, horizontal.out)
     operands = Operands.of_call(call, filters_of(call.filter))
-    multiply(g, operands, Gemm.of_convolution(call, axes, Split.PHASES, phases))
+    lower_gemm(g, operands, Gemm.of_convolution(call, axes, Split.PHASES, phases))

@@ -281,9 +281,9 @@ def _packed() -> Assumption:
 
 
 def _unpacked() -> Assumption:
-    halves = np.arange(2**16, dtype=np.uint32)[::3]
-    expected = halves.astype(np.uint16).view(np.float16).astype(np.float32)
-    return Assumption("unpacked", "Floats of 16 bits are themselves as 32-bit ones", _bits(halves), expected)
+    float16 = np.arange(2**16, dtype=np.uint32)[::3]
+    expected = float16.astype(np.uint16).view(np.float16).astype(np.float32)
+    return Assumption("unpacked", "Floats of 16 bits are themselves as 32-bit ones", _bits(float16), expected)
 
 
 _MAKERS: dict[str, Callable[[], Assumption]] = {

@@ -116,7 +116,7 @@ class DeviceProfile:
         return "shaderSignedZeroInfNanPreserveFloat32" in self.features
 
     @property
-    def preserves_small_halves(self) -> bool:
+    def preserves_small_float16(self) -> bool:
         """Whether shaders keep 16-bit floats that are too small for normal ones."""
         return "shaderDenormPreserveFloat16" in self.features
 

@@ -32,18 +32,18 @@ class Matrices:
         """
         found: list[Interleaving] = []
         dimensions, fewest = fold(box.dimensions), 1 if self.is_transposed else 2
-        abreast = [count for count in range(fewest, min(self.parts, _MOST) + 1) if self.parts % count == 0]
-        for count, pitch in itertools.product(abreast, {stride for _, stride in dimensions}):
+        interleaved = [count for count in range(fewest, min(self.parts, _MOST) + 1) if self.parts % count == 0]
+        for count, pitch in itertools.product(interleaved, {stride for _, stride in dimensions}):
             width = count * self.columns
             if pitch >= width and dimensions == self._dimensions(count, pitch):
                 rows = Box(((self.parts // count * self.rows, pitch), (width, 1)), box.first)
                 found.append(Interleaving(count, None if rows.is_run and not rows.first else rows))
         return min(found, key=lambda place: place.rows is not None, default=None)
 
-    def _dimensions(self, abreast: int, pitch: int) -> list[Dimension]:
+    def _dimensions(self, interleaved: int, pitch: int) -> list[Dimension]:
         """The box of the matrices, if so many are side by side in rows of which each is a pitch from the next."""
         matrix = [(self.rows, pitch), (self.columns, 1)]
-        around = [(self.parts // abreast, self.rows * pitch), (abreast, self.columns)]
+        around = [(self.parts // interleaved, self.rows * pitch), (interleaved, self.columns)]
         return fold([*around, *(reversed(matrix) if self.is_transposed else matrix)])
 
 
@@ -51,7 +51,7 @@ class Matrices:
 class Interleaving:
     """The place of matrices in a tensor."""
 
-    abreast: int
+    interleaved: int
     """The number of matrices that lie side by side in a row."""
     rows: Box | None
     """The rows that have to be copied from yet larger ones, because GEMMs read and write whole rows; None if none."""
@@ -68,7 +68,7 @@ def read(g: Lowering, tensor: Tensor, *layouts: Matrices) -> tuple[TensorRef, in
         return dense(g, tensor), 1, layouts[0]
     place, matrices = min(places, key=lambda found: found[0].rows is not None)
     source = view.source if place.rows is None else view.source.viewed((tensor.size,), place.rows)
-    return dense(g, source), place.abreast, matrices
+    return dense(g, source), place.interleaved, matrices
 
 
 def written(tensor: Tensor, matrices: Matrices) -> tuple[Tensor, int]:
@@ -78,4 +78,4 @@ def written(tensor: Tensor, matrices: Matrices) -> tuple[Tensor, int]:
     place = matrices.place(tensor.view.box)
     assert place is not None
     assert place.rows is None
-    return tensor.view.source, place.abreast
+    return tensor.view.source, place.interleaved

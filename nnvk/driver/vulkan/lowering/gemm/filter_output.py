@@ -110,14 +110,14 @@ def filter_output(
     parts: int = 1,
     *,
     narrow: bool = False,
-    settled: bool = False,
+    folded: bool = False,
     biases_follow: bool = False,
     behind_biases: np.ndarray | None = None,
     weight_scales: np.ndarray | None = None,
 ) -> FilterOutput:
     """The arguments for sums of ``outputs`` channels in each of ``parts`` equal parts of a pixel.
 
-    ``narrow`` is the result of `has_narrow_sums`, of 16-bit levels. ``settled``: inputs of 8 bits keep their zero point
+    ``narrow`` is the result of `has_narrow_sums`, of 16-bit levels. ``folded``: inputs of 8 bits keep their zero point
     in the sums, so the bias has what is due to it. ``biases_follow``: they follow the multipliers of 8-bit tensors with
     an epilogue, and are constants; and then the words in ``behind_biases``. ``weight_scales`` are those of weights of 8
     bits that floats are multiplied by; they follow the bias, which is a constant then.
@@ -126,8 +126,8 @@ def filter_output(
     tensors: dict[str, TensorRef]
     if biases_follow:
         tensors = {}
-    elif settled:
-        tensors = {"bias": half_weights.settled_bias(g, operands.input, operands.filters, bias)}
+    elif folded:
+        tensors = {"bias": half_weights.folded_bias(g, operands.input, operands.filters, bias)}
     elif bias is None:
         tensors = {"bias": g.constant(np.zeros(channels, np.int32))}  # as floats they are 0 too
     elif weight_scales is None:
@@ -187,8 +187,8 @@ def filter_output(
         floats = requantise.byte_multipliers(pairs[0], pairs[1], zero, (low, high), saturates=saturates, once=once)
         floats = floats.reshape(3, -1, 4).transpose(1, 0, 2)
     biases = np.zeros((parts, round_up(outputs, 4)) if biases_follow else (0, 0), np.int32)
-    if biases_follow and settled:
-        biases[:, :outputs] = half_weights.settled(g, operands.input, operands.filters, bias).reshape(parts, -1)
+    if biases_follow and folded:
+        biases[:, :outputs] = half_weights.folded_values(g, operands.input, operands.filters, bias).reshape(parts, -1)
     elif biases_follow and bias is not None:
         biases[:, :outputs] = bias.data.reshape(parts, -1)
     behind = np.zeros(0, np.int32) if behind_biases is None else behind_biases

@@ -30,7 +30,7 @@ FILTER_SHADERS = (PACK_FILTER, MOVE, CONVERT)
 BLOCK = 32
 """Output channels in a block of packed filters."""
 ROUNDS = 8, 4, 2
-"""Fours of K of a product that may be added up as 16-bit floats, the most first."""
+"""Vec4s of K of a product that may be added up as 16-bit floats, the most first."""
 _FEWEST = 4 * ROUNDS[-1]
 LONGEST = 4.0
 """The largest length of filters as vectors, for sums of the fewest products in 16 bits."""
@@ -426,7 +426,7 @@ class Float16Scaling:
     scale: float
     """The factor of weights that keeps sums from overflowing."""
     round: int
-    """Fours of K in a sum."""
+    """Vec4s of K in a sum."""
 
     def scale_of_sum(self, vec4s: int) -> float:
         """A power of two for a sum of the sums of rounds, of so many vec4s of K, that it does not overflow either."""

@@ -41,9 +41,9 @@ from nnvk.driver.vulkan.lowering.gemm.strategies import (
     Strategy,
     WeightLayout,
     Work,
+    folds_zero_point,
     is_quick,
-    settles_bias,
-    takes_halves,
+    takes_half_weights,
 )
 from nnvk.driver.vulkan.lowering.gemm.strategy_costs import ranked
 from nnvk.driver.vulkan.lowering.gemm.verification import bound, checksum, exact
@@ -56,7 +56,7 @@ from nnvk.types.codes import FuseCode
 from nnvk.types.constant import QuantisedConstant
 
 GEMM_SHADERS = (GEMM, VECTOR, ARRANGE, *FILTER_SHADERS, checksum.CHECKSUM, bound.BOUND, exact.EXACT)
-"""All that `multiply` may dispatch."""
+"""All that `lower_gemm` may dispatch."""
 
 FROM_FLOATS = "FROM_FLOATS"
 """The specialisation constant of gemm.comp, of 16-bit floats, that says that the input has 32-bit ones."""
@@ -126,10 +126,10 @@ def width_of_weights(gemm: Dispatch) -> int:
     shader, words, push = gemm.shader, gemm.specialization, gemm.push
     if shader.constant(words, "SPLIT") == Split.CHANNELS:
         return 0
-    order, abreast = layout_of_weights(gemm), shader.constant(words, "WEIGHT_PARTS")
+    order, interleaved = layout_of_weights(gemm), shader.constant(words, "WEIGHT_PARTS")
     if order is WeightLayout.IN_BLOCKS:
         return 0
-    return abreast * int(push["out_channels" if order is WeightLayout.BY_K else "depth"])
+    return interleaved * int(push["out_channels" if order is WeightLayout.BY_K else "depth"])
 
 
 def _pixel_parts(gemm: Dispatch, matrices: str) -> int:
@@ -143,13 +143,13 @@ def _pixel_parts(gemm: Dispatch, matrices: str) -> int:
 # --- from the problem to the dispatch ------------------------------------------------------------------------
 
 
-def multiply(g: Lowering, operands: Operands, gemm: Gemm) -> None:
+def lower_gemm(g: Lowering, operands: Operands, gemm: Gemm) -> None:
     """Compute the output of a GEMM, by the strategy that is thought or was measured to be the fastest."""
     if exact.may_verify(g, operands, gemm):
-        exact.multiply(g, operands, gemm)
+        exact.recompute(g, operands, gemm)
         return
     work = work_of(g, operands, gemm)
-    multiply_by(g, best_strategy(g, operands, gemm, work), operands, gemm, work)
+    lower_gemm_by(g, best_strategy(g, operands, gemm, work), operands, gemm, work)
 
 
 def work_of(g: Lowering, operands: Operands, gemm: Gemm) -> Work:
@@ -191,7 +191,7 @@ def work_of(g: Lowering, operands: Operands, gemm: Gemm) -> Work:
         int8_weights=may_stay_bytes and filters.quantised is not None,
         float16=float16,
         float16_split_k=float16_split_k,
-        settled=half_weights.are_known(operands.input, filters, operands.bias)
+        can_fold=half_weights.are_known(operands.input, filters, operands.bias)
         and gemm.split in (Split.NOTHING, Split.CHANNELS)
         and not fit_four_bits(g, filters, None),
         narrow=operands.is_wide and has_narrow_sums(g, operands),
@@ -215,7 +215,7 @@ def best_strategy(g: Lowering, operands: Operands, gemm: Gemm, work: Work) -> St
     )
 
 
-def multiply_by(g: Lowering, strategy: Strategy, operands: Operands, gemm: Gemm, work: Work) -> None:
+def lower_gemm_by(g: Lowering, strategy: Strategy, operands: Operands, gemm: Gemm, work: Work) -> None:
     """Compute the output of a GEMM by a strategy that was chosen for its work."""
     filters, split_k = operands.filters, strategy.split_k > 1
     levels = filters.quantised if strategy.arithmetic == "int8" else None
@@ -249,7 +249,7 @@ def multiply_by(g: Lowering, strategy: Strategy, operands: Operands, gemm: Gemm,
         weights = cooperative_matrix.packed_by_filter(g, filters.in_lines(work.line_taps))
     elif levels is not None:
         weights = packed_levels(g, filters, levels, four_bits=four_bits)
-    elif takes_halves(strategy, work, g.device):
+    elif takes_half_weights(strategy, work, g.device):
         weights = half_weights.packed(g, filters, half_weights.form_of(g.device, work.rows, work.packed_weights))
     elif strategy.packed:
         weights = packed(g, filters, scale, four_bits=four_bits)
@@ -259,7 +259,7 @@ def multiply_by(g: Lowering, strategy: Strategy, operands: Operands, gemm: Gemm,
     else:
         weights = in_order(g, filters, gemm.parts_outside, scale)
     words = _check_words(g, strategy, operands, gemm, work) if source_parts == 1 else 0
-    settled = settles_bias(strategy, work, g.device)
+    folded = folds_zero_point(strategy, work, g.device)
     biases_follow, behind_biases = bool(words) and split_k and operands.epilogue is not None, None
     if depthwise is not None and biases_follow:
         behind_biases = separable.parameters(g, depthwise)
@@ -269,7 +269,7 @@ def multiply_by(g: Lowering, strategy: Strategy, operands: Operands, gemm: Gemm,
         gemm.columns,
         gemm.pixel_parts,
         narrow=work.narrow,
-        settled=settled,
+        folded=folded,
         biases_follow=biases_follow,
         behind_biases=behind_biases,
         weight_scales=None if levels is None else levels.scales,
@@ -299,14 +299,14 @@ def multiply_by(g: Lowering, strategy: Strategy, operands: Operands, gemm: Gemm,
         push |= tile_push(gemm, source_parts, line_taps) | magics
         if depthwise is not None:
             if not biases_follow:
-                tensors["bias"] = separable.bias_and_parameters(g, operands, settled=settled)
+                tensors["bias"] = separable.bias_and_parameters(g, operands, folded=folded)
             spec |= separable.constants(depthwise, g.device)
             push |= {"kernel_height": 1, "kernel_width": 1}  # of the GEMM's own filter
         if work.kind == "q8":
             spec |= {"SIGNED": bool(offset(operands.input)), "WEIGHTS_SIGNED": bool(offset(filters.tensor))}
-            if settled and strategy.arithmetic == "dot":
+            if folded and strategy.arithmetic == "dot":
                 spec["SETTLED"] = True
-            if takes_halves(strategy, work, g.device):
+            if takes_half_weights(strategy, work, g.device):
                 spec |= half_weights.constants(half_weights.form_of(g.device, work.rows, work.packed_weights))
                 spec["SHORT_SUMS"] = half_weights.has_short_sums(g, filters)
                 is_float = not split_k and half_weights.has_float_totals(g, operands.input, filters, operands.bias)
@@ -482,7 +482,7 @@ def verify_by_bound(
     output = filter_output(g, operands, gemm.columns, gemm.pixel_parts)
     taps, (_, height, width, channels) = vertical.window * horizontal.window, gemm.source
     output_tensor, target_parts = written(operands.target, Matrices(gemm.parts, gemm.rows, gemm.columns))
-    outside, abreast = gemm.parts_outside, gemm.pixel_parts * target_parts
+    outside, interleaved = gemm.parts_outside, gemm.pixel_parts * target_parts
     of_results = bound.layout_of_results(g.device, output_tensor, gemm)
     columns = round_up(gemm.columns, 4) if of_results["PADDED_RESULTS"] else gemm.columns
     geometry = (
@@ -492,7 +492,7 @@ def verify_by_bound(
             "src_part": height * width * channels if outside else gemm.depth,
             "bias_part": 0 if outside else gemm.columns,
             "dst_part": columns,
-            "dst_pitch": abreast * columns,
+            "dst_pitch": interleaved * columns,
         }
     )
     if gemm.split is Split.PHASES:  # the shader goes through all pixels of the output
@@ -512,7 +512,7 @@ def verify_by_bound(
         },
         {
             "HAS_EXTRA": extra is not None,
-            "ABREAST": abreast,
+            "ABREAST": interleaved,
             "WIDE": gemm.depth % 4 == 0,
             **of_results,
             "STRIDE_Y": vertical.stride,
@@ -549,6 +549,6 @@ def _weights_as_they_lie(
         for each, matrices in layouts_of_weights(filters, layout).items()
         if not matrices.is_transposed or (strategy.is_staged and matrices.columns % 4 == 0)
     }
-    weights, abreast, found = read(g, filters.tensor, *layouts.values())
+    weights, interleaved, found = read(g, filters.tensor, *layouts.values())
     taken = next(each for each, matrices in layouts.items() if matrices is found)
-    return weights, {"WEIGHT_PARTS": abreast} | ({} if taken is layout else {"WEIGHT_LAYOUT": int(taken)})
+    return weights, {"WEIGHT_PARTS": interleaved} | ({} if taken is layout else {"WEIGHT_LAYOUT": int(taken)})

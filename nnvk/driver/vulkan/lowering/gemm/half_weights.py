@@ -130,22 +130,22 @@ def has_short_sums(g: Lowering, filters: Filters) -> bool:
 
 
 def has_float_totals(g: Lowering, source: Tensor, filters: Filters, bias: Tensor | None) -> bool:
-    """Whether they have these sums also if the sums begin with the `settled_bias`."""
+    """Whether they have these sums also if the sums begin with the `folded_bias`."""
     largest = 255 * _sums(g, filters).largest
     return (
         largest <= EXACT_FLOATS
-        and int(np.abs(settled(g, source, filters, bias)).max(initial=0)) <= EXACT_FLOATS - largest
+        and int(np.abs(folded_values(g, source, filters, bias)).max(initial=0)) <= EXACT_FLOATS - largest
     )
 
 
-def settled_bias(g: Lowering, source: Tensor, filters: Filters, bias: Tensor | None) -> TensorRef:
+def folded_bias(g: Lowering, source: Tensor, filters: Filters, bias: Tensor | None) -> TensorRef:
     """The bias less the products of the input's zero point and the weights; as all sums of 32 bits, it wraps."""
-    form = "settled bias", filters.tensor.index, filters.shape, filters.strides, zero_point(source)
+    form = "folded bias", filters.tensor.index, filters.shape, filters.strides, zero_point(source)
     constant = filters.tensor if bias is None else bias
-    return g.constant_form(constant, form, lambda: settled(g, source, filters, bias).astype(np.int32))
+    return g.constant_form(constant, form, lambda: folded_values(g, source, filters, bias).astype(np.int32))
 
 
-def settled(g: Lowering, source: Tensor, filters: Filters, bias: Tensor | None) -> np.ndarray:
-    """The numbers of `settled_bias` before they wrap, [all output channels]."""
+def folded_values(g: Lowering, source: Tensor, filters: Filters, bias: Tensor | None) -> np.ndarray:
+    """The numbers of `folded_bias` before they wrap, [all output channels]."""
     due = -zero_point(source) * _sums(g, filters).whole
     return due if bias is None else due + bias.data.reshape(-1)

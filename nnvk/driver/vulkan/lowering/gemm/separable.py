@@ -118,10 +118,10 @@ def constants(depthwise: Call, device: DeviceProfile) -> dict[str, int | bool]:
     return {**spec, "DEPTHWISE_ACTIVATED": is_activated, "DEPTHWISE_PRESERVES_NAN": preserves_nan}
 
 
-def bias_and_parameters(g: Lowering, operands: Operands, *, settled: bool) -> TensorRef:
+def bias_and_parameters(g: Lowering, operands: Operands, *, folded: bool) -> TensorRef:
     """The tensor ``bias`` of the GEMM, padded to vec4s, and behind it the parameters of the depthwise convolution.
 
-    ``settled``: the bias has what is due to the zero point of the GEMM's input.
+    ``folded``: the bias has what is due to the zero point of the GEMM's input.
     """
     depthwise, bias = operands.depthwise, operands.bias
     assert depthwise is not None
@@ -129,12 +129,12 @@ def bias_and_parameters(g: Lowering, operands: Operands, *, settled: bool) -> Te
 
     def both() -> np.ndarray:
         of_gemm = np.zeros(round_up(bias.size, 4), np.int32 if of(depthwise.input) is Q8 else np.float32)
-        own = half_weights.settled(g, operands.input, operands.filters, bias) if settled else bias.data.reshape(-1)
+        own = half_weights.folded_values(g, operands.input, operands.filters, bias) if folded else bias.data.reshape(-1)
         of_gemm[: bias.size] = own.astype(of_gemm.dtype)
         return np.concatenate([of_gemm.view(np.int32), parameters(g, depthwise)])
 
     types = depthwise.input.type, depthwise.output.type, depthwise.activation
-    form = "depthwise", depthwise.filter.index, depthwise.bias.index, types, settled, operands.filters.tensor.index
+    form = "depthwise", depthwise.filter.index, depthwise.bias.index, types, folded, operands.filters.tensor.index
     return g.constant_form(bias, form, both)
 
 
@@ -210,7 +210,7 @@ def parameters(g: Lowering, depthwise: Call) -> np.ndarray:
     # Four channels of two taps, of 16 bits each, are a vec4.
     padded = np.pad(float16, [(0, 0), (0, -channels % 4)]).reshape(taps, -1, 4).transpose(1, 0, 2)
     weights = np.ascontiguousarray(padded).view(np.int32).reshape(len(padded), taps // 2, 4)
-    due = half_weights.settled(g, depthwise.input, filters, depthwise.bias)
+    due = half_weights.folded_values(g, depthwise.input, filters, depthwise.bias)
     mantissas, shifts = (np.broadcast_to(each, channels) for each in _multipliers(depthwise))
     ends = _by_vec4s(np.stack([due, mantissas, shifts]).astype(np.int32))
     zeros = zero_point(depthwise.input), zero_point(depthwise.output)

@@ -74,7 +74,7 @@ _ARITHMETICS = {"none": "", "half": ", in 16 bits", "int8": ", weights of 8 bits
 LANES = 8
 """Invocations of a subgroup that the tile `subgroup` is made for."""
 _STAGES = {"dot": (4, 8), "float": (4, 8), "half": (4, 8)}
-"""Fours of K that the tile `shared` may load at once: short factors take little room. Others 4."""
+"""Vec4s of K that the tile `shared` may load at once: short factors take little room. Others 4."""
 _Size = tuple[tuple[int, int], int, tuple[int, ...]]
 _SHARED: tuple[_Size, ...] = (
     ((16, 8), 1, (2, 3, 4, 5, 6, 7, 8)),
@@ -114,11 +114,11 @@ _MAX_ROUNDS = 65_500
 _SPLITS_OF_K = 2, 4, 8, 16
 """Into which K may be split; into others up to the most where these fill a device's units better."""
 _SHORTEST_K_SLICE = 8
-"""Fours of K that are worth a workgroup of their own."""
+"""Vec4s of K that are worth a workgroup of their own."""
 _MANY = 6
 """Rounds of a whole texel of bytes that are worth their longer code, which a CPU has to fetch as well."""
 _CARRIED = 64
-"""Fours of K after which sums are carried to larger integers, in a loop of its own."""
+"""Vec4s of K after which sums are carried to larger integers, in a loop of its own."""
 
 
 class WeightLayout(IntEnum):
@@ -160,7 +160,7 @@ class Work:
     """And K slices may leave their sums as such."""
     order: WeightLayout = WeightLayout.IN_BLOCKS
     """How the tile `shared` takes the filters: as they lie, where it can, so that they need not be packed."""
-    settled: bool = False
+    can_fold: bool = False
     """Products of bytes with constant filters and bias, which can have what is due to the input's zero point."""
     narrow: bool = False
     """Products of 16-bit steps add up to numbers of 32 bits (`filter_output.has_narrow_sums`)."""
@@ -177,7 +177,7 @@ class Work:
 
     @property
     def steps(self) -> int:
-        """Fours of K."""
+        """Vec4s of K."""
         return self.taps * -(-self.depth // 4)
 
     @property
@@ -187,7 +187,7 @@ class Work:
 
     @property
     def vec4s(self) -> int:
-        """Fours of output channels of a part."""
+        """Vec4s of output channels of a part."""
         return -(-self.columns // 4)
 
 
@@ -206,7 +206,7 @@ class Strategy:
     local: tuple[int, int]
     """Invocations of a workgroup, along output channels and pixels."""
     vec4s: int = 1
-    """Fours of output channels of an invocation."""
+    """Vec4s of output channels of an invocation."""
     arithmetic: str = "none"
     """The axis ARITHMETIC: how numbers smaller than 32 bits are multiplied."""
     packed: bool = True
@@ -214,7 +214,7 @@ class Strategy:
     split_k: int = 1
     """Workgroups that share a tile's K."""
     stage: int = 4
-    """Fours of K that the tile `shared` loads at once."""
+    """Vec4s of K that the tile `shared` loads at once."""
     matrices: MatrixTile | None = None
     """The work of a workgroup with cooperative matrices."""
 
@@ -265,7 +265,7 @@ class Strategy:
 
     @property
     def together(self) -> int:
-        """Fours of K whose factors the tile `shared` has in registers at once, where they are short or few."""
+        """Vec4s of K whose factors the tile `shared` has in registers at once, where they are short or few."""
         if self.arithmetic in ("half", "dot") or self.sums <= 2:
             return 4
         return 2 if self.sums <= 4 else 1
@@ -532,15 +532,15 @@ def by_elements(strategy: Strategy, work: Work, device: DeviceProfile) -> bool:
     return device.has_small_subgroups and work.kind in ("f32", "f16", "i32") and strategy.arithmetic == "none"
 
 
-def takes_halves(strategy: Strategy, work: Work, device: DeviceProfile) -> bool:
+def takes_half_weights(strategy: Strategy, work: Work, device: DeviceProfile) -> bool:
     """Whether weights of bytes are kept as `half_weights`."""
-    return work.settled and strategy.packed and work.kind == "q8" and by_elements(strategy, work, device)
+    return work.can_fold and strategy.packed and work.kind == "q8" and by_elements(strategy, work, device)
 
 
-def settles_bias(strategy: Strategy, work: Work, device: DeviceProfile) -> bool:
+def folds_zero_point(strategy: Strategy, work: Work, device: DeviceProfile) -> bool:
     """Whether the bias has what is due to the zero point of inputs of bytes, so that no weights are added up."""
     by_dots = work.kind == "q8" and strategy.arithmetic == "dot" and strategy.matrices is None
-    return (by_dots and (work.settled or work.depthwise > 0)) or takes_halves(strategy, work, device)
+    return (by_dots and (work.can_fold or work.depthwise > 0)) or takes_half_weights(strategy, work, device)
 
 
 def span(strategy: Strategy, work: Work, device: DeviceProfile) -> int:
@@ -552,7 +552,7 @@ def span(strategy: Strategy, work: Work, device: DeviceProfile) -> int:
         wide = cooperative_matrix.chunk(work.kind)
     elif not strategy.is_staged and work.kind == "q8" and device.texel_loads and 4 * work.steps >= 16 * _MANY:
         wide = 16
-    elif takes_halves(strategy, work, device):
+    elif takes_half_weights(strategy, work, device):
         wide = 8 if work.depth % 16 else 16
     elif strategy.tile == "register" and work.kind != "q8":
         wide = 8 if strategy.arithmetic == "half" else 4

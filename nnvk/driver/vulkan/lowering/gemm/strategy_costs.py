@@ -26,7 +26,7 @@ from nnvk.driver.vulkan.lowering.gemm.strategies import (
     converts_with_few_registers,
     prefers_matrices,
     span,
-    takes_halves,
+    takes_half_weights,
 )
 from nnvk.driver.vulkan.shaders.profile import AvoidedShader, DeviceProfile
 
@@ -119,9 +119,9 @@ def cost(strategy: Strategy, work: Work, device: DeviceProfile) -> float:
             and 4 * (strategy.sums + strategy.rows + 1) > _FEW_REGISTERS
         ):
             run.step *= _FEWER_THREADS
-    if takes_halves(strategy, work, device):
+    if takes_half_weights(strategy, work, device):
         form = form_of(device, work.rows, work.packed_weights)
-        run.step = _step_of_halves(strategy, work, costs, vectors, form)
+        run.step = _step_of_half_weights(strategy, work, costs, vectors, form)
         if strategy.sums > 2 and form is Form.FLOAT16:
             run.step *= _SPILLED_SUMS
             run.end *= _SPILLED_SUMS
@@ -162,7 +162,7 @@ def _spills_sums(strategy: Strategy, work: Work, device: DeviceProfile) -> bool:
     return is_video_core and is_first_layer and strategy.tile in ("register", "shared") and strategy.sums > 2
 
 
-def _step_of_halves(strategy: Strategy, work: Work, costs: Costs, vectors: _Vectors, form: Form) -> float:
+def _step_of_half_weights(strategy: Strategy, work: Work, costs: Costs, vectors: _Vectors, form: Form) -> float:
     """Cycles of a round of the tile `register` with `half_weights`, by the instructions of their compilers.
 
     `Form.FLOAT16` is VideoCore's, which spills more than two vectors of sums. On Mali, the parameters of outputs

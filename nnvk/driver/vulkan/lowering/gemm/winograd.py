@@ -28,7 +28,7 @@ from nnvk.driver.vulkan.lowering.gemm import epilogue
 from nnvk.driver.vulkan.lowering.gemm.filter_output import Operands, accumulated, filter_output, narrowed
 from nnvk.driver.vulkan.lowering.gemm.filters import BLOCK, Filters, length_and_largest
 from nnvk.driver.vulkan.lowering.gemm.gemm import (
-    multiply_by,
+    lower_gemm_by,
 )
 from nnvk.driver.vulkan.lowering.gemm.problem import POINT, Gemm, Split
 from nnvk.driver.vulkan.lowering.gemm.strategies import Strategy, Work, prefers_matrices
@@ -275,7 +275,7 @@ def convolve(g: Lowering, candidate: Winograd, operands: Operands, gemm: Gemm) -
         **magics,
     )
     of_points = Operands(operands.code, at_points, at_points_of(filters, tiles), None, sums)
-    multiply_by(g, candidate.strategy, of_points, tiles.matrices, tiles.work)
+    lower_gemm_by(g, candidate.strategy, of_points, tiles.matrices, tiles.work)
     weights, output = accumulated(g, filters.tensor), filter_output(g, operands, gemm.columns)
     g.dispatch(
         WINOGRAD_OUTPUT.variant(DTYPE=kind, EPILOGUE=output.variant),

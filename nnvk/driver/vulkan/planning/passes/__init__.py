@@ -12,7 +12,7 @@ from nnvk.driver.vulkan.graph import dump, verifier
 from nnvk.driver.vulkan.graph.dump import Observe
 from nnvk.driver.vulkan.graph.ir import Graph
 from nnvk.driver.vulkan.planning.passes.attention import fuse_attention
-from nnvk.driver.vulkan.planning.passes.channels import settle_channels
+from nnvk.driver.vulkan.planning.passes.channels import fold_constant_channels
 from nnvk.driver.vulkan.planning.passes.common_subexpressions import eliminate_common_subexpressions
 from nnvk.driver.vulkan.planning.passes.constants import deduplicate_constants
 from nnvk.driver.vulkan.planning.passes.context import Context, Rewrite
@@ -40,7 +40,7 @@ PIPELINE: tuple[tuple[Pass | None, Rewrite], ...] = (
     (Pass.CSE, eliminate_common_subexpressions),
     (Pass.INDICES, wrap_indices),
     (Pass.FP16, use_float16),
-    (Pass.CHANNELS, settle_channels),
+    (Pass.CHANNELS, fold_constant_channels),
     (Pass.HORIZONTAL, fuse_horizontally),
     (Pass.PAD, fold_pads),
     (None, legalise_layouts),

@@ -30,12 +30,12 @@ _STEPS = 64
 """The steps of a bias to a step of the result, where filters are zeros."""
 
 
-def settle_channels(graph: Graph, context: Context) -> tuple[Graph, int]:
+def fold_constant_channels(graph: Graph, context: Context) -> tuple[Graph, int]:
     """Give channels whose result is known filters of zeros."""
     nodes: list[Node] = []
     count = 0
     for node in graph.nodes:
-        call = _settled(node.call, context) if _may_have_such_channels(node) else None
+        call = _with_constant_channels(node.call, context) if _may_have_such_channels(node) else None
         count += call is not None
         nodes.append(node if call is None else node.with_call(call))
     return (graph.with_nodes(nodes), count) if count else (graph, 0)
@@ -56,7 +56,7 @@ def _may_have_such_channels(node: Node) -> bool:
     )
 
 
-def _settled(call: Call, context: Context) -> Call | None:
+def _with_constant_channels(call: Call, context: Context) -> Call | None:
     """The call with filters of zeros where that gives the same results; None if there is no such channel."""
     channels = call.filter.type.channel_quant
     assert channels is not None
@@ -78,19 +78,19 @@ def _settled(call: Call, context: Context) -> Call | None:
     low, high = activation_range(call.activation, call.output)
     zero = call.output.zero_point
     least, most = (np.clip(multiply_by_quantized_multiplier(end, mantissas, shifts) + zero, low, high) for end in ends)
-    settled = (unusual | (np.abs(bias) >= _LARGE_BIAS)) & fit & (least == most)
-    if not settled.any():
+    constant = (unusual | (np.abs(bias) >= _LARGE_BIAS)) & fit & (least == most)
+    if not constant.any():
         return None
     scale = float(np.float32(call.output.scale / call.input.scale / _STEPS))
-    scales = np.where(settled, scale, channels.scales)
+    scales = np.where(constant, scale, channels.scales)
     shape = [-1 if axis == channels.channel_dim else 1 for axis in range(weights.ndim)]
-    known = settled.reshape(shape)
+    known = constant.reshape(shape)
     filters = context.tensor(
         call.filter.name,
         replace(call.filter.type, channel_quant=ChannelQuant(tuple(scales.tolist()), channels.channel_dim)),
         np.where(known, 0, weights).astype(call.filter.dtype),
     )
-    biases = np.where(settled, (least - zero) * _STEPS, bias).astype(call.bias.dtype)
+    biases = np.where(constant, (least - zero) * _STEPS, bias).astype(call.bias.dtype)
     return call.replaced(
         filter=filters, bias=context.tensor(call.bias.name, call.bias.type, biases.reshape(call.bias.shape))
     )

@@ -65,7 +65,7 @@ def pays(depthwise: Call, pointwise: Call, device: DeviceProfile) -> bool:
     least = _least(together, device)
     if least <= spared:
         return True  # whatever the 1 x 1 convolution takes by itself
-    alone = replace(together, matrix=True, depthwise=0, settled=together.kind == "q8")
+    alone = replace(together, matrix=True, depthwise=0, can_fold=together.kind == "q8")
     return least < spared + _least(alone, device)
 
 

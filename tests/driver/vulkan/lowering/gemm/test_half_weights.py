@@ -15,7 +15,7 @@ from nnvk.check.model_rows import Row, parse
 from nnvk.driver.vulkan import VulkanDevice
 from nnvk.driver.vulkan.lowering.gemm import gemm
 from nnvk.driver.vulkan.lowering.gemm.half_weights import Form, form_of
-from nnvk.driver.vulkan.lowering.gemm.strategies import Strategy, Work, candidates, takes_halves
+from nnvk.driver.vulkan.lowering.gemm.strategies import Strategy, Work, candidates, takes_half_weights
 from nnvk.driver.vulkan.shaders.commands import Dispatch
 from nnvk.driver.vulkan.shaders.profile import DeviceProfile
 from nnvk.types.codes import OperandCode, OperationCode, PaddingCode
@@ -59,7 +59,7 @@ def expected_forms(device: DeviceProfile, rows: int) -> list[Form]:
 
 def few_strategies(work: Work, device: DeviceProfile) -> list[Strategy]:
     """The tiles that take such weights, whole and with the first split of K."""
-    every = [way for way in candidates(work, device) if takes_halves(way, work, device)]
+    every = [way for way in candidates(work, device) if takes_half_weights(way, work, device)]
     return list({(way.rows, way.vec4s, way.split_k > 1): way for way in reversed(every)}.values())
 
 

@@ -15,7 +15,7 @@ from nnvk.driver.vulkan.lowering.gemm.strategies import (
     candidates,
     registers,
     span,
-    takes_halves,
+    takes_half_weights,
 )
 from nnvk.driver.vulkan.lowering.gemm.strategy_costs import cost, ranked
 from nnvk.driver.vulkan.shaders.profile import ACCELERATED_DOTS, DeviceProfile
@@ -219,13 +219,13 @@ def test_gpus_with_few_registers_have_no_tiles_that_are_spilled(least: int, most
 
 
 def test_gpus_with_few_registers_convert_bytes_one_after_the_other_without_dot_products() -> None:
-    constant = replace(BYTES, settled=True)
+    constant = replace(BYTES, can_fold=True)
     slow = replace(FEW_REGISTERS, features=GPU.features - {ACCELERATED_DOTS})
     chosen = ranked(constant, slow)[0]
     assert (chosen.tile, chosen.arithmetic) == ("register", "float")
-    assert takes_halves(chosen, constant, slow)
+    assert takes_half_weights(chosen, constant, slow)
     assert max(way.held for way in candidates(constant, slow) if way.tile != "vector") <= 40
-    assert not any(takes_halves(way, constant, FEW_REGISTERS) for way in candidates(constant, FEW_REGISTERS))
+    assert not any(takes_half_weights(way, constant, FEW_REGISTERS) for way in candidates(constant, FEW_REGISTERS))
 
 
 def test_gpus_without_an_instruction_for_dot_products_multiply_bytes_as_floats() -> None:

@@ -45,7 +45,7 @@ _STEPS = 40
 """Roundings that are allowed for besides: of products, of the sums of slices of K, and of terms in another order."""
 _SMALLEST = 2.0**-124
 """The most that a term may lose if it, or its share in the bound, is too small for a normal number."""
-_SMALLEST_HALF = 2.0**-14
+_SMALLEST_FLOAT16 = 2.0**-14
 """The smallest normal number of 16 bits."""
 _SMALLEST_STEP = 2.0**-25
 """Half of the distance between subnormal numbers of 16 bits."""
@@ -142,7 +142,7 @@ def _smallest_result(device: DeviceProfile, target: Tensor) -> float:
     """The most that a result may lose besides if it is too small for a normal number."""
     if of(target) is F32:
         return 0.0
-    return _SMALLEST_STEP if device.preserves_small_halves else _SMALLEST_HALF
+    return _SMALLEST_STEP if device.preserves_small_float16 else _SMALLEST_FLOAT16
 
 
 def verify_by_channel(g: Lowering, operands: Operands, gemm: Gemm, results: TensorRef, target: TensorRef) -> None:

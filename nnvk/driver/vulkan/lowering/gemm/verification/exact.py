@@ -53,13 +53,13 @@ def variant(device: DeviceProfile, kind: str) -> Variant:
 
 
 def may_verify(g: Lowering, operands: Operands, gemm: Gemm) -> bool:
-    """Whether `multiply` computes a product that is lowered the second time."""
+    """Whether `lower_gemm` computes a product that is lowered the second time."""
     taps = gemm.vertical.window * gemm.horizontal.window
     return _is_second(g, operands) and _is_possible(g, dtype(operands.input), taps, operands.filters.channels)
 
 
 def may_verify_by_channel(g: Lowering, operands: Operands, gemm: Gemm) -> bool:
-    """The same for `multiply_by_channel`."""
+    """The same for `lower_depthwise`."""
     kind = dtype(operands.input)
     is_possible = _is_second(g, operands) and bound.fits_by_channel(*gemm.axes)
     return is_possible and not g.device.avoids(BY_CHANNEL.variant(DTYPE=kind))
@@ -83,7 +83,7 @@ def _is_possible(g: Lowering, kind: str, taps: int, depth: int) -> bool:
     return rounds <= MOST_ROUNDS and not g.device.avoids(variant(g.device, kind))
 
 
-def multiply(g: Lowering, operands: Operands, gemm: Gemm) -> None:
+def recompute(g: Lowering, operands: Operands, gemm: Gemm) -> None:
     """Compute the output of a product."""
     output, target_parts = written(operands.target, Matrices(gemm.parts, gemm.rows, gemm.columns))
     target = pixels_of(g, output, gemm.target, gemm.pixel_parts)
@@ -103,7 +103,7 @@ def multiply(g: Lowering, operands: Operands, gemm: Gemm) -> None:
     finish_pixels(g, target, output, gemm.target, gemm.pixel_parts)
 
 
-def multiply_by_channel(g: Lowering, operands: Operands, gemm: Gemm) -> None:
+def recompute_depthwise(g: Lowering, operands: Operands, gemm: Gemm) -> None:
     """Compute the output of a convolution whose filters, in one part, see a channel each."""
     filters, kind, horizontal = operands.filters, dtype(operands.input), gemm.horizontal
     target = pixels_of(g, operands.target, gemm.target)
@@ -182,7 +182,7 @@ def _levels(source: Tensor, weights: Tensor, output: Tensor | None = None) -> tu
 
 
 def _end(
-    g: Lowering, operands: Operands, gemm: Gemm, abreast: int
+    g: Lowering, operands: Operands, gemm: Gemm, interleaved: int
 ) -> tuple[dict[str, TensorRef], dict[str, int | bool], dict[str, int]]:
     """The arguments that all shaders take for windows and for results, of which so many parts are side by side."""
     output, (vertical, horizontal) = operands.target, gemm.axes
@@ -195,13 +195,13 @@ def _end(
             **spec,
             **{name: end.spec[name] for name in ("WIDE_BIAS", "ROUNDING") if name in end.spec},
             "WIDE_RESULTS": columns % 4 == 0,
-            "ABREAST": abreast,
+            "ABREAST": interleaved,
             "STRIDE_Y": vertical.stride,
             "STRIDE_X": horizontal.stride,
             "DILATION_Y": vertical.dilation,
             "DILATION_X": horizontal.dilation,
         },
-        {**push, "dst_pitch": abreast * columns, "low": int(end.push["low"]), "high": int(end.push["high"])},
+        {**push, "dst_pitch": interleaved * columns, "low": int(end.push["low"]), "high": int(end.push["high"])},
     )
 
 
