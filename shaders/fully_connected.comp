@@ -1,7 +1,7 @@
 #version 450
 // FULLY_CONNECTED of few rows: products of a matrix and a vector, limited by the loads of weights. A workgroup computes
 // 32 outputs of one row. Each invocation along x computes four outputs, so together they read a whole line of packed
-// weights (lowering/gemm/filters.py). Invocations along y divide K among them, and their sums are added at the end.
+// weights (lowering/gemm/weights.py). Invocations along y divide K among them, and their sums are added at the end.
 
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require

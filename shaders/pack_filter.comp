@@ -1,5 +1,5 @@
 #version 450
-// Pack filters that the model computes, as lowering/gemm/filters.py packs constant ones; gemm.comp describes the order.
+// Pack filters that the model computes, as lowering/gemm/weights.py packs constant ones; gemm.comp describes the order.
 // The filters are (parts, output channels, taps, channels) with any strides. Groups of contiguous parts may have a
 // separate stride from one group to the next. An invocation writes four words.
 

@@ -1,4 +1,4 @@
-// GEMMs of rows of bytes with packed weights (lowering/gemm/filters.py), with zero points subtracted, for the input and
+// GEMMs of rows of bytes with packed weights (lowering/gemm/weights.py), with zero points subtracted, for the input and
 // the state of a quantised cell. With BEHIND, a row consists of two tensors, one after the other. A workgroup computes
 // 32 columns of a row. Each invocation along x computes four of them; invocations along y divide K among them, and
 // their sums are added at the end.

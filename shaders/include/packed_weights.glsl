@@ -1,4 +1,4 @@
-// Packed weights of 8 bits (lowering/gemm/filters.py). All of them may be within 8 levels of their zero point: then
+// Packed weights of 8 bits (lowering/gemm/weights.py). All of them may be within 8 levels of their zero point: then
 // each has four bits of memory, and a word of bytes lies in the lower or the upper halves of the bytes of a word.
 //
 // Included behind Push by shaders that have `weights` as uvec4s.

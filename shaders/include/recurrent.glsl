@@ -1,7 +1,7 @@
 // Common code of the shaders of recurrent cells: products of a row with packed weights, and the cell's output for the
 // sums. All numbers are 32-bit floats.
 //
-// Weights are packed like filters (lowering/gemm/filters.py): in blocks of 32 columns, with eight lanes of four columns
+// Weights are packed like filters (lowering/gemm/weights.py): in blocks of 32 columns, with eight lanes of four columns
 // each. For an LSTM, the four columns of a lane are the gates of one unit: input, forget, cell, output. With CIFG the
 // first gate is not used.
 //

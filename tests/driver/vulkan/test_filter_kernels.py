@@ -14,8 +14,8 @@ import nnvk
 from nnvk import Model, OperandCode, OperandType, OperationCode
 from nnvk.base.settings import override
 from nnvk.driver.vulkan import find_devices
-from nnvk.driver.vulkan.lowering.gemm.filters import pack
 from nnvk.driver.vulkan.lowering.gemm.gemm import refuse_long_sums
+from nnvk.driver.vulkan.lowering.gemm.weights import pack
 from nnvk.runtime.devices import Device
 from nnvk.types.codes import PaddingCode
 from nnvk.types.extension import EXTENSION, ExtendedOperationCode, KnownCode

@@ -15,7 +15,7 @@ from rewritten import codes, context_of, fused, graph_of, library, native, nchw_
 from nnvk.driver.vulkan.graph.ir import Graph
 from nnvk.driver.vulkan.graph.verifier import InvalidGraph
 from nnvk.driver.vulkan.lowering.copies.relayout import round_up
-from nnvk.driver.vulkan.lowering.gemm.filters import BLOCK
+from nnvk.driver.vulkan.lowering.gemm.weights import BLOCK
 from nnvk.driver.vulkan.planning import passes
 from nnvk.driver.vulkan.planning.passes import PIPELINE, run
 from nnvk.driver.vulkan.planning.passes.common_subexpressions import eliminate_common_subexpressions

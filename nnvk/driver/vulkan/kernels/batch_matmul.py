@@ -7,7 +7,6 @@ import math
 from nnvk.driver.vulkan.lowering.copies.side_by_side import Matrices
 from nnvk.driver.vulkan.lowering.dtypes import F32, of
 from nnvk.driver.vulkan.lowering.gemm.filter_output import Operands
-from nnvk.driver.vulkan.lowering.gemm.filters import Filters
 from nnvk.driver.vulkan.lowering.gemm.gemm import (
     GEMM_SHADERS,
     epilogue_channels,
@@ -18,6 +17,7 @@ from nnvk.driver.vulkan.lowering.gemm.gemm import (
 )
 from nnvk.driver.vulkan.lowering.gemm.problem import POINT, Gemm, Split
 from nnvk.driver.vulkan.lowering.gemm.strategies import WeightLayout
+from nnvk.driver.vulkan.lowering.gemm.weights import Weights
 from nnvk.driver.vulkan.lowering.kernel import kernel
 from nnvk.driver.vulkan.lowering.lowering import Lowering
 from nnvk.driver.vulkan.shaders.profile import DeviceProfile
@@ -78,7 +78,7 @@ def lower(call: Call, g: Lowering) -> None:
     lower_gemm(g, operands.fused_with(call), gemm)
 
 
-def _right(call: Call, matrices: Tensor) -> Filters:
+def _right(call: Call, matrices: Tensor) -> Weights:
     batches, _, columns, depth = _sizes(call)
     strides = (depth, 1) if call.adj_y else (1, columns)
-    return Filters(matrices, batches, columns, 1, depth, (depth * columns, strides[0], 0, strides[1]))
+    return Weights(matrices, batches, columns, 1, depth, (depth * columns, strides[0], 0, strides[1]))

@@ -15,9 +15,9 @@ from nnvk.driver.vulkan.lowering.divide import magic
 from nnvk.driver.vulkan.lowering.dtypes import dtype
 from nnvk.driver.vulkan.lowering.gemm import epilogue
 from nnvk.driver.vulkan.lowering.gemm.filter_output import Operands, accumulated, filter_output
-from nnvk.driver.vulkan.lowering.gemm.filters import BLOCK, filters_of
 from nnvk.driver.vulkan.lowering.gemm.gemm import epilogue_channels, refuse_long_sums
 from nnvk.driver.vulkan.lowering.gemm.strategies import LANES, uses_subgroups
+from nnvk.driver.vulkan.lowering.gemm.weights import BLOCK, weights_of
 from nnvk.driver.vulkan.lowering.kernel import kernel
 from nnvk.driver.vulkan.lowering.lowering import Lowering
 from nnvk.driver.vulkan.shaders.commands import TensorRef
@@ -111,7 +111,7 @@ def lower(call: Call, g: Lowering) -> None:
     by_subgroups = uses_subgroups(g.device)
     has_zeros = present(call, "zero_points")
     bias = call.bias if present(call, "bias") else None
-    operands = Operands(call.code, call.input, filters_of(call.weights), bias, call.output, call.activation).fused_with(
+    operands = Operands(call.code, call.input, weights_of(call.weights), bias, call.output, call.activation).fused_with(
         call
     )
     output, pixels = filter_output(g, operands, outputs), (rows, 1, 1, outputs)

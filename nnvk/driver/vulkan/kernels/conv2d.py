@@ -5,7 +5,6 @@ from __future__ import annotations
 from nnvk.driver.vulkan.kernels.depthwise_conv2d import CHANNEL_SHADERS, lower_depthwise
 from nnvk.driver.vulkan.lowering.gemm import separable, winograd
 from nnvk.driver.vulkan.lowering.gemm.filter_output import Operands
-from nnvk.driver.vulkan.lowering.gemm.filters import filters_of
 from nnvk.driver.vulkan.lowering.gemm.gemm import (
     GEMM_SHADERS,
     best_strategy,
@@ -20,6 +19,7 @@ from nnvk.driver.vulkan.lowering.gemm.gemm import (
 from nnvk.driver.vulkan.lowering.gemm.problem import Gemm, Split
 from nnvk.driver.vulkan.lowering.gemm.strategies import Strategy
 from nnvk.driver.vulkan.lowering.gemm.verification import exact
+from nnvk.driver.vulkan.lowering.gemm.weights import weights_of
 from nnvk.driver.vulkan.lowering.gemm.winograd import WINOGRAD_SHADERS, Winograd
 from nnvk.driver.vulkan.lowering.kernel import kernel
 from nnvk.driver.vulkan.lowering.lowering import Lowering
@@ -50,7 +50,7 @@ def _takes_wide_input(call: Call) -> bool:
 )
 def lower(call: Call, g: Lowering) -> None:
     """Lower CONV_2D: by Winograd's tiles where these are possible and the fastest, else as one GEMM."""
-    operands = Operands.of_call(call, filters_of(call.filter))
+    operands = Operands.of_call(call, weights_of(call.filter))
     if operands.depthwise is not None:
         lower_gemm(g, operands, separable.gemm_of(operands.depthwise, call))
         return
@@ -59,7 +59,7 @@ def lower(call: Call, g: Lowering) -> None:
         exact.recompute(g, operands, gemm)
         return
     work = work_of(g, operands, gemm)
-    downs = () if is_bounded(g, operands, gemm) else winograd.sizes(g, operands.filters, gemm, work)
+    downs = () if is_bounded(g, operands, gemm) else winograd.sizes(g, operands.weights, gemm, work)
     candidate: Strategy | Winograd
     if downs:
         every = g.once(("candidates", work, gemm, downs), lambda: winograd.candidates(work, gemm, downs, g.device))
@@ -97,8 +97,8 @@ def lower_grouped(call: Call, g: Lowering) -> None:
     if groups == 1:
         lower(call, g)
     elif depth == 1:
-        operands = Operands.of_call(call, filters_of(call.filter))
+        operands = Operands.of_call(call, weights_of(call.filter))
         lower_depthwise(g, operands, Gemm.of_convolution(call, axes))
     else:
-        operands = Operands.of_call(call, filters_of(call.filter, groups))
+        operands = Operands.of_call(call, weights_of(call.filter, groups))
         lower_gemm(g, operands, Gemm.of_convolution(call, axes, Split.CHANNELS, groups))

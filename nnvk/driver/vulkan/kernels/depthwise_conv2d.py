@@ -13,7 +13,6 @@ from nnvk.driver.vulkan.lowering.divide import divisors_below
 from nnvk.driver.vulkan.lowering.dtypes import F16, F32, SIZES, dtype
 from nnvk.driver.vulkan.lowering.gemm import epilogue, half_weights
 from nnvk.driver.vulkan.lowering.gemm.filter_output import Operands, filter_output, has_narrow_sums, narrowed
-from nnvk.driver.vulkan.lowering.gemm.filters import FILTER_SHADERS, in_order, may_be_float16, scale_of
 from nnvk.driver.vulkan.lowering.gemm.gemm import (
     check_words,
     epilogue_channels,
@@ -23,6 +22,7 @@ from nnvk.driver.vulkan.lowering.gemm.gemm import (
 from nnvk.driver.vulkan.lowering.gemm.problem import Gemm
 from nnvk.driver.vulkan.lowering.gemm.separable import filters_of_channels
 from nnvk.driver.vulkan.lowering.gemm.verification import bound, checksum, exact
+from nnvk.driver.vulkan.lowering.gemm.weights import WEIGHT_SHADERS, in_order, may_be_float16, scale_of
 from nnvk.driver.vulkan.lowering.kernel import kernel
 from nnvk.driver.vulkan.lowering.lowering import Lowering
 from nnvk.driver.vulkan.lowering.quantised.tensors import offset
@@ -51,7 +51,7 @@ SHADER = Shader(
 CHANNEL_SHADERS = (
     SHADER,
     ARRANGE,
-    *FILTER_SHADERS,
+    *WEIGHT_SHADERS,
     checksum.BY_CHANNEL,
     bound.BY_CHANNEL,
     exact.BY_CHANNEL,
@@ -179,7 +179,7 @@ def lower_depthwise(g: Lowering, operands: Operands, gemm: Gemm) -> None:
     if exact.may_verify_by_channel(g, operands, gemm):
         exact.recompute_depthwise(g, operands, gemm)
         return
-    filters, kind, (vertical, horizontal) = operands.filters, dtype(operands.input), gemm.axes
+    filters, kind, (vertical, horizontal) = operands.weights, dtype(operands.input), gemm.axes
     source, target = g.tensor(narrowed(g, operands)), pixels_of(g, operands.target, gemm.target)
     if (checked := g.to_verify(operands.target)) is not None:
         checksum.verify_by_channel(g, operands, gemm, checked, {"src": source, "dst": target})

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from nnvk.driver.vulkan.lowering.gemm.filter_output import Operands
-from nnvk.driver.vulkan.lowering.gemm.filters import filters_of
 from nnvk.driver.vulkan.lowering.gemm.gemm import (
     GEMM_SHADERS,
     epilogue_channels,
@@ -12,6 +11,7 @@ from nnvk.driver.vulkan.lowering.gemm.gemm import (
     refuse_long_sums,
 )
 from nnvk.driver.vulkan.lowering.gemm.problem import POINT, Gemm
+from nnvk.driver.vulkan.lowering.gemm.weights import weights_of
 from nnvk.driver.vulkan.lowering.kernel import kernel
 from nnvk.driver.vulkan.lowering.lowering import Lowering
 from nnvk.ops.call import Call, Tensor
@@ -23,7 +23,7 @@ def _refuse(call: Call) -> str | None:
 
 
 def _takes_view(call: Call, tensor: Tensor, view: Tensor, alone: bool) -> bool:
-    return tensor is call.weights and filters_of(view).can_be_packed
+    return tensor is call.weights and weights_of(view).can_be_packed
 
 
 @kernel(
@@ -38,4 +38,4 @@ def lower(call: Call, g: Lowering) -> None:
     """Lower to one GEMM."""
     (rows, outputs), depth = call.output.shape, call.weights.shape[1]
     gemm = Gemm((rows, 1, 1, depth), (rows, 1, 1, outputs), POINT, POINT)
-    lower_gemm(g, Operands.of_call(call, filters_of(call.weights)), gemm)
+    lower_gemm(g, Operands.of_call(call, weights_of(call.weights)), gemm)

@@ -29,9 +29,9 @@ def refuse(call: Call) -> str | None:
 @kernel(ExtendedOperationCode.QUANTIZED_SVDF, shaders=(SVDF, *SUMS_SHADERS), refuse=refuse)
 def lower(call: Call, g: Lowering) -> None:
     """Lower QUANTIZED_SVDF: sums over the input, the state with their levels, then the filters over time."""
-    filters, memory = call.weights_time.shape
-    units = filters // call.rank
-    features = matrix(g, filters, [[call.weights_feature]])
+    weights, memory = call.weights_time.shape
+    units = weights // call.rank
+    features = matrix(g, weights, [[call.weights_feature]])
     mantissa, shift = feature_multiplier(call)
     count = -(-call.state_out.size // 4)
     g.dispatch(
@@ -45,7 +45,7 @@ def lower(call: Call, g: Lowering) -> None:
         },
         count=count,
         elements=call.state_out.size,
-        width=filters,
+        width=weights,
         memory=memory,
         sums_row=features.shape[0],
         mantissa=mantissa,

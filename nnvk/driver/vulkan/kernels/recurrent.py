@@ -21,7 +21,6 @@ from nnvk.driver.vulkan.lowering.copies.move import move
 from nnvk.driver.vulkan.lowering.dtypes import F32, of
 from nnvk.driver.vulkan.lowering.gemm.epilogue import Epilogue
 from nnvk.driver.vulkan.lowering.gemm.filter_output import Operands
-from nnvk.driver.vulkan.lowering.gemm.filters import filters_of, packed
 from nnvk.driver.vulkan.lowering.gemm.gemm import (
     GEMM_SHADERS,
     lower_gemm,
@@ -29,6 +28,7 @@ from nnvk.driver.vulkan.lowering.gemm.gemm import (
 )
 from nnvk.driver.vulkan.lowering.gemm.problem import POINT, Gemm
 from nnvk.driver.vulkan.lowering.gemm.strategies import uses_subgroups
+from nnvk.driver.vulkan.lowering.gemm.weights import packed, weights_of
 from nnvk.driver.vulkan.lowering.lowering import MOST_ROUNDS, Lowering
 from nnvk.driver.vulkan.lowering.recurrent.gates import GATES_SHADERS, beside, floats
 from nnvk.driver.vulkan.lowering.recurrent.time_steps import time_steps_of
@@ -158,7 +158,7 @@ def drive(g: Lowering, source: Tensor, weights: Tensor, bias: Tensor) -> TensorR
         )
     else:
         gemm = Gemm((rows, 1, 1, length), (rows, 1, 1, columns), POINT, POINT)
-        lower_gemm(g, Operands(OperationCode.FULLY_CONNECTED, source, filters_of(weights), bias, target), gemm)
+        lower_gemm(g, Operands(OperationCode.FULLY_CONNECTED, source, weights_of(weights), bias, target), gemm)
     return g.tensor(target)
 
 
@@ -234,7 +234,7 @@ def time_step(
 
 def packed_once(g: Lowering, weights: Tensor) -> TensorRef:
     """Weights [columns, K] as the shaders of time steps read them."""
-    return g.once(("packed", weights.index), lambda: packed(g, filters_of(weights)))
+    return g.once(("packed", weights.index), lambda: packed(g, weights_of(weights)))
 
 
 def _sums(g: Lowering, rows: int, source: Rows, length: int, weights: Tensor, driven: Rows) -> Rows:
@@ -246,7 +246,7 @@ def _sums(g: Lowering, rows: int, source: Rows, length: int, weights: Tensor, dr
     operands = Operands(
         OperationCode.FULLY_CONNECTED,
         _dense(g, "state", source, rows, length),
-        filters_of(weights),
+        weights_of(weights),
         None,
         product,
         epilogue=Epilogue((addition,), product.index, sums),

@@ -27,10 +27,10 @@ def refuse(call: Call) -> str | None:
 @kernel(OperationCode.SVDF, shaders=(SVDF, *SHADERS), refuse=refuse)
 def lower(call: Call, g: Lowering) -> None:
     """Lower SVDF: the features of all filters, then the filters over time."""
-    (batches, _), (filters, memory) = call.input.shape, call.weights_time.shape
-    units = filters // call.rank
+    (batches, _), (weights, memory) = call.input.shape, call.weights_time.shape
+    units = weights // call.rank
     limits = Limits.of(call.activation)
-    features = matrix(g, filters, [[call.weights_feature]])
+    features = matrix(g, weights, [[call.weights_feature]])
     bias = vectors(g, units, [[call.bias if present(call, "bias") else None]])
     state, result = float32_result(g, call.state_out), float32_result(g, call.result)
     g.dispatch(
@@ -38,7 +38,7 @@ def lower(call: Call, g: Lowering) -> None:
         groups=g.flat(batches * units, LOCAL),
         spec={"local_x": LOCAL, "ACTIVATION": limits.number},
         tensors={
-            "features": drive(g, widened(g, call.input), features, vectors(g, filters, [[None]])),
+            "features": drive(g, widened(g, call.input), features, vectors(g, weights, [[None]])),
             "before": g.tensor(widened(g, call.state_in)),
             "weights": g.tensor(widened(g, call.weights_time)),
             "bias": g.tensor(bias),

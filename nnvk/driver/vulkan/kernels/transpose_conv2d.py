@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from nnvk.driver.vulkan.lowering.gemm.filter_output import Operands
-from nnvk.driver.vulkan.lowering.gemm.filters import filters_of
 from nnvk.driver.vulkan.lowering.gemm.gemm import (
     GEMM_SHADERS,
     epilogue_channels,
@@ -12,6 +11,7 @@ from nnvk.driver.vulkan.lowering.gemm.gemm import (
     refuse_long_sums,
 )
 from nnvk.driver.vulkan.lowering.gemm.problem import Gemm, Split
+from nnvk.driver.vulkan.lowering.gemm.weights import weights_of
 from nnvk.driver.vulkan.lowering.kernel import kernel
 from nnvk.driver.vulkan.lowering.lowering import Lowering
 from nnvk.ops.call import Call
@@ -37,5 +37,5 @@ def lower(call: Call, g: Lowering) -> None:
     """As many phases as strides have pixels."""
     vertical, horizontal = axes = transpose_conv_axes(call)
     phases = min(vertical.stride, vertical.out) * min(horizontal.stride, horizontal.out)
-    operands = Operands.of_call(call, filters_of(call.filter))
+    operands = Operands.of_call(call, weights_of(call.filter))
     lower_gemm(g, operands, Gemm.of_convolution(call, axes, Split.PHASES, phases))

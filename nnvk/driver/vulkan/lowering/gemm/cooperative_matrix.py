@@ -16,7 +16,7 @@ from nnvk.driver.vulkan.lowering.copies.move import move
 from nnvk.driver.vulkan.lowering.copies.relayout import round_up
 from nnvk.driver.vulkan.lowering.costs import Costs, Run
 from nnvk.driver.vulkan.lowering.dtypes import Q8, SIZES, DType
-from nnvk.driver.vulkan.lowering.gemm.filters import Filters, weights_as_kept
+from nnvk.driver.vulkan.lowering.gemm.weights import Weights, weights_as_kept
 from nnvk.driver.vulkan.lowering.lowering import Lowering
 from nnvk.driver.vulkan.lowering.quantised.tensors import offset, zero_point
 from nnvk.driver.vulkan.shaders.commands import TensorRef
@@ -259,52 +259,52 @@ def run(
 # --- weights -------------------------------------------------------------------------------------------------
 
 
-def packed_by_filter(g: Lowering, filters: Filters) -> TensorRef:
-    """Filters one after the other: [parts, output channels, taps, channels padded to whole chunks].
+def packed_by_filter(g: Lowering, weights: Weights) -> TensorRef:
+    """Weights one after the other: [parts, output channels, taps, channels padded to whole chunks].
 
     Constant bytes are made signed, and 32-bit sums of the weights of each filter follow. Other filters are copied in
     every execution; their padding is undefined.
     """
-    kind = filters.kept_as(g.device)
-    padded = _padded(filters, kind)
+    kind = weights.kept_as(g.device)
+    padded = _padded(weights, kind)
     nbytes = math.prod(padded) * kind.size
-    tensor = filters.tensor
+    tensor = weights.tensor
     if not tensor.is_constant:
         target = g.scratch(nbytes)
         source = dense(g, tensor)
-        move(g, kind.moved, source, target, filters.shape, filters.strides, dense_strides(padded))
+        move(g, kind.moved, source, target, weights.shape, weights.strides, dense_strides(padded))
         return target
     if kind is Q8:
-        nbytes += 4 * filters.parts * filters.outputs
-    form = "by filter", filters.shape, filters.strides
-    device = g.device  # see `filters.packed`
-    return g.constant_form(tensor, form, lambda: deferred_bytes(nbytes, lambda: pack(filters, device)))
+        nbytes += 4 * weights.parts * weights.outputs
+    form = "by filter", weights.shape, weights.strides
+    device = g.device  # see `weights.packed`
+    return g.constant_form(tensor, form, lambda: deferred_bytes(nbytes, lambda: pack(weights, device)))
 
 
-def zero_points(filters: Filters, *, sums_follow: bool) -> dict[str, int | bool]:
+def zero_points(weights: Weights, *, sums_follow: bool) -> dict[str, int | bool]:
     """Specialisation constants for the zero points of bytes that `packed_by_filter` gave.
 
     ``sums_follow``: the sums that follow constant weights are those of all products of a filter.
     """
-    constant = filters.tensor.is_constant
+    constant = weights.tensor.is_constant
     return {
-        "WEIGHTS_SIGNED": constant or bool(offset(filters.tensor)),
-        "COUNT_INPUTS": zero_point(filters.tensor) != _MIDDLE,
+        "WEIGHTS_SIGNED": constant or bool(offset(weights.tensor)),
+        "COUNT_INPUTS": zero_point(weights.tensor) != _MIDDLE,
         "COUNT_WEIGHTS": not (constant and sums_follow),
     }
 
 
-def pack(filters: Filters, device: DeviceProfile) -> np.ndarray:
+def pack(weights: Weights, device: DeviceProfile) -> np.ndarray:
     """The bytes that `packed_by_filter` gives for constant filters. They are packed some output channels at a time."""
-    kind = filters.kept_as(device)
-    parts, outputs, taps, channels = padded = _padded(filters, kind)
-    held, is_q8 = filters.held(), kind is Q8
+    kind = weights.kept_as(device)
+    parts, outputs, taps, channels = padded = _padded(weights, kind)
+    held, is_q8 = weights.held(), kind is Q8
     packed = np.zeros(padded, np.int8 if is_q8 else np.float16)
     together = max(1, _AT_ONCE // max(1, parts * taps * channels))
     for first in range(0, outputs, together):
         some = slice(first, first + together)
-        packed[:, some, :, : filters.channels] = (
-            _signed_bytes(held.weights(some)) if is_q8 else weights_as_kept(held, some, device)
+        packed[:, some, :, : weights.channels] = (
+            _signed_bytes(held.array(some)) if is_q8 else weights_as_kept(held, some, device)
         )
     if not is_q8:
         return packed.reshape(-1).view(np.uint8)
@@ -312,8 +312,8 @@ def pack(filters: Filters, device: DeviceProfile) -> np.ndarray:
     return np.concatenate([packed.reshape(-1).view(np.uint8), sums.reshape(-1).view(np.uint8)])
 
 
-def _padded(filters: Filters, kind: DType) -> tuple[int, int, int, int]:
-    parts, outputs, taps, channels = filters.shape
+def _padded(weights: Weights, kind: DType) -> tuple[int, int, int, int]:
+    parts, outputs, taps, channels = weights.shape
     return parts, outputs, taps, round_up(channels, chunk(kind.name))
 
 

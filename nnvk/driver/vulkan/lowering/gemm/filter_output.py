@@ -13,7 +13,7 @@ from nnvk.driver.vulkan.lowering.copies.relayout import round_up
 from nnvk.driver.vulkan.lowering.dtypes import F16, F32, Q8, Q16, of
 from nnvk.driver.vulkan.lowering.gemm import half_weights
 from nnvk.driver.vulkan.lowering.gemm.epilogue import Arguments, Epilogue, arguments_of
-from nnvk.driver.vulkan.lowering.gemm.filters import Filters
+from nnvk.driver.vulkan.lowering.gemm.weights import Weights
 from nnvk.driver.vulkan.lowering.lowering import Lowering
 from nnvk.driver.vulkan.lowering.quantised import requantise
 from nnvk.driver.vulkan.lowering.quantised.tensors import (
@@ -39,7 +39,7 @@ class Operands:
 
     code: OperationCode
     input: Tensor
-    filters: Filters
+    weights: Weights
     bias: Tensor | None
     output: Tensor
     activation: int = FuseCode.NONE
@@ -53,10 +53,10 @@ class Operands:
     """Whether sums of products of 8 bits are rounded once, not twice."""
 
     @classmethod
-    def of_call(cls, call: Call, filters: Filters) -> Operands:
+    def of_call(cls, call: Call, weights: Weights) -> Operands:
         """The operands of a convolution or of FULLY_CONNECTED."""
         once = rounds_once(call)
-        operands = cls(call.code, call.input, filters, call.bias, call.output, call.activation, rounds_once=once)
+        operands = cls(call.code, call.input, weights, call.bias, call.output, call.activation, rounds_once=once)
         return operands.fused_with(call)
 
     def fused_with(self, call: Call) -> Operands:
@@ -127,14 +127,14 @@ def filter_output(
     if biases_follow:
         tensors = {}
     elif folded:
-        tensors = {"bias": half_weights.folded_bias(g, operands.input, operands.filters, bias)}
+        tensors = {"bias": half_weights.folded_bias(g, operands.input, operands.weights, bias)}
     elif bias is None:
         tensors = {"bias": g.constant(np.zeros(channels, np.int32))}  # as floats they are 0 too
     elif weight_scales is None:
         tensors = {"bias": accumulated(g, bias)}
     else:
         both = np.concatenate([bias.data.reshape(-1), np.broadcast_to(weight_scales, outputs)]).astype(np.float32)
-        tensors = {"bias": g.constant_form(bias, ("scales", operands.filters.tensor.index), lambda: both)}
+        tensors = {"bias": g.constant_form(bias, ("scales", operands.weights.tensor.index), lambda: both)}
     following = operands.epilogue
     if not operands.is_quantised:
         push_floats = {"pitches": 0, **activation_push(operands.activation, operands.output)}
@@ -146,7 +146,7 @@ def filter_output(
         return FilterOutput({**activation, **after.spec}, {**tensors, **after.tensors}, push_floats, after.variant)
 
     once = operands.rounds_once and not operands.is_wide
-    tensor = operands.filters.tensor
+    tensor = operands.weights.tensor
     mantissas, shifts = output_multipliers(operands.code, operands.input, tensor, operands.output, once=once)
     pairs = np.zeros((2, parts, round_up(outputs, 4)), np.int32)
     spec: dict[str, int | bool]
@@ -164,10 +164,10 @@ def filter_output(
             "pitches": 0,
             **activation_push(operands.activation, operands.output),
             "input_zero": zero_point(operands.input),
-            "weight_zero": zero_point(operands.filters.tensor),
+            "weight_zero": zero_point(operands.weights.tensor),
             "output_zero": zero_point(operands.output),
         }
-        is_small = are_small_shifts(shifts) and largest_sum(bias, operands.filters) < SMALL
+        is_small = are_small_shifts(shifts) and largest_sum(bias, operands.weights) < SMALL
         to_bytes = is_small and requantise.may_be_bytes(shifts) and g.device.lacks_high_products
         if to_bytes:
             pairs[1] = requantise.SHIFTS[0]  # channels that are not there need a shift in the range, too
@@ -188,7 +188,7 @@ def filter_output(
         floats = floats.reshape(3, -1, 4).transpose(1, 0, 2)
     biases = np.zeros((parts, round_up(outputs, 4)) if biases_follow else (0, 0), np.int32)
     if biases_follow and folded:
-        biases[:, :outputs] = half_weights.folded_values(g, operands.input, operands.filters, bias).reshape(parts, -1)
+        biases[:, :outputs] = half_weights.folded_values(g, operands.input, operands.weights, bias).reshape(parts, -1)
     elif biases_follow and bias is not None:
         biases[:, :outputs] = bias.data.reshape(parts, -1)
     behind = np.zeros(0, np.int32) if behind_biases is None else behind_biases
@@ -199,9 +199,9 @@ def filter_output(
     return FilterOutput({**spec, **after.spec}, {**tensors, **after.tensors}, push, after.variant, after.parameters)
 
 
-def largest_sum(bias: Tensor | None, filters: Filters) -> float:
+def largest_sum(bias: Tensor | None, weights: Weights) -> float:
     """A bound on sums of products of bytes, for any bytes and zero points."""
-    products = _LARGEST_PRODUCT * filters.taps * filters.channels
+    products = _LARGEST_PRODUCT * weights.taps * weights.channels
     if bias is None or not bias.size:
         return products
     if not bias.is_constant:
@@ -220,17 +220,17 @@ def accumulated(g: Lowering, tensor: Tensor) -> TensorRef:
 
 def has_narrow_sums(g: Lowering, operands: Operands) -> bool:
     """Whether the products of 16-bit levels and the bias add up within 32 bits, or wrap at 32 bits by definition."""
-    bias, filters = operands.bias, operands.filters
-    tensor, channels = filters.tensor, filters.outputs * filters.parts
+    bias, weights = operands.bias, operands.weights
+    tensor, channels = weights.tensor, weights.outputs * weights.parts
     if rounding_of(operands.code, bias, channels) is Rounding.TWICE:
         return True
     if not tensor.is_constant or not (bias is None or bias.is_constant):
         return False
 
     def largest() -> int:
-        return int(np.abs(filters.weights(), dtype=np.int64).sum((2, 3)).max(initial=0))
+        return int(np.abs(weights.array(), dtype=np.int64).sum((2, 3)).max(initial=0))
 
-    products = g.once((tensor.index, "largest sum", filters.shape, filters.strides), largest) << 15
+    products = g.once((tensor.index, "largest sum", weights.shape, weights.strides), largest) << 15
     numbers: np.ndarray = np.zeros(1, np.int64)
     if bias is not None:
         numbers = np.ascontiguousarray(bias.data)

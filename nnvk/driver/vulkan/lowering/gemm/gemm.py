@@ -22,18 +22,6 @@ from nnvk.driver.vulkan.lowering.gemm.filter_output import (
     has_narrow_sums,
     narrowed,
 )
-from nnvk.driver.vulkan.lowering.gemm.filters import (
-    BLOCK,
-    FILTER_SHADERS,
-    Filters,
-    fit_four_bits,
-    float16_scaling_of,
-    in_order,
-    may_be_float16,
-    packed,
-    packed_levels,
-    zero_of,
-)
 from nnvk.driver.vulkan.lowering.gemm.problem import POINT, Gemm, Split
 from nnvk.driver.vulkan.lowering.gemm.strategies import (
     GEMM,
@@ -47,6 +35,18 @@ from nnvk.driver.vulkan.lowering.gemm.strategies import (
 )
 from nnvk.driver.vulkan.lowering.gemm.strategy_costs import ranked
 from nnvk.driver.vulkan.lowering.gemm.verification import bound, checksum, exact
+from nnvk.driver.vulkan.lowering.gemm.weights import (
+    BLOCK,
+    WEIGHT_SHADERS,
+    Weights,
+    fit_four_bits,
+    float16_scaling_of,
+    in_order,
+    may_be_float16,
+    packed,
+    packed_levels,
+    zero_of,
+)
 from nnvk.driver.vulkan.lowering.lowering import MOST_ROUNDS, Lowering
 from nnvk.driver.vulkan.lowering.quantised.tensors import activation_push, offset, sign_push
 from nnvk.driver.vulkan.shaders.commands import Dispatch, TensorRef
@@ -55,7 +55,7 @@ from nnvk.ops.call import Call
 from nnvk.types.codes import FuseCode
 from nnvk.types.constant import QuantisedConstant
 
-GEMM_SHADERS = (GEMM, VECTOR, ARRANGE, *FILTER_SHADERS, checksum.CHECKSUM, bound.BOUND, exact.EXACT)
+GEMM_SHADERS = (GEMM, VECTOR, ARRANGE, *WEIGHT_SHADERS, checksum.CHECKSUM, bound.BOUND, exact.EXACT)
 """All that `lower_gemm` may dispatch."""
 
 FROM_FLOATS = "FROM_FLOATS"
@@ -154,24 +154,24 @@ def lower_gemm(g: Lowering, operands: Operands, gemm: Gemm) -> None:
 
 def work_of(g: Lowering, operands: Operands, gemm: Gemm) -> Work:
     """The description of a GEMM that strategies are chosen by."""
-    filters, kind, (vertical, horizontal) = operands.filters, dtype(operands.input), gemm.axes
+    weights, kind, (vertical, horizontal) = operands.weights, dtype(operands.input), gemm.axes
     native = kind == F16.name and g.device.has_native_16 and not is_bounded(g, operands, gemm)
-    float16 = native and may_be_float16(g, filters)
-    float16_split_k = native and may_be_float16(g, filters, split_k=True)
+    float16 = native and may_be_float16(g, weights)
+    float16_split_k = native and may_be_float16(g, weights, split_k=True)
     if operands.depthwise is not None:
         return separable.work_of(operands.depthwise, gemm, float16=float16, float16_split_k=float16_split_k)
-    constant, lies_in_order = filters.tensor.is_constant, filters.is_in_order(gemm.parts_outside, g.device)
+    constant, lies_in_order = weights.tensor.is_constant, weights.is_in_order(gemm.parts_outside, g.device)
     taps = vertical.window * horizontal.window
     if gemm.split is Split.PHASES:
         taps = -(-vertical.window // vertical.stride) * -(-horizontal.window // horizontal.stride)
 
     # Constants are packed beforehand. The tile `shared` can take right matrices that a model computes as they lie.
     layout = WeightLayout.IN_BLOCKS
-    is_matrix = filters.taps == 1 and gemm.split in (Split.NOTHING, Split.BATCHES)
-    if not constant and is_matrix and dtype(filters.tensor) in (F32.name, F16.name, I32.name):
+    is_matrix = weights.taps == 1 and gemm.split in (Split.NOTHING, Split.BATCHES)
+    if not constant and is_matrix and dtype(weights.tensor) in (F32.name, F16.name, I32.name):
         if lies_in_order:
             layout = WeightLayout.BY_K
-        elif filters.is_by_outputs(g.device):
+        elif weights.is_by_outputs(g.device):
             layout = WeightLayout.BY_OUTPUTS
 
     # Weights of 8 bits stay such in matrices alone, because Winograd's tiles need real numbers.
@@ -188,21 +188,21 @@ def work_of(g: Lowering, operands: Operands, gemm: Gemm) -> Work:
         in_order=lies_in_order,
         order=layout,
         matrix=gemm.parts == 1 and vertical == horizontal == POINT and gemm.source[1:3] == (1, 1),
-        int8_weights=may_stay_bytes and filters.quantised is not None,
+        int8_weights=may_stay_bytes and weights.quantised is not None,
         float16=float16,
         float16_split_k=float16_split_k,
-        can_fold=half_weights.are_known(operands.input, filters, operands.bias)
+        can_fold=half_weights.are_known(operands.input, weights, operands.bias)
         and gemm.split in (Split.NOTHING, Split.CHANNELS)
-        and not fit_four_bits(g, filters, None),
+        and not fit_four_bits(g, weights, None),
         narrow=operands.is_wide and has_narrow_sums(g, operands),
-        line_taps=_line_taps(filters, gemm),
+        line_taps=_line_taps(weights, gemm),
     )
 
 
-def _line_taps(filters: Filters, gemm: Gemm) -> int:
+def _line_taps(weights: Weights, gemm: Gemm) -> int:
     """The taps of a line if cooperative matrices can take them as one: those of few channels, one after the other."""
     window, dilation = gemm.horizontal.window, gemm.horizontal.dilation
-    is_possible = gemm.split is Split.NOTHING and dilation == 1 and filters.has_dense_taps
+    is_possible = gemm.split is Split.NOTHING and dilation == 1 and weights.has_dense_taps
     return window if is_possible and has_few_channels(gemm.depth) else 1
 
 
@@ -217,7 +217,7 @@ def best_strategy(g: Lowering, operands: Operands, gemm: Gemm, work: Work) -> St
 
 def lower_gemm_by(g: Lowering, strategy: Strategy, operands: Operands, gemm: Gemm, work: Work) -> None:
     """Compute the output of a GEMM by a strategy that was chosen for its work."""
-    filters, split_k = operands.filters, strategy.split_k > 1
+    filters, split_k = operands.weights, strategy.split_k > 1
     levels = filters.quantised if strategy.arithmetic == "int8" else None
     output_tensor, target_parts = written(operands.target, Matrices(gemm.parts, gemm.rows, gemm.columns))
     target = pixels_of(g, output_tensor, gemm.target, gemm.pixel_parts)
@@ -382,12 +382,12 @@ def check_words(
     assert output.parameters is not None
     every, constants = checksum.filter_and_constants(operands, gemm.source[3], output.parameters, output.push)
     if by_channel:
-        filters = np.append(every, constants)
+        weights = np.append(every, constants)
     else:
         of_rows = gemm if operands.depthwise is None else separable.behind(gemm)
-        filters = checksum.constants_of_rows(g.device, of_rows, every, constants)
+        weights = checksum.constants_of_rows(g.device, of_rows, every, constants)
     checks = g.scratch(4 * (before + words))
-    g.checked[operands.target.index] = Checked(target, checks, filters, tile, before)
+    g.checked[operands.target.index] = Checked(target, checks, weights, tile, before)
     return checks
 
 
@@ -474,11 +474,11 @@ def verify_by_bound(
 
     ``levels``: these weights of 8 bits were multiplied.
     """
-    filters, epilogue, (vertical, horizontal) = operands.filters, operands.epilogue, gemm.axes
+    filters, epilogue, (vertical, horizontal) = operands.weights, operands.epilogue, gemm.axes
     limits, extra = activation_push(operands.activation, operands.output), None
     if epilogue is not None:
         limits, extra = activation_push(epilogue.calls[0].activation, epilogue.output), added_one_for_one(epilogue)
-    weights, layout = bound.filters_of(g, filters, gemm.parts_outside)
+    weights, layout = bound.weights_in_order(g, filters, gemm.parts_outside)
     output = filter_output(g, operands, gemm.columns, gemm.pixel_parts)
     taps, (_, height, width, channels) = vertical.window * horizontal.window, gemm.source
     output_tensor, target_parts = written(operands.target, Matrices(gemm.parts, gemm.rows, gemm.columns))
@@ -527,9 +527,9 @@ def verify_by_bound(
     finish_pixels(g, target, output_tensor, gemm.target, gemm.pixel_parts)
 
 
-def layouts_of_weights(filters: Filters, layout: WeightLayout) -> dict[WeightLayout, Matrices]:
+def layouts_of_weights(weights: Weights, layout: WeightLayout) -> dict[WeightLayout, Matrices]:
     """The layouts from which the tile `shared` can read right matrices that lie BY_K or BY_OUTPUTS; that one first."""
-    parts, outputs, depth = filters.parts, filters.outputs, filters.channels
+    parts, outputs, depth = weights.parts, weights.outputs, weights.channels
     by_k = Matrices(parts, depth, outputs, is_transposed=layout is WeightLayout.BY_OUTPUTS)
     by_outputs = Matrices(parts, outputs, depth, is_transposed=layout is WeightLayout.BY_K)
     if layout is WeightLayout.BY_K:
@@ -538,7 +538,7 @@ def layouts_of_weights(filters: Filters, layout: WeightLayout) -> dict[WeightLay
 
 
 def _weights_as_they_lie(
-    g: Lowering, strategy: Strategy, gemm: Gemm, work: Work, filters: Filters
+    g: Lowering, strategy: Strategy, gemm: Gemm, work: Work, filters: Weights
 ) -> tuple[TensorRef, dict[str, int]]:
     """The memory of right matrices that are not packed, and the specialisation constants that say how they lie."""
     layout = work.order if strategy.is_staged else WeightLayout.BY_K

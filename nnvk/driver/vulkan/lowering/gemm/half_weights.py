@@ -18,7 +18,7 @@ import numpy as np
 from nnvk.driver.vulkan.lowering.copies.relayout import round_up
 from nnvk.driver.vulkan.lowering.divide import EXACT_FLOATS
 from nnvk.driver.vulkan.lowering.dtypes import Q8, of
-from nnvk.driver.vulkan.lowering.gemm.filters import BLOCK, PARTS_INSIDE, Filters, pack
+from nnvk.driver.vulkan.lowering.gemm.weights import BLOCK, PARTS_INSIDE, Weights, pack
 from nnvk.driver.vulkan.lowering.lowering import Lowering
 from nnvk.driver.vulkan.lowering.quantised.tensors import zero_point
 from nnvk.driver.vulkan.shaders.commands import TensorRef
@@ -58,9 +58,9 @@ def form_of(device: DeviceProfile, rows: int, count: int) -> Form:
     return Form.FLOAT32 if device.has_small_subgroups and rows >= _ROWS_OF_FLOATS and fit else Form.HIGH_WORDS
 
 
-def are_known(source: Tensor, filters: Filters, bias: Tensor | None) -> bool:
+def are_known(source: Tensor, weights: Weights, bias: Tensor | None) -> bool:
     """Whether all is constant that products of bytes consist of, but for the input."""
-    return of(source) is Q8 and filters.tensor.is_constant and (bias is None or bias.is_constant)
+    return of(source) is Q8 and weights.tensor.is_constant and (bias is None or bias.is_constant)
 
 
 def constants(form: Form) -> dict[str, int | bool]:
@@ -68,39 +68,39 @@ def constants(form: Form) -> dict[str, int | bool]:
     return {"HALF_WEIGHTS": True, "HIGH_HALVES": form is Form.HIGH_WORDS, "WHOLE_FLOATS": form is Form.FLOAT32}
 
 
-def packed(g: Lowering, filters: Filters, form: Form) -> TensorRef:
-    """`filters.pack` of constant filters of 8 bits."""
-    parts, outputs, taps, channels = filters.shape
+def packed(g: Lowering, weights: Weights, form: Form) -> TensorRef:
+    """`weights.pack` of constant filters of 8 bits."""
+    parts, outputs, taps, channels = weights.shape
     nbytes = form.size * parts * round_up(outputs, BLOCK) * taps * round_up(channels, 4)
-    key = f"packed {form.value}", filters.shape, filters.strides
-    return g.constant_form(filters.tensor, key, lambda: deferred_bytes(nbytes, lambda: pack(_floats(filters, form))))
+    key = f"packed {form.value}", weights.shape, weights.strides
+    return g.constant_form(weights.tensor, key, lambda: deferred_bytes(nbytes, lambda: pack(_floats(weights, form))))
 
 
-def in_order(g: Lowering, filters: Filters, form: Form) -> TensorRef:
-    """Constant filters of 8 bits as `filters.in_order` has them, with the parts inside."""
-    sizes, _ = filters.sizes_and_strides(parts_outside=False)
+def in_order(g: Lowering, weights: Weights, form: Form) -> TensorRef:
+    """Constant filters of 8 bits as `weights.in_order` has them, with the parts inside."""
+    sizes, _ = weights.sizes_and_strides(parts_outside=False)
     padding = round_up(sizes[3], 4) - sizes[3]
 
     def order_now() -> np.ndarray:
-        return np.pad(_floats(filters, form).transpose(PARTS_INSIDE), [(0, 0)] * 3 + [(0, padding)])
+        return np.pad(_floats(weights, form).transpose(PARTS_INSIDE), [(0, 0)] * 3 + [(0, padding)])
 
     nbytes = form.size * int(np.prod(sizes[:3])) * (sizes[3] + padding)
-    key = f"{form.value} in order", filters.shape, filters.strides
-    return g.constant_form(filters.tensor, key, lambda: deferred_bytes(nbytes, order_now))
+    key = f"{form.value} in order", weights.shape, weights.strides
+    return g.constant_form(weights.tensor, key, lambda: deferred_bytes(nbytes, order_now))
 
 
-def _floats(filters: Filters, form: Form) -> np.ndarray:
+def _floats(weights: Weights, form: Form) -> np.ndarray:
     """Weights in a form, in the shape of the filters."""
-    levels = levels_of(filters)
+    levels = levels_of(weights)
     if form is Form.FLOAT16:
         return levels.astype(np.float16).view(np.uint16)
     whole = levels.astype(np.float32)
     return whole if form is Form.FLOAT32 else (whole.view(np.uint32) >> 16).astype(np.uint16)
 
 
-def levels_of(filters: Filters) -> np.ndarray:
+def levels_of(weights: Weights) -> np.ndarray:
     """Levels less their zero point, int16 [parts, output channels, taps, channels]."""
-    levels: np.ndarray = filters.weights().astype(np.int16) - np.int16(filters.tensor.zero_point)
+    levels: np.ndarray = weights.array().astype(np.int16) - np.int16(weights.tensor.zero_point)
     return levels
 
 
@@ -114,38 +114,38 @@ class _Sums:
     """The largest magnitude of a sum of some of them that have the same sign."""
 
 
-def _sums(g: Lowering, filters: Filters) -> _Sums:
+def _sums(g: Lowering, weights: Weights) -> _Sums:
     def measure() -> _Sums:
-        levels = levels_of(filters)
+        levels = levels_of(weights)
         positive = np.maximum(levels, 0).sum((2, 3), np.int64).reshape(-1)
         whole = levels.sum((2, 3), np.int64).reshape(-1)
         return _Sums(whole, max(int(positive.max(initial=0)), int((positive - whole).max(initial=0))))
 
-    return g.once((filters.tensor.index, "sums of levels", filters.shape, filters.strides), measure)
+    return g.once((weights.tensor.index, "sums of levels", weights.shape, weights.strides), measure)
 
 
-def has_short_sums(g: Lowering, filters: Filters) -> bool:
+def has_short_sums(g: Lowering, weights: Weights) -> bool:
     """Whether 32-bit floats have all partial sums of products, with inputs that keep their zero point."""
-    return 255 * _sums(g, filters).largest <= EXACT_FLOATS
+    return 255 * _sums(g, weights).largest <= EXACT_FLOATS
 
 
-def has_float_totals(g: Lowering, source: Tensor, filters: Filters, bias: Tensor | None) -> bool:
+def has_float_totals(g: Lowering, source: Tensor, weights: Weights, bias: Tensor | None) -> bool:
     """Whether they have these sums also if the sums begin with the `folded_bias`."""
-    largest = 255 * _sums(g, filters).largest
+    largest = 255 * _sums(g, weights).largest
     return (
         largest <= EXACT_FLOATS
-        and int(np.abs(folded_values(g, source, filters, bias)).max(initial=0)) <= EXACT_FLOATS - largest
+        and int(np.abs(folded_values(g, source, weights, bias)).max(initial=0)) <= EXACT_FLOATS - largest
     )
 
 
-def folded_bias(g: Lowering, source: Tensor, filters: Filters, bias: Tensor | None) -> TensorRef:
+def folded_bias(g: Lowering, source: Tensor, weights: Weights, bias: Tensor | None) -> TensorRef:
     """The bias less the products of the input's zero point and the weights; as all sums of 32 bits, it wraps."""
-    form = "folded bias", filters.tensor.index, filters.shape, filters.strides, zero_point(source)
-    constant = filters.tensor if bias is None else bias
-    return g.constant_form(constant, form, lambda: folded_values(g, source, filters, bias).astype(np.int32))
+    form = "folded bias", weights.tensor.index, weights.shape, weights.strides, zero_point(source)
+    constant = weights.tensor if bias is None else bias
+    return g.constant_form(constant, form, lambda: folded_values(g, source, weights, bias).astype(np.int32))
 
 
-def folded_values(g: Lowering, source: Tensor, filters: Filters, bias: Tensor | None) -> np.ndarray:
+def folded_values(g: Lowering, source: Tensor, weights: Weights, bias: Tensor | None) -> np.ndarray:
     """The numbers of `folded_bias` before they wrap, [all output channels]."""
-    due = -zero_point(source) * _sums(g, filters).whole
+    due = -zero_point(source) * _sums(g, weights).whole
     return due if bias is None else due + bias.data.reshape(-1)

@@ -19,10 +19,10 @@ from nnvk.driver.vulkan.lowering.copies.relayout import round_up
 from nnvk.driver.vulkan.lowering.dtypes import F16, F32, Q8, dtype, of
 from nnvk.driver.vulkan.lowering.gemm import half_weights
 from nnvk.driver.vulkan.lowering.gemm.filter_output import Operands, filter_output, largest_sum
-from nnvk.driver.vulkan.lowering.gemm.filters import BLOCK, Filters
 from nnvk.driver.vulkan.lowering.gemm.problem import Gemm
 from nnvk.driver.vulkan.lowering.gemm.strategies import Work
 from nnvk.driver.vulkan.lowering.gemm.verification import checksum
+from nnvk.driver.vulkan.lowering.gemm.weights import BLOCK, Weights
 from nnvk.driver.vulkan.lowering.lowering import Lowering
 from nnvk.driver.vulkan.lowering.quantised.tensors import SMALL, activation_push, are_small_shifts, zero_point
 from nnvk.driver.vulkan.shaders.commands import TensorRef
@@ -38,11 +38,11 @@ MOST_TAPS = 9
 """The most taps of a depthwise convolution, which the shader holds in registers."""
 
 
-def filters_of_channels(depthwise: Call) -> Filters:
+def filters_of_channels(depthwise: Call) -> Weights:
     """The filters of a DEPTHWISE_CONV_2D, whose operand is [1, height, width, output channels]."""
     _, *window, outputs = depthwise.filter.shape
     taps = math.prod(window)
-    return Filters(depthwise.filter, 1, outputs, taps, 1, (taps * outputs, 1, outputs, 1))
+    return Weights(depthwise.filter, 1, outputs, taps, 1, (taps * outputs, 1, outputs, 1))
 
 
 def is_possible(depthwise: Call, pointwise: Call) -> bool:
@@ -67,7 +67,7 @@ def is_possible(depthwise: Call, pointwise: Call) -> bool:
         and pointwise.input.shape == result.shape
         and Gemm.of_convolution(pointwise, conv_axes(pointwise)).is_side_by_side
         and filters_of_channels(depthwise).quantised is None
-        and Filters(pointwise.filter, 1, 1, 1, 1, (1, 1, 1, 1)).quantised is None
+        and Weights(pointwise.filter, 1, 1, 1, 1, (1, 1, 1, 1)).quantised is None
     )
 
 
@@ -129,12 +129,12 @@ def bias_and_parameters(g: Lowering, operands: Operands, *, folded: bool) -> Ten
 
     def both() -> np.ndarray:
         of_gemm = np.zeros(round_up(bias.size, 4), np.int32 if of(depthwise.input) is Q8 else np.float32)
-        own = half_weights.folded_values(g, operands.input, operands.filters, bias) if folded else bias.data.reshape(-1)
+        own = half_weights.folded_values(g, operands.input, operands.weights, bias) if folded else bias.data.reshape(-1)
         of_gemm[: bias.size] = own.astype(of_gemm.dtype)
         return np.concatenate([of_gemm.view(np.int32), parameters(g, depthwise)])
 
     types = depthwise.input.type, depthwise.output.type, depthwise.activation
-    form = "depthwise", depthwise.filter.index, depthwise.bias.index, types, folded, operands.filters.tensor.index
+    form = "depthwise", depthwise.filter.index, depthwise.bias.index, types, folded, operands.weights.tensor.index
     return g.constant_form(bias, form, both)
 
 
@@ -200,7 +200,7 @@ def parameters(g: Lowering, depthwise: Call) -> np.ndarray:
     filters = filters_of_channels(depthwise)
     limits = activation_push(depthwise.activation, depthwise.output)
     if of(depthwise.input) is not Q8:
-        weights = _by_vec4s(filters.weights()[0, :, :, 0].T.astype(np.float32))
+        weights = _by_vec4s(filters.array()[0, :, :, 0].T.astype(np.float32))
         ends = _by_vec4s(depthwise.bias.data.reshape(1, -1).astype(np.float32))
         first = np.array([limits["low"], limits["high"], 0, 0], np.float32)
         return np.concatenate([first, np.concatenate([weights, ends], axis=1).reshape(-1)]).view(np.int32)

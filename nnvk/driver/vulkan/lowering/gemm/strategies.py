@@ -14,7 +14,7 @@ from enum import IntEnum
 from nnvk.driver.vulkan.lowering.costs import costs_of
 from nnvk.driver.vulkan.lowering.gemm import cooperative_matrix, epilogue
 from nnvk.driver.vulkan.lowering.gemm.cooperative_matrix import MatrixTile
-from nnvk.driver.vulkan.lowering.gemm.filters import BLOCK
+from nnvk.driver.vulkan.lowering.gemm.weights import BLOCK
 from nnvk.driver.vulkan.lowering.lowering import MOST_COUNTERS
 from nnvk.driver.vulkan.shaders.declaration import Shader, Variant
 from nnvk.driver.vulkan.shaders.profile import DeviceProfile
@@ -155,7 +155,7 @@ class Work:
     int8_weights: bool = False
     """Weights of real numbers are steps of 8 bits."""
     float16: bool = False
-    """Factors are 16-bit floats that the device has, and may be added up as such (`filters.may_be_float16`)."""
+    """Factors are 16-bit floats that the device has, and may be added up as such (`weights.may_be_float16`)."""
     float16_split_k: bool = False
     """And K slices may leave their sums as such."""
     order: WeightLayout = WeightLayout.IN_BLOCKS

@@ -13,7 +13,6 @@ from nnvk.driver.vulkan.lowering.costs import NEAR, Costs, Run, costs_of, cycles
 from nnvk.driver.vulkan.lowering.dtypes import SIZES
 from nnvk.driver.vulkan.lowering.gemm import cooperative_matrix
 from nnvk.driver.vulkan.lowering.gemm.cooperative_matrix import MatrixTile
-from nnvk.driver.vulkan.lowering.gemm.filters import BLOCK
 from nnvk.driver.vulkan.lowering.gemm.half_weights import Form, form_of
 from nnvk.driver.vulkan.lowering.gemm.strategies import (
     LANES,
@@ -28,6 +27,7 @@ from nnvk.driver.vulkan.lowering.gemm.strategies import (
     span,
     takes_half_weights,
 )
+from nnvk.driver.vulkan.lowering.gemm.weights import BLOCK
 from nnvk.driver.vulkan.shaders.profile import AvoidedShader, DeviceProfile
 
 _COUNTING = 2500

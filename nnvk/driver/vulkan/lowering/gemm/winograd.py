@@ -26,13 +26,13 @@ from nnvk.driver.vulkan.lowering.divide import divisors_below
 from nnvk.driver.vulkan.lowering.dtypes import F16, F32, DType, dtype
 from nnvk.driver.vulkan.lowering.gemm import epilogue
 from nnvk.driver.vulkan.lowering.gemm.filter_output import Operands, accumulated, filter_output, narrowed
-from nnvk.driver.vulkan.lowering.gemm.filters import BLOCK, Filters, length_and_largest
 from nnvk.driver.vulkan.lowering.gemm.gemm import (
     lower_gemm_by,
 )
 from nnvk.driver.vulkan.lowering.gemm.problem import POINT, Gemm, Split
 from nnvk.driver.vulkan.lowering.gemm.strategies import Strategy, Work, prefers_matrices
 from nnvk.driver.vulkan.lowering.gemm.strategy_costs import cost, ranked
+from nnvk.driver.vulkan.lowering.gemm.weights import BLOCK, Weights, length_and_largest
 from nnvk.driver.vulkan.lowering.lowering import MOST_ROUNDS, Lowering
 from nnvk.driver.vulkan.shaders.declaration import Shader
 from nnvk.driver.vulkan.shaders.profile import AvoidedShader, DeviceProfile
@@ -161,7 +161,7 @@ def candidates(work: Work, gemm: Gemm, downs: Sequence[int], device: DeviceProfi
     return sorted(costs, key=costs.__getitem__)
 
 
-def sizes(g: Lowering, filters: Filters, gemm: Gemm, work: Work) -> tuple[int, ...]:
+def sizes(g: Lowering, weights: Weights, gemm: Gemm, work: Work) -> tuple[int, ...]:
     """The heights of tiles by which a convolution can be computed; none where it can't."""
     if (
         work.kind not in (F32.name, F16.name)
@@ -171,7 +171,7 @@ def sizes(g: Lowering, filters: Filters, gemm: Gemm, work: Work) -> tuple[int, .
         or not work.constant
         or any((axis.window, axis.stride, axis.dilation) != (_WINDOW, 1, 1) for axis in gemm.axes)
         or min(work.depth, work.columns) < LEAST_CHANNELS
-        or not length_and_largest(g, filters)[1] <= _LARGEST  # NaN is not
+        or not length_and_largest(g, weights)[1] <= _LARGEST  # NaN is not
     ):
         return ()
     rounds = _ACROSS * (1 + _WINDOW**2 * (2 + -(-work.depth // 4)))
@@ -231,7 +231,7 @@ def _transforms(tiles: Tiles, device: DeviceProfile) -> float:
 
 def convolve(g: Lowering, candidate: Winograd, operands: Operands, gemm: Gemm) -> None:
     """Compute a convolution by tiles: to the points, a GEMM there, and to the pixels."""
-    tiles, filters = Tiles(candidate.down, gemm), operands.filters
+    tiles, filters = Tiles(candidate.down, gemm), operands.weights
     _, height, width, channels = gemm.source
     kind = dtype(operands.input)
     source, target = g.tensor(narrowed(g, operands)), pixels_of(g, operands.target, gemm.target)
@@ -326,10 +326,10 @@ def _harmless(length: float) -> float:
 
 
 @dataclass(frozen=True, slots=True)
-class FiltersAtPoints(Filters):
+class WeightsAtPoints(Weights):
     """Constant filters at the points: as many parts with one tap, channels padded to vec4s with zeros."""
 
-    plain: Filters
+    plain: Weights
     """The filters that they are made of."""
     down: int
     """Output pixels of a tile along the height."""
@@ -342,13 +342,13 @@ class FiltersAtPoints(Filters):
         """False: the values at the points have to be computed."""
         return False
 
-    def held(self) -> Filters:
+    def held(self) -> Weights:
         """The same filters with the plain weights, computed and contiguous."""
         return replace(self, plain=self.plain.held())
 
-    def weights(self, outputs: slice = slice(None)) -> np.ndarray:
+    def array(self, outputs: slice = slice(None)) -> np.ndarray:
         """The weights at the points, in 64 bits."""
-        plain = self.plain.weights(outputs)[0].astype(np.float64)
+        plain = self.plain.array(outputs)[0].astype(np.float64)
         count, _, channels = plain.shape
         # A small product for each filter: for larger ones BLAS would start threads, of which there are enough.
         each = np.kron(_to_points(self.down), _to_points(_ACROSS)) @ plain
@@ -359,11 +359,11 @@ class FiltersAtPoints(Filters):
         return np.pad(at_points, [(0, 0), (0, missing[0]), (0, 0), (0, missing[1])])
 
 
-def at_points_of(filters: Filters, tiles: Tiles) -> FiltersAtPoints:
-    """Filters at the points of tiles."""
+def at_points_of(weights: Weights, tiles: Tiles) -> WeightsAtPoints:
+    """Weights at the points of tiles."""
     points, channels, outputs = tiles.points, tiles.channels, tiles.outputs
     strides = channels * outputs, 1, 0, outputs  # as if they lay so: [points, channels, output channels]
-    return FiltersAtPoints(filters.tensor, points, outputs, 1, channels, strides, filters, tiles.down)
+    return WeightsAtPoints(weights.tensor, points, outputs, 1, channels, strides, weights, tiles.down)
 
 
 def _to_points(pixels: int) -> np.ndarray:

@@ -9,9 +9,9 @@ import numpy as np
 
 from nnvk.driver.vulkan.lowering.copies.move import fill
 from nnvk.driver.vulkan.lowering.copies.relayout import round_up
-from nnvk.driver.vulkan.lowering.gemm.filters import BLOCK, FILTER_SHADERS, filters_of, packed, unsigned_bytes
 from nnvk.driver.vulkan.lowering.gemm.strategies import uses_subgroups
 from nnvk.driver.vulkan.lowering.gemm.verification import exact
+from nnvk.driver.vulkan.lowering.gemm.weights import BLOCK, WEIGHT_SHADERS, packed, unsigned_bytes, weights_of
 from nnvk.driver.vulkan.lowering.lowering import Lowering
 from nnvk.driver.vulkan.lowering.quantised.tensors import sign_mask, zero_point
 from nnvk.driver.vulkan.lowering.recurrent.gates import GATES_SHADERS
@@ -22,7 +22,7 @@ from nnvk.ops.call import Tensor
 TILES, ARITHMETICS = ("subgroup", "shared"), ("none", "dot")
 """The axes of shaders that include `shaders/include/byte_sums.glsl`."""
 SUMS = Shader("quantized_sums", TILE=TILES, ARITHMETIC=ARITHMETICS)
-SUMS_SHADERS = (SUMS, *FILTER_SHADERS, *GATES_SHADERS, exact.EXACT)
+SUMS_SHADERS = (SUMS, *WEIGHT_SHADERS, *GATES_SHADERS, exact.EXACT)
 """The shaders that this module may dispatch."""
 
 _LANES = 8
@@ -52,7 +52,7 @@ def sums_of(
     """
     rows, split = source.shape
     columns, length = weights.shape
-    filters = packed(g, filters_of(weights))
+    filters = packed(g, weights_of(weights))
     zero = zero_point(source)
     due = filters
     if weights.is_constant:

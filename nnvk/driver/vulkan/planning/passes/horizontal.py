@@ -19,7 +19,7 @@ import numpy as np
 
 from nnvk.driver.vulkan.graph.ir import Graph, Node
 from nnvk.driver.vulkan.lowering.copies.relayout import round_up
-from nnvk.driver.vulkan.lowering.gemm.filters import BLOCK
+from nnvk.driver.vulkan.lowering.gemm.weights import BLOCK
 from nnvk.driver.vulkan.planning.passes.context import Context, MakeTensor
 from nnvk.driver.vulkan.planning.passes.patterns import has_no_activation
 from nnvk.driver.vulkan.shaders.commands import padded

@@ -18,9 +18,9 @@ from nnvk.check.model_rows import empty_like, parse, reference, request
 from nnvk.driver.vulkan import VulkanDevice, find_devices
 from nnvk.driver.vulkan.lowering.gemm import cooperative_matrix, gemm
 from nnvk.driver.vulkan.lowering.gemm.cooperative_matrix import ARITHMETICS, FEATURES, TILE, MatrixTile, pack, tiles
-from nnvk.driver.vulkan.lowering.gemm.filters import Filters, filters_of
 from nnvk.driver.vulkan.lowering.gemm.strategies import GEMM, Strategy, Work
 from nnvk.driver.vulkan.lowering.gemm.strategy_costs import ranked
+from nnvk.driver.vulkan.lowering.gemm.weights import Weights, weights_of
 from nnvk.driver.vulkan.planning.passes import fp16
 from nnvk.driver.vulkan.shaders.commands import Dispatch
 from nnvk.driver.vulkan.shaders.library import ShaderLibrary
@@ -244,8 +244,8 @@ def test_constraints_keep_them_only_where_they_are_wanted() -> None:
 # --- weights ------------------------------------------------------------------------------------------------------
 
 
-def constant(data: np.ndarray, code: OperandCode, scale: float = 0.0, zero_point: int = 0) -> Filters:
-    return filters_of(Tensor("weights", 1, OperandType(code, data.shape, scale, zero_point), data=data))
+def constant(data: np.ndarray, code: OperandCode, scale: float = 0.0, zero_point: int = 0) -> Weights:
+    return weights_of(Tensor("weights", 1, OperandType(code, data.shape, scale, zero_point), data=data))
 
 
 def test_bytes_are_packed_as_signed_ones_with_their_sums() -> None:

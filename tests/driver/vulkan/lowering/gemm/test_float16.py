@@ -14,9 +14,9 @@ from nnvk.driver.vulkan import VulkanDevice
 from nnvk.driver.vulkan.kernels import depthwise_conv2d
 from nnvk.driver.vulkan.kernels.depthwise_conv2d import DepthwiseTile
 from nnvk.driver.vulkan.lowering.gemm import gemm
-from nnvk.driver.vulkan.lowering.gemm.filters import LONGEST, ROUNDS, longest_of
 from nnvk.driver.vulkan.lowering.gemm.problem import Gemm
 from nnvk.driver.vulkan.lowering.gemm.strategies import Strategy, Work, candidates
+from nnvk.driver.vulkan.lowering.gemm.weights import LONGEST, ROUNDS, longest_of
 from nnvk.driver.vulkan.shaders.profile import DeviceProfile
 from nnvk.types.codes import OperandCode
 from nnvk.types.model import Lifetime

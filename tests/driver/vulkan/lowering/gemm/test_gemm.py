@@ -14,9 +14,9 @@ from against_reference import check_like_the_reference
 from nnvk.check.model_rows import parse
 from nnvk.driver.vulkan import VulkanDevice
 from nnvk.driver.vulkan.lowering.gemm import arguments, gemm
-from nnvk.driver.vulkan.lowering.gemm.filters import are_four_bits
 from nnvk.driver.vulkan.lowering.gemm.strategies import Strategy, WeightLayout, Work, candidates
 from nnvk.driver.vulkan.lowering.gemm.strategy_costs import ranked
+from nnvk.driver.vulkan.lowering.gemm.weights import are_four_bits
 from nnvk.driver.vulkan.shaders.commands import Dispatch
 from nnvk.driver.vulkan.shaders.profile import DeviceProfile
 from nnvk.types.request import PrepareOptions

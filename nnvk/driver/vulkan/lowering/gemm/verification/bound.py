@@ -26,9 +26,9 @@ from nnvk.driver.vulkan.lowering.copies.relayout import are_pixels_dense, round_
 from nnvk.driver.vulkan.lowering.dtypes import F16, F32, dtype, of
 from nnvk.driver.vulkan.lowering.gemm.arguments import push_by_channel
 from nnvk.driver.vulkan.lowering.gemm.filter_output import Operands, filter_output
-from nnvk.driver.vulkan.lowering.gemm.filters import BLOCK, Filters, in_order, in_order_by_blocks
 from nnvk.driver.vulkan.lowering.gemm.problem import Gemm
 from nnvk.driver.vulkan.lowering.gemm.strategies import LANES, uses_subgroups
+from nnvk.driver.vulkan.lowering.gemm.weights import BLOCK, Weights, in_order, in_order_by_blocks
 from nnvk.driver.vulkan.lowering.lowering import MOST_ROUNDS, Lowering
 from nnvk.driver.vulkan.shaders.commands import TensorRef
 from nnvk.driver.vulkan.shaders.declaration import Shader, Variant
@@ -114,21 +114,21 @@ def pixels_of(device: DeviceProfile, rows: int, taps: int, depth: int) -> int:
     return many
 
 
-def filters_of(g: Lowering, filters: Filters, parts_outside: bool) -> tuple[TensorRef, dict[str, int]]:
-    """Filters as the shader reads them, and the push constants that say how they lie, in vec4s.
+def weights_in_order(g: Lowering, weights: Weights, parts_outside: bool) -> tuple[TensorRef, dict[str, int]]:
+    """Weights as the shader reads them, and the push constants that say how they lie, in vec4s.
 
     Constant ones that subgroups of a CPU read lie in blocks, because its caches keep few lines that are far apart.
     """
-    parts, outputs, taps, channels = filters.shape
+    parts, outputs, taps, channels = weights.shape
     vec4s, of_block = -(-outputs // 4), BLOCK // 4
-    if filters.tensor.is_constant and uses_subgroups(g.device):
+    if weights.tensor.is_constant and uses_subgroups(g.device):
         size = taps * channels * of_block
         layout = {"filter_part": -(-vec4s // of_block) * size, "filter_block": size, "filter_step": of_block}
-        return in_order_by_blocks(g, filters), layout
+        return in_order_by_blocks(g, weights), layout
     layout = {"filter_part": vec4s, "filter_block": of_block, "filter_step": parts * vec4s}
     if parts_outside:
         layout |= {"filter_part": taps * channels * vec4s, "filter_step": vec4s}
-    return in_order(g, filters, parts_outside), layout
+    return in_order(g, weights, parts_outside), layout
 
 
 def layout_of_results(device: DeviceProfile, target: Tensor, gemm: Gemm) -> dict[str, int | bool]:
@@ -147,7 +147,7 @@ def _smallest_result(device: DeviceProfile, target: Tensor) -> float:
 
 def verify_by_channel(g: Lowering, operands: Operands, gemm: Gemm, results: TensorRef, target: TensorRef) -> None:
     """Verify a convolution of floats whose filters see a channel each, and copy it to ``target``."""
-    tensor, (vertical, horizontal), taps = operands.target, gemm.axes, operands.filters.taps
+    tensor, (vertical, horizontal), taps = operands.target, gemm.axes, operands.weights.taps
     flag, number = g.compared(Subject(g.operation, tensor.name, tensor.dtype.name, tensor.shape))
     (*_, channels), (*_, out_width, outputs) = gemm.source, gemm.target
     output = filter_output(g, operands, outputs)
@@ -170,7 +170,7 @@ def verify_by_channel(g: Lowering, operands: Operands, gemm: Gemm, results: Tens
         },
         tensors={
             "src": g.tensor(operands.input),
-            "filters": in_order(g, operands.filters, parts_outside=False),
+            "filters": in_order(g, operands.weights, parts_outside=False),
             "bias": output.tensors["bias"],
             "computed": results,
             "dst": target,
@@ -197,7 +197,7 @@ def verify(
 ) -> None:
     """Verify a product of windows of so many taps and channels, and copy it.
 
-    ``tensors`` are the left matrix, the filters (`filters_of`), the biases, the results, what an epilogue adds to them,
+    ``tensors`` are the left matrix, the weights (`weights_in_order`), the biases, the results, what an epilogue adds,
     and the copy; ``spec`` and ``push`` have the geometry and the range of the activation. ``scales``: sums of products
     with 8-bit weights were multiplied by them in the end, and the filters before. That is a rounding of each. These
     sums may overflow where magnitudes are as large as `_LARGEST` times a scale, and lose small terms times it.

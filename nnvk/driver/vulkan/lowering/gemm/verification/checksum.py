@@ -106,7 +106,7 @@ def has_known_sums(operands: Operands) -> bool:
     return (
         operands.is_quantised
         and not operands.is_wide
-        and operands.filters.tensor.is_constant
+        and operands.weights.tensor.is_constant
         and (bias is None or bias.is_constant)
         and (epilogue is None or combined_one_for_one(epilogue) is not None)
     )
@@ -122,13 +122,13 @@ def filter_and_constants(
     epilogue and the multipliers, ``push`` the push constants of filter_output.glsl. The results are uint32 [taps x
     depth padded to vec4s] and [words of a pixel].
     """
-    filters = operands.filters
+    filters = operands.weights
     parts, outputs_of_part, taps, channels = filters.shape
     outputs, groups = parts * outputs_of_part, depth // channels
     words = round_up(outputs, 4) // 4
     of_words = factors(0, words)
     of_sums = (of_words[:, np.newaxis] * _OF_BYTES).reshape(-1)[:outputs]
-    weights = filters.weights().reshape(groups, outputs // groups, taps, channels)
+    weights = filters.array().reshape(groups, outputs // groups, taps, channels)
     by_group, of_channels = np.zeros((groups, taps, channels), np.uint32), np.zeros(4 * words, np.uint32)
     for each in range(outputs // groups):
         own = slice(each, outputs, outputs // groups)

@@ -118,8 +118,8 @@ def _dispatch(g: Lowering, checks: Sequence[Check]) -> None:
     """Dispatch the verification of products that have a key in common."""
     first, regions = checks[0], sum(check.regions for check in checks)
     shared = first.share(checks)
-    filters = [np.append(each.filters, np.zeros(-each.filters.size % 4, np.uint32)) for each in checks]
-    sizes = np.array([0, *(each.size for each in filters)])
+    weights = [np.append(each.filters, np.zeros(-each.filters.size % 4, np.uint32)) for each in checks]
+    sizes = np.array([0, *(each.size for each in weights)])
     ends = np.cumsum([check.regions for check in checks])
     begun = np.full(round_up(len(checks) - 1, 4), 0xFFFFFFFF, np.uint32)
     begun[: len(checks) - 1] = ends[:-1]
@@ -142,7 +142,7 @@ def _dispatch(g: Lowering, checks: Sequence[Check]) -> None:
             if number and name in first.tensors and check.tensors[name] is not first.tensors[name]:
                 tensors[name_of(name, number)] = check.tensors[name]
                 distances[row + place] = name_of(name, number), row + rows.shape[1] - 1
-    data = np.concatenate([*filters, begun, rows.reshape(-1)]).astype(np.uint32)
+    data = np.concatenate([*weights, begun, rows.reshape(-1)]).astype(np.uint32)
     tensors["filters"] = g.constant(data)
     tensors.setdefault("extra", tensors["checks"])
     if "dst" not in tensors:

@@ -20,10 +20,10 @@ from nnvk.driver.vulkan.lowering.copies.side_by_side import Matrices, written
 from nnvk.driver.vulkan.lowering.dtypes import I32, Q8, Q16, dtype, of
 from nnvk.driver.vulkan.lowering.gemm.arguments import push_by_channel, tile_push
 from nnvk.driver.vulkan.lowering.gemm.filter_output import Operands, filter_output
-from nnvk.driver.vulkan.lowering.gemm.filters import Filters, filters_of
 from nnvk.driver.vulkan.lowering.gemm.problem import POINT, Gemm, Split
 from nnvk.driver.vulkan.lowering.gemm.strategies import LANES, uses_subgroups
 from nnvk.driver.vulkan.lowering.gemm.verification import bound
+from nnvk.driver.vulkan.lowering.gemm.weights import Weights, weights_of
 from nnvk.driver.vulkan.lowering.lowering import MOST_ROUNDS, Lowering
 from nnvk.driver.vulkan.lowering.quantised.tensors import offset, zero_point
 from nnvk.driver.vulkan.shaders.commands import TensorRef
@@ -55,7 +55,7 @@ def variant(device: DeviceProfile, kind: str) -> Variant:
 def may_verify(g: Lowering, operands: Operands, gemm: Gemm) -> bool:
     """Whether `lower_gemm` computes a product that is lowered the second time."""
     taps = gemm.vertical.window * gemm.horizontal.window
-    return _is_second(g, operands) and _is_possible(g, dtype(operands.input), taps, operands.filters.channels)
+    return _is_second(g, operands) and _is_possible(g, dtype(operands.input), taps, operands.weights.channels)
 
 
 def may_verify_by_channel(g: Lowering, operands: Operands, gemm: Gemm) -> bool:
@@ -72,8 +72,8 @@ def may_verify_sums(g: Lowering, length: int) -> bool:
 
 def _is_second(g: Lowering, operands: Operands) -> bool:
     """Whether a product of integers is lowered the second time, alone and without checksums."""
-    kind, filters = of(operands.input), of(operands.filters.tensor)
-    if not g.is_independent or kind not in (Q8, Q16, I32) or filters is not (I32 if kind is I32 else Q8):
+    kind, weights = of(operands.input), of(operands.weights.tensor)
+    if not g.is_independent or kind not in (Q8, Q16, I32) or weights is not (I32 if kind is I32 else Q8):
         return False
     return operands.epilogue is None and operands.depthwise is None and g.to_verify(operands.target) is None
 
@@ -95,7 +95,7 @@ def recompute(g: Lowering, operands: Operands, gemm: Gemm) -> None:
     _dispatch(
         g,
         dtype(operands.input),
-        operands.filters,
+        operands.weights,
         {"src": dense(g, operands.input), "dst": target, **end},
         {**spec, "PARTS_ALIKE": gemm.pixel_parts == 1, "TRANSPOSED": gemm.split is Split.PHASES},
         geometry | push | {"src_part": height * width * channels if gemm.parts_outside else gemm.depth},
@@ -105,13 +105,13 @@ def recompute(g: Lowering, operands: Operands, gemm: Gemm) -> None:
 
 def recompute_depthwise(g: Lowering, operands: Operands, gemm: Gemm) -> None:
     """Compute the output of a convolution whose filters, in one part, see a channel each."""
-    filters, kind, horizontal = operands.filters, dtype(operands.input), gemm.horizontal
+    weights, kind, horizontal = operands.weights, dtype(operands.input), gemm.horizontal
     target = pixels_of(g, operands.target, gemm.target)
     end, spec, push = _end(g, operands, gemm, 1)
     (*_, channels), (*_, out_width, outputs) = gemm.source, gemm.target
     pixels, local = bound.pixels_of_line(g.device, horizontal), LANES if g.device.is_cpu else _LOCAL
     tiles = gemm.rows // out_width * -(-out_width // pixels)
-    _, by_output, tap, _ = filters.strides
+    _, by_output, tap, _ = weights.strides
     g.dispatch(
         BY_CHANNEL.variant(DTYPE=kind),
         groups=g.flat(tiles * -(-outputs // 4), local),
@@ -121,11 +121,11 @@ def recompute_depthwise(g: Lowering, operands: Operands, gemm: Gemm) -> None:
             "ROWS": pixels,
             "KERNEL_WIDTH": horizontal.window,
             "WIDE": channels == outputs and channels % 4 == 0,
-            "FILTER_WORDS": _words_of(filters),
+            "FILTER_WORDS": _words_of(weights),
         },
         tensors={
             "src": dense(g, operands.input),
-            "filters": dense(g, filters.tensor),
+            "filters": dense(g, weights.tensor),
             "dst": target,
             **end,
         },
@@ -151,7 +151,7 @@ def add_up(
     _dispatch(
         g,
         Q8.name,
-        replace(filters_of(weights), channels=length),
+        replace(weights_of(weights), channels=length),
         {"src": g.tensor(source), "bias": target if before is None else before, "multipliers": target, "dst": target},
         {**spec, "STORES_SUMS": True, "HAS_BIAS": before is not None},
         tile_push(Gemm((rows, 1, 1, length), (rows, 1, 1, columns), POINT, POINT), 1)
@@ -188,7 +188,7 @@ def _end(
     output, (vertical, horizontal) = operands.target, gemm.axes
     columns = gemm.columns if of(output) is I32 else round_up(gemm.columns, 4)
     end = filter_output(g, operands, gemm.columns, gemm.pixel_parts)
-    spec, push = _levels(operands.input, operands.filters.tensor, output)
+    spec, push = _levels(operands.input, operands.weights.tensor, output)
     return (
         {name: tensor for name, tensor in end.tensors.items() if name in ("bias", "multipliers")},
         {
@@ -208,14 +208,14 @@ def _end(
 def _dispatch(
     g: Lowering,
     kind: str,
-    filters: Filters,
+    weights: Weights,
     tensors: Mapping[str, TensorRef],
     spec: Mapping[str, int | bool],
     push: Mapping[str, int],
     first: int = 0,
 ) -> None:
     """Dispatch `EXACT` with filters from an element of the operand on."""
-    part, by_output, tap, channel = filters.strides
+    part, by_output, tap, channel = weights.strides
     local, across = LANES if g.device.is_cpu else _LOCAL, -(-push["out_channels"] // 4)
     most = _FEW_ROWS if g.device.has_small_subgroups else _ROWS
     if uses_subgroups(g.device):
@@ -233,9 +233,9 @@ def _dispatch(
             "local_x": local,
             "ROWS": rows,
             "WIDE": push["depth"] % 4 == 0,
-            "FILTER_WORDS": _words_of(filters, first),
+            "FILTER_WORDS": _words_of(weights, first),
         },
-        tensors={**tensors, "filters": dense(g, filters.tensor)},
+        tensors={**tensors, "filters": dense(g, weights.tensor)},
         **push,
         filter_first=first,
         filter_part=part,
@@ -245,14 +245,14 @@ def _dispatch(
     )
 
 
-def _words_of(filters: Filters, first: int = 0) -> int:
+def _words_of(weights: Weights, first: int = 0) -> int:
     """How four filters lie in a word, or in four words of numbers. ``first`` is the element where filters begin."""
     part, output, tap, channel = (
-        0 if size == 1 else stride for size, stride in zip(filters.shape, filters.strides, strict=True)
+        0 if size == 1 else stride for size, stride in zip(weights.shape, weights.strides, strict=True)
     )
     if first % 4:
         return 0
-    if channel == 1 and filters.channels % 4 == 0 and part % 4 == output % 4 == tap % 4 == 0:
+    if channel == 1 and weights.channels % 4 == 0 and part % 4 == output % 4 == tap % 4 == 0:
         return _ALONG_CHANNELS
     if output == 1 and part % 4 == tap % 4 == channel % 4 == 0:
         return _ALONG_OUTPUTS

@@ -12,7 +12,7 @@ from profiles import DISCRETE
 
 from nnvk.check.model_rows import Row, parse
 from nnvk.driver.vulkan import VulkanDevice
-from nnvk.driver.vulkan.lowering.gemm import filters
+from nnvk.driver.vulkan.lowering.gemm import weights
 from nnvk.driver.vulkan.planning.planner import lower
 from nnvk.driver.vulkan.shaders.commands import Storage
 from nnvk.driver.vulkan.shaders.library import ShaderLibrary
@@ -82,8 +82,8 @@ def test_weights_of_unrolled_cells_are_carried_once(code: OperationCode, leading
 def test_filters_are_packed_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """And not before they are wanted."""
     packings = []
-    pack = filters.pack
-    monkeypatch.setattr(filters, "pack", lambda *arguments: packings.append(arguments) or pack(*arguments))
+    pack = weights.pack
+    monkeypatch.setattr(weights, "pack", lambda *arguments: packings.append(arguments) or pack(*arguments))
     model = repeated(parse("CONV_2D f32[1,5,5,8] #f32[40,3,3,8] #f32[40] SAME 1 1 NONE nhwc").model, 2000)
     plan = lower(model, [type_.dimensions for type_ in model.input_types()], DISCRETE, ShaderLibrary())
     assert not packings

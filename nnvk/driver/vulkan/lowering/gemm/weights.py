@@ -1,4 +1,4 @@
-"""Filters as shaders read them: where they lie in operands, packed or in order, constant or made by a shader."""
+"""Weights as shaders read them: where they lie in operands, packed or in order, constant or made by a shader."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from nnvk.ops.strided import Box, dense_strides
 from nnvk.types.constant import Constant, QuantisedConstant, beginning, deferred_bytes, elements
 
 PACK_FILTER = Shader("pack_filter", DTYPE=("f32", "f16", "i32", "q8"))
-FILTER_SHADERS = (PACK_FILTER, MOVE, CONVERT)
+WEIGHT_SHADERS = (PACK_FILTER, MOVE, CONVERT)
 """All that this module may dispatch."""
 
 BLOCK = 32
@@ -48,7 +48,7 @@ PARTS_INSIDE, _PARTS_OUTSIDE = (2, 3, 0, 1), (0, 2, 3, 1)
 
 
 @dataclass(frozen=True, slots=True)
-class Filters:
+class Weights:
     """The filters of a product: where their weights lie in an operand."""
 
     tensor: Tensor
@@ -78,7 +78,7 @@ class Filters:
         *_, tap, channel = self.strides
         return tap == self.channels * channel
 
-    def in_lines(self, taps: int) -> Filters:
+    def in_lines(self, taps: int) -> Weights:
         """The same filters, with so many neighbouring taps as one that has all of their channels."""
         part, output, tap, channel = self.strides
         strides = part, output, tap * taps, channel
@@ -126,26 +126,26 @@ class Filters:
         has_usual_scales = bool(np.all((constant.scales >= _SMALLEST_SCALE) & (constant.scales <= _LARGEST_SCALE)))
         return constant if by_output and has_usual_scales else None
 
-    def held(self) -> Filters:
+    def held(self) -> Weights:
         """The same, with the weights of a constant operand made and contiguous for those who look several times."""
         tensor = self.tensor
         return replace(
             self, tensor=Tensor(tensor.name, tensor.index, tensor.type, data=np.ascontiguousarray(tensor.data))
         )
 
-    def weights(self, outputs: slice = _ALL) -> np.ndarray:
+    def array(self, outputs: slice = _ALL) -> np.ndarray:
         """The weights of a constant operand in this shape (a view), or of some output channels of each part."""
         flat = np.ascontiguousarray(self.tensor.data).reshape(-1)
         strides = [flat.itemsize * stride for stride in self.strides]
         return np.lib.stride_tricks.as_strided(flat, self.shape, strides, writeable=False)[:, outputs]
 
 
-def filters_of(tensor: Tensor, parts: int = 1) -> Filters:
+def weights_of(tensor: Tensor, parts: int = 1) -> Weights:
     """An operand [output channels, ..., channels], the taps of a window between them."""
     outputs, *window, channels = tensor.shape
     shape = (parts, outputs // parts, math.prod(window), channels)
     part, output, tap, channel = dense_strides(shape)
-    return Filters(tensor, *shape, (part, output, tap, channel))
+    return Weights(tensor, *shape, (part, output, tap, channel))
 
 
 def unsigned_bytes(data: np.ndarray) -> np.ndarray:
@@ -157,7 +157,7 @@ def unsigned_bytes(data: np.ndarray) -> np.ndarray:
 
 
 def pack(data: np.ndarray, fill: int = 0) -> np.ndarray:
-    """Filters [parts, output channels, taps, channels] as gemm.comp's blocks and fully_connected.comp read them.
+    """Weights [parts, output channels, taps, channels] as gemm.comp's blocks and fully_connected.comp read them.
 
     Output channels of a part are in blocks of eight vec4s, channels in vec4s; both are padded with ``fill``. uint8:
     [parts, blocks, taps, vec4s of channels, 8, 4, 4], so that the four bytes of a word are neighbouring channels. 32
@@ -175,12 +175,12 @@ def pack(data: np.ndarray, fill: int = 0) -> np.ndarray:
     return np.ascontiguousarray(blocks.transpose(order))
 
 
-def fit_four_bits(g: Lowering, filters: Filters, quantised: QuantisedConstant | None) -> bool:
+def fit_four_bits(g: Lowering, weights: Weights, quantised: QuantisedConstant | None) -> bool:
     """Whether constant weights of 8 bits are all within 8 levels of their zero point, so that 4 bits can hold them.
 
-    ``quantised``: `Filters.quantised`, where the levels of real weights are packed.
+    ``quantised``: `Weights.quantised`, where the levels of real weights are packed.
     """
-    tensor = filters.tensor
+    tensor = weights.tensor
     if quantised is not None:
         levels: Constant = quantised.levels
         zero = zero_of(quantised)
@@ -210,22 +210,22 @@ def _in_four_bits(blocks: np.ndarray, zero: int) -> np.ndarray:
     return np.ascontiguousarray(levels[..., ::2, :, :] | levels[..., 1::2, :, :] << np.uint8(4))
 
 
-def packed(g: Lowering, filters: Filters, scale: float = 1.0, *, four_bits: bool = False) -> TensorRef:
+def packed(g: Lowering, weights: Weights, scale: float = 1.0, *, four_bits: bool = False) -> TensorRef:
     """`pack` of filters, in the type that they are `kept_as`: once if they are constant, else by a shader.
 
     ``scale``: what constant weights that are floats are multiplied by. ``four_bits``: in 4 bits, which they fit.
     """
-    tensor = filters.tensor
-    parts, outputs, taps, channels = filters.shape
+    tensor = weights.tensor
+    parts, outputs, taps, channels = weights.shape
     values = parts * round_up(outputs, BLOCK) * taps * round_up(channels, 4)
-    nbytes = values * filters.kept_as(g.device).size
+    nbytes = values * weights.kept_as(g.device).size
     if tensor.is_constant:
-        form = "packed", filters.shape, filters.strides, scale, four_bits
+        form = "packed", weights.shape, weights.strides, scale, four_bits
         device = g.device  # what is deferred must not refer to the lowering, which has it: a cycle stays for long
         size = nbytes // 2 if four_bits else nbytes
-        blocks = deferred_bytes(size, lambda: _packed_now(filters, scale, device, four_bits=four_bits))
+        blocks = deferred_bytes(size, lambda: _packed_now(weights, scale, device, four_bits=four_bits))
         return g.constant_form(tensor, form, lambda: blocks)
-    source, strides = _packable(g, filters)
+    source, strides = _packable(g, weights)
     levels = of(tensor) is Q8
     vectors = values // (16 if levels else 4)
     target = g.scratch(nbytes)
@@ -245,15 +245,15 @@ def packed(g: Lowering, filters: Filters, scale: float = 1.0, *, four_bits: bool
     return target
 
 
-def _packable(g: Lowering, filters: Filters) -> tuple[TensorRef, dict[str, int]]:
+def _packable(g: Lowering, weights: Weights) -> tuple[TensorRef, dict[str, int]]:
     """The memory that filters are packed from, and the push constants for it."""
-    view = filters.tensor.view
-    strides = None if view is None else _strides_to_pack(filters.box, view.box)
+    view = weights.tensor.view
+    strides = None if view is None else _strides_to_pack(weights.box, view.box)
     if view is not None and strides is not None:
         return g.tensor(view.source), strides
-    strides = _strides_to_pack(filters.box, None)
+    strides = _strides_to_pack(weights.box, None)
     assert strides is not None
-    return dense(g, filters.tensor), strides
+    return dense(g, weights.tensor), strides
 
 
 def _strides_to_pack(box: Box, view: Box | None) -> dict[str, int] | None:
@@ -279,19 +279,17 @@ def _strides_to_pack(box: Box, view: Box | None) -> dict[str, int] | None:
     return {"first": first, "parts_side_by_side": side_by_side, **strides}
 
 
-def _packed_now(filters: Filters, scale: float, device: DeviceProfile, *, four_bits: bool) -> np.ndarray:
+def _packed_now(weights: Weights, scale: float, device: DeviceProfile, *, four_bits: bool) -> np.ndarray:
     """`pack` of constant filters, some blocks at a time."""
-    parts, outputs, taps, channels = filters.shape
+    parts, outputs, taps, channels = weights.shape
     together = BLOCK * max(1, _AT_ONCE // max(1, BLOCK * parts * taps * channels))
-    bytes_ = of(filters.tensor) is Q8
-    fill = zero_point(filters.tensor) if bytes_ else 0
-    held = filters.held()
+    bytes_ = of(weights.tensor) is Q8
+    fill = zero_point(weights.tensor) if bytes_ else 0
+    held = weights.held()
     packed: np.ndarray | None = None
     for first in range(0, max(1, outputs), together):
         some = slice(first, first + together)
-        blocks = pack(
-            unsigned_bytes(held.weights(some)) if bytes_ else weights_as_kept(held, some, device, scale), fill
-        )
+        blocks = pack(unsigned_bytes(held.array(some)) if bytes_ else weights_as_kept(held, some, device, scale), fill)
         if four_bits:
             blocks = _in_four_bits(blocks, fill)
         if packed is None:
@@ -301,18 +299,18 @@ def _packed_now(filters: Filters, scale: float, device: DeviceProfile, *, four_b
     return packed
 
 
-def packed_levels(g: Lowering, filters: Filters, constant: QuantisedConstant, *, four_bits: bool) -> TensorRef:
-    """`pack` of the levels that `Filters.quantised` weights are. ``four_bits`` is as for `packed`."""
-    parts, outputs, taps, channels = filters.shape
+def packed_levels(g: Lowering, weights: Weights, constant: QuantisedConstant, *, four_bits: bool) -> TensorRef:
+    """`pack` of the levels that `Weights.quantised` weights are. ``four_bits`` is as for `packed`."""
+    parts, outputs, taps, channels = weights.shape
     nbytes = parts * round_up(outputs, BLOCK) * taps * round_up(channels, 4) // (2 if four_bits else 1)
 
     def pack_now() -> np.ndarray:
         levels = unsigned_bytes(np.ascontiguousarray(constant.levels))
-        blocks = pack(levels.reshape(filters.shape), zero_of(constant))
+        blocks = pack(levels.reshape(weights.shape), zero_of(constant))
         return _in_four_bits(blocks, zero_of(constant)) if four_bits else blocks
 
-    form = "packed levels", filters.shape, four_bits
-    return g.constant_form(filters.tensor, form, lambda: deferred_bytes(nbytes, pack_now))
+    form = "packed levels", weights.shape, four_bits
+    return g.constant_form(weights.tensor, form, lambda: deferred_bytes(nbytes, pack_now))
 
 
 def zero_of(constant: QuantisedConstant) -> int:
@@ -323,78 +321,78 @@ def zero_of(constant: QuantisedConstant) -> int:
 # --- in order ------------------------------------------------------------------------------------------------
 
 
-def in_order(g: Lowering, filters: Filters, parts_outside: bool, scale: float = 1.0) -> TensorRef:
-    """Filters as gemm.comp reads them into registers: [taps, channels, parts, output channels padded to vec4s].
+def in_order(g: Lowering, weights: Weights, parts_outside: bool, scale: float = 1.0) -> TensorRef:
+    """Weights as gemm.comp reads them into registers: [taps, channels, parts, output channels padded to vec4s].
 
     The result is the operand itself if it has this order. ``parts_outside``: the parts are the outermost axis. Nobody
     uses the values of the padding. `kept_as` gives the type; ``scale`` is as for `packed`.
     """
-    tensor = filters.tensor
-    if filters.is_in_order(parts_outside, g.device) and scale == 1.0:
+    tensor = weights.tensor
+    if weights.is_in_order(parts_outside, g.device) and scale == 1.0:
         return g.tensor(tensor)
-    sizes, strides = filters.sizes_and_strides(parts_outside)
+    sizes, strides = weights.sizes_and_strides(parts_outside)
     padded = [*sizes[:3], round_up(sizes[3], 4)]
     if tensor.is_constant:
         device = g.device  # see `packed`
 
         def order_now() -> np.ndarray:
             order = _PARTS_OUTSIDE if parts_outside else PARTS_INSIDE
-            weights = weights_as_kept(filters, _ALL, device, scale).transpose(order)
-            return np.pad(weights, [(0, 0)] * 3 + [(0, padded[3] - sizes[3])])
+            data = weights_as_kept(weights, _ALL, device, scale).transpose(order)
+            return np.pad(data, [(0, 0)] * 3 + [(0, padded[3] - sizes[3])])
 
-        nbytes = math.prod(padded) * filters.kept_as(g.device).size
-        form = "in order", filters.shape, filters.strides, parts_outside, scale
+        nbytes = math.prod(padded) * weights.kept_as(g.device).size
+        form = "in order", weights.shape, weights.strides, parts_outside, scale
         return g.constant_form(tensor, form, lambda: deferred_bytes(nbytes, order_now))
-    kind, view = filters.kept_as(g.device), tensor.view
+    kind, view = weights.kept_as(g.device), tensor.view
     target = g.scratch(math.prod(padded) * kind.size)
     if kind is not of(tensor):
         move(g, kind.moved, as_float32(g, tensor), target, sizes, strides, dense_strides(padded))
-    elif view is None or not _moved_from(g, filters, view, parts_outside, target, padded):
+    elif view is None or not _moved_from(g, weights, view, parts_outside, target, padded):
         move(g, kind.moved, dense(g, tensor), target, sizes, strides, dense_strides(padded))
     return target
 
 
-def in_order_by_blocks(g: Lowering, filters: Filters) -> TensorRef:
+def in_order_by_blocks(g: Lowering, weights: Weights) -> TensorRef:
     """Constant filters as [parts, blocks, taps, channels, output channels of a block], the last block padded.
 
     `BLOCK` output channels that are computed together then lie together, whatever their number.
     """
-    parts, outputs, taps, channels = filters.shape
+    parts, outputs, taps, channels = weights.shape
     device, blocks = g.device, -(-outputs // BLOCK)
 
     def order_now() -> np.ndarray:
-        weights = weights_as_kept(filters, _ALL, device).transpose(_PARTS_OUTSIDE)
-        padded = np.pad(weights, [(0, 0)] * 3 + [(0, blocks * BLOCK - outputs)])
+        data = weights_as_kept(weights, _ALL, device).transpose(_PARTS_OUTSIDE)
+        padded = np.pad(data, [(0, 0)] * 3 + [(0, blocks * BLOCK - outputs)])
         by_block = padded.reshape(parts, taps, channels, blocks, BLOCK).transpose(0, 3, 1, 2, 4)
         return np.ascontiguousarray(by_block)
 
-    nbytes = parts * blocks * BLOCK * taps * channels * filters.kept_as(device).size
-    form = "in order by blocks", filters.shape, filters.strides
-    return g.constant_form(filters.tensor, form, lambda: deferred_bytes(nbytes, order_now))
+    nbytes = parts * blocks * BLOCK * taps * channels * weights.kept_as(device).size
+    form = "in order by blocks", weights.shape, weights.strides
+    return g.constant_form(weights.tensor, form, lambda: deferred_bytes(nbytes, order_now))
 
 
 def _moved_from(
-    g: Lowering, filters: Filters, view: TensorView, parts_outside: bool, target: TensorRef, padded: Sequence[int]
+    g: Lowering, weights: Weights, view: TensorView, parts_outside: bool, target: TensorRef, padded: Sequence[int]
 ) -> bool:
     """Put filters `in_order` from the source of a view, if one strided copy can do that; whether it can."""
-    sizes, strides = filters.sizes_and_strides(parts_outside)
+    sizes, strides = weights.sizes_and_strides(parts_outside)
     box = Box(tuple(zip(sizes, strides, strict=True)))
     within = box.within(view.box)
     ways = None if within is None else in_pieces(within, dense_strides(padded))
     if ways is None or len(folded(*ways)[0]) > MOVE_RANK or min(ways[1]) < 0:
         return False
     source, first = g.tensor(view.source), box.first_within(view.box)
-    move(g, filters.kept_as(g.device).moved, source, target, *ways, source_first=first)
+    move(g, weights.kept_as(g.device).moved, source, target, *ways, source_first=first)
     return True
 
 
-def weights_as_kept(filters: Filters, outputs: slice, device: DeviceProfile, scale: float = 1.0) -> np.ndarray:
+def weights_as_kept(weights: Weights, outputs: slice, device: DeviceProfile, scale: float = 1.0) -> np.ndarray:
     """Constant weights of some output channels, times ``scale``, in the type that they are `kept_as`."""
-    weights = filters.weights(outputs)
-    kept = filters.kept_as(device)
+    data = weights.array(outputs)
+    kept = weights.kept_as(device)
     if scale != 1.0:
-        weights = weights.astype(np.float32) * np.float32(scale)
-    return weights.astype({F16: np.float16, F32: np.float32}.get(kept, weights.dtype), copy=False)
+        data = data.astype(np.float32) * np.float32(scale)
+    return data.astype({F16: np.float16, F32: np.float32}.get(kept, data.dtype), copy=False)
 
 
 # --- small enough for sums of 16 bits ------------------------------------------------------------------------
@@ -405,7 +403,7 @@ def longest_of(products: int) -> float:
     return LONGEST * math.sqrt(_FEWEST / products)
 
 
-def may_be_float16(g: Lowering, filters: Filters, products: int = _FEWEST, *, split_k: bool = False) -> bool:
+def may_be_float16(g: Lowering, weights: Weights, products: int = _FEWEST, *, split_k: bool = False) -> bool:
     """Whether sums with these weights may be made of sums of 16 bits: they are constant, and not large.
 
     ``split_k``: sums are left by slices of K, and rounded to 16 bits once more for that.
@@ -416,7 +414,7 @@ def may_be_float16(g: Lowering, filters: Filters, products: int = _FEWEST, *, sp
     """
     # False for what is no number.
     most = longest_of(products + split_k * _ROUNDING)
-    return filters.tensor.is_constant and length_and_largest(g, filters)[0] <= most
+    return weights.tensor.is_constant and length_and_largest(g, weights)[0] <= most
 
 
 @dataclass(frozen=True, slots=True)
@@ -433,28 +431,28 @@ class Float16Scaling:
         return self.scale / 2 ** (-(-vec4s // self.round) - 1).bit_length()
 
 
-def float16_scaling_of(g: Lowering, filters: Filters, *, split_k: bool) -> Float16Scaling:
+def float16_scaling_of(g: Lowering, weights: Weights, *, split_k: bool) -> Float16Scaling:
     """How, for filters that may be float16."""
-    vec4s = next(each for each in ROUNDS if may_be_float16(g, filters, 4 * each, split_k=split_k))
-    return Float16Scaling(scale_of(g, filters, 4 * vec4s), vec4s)
+    vec4s = next(each for each in ROUNDS if may_be_float16(g, weights, 4 * each, split_k=split_k))
+    return Float16Scaling(scale_of(g, weights, 4 * vec4s), vec4s)
 
 
-def scale_of(g: Lowering, filters: Filters, products: int) -> float:
+def scale_of(g: Lowering, weights: Weights, products: int) -> float:
     """A power of two, at most 1, for weights of which sums of so many products in 16 bits shall not overflow.
 
     It leaves room for twice as many, for the roundings.
     """
-    _, exponent = math.frexp(length_and_largest(g, filters)[1])
+    _, exponent = math.frexp(length_and_largest(g, weights)[1])
     return min(1.0, math.ldexp(0.5, -exponent - (products - 1).bit_length()))
 
 
-def length_and_largest(g: Lowering, filters: Filters) -> tuple[float, float]:
+def length_and_largest(g: Lowering, weights: Weights) -> tuple[float, float]:
     """The length of the longest filter as a vector, and the largest weight."""
 
     def measure() -> tuple[float, float]:
-        weights = filters.weights()
-        squares = np.einsum("poic,poic->po", weights, weights, dtype=np.float64)
-        largest = np.maximum(weights.max(initial=0), -weights.min(initial=0))  # NaN, if there is one
+        data = weights.array()
+        squares = np.einsum("poic,poic->po", data, data, dtype=np.float64)
+        largest = np.maximum(data.max(initial=0), -data.min(initial=0))  # NaN, if there is one
         return float(np.sqrt(squares.max(initial=0.0))), float(largest)
 
-    return g.once((filters.tensor.index, "length", filters.shape, filters.strides), measure)
+    return g.once((weights.tensor.index, "length", weights.shape, weights.strides), measure)
