@@ -73,9 +73,9 @@ uint result(uvec4 bits) {
 #elif defined(KIND_ROUNDED)
     return floatBitsToUint(ROUNDED(ROUNDED(vec4(a * b)) + c).x);
 #elif defined(KIND_PACKED)
-    return pack_halves(vec4(a, b, a, b)).x;
+    return pack_float16(vec4(a, b, a, b)).x;
 #elif defined(KIND_UNPACKED)
-    return floatBitsToUint(unpack_halves(uvec2(bits.x)).x);
+    return floatBitsToUint(unpack_float16(uvec2(bits.x)).x);
 #endif
 }
 

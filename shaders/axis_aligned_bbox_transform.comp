@@ -36,9 +36,9 @@ void main() {
     vec4 box = rois[rois_offset / 4 + region];
     int batch = split[split_offset + region];
     if (uint(batch) >= batches) {
-        COMPLAIN_AT(outside, region, batch)
+        RAISE_AT(outside, region, batch)
         batch = 0;
     }
-    if (!is_ordered(box)) COMPLAIN_OF_BOX(unordered, box, region)
+    if (!is_ordered(box)) RAISE_FOR_BOX(unordered, box, region)
     dst[dst_offset / 4 + i] = refine(box, deltas[deltas_offset / 4 + i], images[images_offset / 2 + uint(batch)]);
 }

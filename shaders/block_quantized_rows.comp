@@ -52,7 +52,7 @@ float level(uint word, uint place) { return float((word >> (4u * (place % WORD_L
 uint row_at(uint place) {
     uint found = uint(lookup_at(lookup_offset + min(place, taken - 1u)));
 #ifdef INDICES_CHECKED
-    if (found >= rows) COMPLAIN(found)
+    if (found >= rows) RAISE(found)
 #endif
     return min(found, rows);
 }

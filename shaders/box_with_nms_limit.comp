@@ -124,7 +124,7 @@ void main() {
     if (i >= count * every) return;
     uint row = i / every, class_ = i - row * every;
     vec4 box = rois[rois_offset / 4 + i];
-    if (!is_ordered(box)) COMPLAIN_OF_BOX(flag, box, i)
+    if (!is_ordered(box)) RAISE_FOR_BOX(flag, box, i)
     if (class_ > 0) work[work_offset / 2 + (class_ - 1) * count + row] = uvec2(floatBitsToUint(scores[scores_offset + i]), row);
 }
 

@@ -119,8 +119,8 @@ void main() {
     dst[dst_offset / 4 + to] = real(i);
 #elif defined(DST_F16)
     vec4 x = real(i);
-    if (SATURATE) x = within_halves(x);
-    dst[dst_offset / 2 + to] = pack_halves(x);
+    if (SATURATE) x = within_float16(x);
+    dst[dst_offset / 2 + to] = pack_float16(x);
 #elif defined(DST_I32)
     dst[dst_offset / 4 + to] = whole(real(i));
 #elif defined(DST_Q8)

@@ -80,7 +80,7 @@ READ_VIEW(1, Weights, weights, uint)
 #endif
 #ifdef DTYPE_Q8
 #include "include/half_weights.glsl"    // then the bias has what is due to the input's zero point
-READ_VIEW(1, Weights_Halves, weights_halves, uvec2)
+READ_VIEW(1, Weights_Pairs, weights_pairs, uvec2)
 READ_VIEW(1, Weights_Floats, weights_floats, vec4)
 #endif
 
@@ -157,8 +157,8 @@ layout(push_constant) uniform Push {
 #define TOTAL_OF(sum) (sum)
 #endif
 #ifdef ARITHMETIC_HALF
-#define FACTOR4_OF(four) native_halves(four)
-#define WEIGHT_FACTOR4_OF(four) native_halves(four)
+#define FACTOR4_OF(four) native_float16(four)
+#define WEIGHT_FACTOR4_OF(four) native_float16(four)
 #else
 #define FACTOR4_OF(four) DECODE4_WITH(four, 0u)
 #define WEIGHT_FACTOR4_OF(four) FROM_WEIGHT4(four)
@@ -249,7 +249,7 @@ FACTOR4 load_weights(uint at) {
     return unpack_signed_bytes(weights_at(weights_offset + at));
 #else
     if (WHOLE_FLOATS) return weights_floats_at(weights_offset / 4u + at);
-    if (HALF_WEIGHTS) return unpack_weights(weights_halves_at(weights_offset / 2u + at));
+    if (HALF_WEIGHTS) return unpack_weights(weights_pairs_at(weights_offset / 2u + at));
     return vec4(unpack_bytes(weights_at(weights_offset + at), weight_sign_mask) - weight_zero);
 #endif
 }

@@ -75,7 +75,7 @@ uint load(uint index) {
 void main() {
     uint i = flat_invocation();
 #ifdef INDICES_CHECKED
-    if (i < unused && row_of(indices_at(indices_offset + i)) >= size) COMPLAIN(indices_at(indices_offset + i))
+    if (i < unused && row_of(indices_at(indices_offset + i)) >= size) RAISE(indices_at(indices_offset + i))
 #endif
     if (i >= count) return;
     uvec4 result;
@@ -91,7 +91,7 @@ void main() {
         result = uvec4(load(4 * i), load(4 * i + 1), load(4 * i + 2), load(4 * i + 3));
     }
 #ifdef INDICES_CHECKED
-    if (is_wrong) COMPLAIN(wrong)
+    if (is_wrong) RAISE(wrong)
 #endif
     STORE4(dst, i, result);
 }

@@ -44,7 +44,7 @@ void main() {
     uint found = uint(index) + (WRAPS && index < 0 ? size : 0u);
     bool is_there = found < size;
 #ifdef INDICES_CHECKED
-    if (!is_there) COMPLAIN(index)
+    if (!is_there) RAISE(index)
 #endif
     uint from = src_offset / 4 + (is_there ? ((outer * size + found) * chunks + i - row * chunks) * CHUNK : 0);
     uint to = dst_offset / 4 + i * CHUNK;

@@ -395,7 +395,7 @@ LOADED4 load_anything(uint address, uint c, uint next) {
         uvec4 offsets = uvec4(0u, 1u, 2u, 3u), from = at + min(offsets, uvec4(left - 1u));
         vec4 values;
         [[unroll]] for (uint i = 0; i < 4u; i++) values[i] = src_floats_at(from[i]);
-        return HIDDEN(pack_halves(mix(vec4(0.0), within_halves(values), lessThan(offsets, uvec4(left)))));
+        return HIDDEN(pack_float16(mix(vec4(0.0), within_float16(values), lessThan(offsets, uvec4(left)))));
     }
 #endif
     uint last = (at + min(left, 4u) - 1u) >> 1;

@@ -29,7 +29,7 @@ layout(constant_id = 4) const bool WIDE_RESULTS = false;
 layout(constant_id = 15) const bool PADDED_RESULTS = false;
 layout(constant_id = 9) const uint ROWS = 4;              // pixels of an invocation
 layout(constant_id = 12) const bool HAS_EXTRA = false;    // the product's epilogue adds a tensor, one for one
-layout(constant_id = 16) const uint ABREAST = 1;          // parts whose results lie side by side
+layout(constant_id = 16) const uint INTERLEAVED = 1;          // parts whose results lie side by side
 #ifdef LOADS_SHARED
 layout(constant_id = 10) const uint TOGETHER = 1;    // vec4s of K of a round, a divisor of all
 #else
@@ -128,7 +128,7 @@ vec4 filters_of(uint at, uint channel, uint i) {
 
 // The place of the first of the four results of a pixel.
 uint place_of(Column column, uint row) {
-    return (column.part / ABREAST * rows + row) * dst_pitch + column.part % ABREAST * dst_part + column.first;
+    return (column.part / INTERLEAVED * rows + row) * dst_pitch + column.part % INTERLEAVED * dst_part + column.first;
 }
 
 uvec4 places_of(Column column, uint row) {

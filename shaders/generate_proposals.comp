@@ -94,7 +94,7 @@ void main() {
     }
     if (i < per_position) {
         vec4 anchor = anchors[anchors_offset / 4 + i];
-        if (!is_ordered(anchor)) COMPLAIN_OF_BOX(flag, anchor, i)
+        if (!is_ordered(anchor)) RAISE_FOR_BOX(flag, anchor, i)
     }
 }
 

@@ -41,7 +41,7 @@ int row_of(int wanted) {
 void main() {
     uint i = flat_invocation();
     for (uint k = 4 * i + 1; k < min(4 * i + 5, keys); ++k)
-        if (key_at(key_offset + k) < key_at(key_offset + k - 1)) COMPLAIN(key_at(key_offset + k))
+        if (key_at(key_offset + k) < key_at(key_offset + k - 1)) RAISE(key_at(key_offset + k))
     if (4 * i >= lookups) return;
     ivec4 found;
     for (uint k = 0; k < 4; ++k) found[k] = row_of(lookup_at(lookup_offset + min(4 * i + k, lookups - 1)));

@@ -131,7 +131,7 @@ void main() {
         grid[k] = real(box, keypoint, mirrored(int(row) + k / 3 - 1), mirrored(int(column) + k % 3 - 1));
     vec3 top = peak_of(grid);
     vec4 corners = boxes_at(boxes_offset / 4 + box);
-    if (keypoint == 0 && !is_ordered(corners)) COMPLAIN_OF_BOX(flag, corners, box)
+    if (keypoint == 0 && !is_ordered(corners)) RAISE_FOR_BOX(flag, corners, box)
     vec2 place = vec2(column, row) + top.xy + 0.5;
     place = vec2(exact_quotient(place.x, float(size)), exact_quotient(place.y, float(size)));
     vec2 extent = corners.zw - corners.xy, pixel = place * extent + corners.xy;

@@ -101,7 +101,7 @@ void main() {
         results[k] = real(WIDE(lows[k], highs[k]));
 #else
         bool fits = highs[k] == uint(int(lows[k]) >> 31) && !(IS_UNSIGNED && int(highs[k]) < 0);
-        if (!fits && 4 * i + k < elements) COMPLAIN_AT(flag, highs[k] + (lows[k] >> 31), lows[k])
+        if (!fits && 4 * i + k < elements) RAISE_AT(flag, highs[k] + (lows[k] >> 31), lows[k])
 #endif
     }
     dst[dst_offset / 4 + i] = results;

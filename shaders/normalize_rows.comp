@@ -98,7 +98,7 @@ float sum_of(uint first, float less, bool squares) {
 
 void store4(uint four, vec4 x) {
 #ifdef DST_F16
-    dst_vec4s[dst_offset / 2u + four] = pack_halves(within_halves(x));
+    dst_vec4s[dst_offset / 2u + four] = pack_float16(within_float16(x));
 #else
     dst_vec4s[dst_offset / 4u + four] = x;
 #endif

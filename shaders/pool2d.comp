@@ -15,7 +15,7 @@
 
 layout(local_size_x_id = 0) in;
 layout(constant_id = 3) const bool VECTOR = true;
-layout(constant_id = 6) const bool SURROUNDED = false;    // surrounded by elements of one value, which count too
+layout(constant_id = 6) const bool HAS_PADDING = false;    // elements of one value around the input, which count too
 
 READS(0, Src, src)
 WRITES(1, Dst, dst)
@@ -41,11 +41,11 @@ layout(push_constant) uniform Push {
     uint magic_height;
     uint magic_width;
     uint magic_channels;
-    uint above;          // rows around the input, if it is SURROUNDED
+    uint above;          // rows around the input, with HAS_PADDING
     uint below;
     uint before;         // and columns
     uint after;
-    ACC surrounding;
+    ACC padding_value;
     ACC low;
     ACC high;
 #ifdef IS_QUANTISED
@@ -67,12 +67,12 @@ uvec4 window(uint y, uint x, out uint area) {
     ivec2 start = ivec2(y * stride_y, x * stride_x) - ivec2(pad_top, pad_left);
     ivec2 end = start + ivec2(filter_height, filter_width);
     ivec2 size = ivec2(height, width), first = ivec2(0);
-    if (SURROUNDED) {
+    if (HAS_PADDING) {
         first = ivec2(above, before);
         area = area_of(within(start, end, size + first + ivec2(below, after)));
     }
     ivec4 part = within(start - first, end - first, size);
-    if (!SURROUNDED) area = area_of(part);
+    if (!HAS_PADDING) area = area_of(part);
     return uvec4(part);
 }
 
@@ -113,12 +113,12 @@ ivec4 mean(ivec4 sum, uvec4 areas) {
 #ifdef KIND_MAX
 #define FIRST ACC(LOWEST)
 #define FOLD(a, b) larger(a, b)
-#define AROUND(type, count) type(surrounding)
+#define PADDING(type, count) type(padding_value)
 #define RESULT(folded, areas) (folded)
 #else
 #define FIRST ACC(0)
 #define FOLD(a, b) ((a) + (b))
-#define AROUND(type, count) type(ENTRY(surrounding) * ACC(count))
+#define PADDING(type, count) type(ENTRY(padding_value) * ACC(count))
 #ifdef KIND_L2
 #define RESULT(folded, areas) sqrt(mean(folded, areas))
 #else
@@ -139,7 +139,7 @@ ivec4 mean(ivec4 sum, uvec4 areas) {
                 [[unroll]] for (uint j = 0; j < 4; ++j) {                                               \
                     uint l = min(k + j * LANES, inside - 1), y = wide == width ? 0u : l / wide;         \
                     uvec2 place = uvec2(part.x + y, part.y + l - y * wide);                             \
-                    some[j] = load(nhwc_index(at.x, place.x, place.y, at.w, height, width, src_pitch));  \
+                    some[j] = load(nhwc_index(at.x, place.x, place.y, at.w, height, width, src_pitch)); \
                     if (k + j * LANES >= inside) some[j] = type(FIRST);                                 \
                 }                                                                                       \
                 folded = FOLD(folded, FOLD(FOLD(some[0], some[1]), FOLD(some[2], some[3])));            \
@@ -148,12 +148,12 @@ ivec4 mean(ivec4 sum, uvec4 areas) {
             for (uint y = part.x; y < part.z; ++y) {                                                    \
                 type line = type(FIRST); /* sums of sums of few elements lose less than one long sum */ \
                 for (uint x = part.y; x < part.w; ++x)                                                  \
-                    line = FOLD(line, load(nhwc_index(at.x, y, x, at.w, height, width, src_pitch)));     \
+                    line = FOLD(line, load(nhwc_index(at.x, y, x, at.w, height, width, src_pitch)));    \
                 folded = FOLD(folded, line);                                                            \
             }                                                                                           \
         }                                                                                               \
-        bool counts = SURROUNDED && area > inside && own_lane() == 0;                                   \
-        if (counts) folded = FOLD(folded, AROUND(type, area - inside));                                 \
+        bool counts = HAS_PADDING && area > inside && own_lane() == 0;                                  \
+        if (counts) folded = FOLD(folded, PADDING(type, area - inside));                                \
         return folded;                                                                                  \
     }
 

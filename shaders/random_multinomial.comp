@@ -133,7 +133,7 @@ void main() {
     most = of_all(lane, most);
     if (part == 0 && lane == 0) {
         tops[tops_offset + row] = most;
-        if (most == NOTHING) COMPLAIN(first + row)
+        if (most == NOTHING) RAISE(first + row)
     }
     uint begin = part * SPAN + lane * EACH, end = min(begin + EACH, classes);
     uint to = sums_offset / 2 + row * divide_up(classes, BLOCK);

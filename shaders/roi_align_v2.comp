@@ -59,14 +59,14 @@ void main() {
     vec4 box = rois[rois_offset / 4 + region] * scale - offset;
     int batch = split[split_offset + region];
     if (uint(batch) >= batches) {
-        COMPLAIN_AT(missing, region, batch)
+        RAISE_AT(missing, region, batch)
         batch = 0;
     }
     float extent_x = larger(box.z - box.x, least), extent_y = larger(box.w - box.y, least);
     float pitch_x = exact_quotient(extent_x, float(out_width)), pitch_y = exact_quotient(extent_y, float(out_height));
     float columns = points(pitch_x), rows = points(pitch_y);
     if (!(rows * columns <= float(most))) {
-        if (IS_FIRST_COMPLAINT(many)) many[many_offset + 1u] = region;
+        if (IS_FIRST(many)) many[many_offset + 1u] = region;
         rows = columns = 0.0;
     }
     float first_x = box.x + float(bin_x) * pitch_x, first_y = box.y + float(bin_y) * pitch_y;

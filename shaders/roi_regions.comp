@@ -45,13 +45,13 @@ void main() {
     vec4 scaled = box * vec4(scale_x, scale_y, scale_x, scale_y);
     int batch = split[split_offset + i];
     if (uint(batch) >= batches) {
-        COMPLAIN_AT(missing, i, batch)
+        RAISE_AT(missing, i, batch)
         batch = 0;
     }
-    if (!is_ordered(box)) COMPLAIN_OF_BOX(unordered, box, i)
+    if (!is_ordered(box)) RAISE_FOR_BOX(unordered, box, i)
     vec4 last = vec4(right, bottom, right, bottom);
     if (!all(greaterThanEqual(scaled, vec4(0.0))) || !all(lessThanEqual(scaled, last))) {
-        COMPLAIN_OF_BOX(outside, box, i)
+        RAISE_FOR_BOX(outside, box, i)
         scaled = vec4(0.0);
     }
     vec2 bins = vec2(bins_x, bins_y);

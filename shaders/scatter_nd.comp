@@ -1,8 +1,8 @@
 #version 450
 // SCATTER_ND onto the initial output. Updates of one slice are combined with it in their order. The invocations of the
-// first update do this, and find the others after it, because entries are sorted by places (include/sort.glsl). If only
-// the last update counts, winners.comp has dropped the places of the others before. An invocation writes CHUNK vec4s of
-// consecutive elements, or CHUNK elements.
+// first update do this, and find the others after it, because entries are sorted by coordinate (include/sort.glsl). If
+// only the last update counts, last_writer.comp has dropped the coordinates of the others. An invocation writes CHUNK
+// vec4s of consecutive elements, or CHUNK elements.
 
 #extension GL_GOOGLE_include_directive : require
 
@@ -16,16 +16,16 @@ layout(constant_id = 4) const uint CHUNK = 1;
 
 READS(0, Updates, updates)
 #ifdef KIND_NONE
-READ_VIEW(1, Places, places, uint)
+READ_VIEW(1, Coordinates, coordinates, uint)
 #else
-READ_VIEW(1, Entries, entries, uvec2)    // ~place, number of the update
+READ_VIEW(1, Entries, entries, uvec2)    // ~coordinate, number of the update
 #endif
 CHANGES(2, Dst, dst)
 
 layout(push_constant) uniform Push {
     uint updates_offset;
 #ifdef KIND_NONE
-    uint places_offset;
+    uint coordinates_offset;
 #else
     uint entries_offset;
 #endif
@@ -70,10 +70,10 @@ void main() {
     if (i >= count) return;
     uint row = divide(i, chunks, magic_chunks), from = (i - row * chunks) * CHUNK, size = chunks * CHUNK;
 #ifdef KIND_NONE
-    uint place = places_at(places_offset + row);
-    if (place == NOWHERE) return;
+    uint coordinate = coordinates_at(coordinates_offset + row);
+    if (coordinate == NOWHERE) return;
     for (uint k = 0; k < CHUNK; ++k) {
-        uint to = place * size + from + k, at = row * size + from + k;
+        uint to = coordinate * size + from + k, at = row * size + from + k;
         if (VEC4S) STORE4(dst, to, LOAD4(updates, at));
         else STORE(dst, to, LOAD(updates, at));
     }

@@ -1,6 +1,6 @@
 #version 450
-// SCATTER_ND of few updates onto the initial output, of which only the last one for a place counts. An invocation writes
-// CHUNK vec4s of consecutive elements of an update, or CHUNK elements, unless a later update has the same place.
+// SCATTER_ND of few updates onto the initial output. Only the last update of a coordinate counts. An invocation writes
+// CHUNK vec4s of consecutive elements of an update, or CHUNK elements, unless a later update has the same coordinate.
 
 #extension GL_GOOGLE_include_directive : require
 
@@ -32,22 +32,22 @@ layout(push_constant) uniform Push {
     uint magic_chunks;
 };
 
-#include "include/places.glsl"
+#include "include/coordinates.glsl"
 
 void main() {
     uint i = flat_invocation();
     if (i >= count) return;
     uint row = divide(i, chunks, magic_chunks), from = (i - row * chunks) * CHUNK, size = chunks * CHUNK;
     ivec2 wrong, ignored;
-    uint place = place_of(row, wrong);
-    if (place == NOWHERE) {
-        COMPLAIN_AT(flag, wrong.x, wrong.y)
+    uint coordinate = coordinate_of(row, wrong);
+    if (coordinate == NOWHERE) {
+        RAISE_AT(flag, wrong.x, wrong.y)
         return;
     }
     for (uint later = row + 1; later < rows; ++later)
-        if (place_of(later, ignored) == place) return;
+        if (coordinate_of(later, ignored) == coordinate) return;
     for (uint k = 0; k < CHUNK; ++k) {
-        uint to = place * size + from + k, at = row * size + from + k;
+        uint to = coordinate * size + from + k, at = row * size + from + k;
         if (VEC4S) STORE4(dst, to, LOAD4(updates, at));
         else STORE(dst, to, LOAD(updates, at));
     }

@@ -46,7 +46,7 @@ void main() {
         uvec4 differing = (left ^ right) & bits;
         if (differing != uvec4(0u)) {
             uint word = differing.x != 0u ? 0u : differing.y != 0u ? 1u : differing.z != 0u ? 2u : 3u;
-            if (IS_FIRST_COMPLAINT(flag)) {
+            if (IS_FIRST(flag)) {
                 flag[flag_offset + 1u] = number;
                 flag[flag_offset + 2u] = place[word];
                 flag[flag_offset + 3u] = left[word];

@@ -32,7 +32,7 @@ READS(0, Src, src)
 READ_VIEW(0, Src_Twos, src_vec2s, vec2)
 #define LOAD2(at) src_vec2s_at((src_offset + (at)) >> 1)
 #else
-#define LOAD2(at) unpack_halves(uvec2(src_at(src_offset + ((at) >> 1)), 0u)).xy
+#define LOAD2(at) unpack_float16(uvec2(src_at(src_offset + ((at) >> 1)), 0u)).xy
 #endif
 layout(set = 0, binding = 1) writeonly buffer Dst { vec4 dst[]; };
 layout(set = 0, binding = 1) writeonly buffer Dst_Twos { vec2 dst_vec2s[]; };

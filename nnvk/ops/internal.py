@@ -146,8 +146,8 @@ INTERNAL: Mapping[InternalCode, InternalOp] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Surround:
-    """The attribute ``surround`` of a pool: elements around its images, which count as if they were in the images.
+class PoolPadding:
+    """The attribute ``pool_padding`` of a pool: elements around its images, which count as if they were in the images.
 
     A PAD in front of the pool gives them otherwise.
     """
@@ -160,21 +160,21 @@ class Surround:
     """The real number, or the quantised value, of each of them."""
 
 
-SURROUND = "surround"
+POOL_PADDING = "pool_padding"
 """The name of the attribute."""
 
 
 def with_padded_input(call: Call) -> Call:
-    """A call without `Surround`, on an input that has these elements."""
-    if not call.has(SURROUND):
+    """A call without `PoolPadding`, on an input that has these elements."""
+    if not call.has(POOL_PADDING):
         return call
-    around, source = call.surround, call.input
+    around, source = call.pool_padding, call.input
     spatial = [(around.top, around.bottom), (around.left, around.right)]
     pairs = [(0, 0), (0, 0), *spatial] if call.nchw else [(0, 0), *spatial, (0, 0)]
     shape = tuple(before + size + after for size, (before, after) in zip(source.shape, pairs, strict=True))
     data = np.pad(source.data, pairs, constant_values=around.value) if source.is_constant else None
     return call.replaced(
-        [SURROUND], input=Tensor(source.name, source.index, source.type.with_dimensions(shape), shape, data)
+        [POOL_PADDING], input=Tensor(source.name, source.index, source.type.with_dimensions(shape), shape, data)
     )
 
 

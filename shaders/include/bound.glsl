@@ -108,7 +108,7 @@ bool is_right(float result, uint class_, float magnitude, float bound, inout flo
 
 // Reports the first wrong element of an execution to the host.
 void report(uint place, float result, float due) {
-    if (IS_FIRST_COMPLAINT(flag)) {
+    if (IS_FIRST(flag)) {
         flag[flag_offset + 1u] = number;
 #ifdef DTYPE_F16
         uvec2 bits = half_bits(vec4(result, due, 0.0, 0.0)).xy << ((place & 1u) << 4);

@@ -13,11 +13,11 @@
 bool is_ordered(vec4 box) { return box.x <= box.z && box.y <= box.w; }
 
 // Raise a device assertion with four numbers and an index.
-#define COMPLAIN_OF_BOX(name, box, index)                                        \
-    if (IS_FIRST_COMPLAINT(name)) {                                              \
-        for (int axis = 0; axis < 4; ++axis)                                     \
-            name[name##_offset + 1u + axis] = floatBitsToUint((box)[axis]);      \
-        name[name##_offset + 5u] = uint(index);                                  \
+#define RAISE_FOR_BOX(name, box, index)                                         \
+    if (IS_FIRST(name)) {                                                       \
+        for (int axis = 0; axis < 4; ++axis)                                    \
+            name[name##_offset + 1u + axis] = floatBitsToUint((box)[axis]);     \
+        name[name##_offset + 5u] = uint(index);                                 \
     }
 
 // A box moved and stretched by deltas (dx, dy, log dw, log dh), within an image of (height, width).

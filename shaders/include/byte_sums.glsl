@@ -63,7 +63,7 @@ struct Raw {
 };
 
 // The sums with zero points subtracted.
-ivec4 settled(Raw raw, uvec4 known) {
+ivec4 without_zero_points(Raw raw, uvec4 known) {
     uvec4 owed = DUE ? known : uint(zero) * (raw.vec4s * 4u * uint(weight_zero) - raw.weights);
     return ivec4(raw.products - uint(weight_zero) * raw.inputs + owed);
 }
@@ -89,7 +89,7 @@ ivec4 sums_of(uint row, uint block) {
     uint inputs = 0u;
     [[unroll]] for (uint from = 0; from < LANES; from++) inputs += subgroupShuffle(raw.inputs, from);
     raw.inputs = inputs;
-    return settled(raw, known);
+    return without_zero_points(raw, known);
 }
 
 #else
@@ -114,7 +114,7 @@ ivec4 sums_of(uint row, uint block) {
         if (!DUE) raw.weights += dots_of_bytes(ONES, words);
         raw.vec4s++;
     }
-    ivec4 sum = settled(raw, known);
+    ivec4 sum = without_zero_points(raw, known);
     if (SLICES == 1u) return sum;
     partial_sums[slice][lane] = sum;
     barrier();

@@ -87,7 +87,7 @@ void compare(Sums sums, uint region_of_product, uint pixel) {
     // The host knows the sum over all regions.
     atomicAdd(flag[flag_offset + 5u], (region_of_product + 1u) * checksum_factor(number));
     if (sums.stored != sums.due) {
-        if (IS_FIRST_COMPLAINT(flag)) {
+        if (IS_FIRST(flag)) {
             flag[flag_offset + 1u] = number;
             flag[flag_offset + 2u] = pixel;
             flag[flag_offset + 3u] = sums.stored;

@@ -62,7 +62,7 @@ vec4 apply(uint operation, bool is_rounded, vec4 a, vec4 b) {
     WHERE(MISH) result = EACH(mish, a);
     WHERE(SOFTPLUS) result = EACH(softplus, a);
     WHERE(SWISH) result = vec4(swish(a.x, b.x), swish(a.y, b.y), swish(a.z, b.z), swish(a.w, b.w));
-    WHERE(SATURATE) result = within_halves(a);
+    WHERE(SATURATE) result = within_float16(a);
     if (is_rounded) result = ROUNDED(result);
     return result;
 }

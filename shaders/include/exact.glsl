@@ -13,7 +13,7 @@
 #endif
 
 layout(constant_id = 4) const bool WIDE_RESULTS = false;    // output channels of a part are whole vec4s in memory
-layout(constant_id = 11) const uint ABREAST = 1;            // parts whose results lie side by side
+layout(constant_id = 11) const uint INTERLEAVED = 1;            // parts whose results lie side by side
 layout(constant_id = 12) const bool STORES_SUMS = false;
 layout(constant_id = 14) const uint FILTER_WORDS = 0;       // how words of filters are loaded, or single levels
 layout(constant_id = 15) const bool PARTS_ALIKE = true;     // they have the same biases and multipliers
@@ -171,7 +171,7 @@ ivec4 results_of(TOTAL4 total, Column column) {
 void store(TOTAL4 total, Column column, uint row) {
     total = with_biases(total, column, row);
     uint beside = WIDE_RESULTS ? divide_up(out_channels, 4u) * 4u : out_channels;
-    uint at = (column.part / ABREAST * rows + row) * dst_pitch + column.part % ABREAST * beside + column.first;
+    uint at = (column.part / INTERLEAVED * rows + row) * dst_pitch + column.part % INTERLEAVED * beside + column.first;
 #ifdef DTYPE_Q8
     if (STORES_SUMS) {
         dst_sums[dst_offset + at >> 2] = total;

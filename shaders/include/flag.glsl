@@ -11,19 +11,19 @@
 #define FLAG_AS(BINDING, Block, name) layout(set = 0, binding = BINDING) buffer Block { uint name[]; };
 
 // Whether an assertion is the first one, whose numbers are reported.
-#define IS_FIRST_COMPLAINT(name) (atomicCompSwap(name[name##_offset], 0u, 1u) == 0u)
+#define IS_FIRST(name) (atomicCompSwap(name[name##_offset], 0u, 1u) == 0u)
 
 // Raise the flag with an integer and an index.
-#define COMPLAIN_AT(name, index, number)             \
-    if (IS_FIRST_COMPLAINT(name)) {                  \
+#define RAISE_AT(name, index, number)                \
+    if (IS_FIRST(name)) {                            \
         name[name##_offset + 1u] = uint(index);      \
         name[name##_offset + 2u] = uint(number);     \
     }
 
 // Raise the flag with an integer, or with the bits of a float.
-#define COMPLAIN(number)                                                         \
-    {                                                                            \
-        if (IS_FIRST_COMPLAINT(flag)) flag[flag_offset + 1u] = uint(number);     \
+#define RAISE(number)                                                  \
+    {                                                                  \
+        if (IS_FIRST(flag)) flag[flag_offset + 1u] = uint(number);     \
     }
 
 #endif

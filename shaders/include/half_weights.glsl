@@ -8,12 +8,12 @@
 
 layout(constant_id = 53) const bool HALF_WEIGHTS = false;
 // They are the high halves of 32-bit floats, which have these numbers, too.
-layout(constant_id = 55) const bool HIGH_HALVES = false;
+layout(constant_id = 55) const bool HIGH_WORDS = false;
 // They are whole 32-bit floats.
 layout(constant_id = 62) const bool WHOLE_FLOATS = false;
 
 vec4 unpack_weights(uvec2 words) {
-    return HIGH_HALVES ? uintBitsToFloat(uvec4(words << 16, words & 0xffff0000u)).xzyw : unpack_halves(words);
+    return HIGH_WORDS ? uintBitsToFloat(uvec4(words << 16, words & 0xffff0000u)).xzyw : unpack_float16(words);
 }
 
 #endif

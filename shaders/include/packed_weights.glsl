@@ -8,7 +8,7 @@
 
 layout(constant_id = 56) const bool FOUR_BITS = false;
 
-READ_VIEW(1, Weights_Halves, weights_halves, uvec2)
+READ_VIEW(1, Weights_Pairs, weights_pairs, uvec2)
 
 #ifdef DTYPE_Q16
 const int PACKED_ZERO = 128;
@@ -19,7 +19,7 @@ const int PACKED_ZERO = 128;
 // The bytes of four output channels, with four elements of K each, at an index of `weights`.
 uvec4 packed_weights_at(uint at) {
     if (!FOUR_BITS) return weights_at(at);
-    uvec2 words = weights_halves_at(at + (weights_offset >> 2));
+    uvec2 words = weights_pairs_at(at + (weights_offset >> 2));
     return (uvec4(words.x, words.x >> 4, words.y, words.y >> 4) & 0x0f0f0f0fu) + uint(PACKED_ZERO - 8) * 0x01010101u;
 }
 

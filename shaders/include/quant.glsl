@@ -44,9 +44,9 @@ uvec2 pack_shorts(ivec4 v, uint sign_mask) {
 int short_of(uint word, uint index) { return int((word >> ((index & 1u) << 4)) & 0xffffu); }
 
 // 16-bit floats in words.
-vec4 unpack_halves(uvec2 words) { return vec4(unpackHalf2x16(words.x), unpackHalf2x16(words.y)); }
+vec4 unpack_float16(uvec2 words) { return vec4(unpackHalf2x16(words.x), unpackHalf2x16(words.y)); }
 #ifdef NATIVE_16
-f16vec4 native_halves(uvec2 words) { return f16vec4(unpackFloat2x16(words.x), unpackFloat2x16(words.y)); }
+f16vec4 native_float16(uvec2 words) { return f16vec4(unpackFloat2x16(words.x), unpackFloat2x16(words.y)); }
 #endif
 float half_of(uint word, uint index) { return unpackHalf2x16(word >> ((index & 1u) << 4)).x; }
 
@@ -63,12 +63,12 @@ uvec4 half_bits(vec4 x) {
 }
 
 // Numbers beyond the range of 16-bit floats become the largest ones; NaN stays NaN.
-vec4 within_halves(vec4 x) {
+vec4 within_float16(vec4 x) {
     bvec4 is_number = lessThan(abs(x), vec4(uintBitsToFloat(0x7f800000u)));
     return mix(x, clamp(x, -65504.0, 65504.0), is_number);
 }
 
-uvec2 pack_halves(vec4 v) {
+uvec2 pack_float16(vec4 v) {
 #ifdef NATIVE_16
     return uvec2(packFloat2x16(f16vec2(v.xy)), packFloat2x16(f16vec2(v.zw)));
 #else

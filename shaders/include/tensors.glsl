@@ -86,8 +86,8 @@
 #define WORD uint
 #define FOUR uvec2
 #define FOUR_WORDS 2
-#define DECODE4_WITH(four, mask) unpack_halves(four)
-#define ENCODE4_WITH(v, mask) pack_halves(v)
+#define DECODE4_WITH(four, mask) unpack_float16(four)
+#define ENCODE4_WITH(v, mask) pack_float16(v)
 #define DECODE_WITH(word, at, mask) half_of(word, at)
 #ifdef NATIVE_16
 #define ELEMENT float16_t
@@ -175,7 +175,7 @@
 // offset is below 2^30, which only the host knows. (Exclusive or would cancel itself in two consecutive roundings.)
 #define ROUNDS(name) uint unknown_zero = name##_offset >> 31;
 #define HIDDEN(bits) ((bits) | unknown_zero)
-#define ROUNDED(v) unpack_halves(HIDDEN(pack_halves(v)))
+#define ROUNDED(v) unpack_float16(HIDDEN(pack_float16(v)))
 #else
 #define ROUNDS(name)
 #define ROUNDED(v) (v)

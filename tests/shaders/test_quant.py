@@ -107,7 +107,7 @@ def test_halves_and_shorts_go_through_words_unharmed(evaluate: Evaluate) -> None
     for mask in ("0u", "0x80008000u"):
         expression = f"int(pack_shorts(unpack_shorts(uvec2(src[i]), {mask}), {mask}).x)"
         np.testing.assert_array_equal(evaluate(QUANT, expression, words, "uint", "int").view(np.uint32), words)
-    unpacked = evaluate(QUANT, "unpack_halves(uvec2(src[i]))", words, "uint", "vec4")
+    unpacked = evaluate(QUANT, "unpack_float16(uvec2(src[i]))", words, "uint", "vec4")
     number = ~np.isnan(words.view(np.float16).astype(np.float32)).reshape(-1, 2)
     expected = words.view(np.float16).astype(np.float32).reshape(-1, 2)
     np.testing.assert_array_equal(unpacked[:, :2][number], expected[number])

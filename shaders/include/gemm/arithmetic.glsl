@@ -66,7 +66,7 @@ struct Sum { vec4 open; ivec4 carried; };
 #define FACTOR float16_t
 #define SUM float16_t
 #define INPUT4 f16vec4
-#define FACTORS_OF(words) native_halves(words)
+#define FACTORS_OF(words) native_float16(words)
 #define WEIGHTS_OF(words) FACTORS_OF(words)
 struct Weights4 { f16vec4 rows[4]; };
 struct Sum { f16vec4 open; vec4 carried; };

@@ -165,8 +165,8 @@ uvec2 floats_from_line(uint line, int first, int last) {
     ivec4 from = first + ivec4(0, 1, 2, 3), inside = clamp(from, 0, last);
     vec4 values;
     [[unroll]] for (uint i = 0; i < 4u; i++) values[i] = src_floats_at(line + uint(inside[i]));
-    values = within_halves(values);
-    return HIDDEN(pack_halves(PADDED ? mix(vec4(0.0), values, equal(from, inside)) : values));
+    values = within_float16(values);
+    return HIDDEN(pack_float16(PADDED ? mix(vec4(0.0), values, equal(from, inside)) : values));
 }
 #endif
 

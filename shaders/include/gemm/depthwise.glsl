@@ -96,7 +96,7 @@ ivec4 depthwise_sum(Depthwise from, uint number, uint inside) {
         uint word = from.windows[number * MAX_TAPS + tap] ^ sign_mask;
         if (PADDED) word = mix(uint(input_level) * 0x01010101u, word, is_inside(inside, tap));
         ivec4 both = from.weights[tap / 2u];
-        vec4 weight = unpack_halves(tap % 2u == 0u ? uvec2(both.xy) : uvec2(both.zw));
+        vec4 weight = unpack_float16(tap % 2u == 0u ? uvec2(both.xy) : uvec2(both.zw));
         sum = multiply_add(vec4(unpack_bytes(word, 0u)), weight, sum);
     }
     return from.ends[0] + ivec4(sum);

@@ -42,8 +42,8 @@ const uint INVOCATIONS = gl_WorkGroupSize.x * gl_WorkGroupSize.y;
 
 #ifdef ARITHMETIC_HALF
 // Sums are stored as 16-bit floats, like factors and results, and scaled so that they do not overflow.
-#define LEFT_OF(sum) pack_halves((sum) * left_scale)
-#define with_left(sum, left) (unpack_halves(left) * (1.0 / left_scale) + (sum))
+#define LEFT_OF(sum) pack_float16((sum) * left_scale)
+#define with_left(sum, left) (unpack_float16(left) * (1.0 / left_scale) + (sum))
 #else
 #define LEFT_OF(sum) (sum)
 #define with_left(sum, left) with_total(sum, left)

@@ -26,8 +26,8 @@ Weights4 load_weights(uint at, Zeros zeros) {
     return weights_of(packed_weights_at(at), zeros);
 #elif WEIGHTS_WORDS == 2
     uvec4 front = weights_wide_at(at), back = weights_wide_at(at + LANES);
-    return Weights4(ACC4[](unpack_halves(front.xy), unpack_halves(front.zw), unpack_halves(back.xy),
-                           unpack_halves(back.zw)));
+    return Weights4(ACC4[](unpack_float16(front.xy), unpack_float16(front.zw), unpack_float16(back.xy),
+                           unpack_float16(back.zw)));
 #else
     return Weights4(ACC4[](weights_at(at * 2u), weights_at(at * 2u + 1u), weights_at((at + LANES) * 2u),
                            weights_at((at + LANES) * 2u + 1u)));

@@ -27,7 +27,7 @@ from nnvk.driver.vulkan.shaders.profile import ACCELERATED_DOTS, NATIVE_16
 from nnvk.ops import internal, registry
 from nnvk.ops.call import Tensor
 from nnvk.ops.flow import CONTROL_FLOW
-from nnvk.ops.internal import InternalCode, Surround, call_of
+from nnvk.ops.internal import InternalCode, PoolPadding, call_of
 from nnvk.ops.strided import Box
 from nnvk.types.model import Model
 
@@ -242,7 +242,7 @@ def test_a_pool_with_a_surround_is_a_pool_of_a_padded_image() -> None:
     x = net.op(Op.PAD, net.input(2, 6, 5, 3), pads)
     y = net.build.operation(Op.AVERAGE_POOL_2D, [x, *map(net.code, [1, 2, 1, 3, 4, FuseCode.NONE])], OperandType(F32))
     pad, pool = graph_of(net.finish(y)).nodes
-    fused = pool.call.replaced(input=pad.call.input, surround=Surround(1, 2, 3, 0, 0.0))
+    fused = pool.call.replaced(input=pad.call.input, pool_padding=PoolPadding(1, 2, 3, 0, 0.0))
     assert internal.infer(fused) == [pool.call.output.shape]
     image = np.random.default_rng(1).standard_normal((2, 6, 5, 3), np.float32)
     whole = {pad.call.input.index: image, pool.call.input.index: np.pad(image, pads)}

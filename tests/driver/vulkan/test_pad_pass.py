@@ -79,9 +79,9 @@ def test_padding_of_pools(code: Op, value: float | None, folds: bool) -> None:
     assert count == folds
     if folds:
         (node,) = graph.nodes
-        surround = node.call.surround
-        assert (surround.top, surround.bottom, surround.left, surround.right) == (1, 2, 3, 0)
-        assert surround.value == (value or 0.0)
+        padding = node.call.pool_padding
+        assert (padding.top, padding.bottom, padding.left, padding.right) == (1, 2, 3, 0)
+        assert padding.value == (value or 0.0)
 
 
 def test_padding_that_others_read_is_computed_too() -> None:

@@ -9,7 +9,7 @@ from nnvk.driver.vulkan.lowering.divide import divisors
 from nnvk.driver.vulkan.lowering.dtypes import MOVED, moved
 from nnvk.driver.vulkan.lowering.kernel import kernel
 from nnvk.driver.vulkan.lowering.lowering import Lowering
-from nnvk.driver.vulkan.lowering.selection.places import units_of
+from nnvk.driver.vulkan.lowering.selection.coordinates import units_of
 from nnvk.driver.vulkan.shaders.commands import TensorRef
 from nnvk.driver.vulkan.shaders.declaration import Shader
 from nnvk.ops.call import Call, Tensor

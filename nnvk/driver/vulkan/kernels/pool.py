@@ -15,7 +15,7 @@ from nnvk.driver.vulkan.lowering.reductions.folds import lanes_of, shared_out
 from nnvk.driver.vulkan.shaders.declaration import Shader
 from nnvk.driver.vulkan.shaders.profile import DeviceProfile
 from nnvk.ops.call import Call
-from nnvk.ops.internal import SURROUND, Surround, with_padded_input
+from nnvk.ops.internal import POOL_PADDING, PoolPadding, with_padded_input
 from nnvk.ops.pool import pool_axes
 from nnvk.ops.quant import is_quantised
 from nnvk.ops.window import Axis
@@ -55,15 +55,15 @@ def _covered(axis: Axis) -> int:
     return min(axis.window, axis.size)
 
 
-def accepts_surround(call: Call, device: DeviceProfile) -> bool:
-    """Whether a pool with a `Surround` gives the results of a PAD and a pool.
+def accepts_padding(call: Call, device: DeviceProfile) -> bool:
+    """Whether a pool with a `PoolPadding` gives the results of a PAD and a pool.
 
     Sums of floats depend on their order. It would change if numbers other than zero are around an image, and if several
     invocations share a window.
     """
     if is_quantised(call.input.code) or call.code is OperationCode.MAX_POOL_2D:
         return True
-    element = np.array(call.surround.value, call.input.dtype)
+    element = np.array(call.pool_padding.value, call.input.dtype)
     folded = math.prod(map(_covered, pool_axes(with_padded_input(call))))
     return not any(element.tobytes()) and lanes_of(device, _vec4s(call), folded, LARGEST) == 1
 
@@ -74,12 +74,12 @@ def _vec4s(call: Call) -> int:
 
 def _around(call: Call) -> dict[str, int | float]:
     """The push constants for the elements around images."""
-    if not call.has(SURROUND):
-        return dict.fromkeys(("above", "below", "before", "after", "surrounding"), 0)
-    around: Surround = call.surround
+    if not call.has(POOL_PADDING):
+        return dict.fromkeys(("above", "below", "before", "after", "padding_value"), 0)
+    around: PoolPadding = call.pool_padding
     element = np.array(around.value, call.input.dtype).item()
     sides = {"above": around.top, "below": around.bottom, "before": around.left, "after": around.right}
-    return {**sides, "surrounding": element + offset(call.input)}
+    return {**sides, "padding_value": element + offset(call.input)}
 
 
 @kernel(*_KINDS, shaders=(POOL,), refuse=refuse, channels_last=True)
@@ -93,7 +93,7 @@ def lower(call: Call, g: Lowering) -> None:
     g.dispatch(
         POOL.variant(KIND=_KINDS[call.code], DTYPE=kind),
         groups=groups,
-        spec={**lanes, "VECTOR": channels % 4 == 0, "SURROUNDED": call.has(SURROUND)},
+        spec={**lanes, "VECTOR": channels % 4 == 0, "HAS_PADDING": call.has(POOL_PADDING)},
         tensors={"src": g.tensor(call.input), "dst": g.tensor(call.output)},
         count=count,
         elements=call.output.size,

@@ -12,12 +12,12 @@ from nnvk.driver.vulkan.lowering.divide import divisors
 from nnvk.driver.vulkan.lowering.dtypes import BOOL, MOVED, dtype, moved
 from nnvk.driver.vulkan.lowering.kernel import kernel
 from nnvk.driver.vulkan.lowering.lowering import MOST_ROUNDS, Lowering
-from nnvk.driver.vulkan.lowering.selection.places import (
+from nnvk.driver.vulkan.lowering.selection.coordinates import (
     FINDING,
     Units,
-    last_places,
+    last_coordinates,
     sizes_of_axes,
-    sorted_places,
+    sorted_coordinates,
     units_of,
 )
 from nnvk.driver.vulkan.shaders.declaration import Shader
@@ -75,7 +75,7 @@ def lower(call: Call, g: Lowering) -> None:
     if reduction is Reduction.NONE and output.size and rows <= FEW and not call.indices.is_constant:
         _scatter_few(call, g, sizes, inner)
         return
-    found = (last_places if reduction is Reduction.NONE else sorted_places)(g, call.indices, sizes)
+    found = (last_coordinates if reduction is Reduction.NONE else sorted_coordinates)(g, call.indices, sizes)
     if not output.size:
         return  # nothing but the indices' check
     units, chunk = Units(_dtype(updates), inner), 1
@@ -89,7 +89,7 @@ def lower(call: Call, g: Lowering) -> None:
         spec={"local_x": LOCAL, "VEC4S": units.are_vec4s, "CHUNK": chunk},
         tensors={
             "updates": g.tensor(updates),
-            "places" if reduction is Reduction.NONE else "entries": found,
+            "coordinates" if reduction is Reduction.NONE else "entries": found,
             "dst": g.tensor(output),
         },
         count=rows * chunks,

@@ -512,7 +512,7 @@ def verify_by_bound(
         },
         {
             "HAS_EXTRA": extra is not None,
-            "ABREAST": interleaved,
+            "INTERLEAVED": interleaved,
             "WIDE": gemm.depth % 4 == 0,
             **of_results,
             "STRIDE_Y": vertical.stride,

@@ -65,7 +65,7 @@ def are_known(source: Tensor, weights: Weights, bias: Tensor | None) -> bool:
 
 def constants(form: Form) -> dict[str, int | bool]:
     """The specialisation constants of `shaders/include/half_weights.glsl` for such weights."""
-    return {"HALF_WEIGHTS": True, "HIGH_HALVES": form is Form.HIGH_WORDS, "WHOLE_FLOATS": form is Form.FLOAT32}
+    return {"HALF_WEIGHTS": True, "HIGH_WORDS": form is Form.HIGH_WORDS, "WHOLE_FLOATS": form is Form.FLOAT32}
 
 
 def packed(g: Lowering, weights: Weights, form: Form) -> TensorRef:

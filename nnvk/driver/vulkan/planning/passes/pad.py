@@ -12,11 +12,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from nnvk.driver.vulkan.graph.ir import Graph, Node
-from nnvk.driver.vulkan.kernels.pool import accepts_surround
+from nnvk.driver.vulkan.kernels.pool import accepts_padding
 from nnvk.driver.vulkan.planning.passes.context import Context
 from nnvk.driver.vulkan.planning.passes.patterns import behind_views
 from nnvk.ops.call import Call, Tensor, UnknownValue
-from nnvk.ops.internal import InternalCode, Surround, call_of
+from nnvk.ops.internal import InternalCode, PoolPadding, call_of
 from nnvk.ops.pad import pad_value, paddings
 from nnvk.types.codes import OperationCode
 
@@ -96,7 +96,7 @@ def _fold(node: Node, image: _PaddedImage, context: Context) -> list[Node] | Non
         views.append(node.with_call(call_of(InternalCode.VIEW, view, input=source)))
         source = view
     call = (
-        _with_explicit_padding(node, source, image) if node.traits.gemm else _surrounded(node, source, image, context)
+        _with_explicit_padding(node, source, image) if node.traits.gemm else _with_padding(node, source, image, context)
     )
     if call is None or context.refuse(call):
         return None
@@ -121,8 +121,8 @@ def _with_explicit_padding(node: Node, source: Tensor, image: _PaddedImage) -> C
     )
 
 
-def _surrounded(node: Node, source: Tensor, image: _PaddedImage, context: Context) -> Call | None:
+def _with_padding(node: Node, source: Tensor, image: _PaddedImage, context: Context) -> Call | None:
     """A pool that counts elements around its images; None if its kernel can't."""
-    surround = Surround(*image.vertical, *image.horizontal, image.value)
-    call = node.call.replaced(input=source, surround=surround)
-    return call if accepts_surround(call, context.profile) else None
+    padding = PoolPadding(*image.vertical, *image.horizontal, image.value)
+    call = node.call.replaced(input=source, pool_padding=padding)
+    return call if accepts_padding(call, context.profile) else None

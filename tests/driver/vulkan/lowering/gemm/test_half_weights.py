@@ -74,7 +74,7 @@ def test_every_tile(small_gpu: VulkanDevice, monkeypatch: pytest.MonkeyPatch, te
     monkeypatch.setattr(gemm, "ranked", ranked)
     found = constants(small_gpu, parse(text))
     assert (found["HALF_WEIGHTS"], found["SHORT_SUMS"]) == (1, 1)
-    forms = {"HIGH_HALVES": Form.HIGH_WORDS, "WHOLE_FLOATS": Form.FLOAT32}
+    forms = {"HIGH_WORDS": Form.HIGH_WORDS, "WHOLE_FLOATS": Form.FLOAT32}
     assert [form for name, form in forms.items() if found[name]] == expected_forms(small_gpu.profile, works[0].rows)
     ways = few_strategies(works[0], small_gpu.profile)
     assert len(ways) >= 4

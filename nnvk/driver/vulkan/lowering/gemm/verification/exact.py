@@ -195,7 +195,7 @@ def _end(
             **spec,
             **{name: end.spec[name] for name in ("WIDE_BIAS", "ROUNDING") if name in end.spec},
             "WIDE_RESULTS": columns % 4 == 0,
-            "ABREAST": interleaved,
+            "INTERLEAVED": interleaved,
             "STRIDE_Y": vertical.stride,
             "STRIDE_X": horizontal.stride,
             "DILATION_Y": vertical.dilation,

@@ -14,7 +14,7 @@ from nnvk.driver.vulkan.shaders.commands import TensorRef
 from nnvk.driver.vulkan.shaders.declaration import Shader
 from nnvk.types.operand import Shape
 
-SURROUND = Shader("pad", DTYPE=MOVED)
+PAD = Shader("pad", DTYPE=MOVED)
 LOCAL = 64
 RANK = 6
 CONSTANT, REFLECT, SYMMETRIC = range(3)
@@ -24,7 +24,7 @@ Pair = tuple[int, int]
 """The elements before and after an axis."""
 
 
-def surround(
+def pad_box(
     g: Lowering,
     dtype: str,
     source: TensorRef,
@@ -50,7 +50,7 @@ def surround(
     vec4s = sizes[-1] % 4 == before % 4 == after % 4 == 0
     word = 0 if element is None else int.from_bytes(element.tobytes(), "little")
     g.dispatch(
-        SURROUND.variant(DTYPE=dtype),
+        PAD.variant(DTYPE=dtype),
         groups=g.flat(count, LOCAL),
         spec={
             "local_x": LOCAL,

@@ -1,7 +1,7 @@
 #version 450
-// Places that rows of indices select: each row has an index for each of some axes, which together are one axis
-// (lowering/selection/places.py). An invocation computes the places of four rows, and raises a
-// device assertion for indices out of range.
+// Flat coordinates that rows of indices select: each row has an index for each of some axes, which together are one axis
+// (lowering/selection/coordinates.py). An invocation computes the coordinates of four rows, and raises a device
+// assertion for indices out of range.
 
 #extension GL_GOOGLE_include_directive : require
 
@@ -25,26 +25,26 @@ layout(push_constant) uniform Push {
     uint depth;        // axes
     uint first;        // number of the first axis
     uint per_batch;    // rows of a batch
-    uint whole;        // places of a batch
+    uint whole;        // coordinates of a batch
     uint magic_per_batch;
 };
 
-#include "include/places.glsl"
+#include "include/coordinates.glsl"
 
 void main() {
     uint i = flat_invocation();
     if (4 * i >= count) return;
-    uvec4 place;
+    uvec4 coordinate;
     ivec2 wrong;
     for (int k = 0; k < 4; ++k) {
         uint row = min(4 * i + k, count - 1);    // the last may not exist
-        place[k] = place_of(row, wrong);
-        if (BATCHES && place[k] != NOWHERE) place[k] += divide(row, per_batch, magic_per_batch) * whole;
+        coordinate[k] = coordinate_of(row, wrong);
+        if (BATCHES && coordinate[k] != NOWHERE) coordinate[k] += divide(row, per_batch, magic_per_batch) * whole;
     }
-    if (any(equal(place, uvec4(NOWHERE)))) COMPLAIN_AT(flag, wrong.x, wrong.y)
+    if (any(equal(coordinate, uvec4(NOWHERE)))) RAISE_AT(flag, wrong.x, wrong.y)
 #ifdef GIVES_KEYS
-    dst[dst_offset / 4 + i] = ~place;    // sorted by place, without a place last
+    dst[dst_offset / 4 + i] = ~coordinate;    // sorted by coordinate, without a coordinate last
 #else
-    dst[dst_offset / 4 + i] = place;
+    dst[dst_offset / 4 + i] = coordinate;
 #endif
 }

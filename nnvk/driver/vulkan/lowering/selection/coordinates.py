@@ -1,4 +1,4 @@
-"""Rows of a tensor: their places by indices into several axes (``shaders/places.comp``), and the units to copy."""
+"""Coordinates of rows by indices into several axes (``shaders/coordinates.comp``), and the units of rows to copy."""
 
 from __future__ import annotations
 
@@ -18,35 +18,35 @@ from nnvk.driver.vulkan.shaders.profile import DeviceProfile
 from nnvk.ops.call import Tensor
 from nnvk.ops.extension.places import assertion, flat_places, strides_of
 
-PLACES = Shader("places", GIVES=("places", "keys"))
-WINNERS = Shader("winners", PASS=("clear", "claim", "drop"))
-FINDING = (PLACES, WINNERS, *SORTING)
-"""The shaders that `places` and `last_places` may dispatch."""
+COORDINATES = Shader("coordinates", GIVES=("coordinates", "keys"))
+LAST_WRITER = Shader("last_writer", PASS=("clear", "claim", "drop"))
+FINDING = (COORDINATES, LAST_WRITER, *SORTING)
+"""The shaders that `coordinates` and `last_coordinates` may dispatch."""
 LOCAL = 64
 _CHUNK = 8
 """The most units that an invocation copies on a CPU. On a GPU it copies one, so that neighbours access neighbours."""
 
 
-def places(g: Lowering, indices: Tensor, sizes: Sequence[int], batches: int = 1, first: int = 0) -> TensorRef:
-    """The place of each row of indices into axes of these sizes; ``first`` is the number of the first axis.
+def coordinates(g: Lowering, indices: Tensor, sizes: Sequence[int], batches: int = 1, first: int = 0) -> TensorRef:
+    """The coordinate of each row of indices into axes of these sizes; ``first`` is the number of the first axis.
 
     Constant indices were checked with the model; the shader checks the others.
     """
     if indices.is_constant:
-        form = "places", tuple(sizes), batches
+        form = "coordinates", tuple(sizes), batches
         return g.constant_form(indices, form, lambda: flat_places(indices.data, sizes, batches).astype(np.uint32))
-    return _found(g, "places", indices, sizes, batches, first)
+    return _found(g, "coordinates", indices, sizes, batches, first)
 
 
-def last_places(g: Lowering, indices: Tensor, sizes: Sequence[int]) -> TensorRef:
-    """`places`, but if several rows name one place, only the last row gets it. The others get 2^32 - 1."""
+def last_coordinates(g: Lowering, indices: Tensor, sizes: Sequence[int]) -> TensorRef:
+    """`coordinates`, but if several rows name one coordinate, only the last row gets it. The others get 2^32 - 1."""
     if indices.is_constant:
-        return g.constant_form(indices, ("last places", tuple(sizes)), lambda: _last(indices.data, sizes))
-    rows, found = indices.size // len(sizes), places(g, indices, sizes)
-    tensors = {"places": found, "owners": g.scratch(4 * math.prod(sizes))}
+        return g.constant_form(indices, ("last coordinates", tuple(sizes)), lambda: _last(indices.data, sizes))
+    rows, found = indices.size // len(sizes), coordinates(g, indices, sizes)
+    tensors = {"coordinates": found, "owners": g.scratch(4 * math.prod(sizes))}
     for which in ("clear", "claim", "drop") if rows > 1 else ():
         g.dispatch(
-            WINNERS.variant(PASS=which),
+            LAST_WRITER.variant(PASS=which),
             groups=g.flat(rows, LOCAL),
             spec={"local_x": LOCAL},
             tensors=tensors,
@@ -64,10 +64,10 @@ def _last(indices: np.ndarray, sizes: Sequence[int]) -> np.ndarray:
     return result
 
 
-def sorted_places(g: Lowering, indices: Tensor, sizes: Sequence[int]) -> TensorRef:
-    """Entries [rows, 2] of all rows of indices: the places' complements and the rows' numbers, in this order."""
+def sorted_coordinates(g: Lowering, indices: Tensor, sizes: Sequence[int]) -> TensorRef:
+    """Entries [rows, 2] of all rows of indices: the coordinates' complements and the rows' numbers, in this order."""
     if indices.is_constant:
-        return g.constant_form(indices, ("sorted places", tuple(sizes)), lambda: _entries(indices.data, sizes))
+        return g.constant_form(indices, ("sorted coordinates", tuple(sizes)), lambda: _entries(indices.data, sizes))
     rows = indices.size // len(sizes)
     return sort_keys(g, _found(g, "keys", indices, sizes), 1, rows, rows)
 
@@ -84,7 +84,7 @@ def _found(
     rows = indices.size // len(sizes)
     found = g.scratch(4 * rows)
     g.dispatch(
-        PLACES.variant(GIVES=gives),
+        COORDINATES.variant(GIVES=gives),
         groups=g.flat(-(-rows // 4), LOCAL),
         spec={"local_x": LOCAL, "BATCHES": batches > 1},
         tensors={
@@ -104,7 +104,7 @@ def _found(
 
 
 def sizes_of_axes(g: Lowering, sizes: Sequence[int]) -> TensorRef:
-    """The tensor ``sizes`` of shaders that find places: the size of each axis, and its stride."""
+    """The tensor ``sizes`` of shaders that find coordinates: the size of each axis, and its stride."""
     return g.constant(np.array([sizes, strides_of(sizes)], np.uint32).T)
 
 
