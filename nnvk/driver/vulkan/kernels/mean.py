@@ -22,8 +22,8 @@ _RANK = 4
 """Dimensions that stay or are reduced, of mean.comp."""
 PART = 1 << 14
 """Elements that are summed in one go; more that go into one are summed in parts, which then are summed."""
-MOST_LEVELS = {1: 2**23 - 1, 2: 2**15 - 1}
-"""Levels whose sum surely fits in 31 bits, by the bytes of a level."""
+MOST_VALUES = {1: 2**23 - 1, 2: 2**15 - 1}
+"""Quantised values whose sum surely fits in 31 bits, by the bytes of a quantised value."""
 
 
 def refuse(call: Call) -> str | None:
@@ -31,12 +31,12 @@ def refuse(call: Call) -> str | None:
     reduced = call.input.size // max(call.output.size, 1)
     if not is_quantised(call.input.code):
         return None
-    most = MOST_LEVELS[call.input.dtype.itemsize]
+    most = MOST_VALUES[call.input.dtype.itemsize]
     return f"{reduced} quantised elements go into one, the shader sums at most {most}" if reduced > most else None
 
 
 def _quantisation(call: Call) -> dict[str, int]:
-    """Constants of quantised means: the level that sums count from, the output's, and the rescaling.
+    """Constants of quantised means: the quantised value that sums count from, the output's, and the rescaling.
 
     NNAPI's MEAN truncates and has none.
     """

@@ -32,7 +32,7 @@ LARGEST = 1 << 13
 MOST = 1 << 19
 """The most elements of a window."""
 MOST_WIDE = 1 << 15
-"""The most elements of a window with 16-bit levels, because the sums have 32 bits."""
+"""The most elements of a window with 16-bit quantised values, because the sums have 32 bits."""
 
 _KINDS = {
     OperationCode.AVERAGE_POOL_2D: "avg",

@@ -18,7 +18,7 @@ def lower(call: Call, g: Lowering) -> None:
 
 @kernel(ExtendedOperationCode.QUANTIZE_TIES_TO_EVEN, shaders=(CONVERT,))
 def lower_to_even(call: Call, g: Lowering) -> None:
-    """Lower QUANTIZE_TIES_TO_EVEN: round to the nearest level, ties to even."""
+    """Lower QUANTIZE_TIES_TO_EVEN: round to the nearest quantised value, ties to even."""
     convert(g, call.input, call.output, to_even=True)
 
 

@@ -28,7 +28,7 @@ def refuse(call: Call) -> str | None:
 
 @kernel(ExtendedOperationCode.QUANTIZED_SVDF, shaders=(SVDF, *SUMS_SHADERS), refuse=refuse)
 def lower(call: Call, g: Lowering) -> None:
-    """Lower QUANTIZED_SVDF: sums over the input, the state with their levels, then the filters over time."""
+    """Lower QUANTIZED_SVDF: sums over the input, the state with their quantised values, then the filters over time."""
     weights, memory = call.weights_time.shape
     units = weights // call.rank
     features = matrix(g, weights, [[call.weights_feature]])

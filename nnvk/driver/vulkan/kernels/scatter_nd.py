@@ -130,5 +130,5 @@ def _chunks(units: Units, chunk: int) -> int:
 
 
 def _dtype(updates: Tensor) -> str:
-    """Levels are added as the whole numbers that they are, and wrap."""
+    """Quantised values are added as the whole numbers that they are, and wrap."""
     return moved(updates) if is_quantised(updates.code) else dtype(updates)

@@ -28,11 +28,11 @@ LARGE_FROM = 1024
 PART = 1 << 14
 """The most elements of a slice for one workgroup. Several workgroups share longer slices."""
 LONGEST_16 = MOST_ROUNDS // 2
-"""The most elements of a slice of 16-bit levels, which one invocation reads in two loops."""
+"""The most elements of a slice of 16-bit quantised values, which one invocation reads in two loops."""
 
 
 def refuse(call: Call) -> str | None:
-    """The reason why a slice of 16-bit levels is too long for one invocation, or None."""
+    """The reason why a slice of 16-bit quantised values is too long for one invocation, or None."""
     length = call.input.shape[call.axis]
     if not _is_wide(call) or length <= LONGEST_16:
         return None
@@ -107,7 +107,7 @@ def lower(call: Call, g: Lowering) -> None:
 
 
 def _lower_16(call: Call, g: Lowering) -> None:
-    """Lower SOFTMAX on 16-bit levels to two dispatches: the statistics of every slice, then every element."""
+    """Lower SOFTMAX on 16-bit quantised values to two dispatches: the statistics of every slice, then every element."""
     slices, source = Slices.along(call.input.shape, call.axis), g.tensor(call.input)
     exponentials = g.constant(EXPONENTIALS)
     mantissa, shift = softmax_multiplier(call)

@@ -60,7 +60,7 @@ def lower(call: Call, g: Lowering) -> None:
 
 @kernel(OperationCode.LOGICAL_NOT, shaders=(LOOKUP,))
 def lower_quantised(call: Call, g: Lowering) -> None:
-    """Lower an operation on a quantised tensor by a table: each invocation looks up four levels."""
+    """Lower an operation on a quantised tensor by a table: each invocation looks up four quantised values."""
     look_up(g, g.tensor(call.input), table_of(call), g.tensor(call.output), call.input.size)
 
 
@@ -76,12 +76,10 @@ def look_up(g: Lowering, source: TensorRef, table: np.ndarray, target: TensorRef
     _look_up(g, source, g.constant(table), target, elements, table.itemsize)
 
 
-def _look_up(
-    g: Lowering, source: TensorRef, table: TensorRef, target: TensorRef, elements: int, level_bytes: int
-) -> None:
+def _look_up(g: Lowering, source: TensorRef, table: TensorRef, target: TensorRef, elements: int, itemsize: int) -> None:
     count = -(-elements // 4)
     g.dispatch(
-        (LOOKUP if level_bytes == 1 else LOOKUP_16).variant(),
+        (LOOKUP if itemsize == 1 else LOOKUP_16).variant(),
         groups=g.flat(count, LOCAL),
         spec={"local_x": LOCAL},
         tensors={"src": source, "table": table, "dst": target},

@@ -47,9 +47,9 @@ class Costs:
     stored: Mapping[str, float]
     """A vector of sums becomes one of results: its place, activation, and the scales of bytes; by type, or `any`."""
     products: Mapping[str, float]
-    """Four steps of K of one pixel by four output channels, by type or ARITHMETIC; each for every lane.
+    """A vec4 of K of one pixel by four output channels, by type or ARITHMETIC; each for every lane.
 
-    `wide dot` and `wide float`: of 16-bit steps with bytes.
+    `wide dot` and `wide float`: of 16-bit quantised values with bytes.
     """
     products_by_subgroups: Mapping[str, float]
     """The same in the tile `subgroup`, where it differs: in vectors of eight dot products are vector instructions."""

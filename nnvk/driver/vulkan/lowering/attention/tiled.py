@@ -57,7 +57,7 @@ class Problem:
     masked: bool
 
     @property
-    def steps(self) -> int:
+    def vec4s(self) -> int:
         """Vec4s of depth."""
         return -(-self.depth // 4)
 
@@ -90,9 +90,9 @@ class AttentionTile:
         """Invocations of a workgroup."""
         return self.rows // 4 * self.team
 
-    def nbytes(self, steps: int) -> int:
+    def nbytes(self, vec4s: int) -> int:
         """Bytes of shared memory."""
-        return 4 * (4 * self.rows // 4 * (self.keys + 1) + 4 * self.rows * steps + self.local + self.rows)
+        return 4 * (4 * self.rows // 4 * (self.keys + 1) + 4 * self.rows * vec4s + self.local + self.rows)
 
     def across(self, columns: int) -> int:
         """Invocations that share the columns of a row of values."""
@@ -114,7 +114,7 @@ def _tiles(problem: Problem, device: DeviceProfile) -> Iterator[AttentionTile]:
     for rows in _ROWS:
         for team in _TEAMS:
             tile = AttentionTile(rows, team)
-            fits = tile.local <= device.max_invocations and tile.nbytes(problem.steps) <= device.max_shared_memory
+            fits = tile.local <= device.max_invocations and tile.nbytes(problem.vec4s) <= device.max_shared_memory
             # An invocation has four keys, and later four columns of values.
             is_busy = tile.local >= _LEAST_LOCAL and tile.keys < 2 * max(problem.keys, problem.columns, 4 * _TEAMS[0])
             if fits and is_busy and tile.own_vec4s(problem.columns) <= most:
@@ -158,10 +158,10 @@ def cost(tile: AttentionTile, problem: Problem, device: DeviceProfile) -> float:
     together, own, team = _together(tile, device), tile.own_vec4s(problem.columns), tile.team
     slices = team // tile.across(problem.columns)
     chunks = -(-problem.keys // tile.keys)
-    stages = chunks * -(-problem.steps // (tile.rows // 4))
+    stages = chunks * -(-problem.vec4s // (tile.rows // 4))
     products = 4 * costs.products[problem.kind]
     by_elements = 4 if problem.depth % 4 else 1
-    of_scores = chunks * -(-problem.steps // together)
+    of_scores = chunks * -(-problem.vec4s // together)
     of_values = chunks * -(-min(team, -(-problem.keys // 4)) // (slices * together))
     stage = 4 * (costs.load * by_elements + costs.brought) + 2 * costs.barrier
     both = max if costs.overlaps else sum
@@ -270,7 +270,7 @@ def dispatch(g: Lowering, call: Call, layout: Layout) -> None:
             "ACROSS": tile.across(columns),
             "OWN_VEC4S": tile.own_vec4s(columns),
             "TOGETHER": _together(tile, g.device),
-            "STEPS": problem.steps,
+            "STEPS": problem.vec4s,
             "AHEAD": _loads_ahead(tile, problem, g.device),
             "ONE_ROUND": keys <= tile.keys,
             "RAGGED": keys % 4 != 0,

@@ -23,7 +23,7 @@ _NAMES = tuple(dtype.name for dtype in (F32, F16, I32, Q8, Q16))
 
 
 def _exists(choice: Mapping[str, str]) -> bool:
-    """Levels have channels only as weights, and are then dequantised; nothing is cast to 16-bit levels or from them."""
+    """Scales by channel are those of weights, which are dequantised; no cast takes or gives 16-bit quantised values."""
     floats = (F32.name, F16.name)
     if choice["SCALES"] == "channel":
         return choice["SRC"] == Q8.name and choice["DST"] in floats
@@ -49,7 +49,7 @@ def convert(
 
     ``as_numbers``: elements are numbers whatever their scale, and fractions are cut off, as CAST does it.
     ``saturate``: numbers beyond 16-bit floats become the largest of these, not infinity.
-    ``to_even``: levels are rounded to the even one of two that are as near, not away from zero, and NaN is the lowest.
+    ``to_even``: the even one is taken of two quantised values that are as near, and NaN is the lowest.
     """
     options = {"TRUNCATE": as_numbers, "SATURATE": saturate, "TO_EVEN": to_even}
     _convert(g, source, of(source), g.tensor(source), target, of(target), g.tensor(target), options)

@@ -74,7 +74,7 @@ _SHAPES_CPU = (((2, 2), (1, 1)), ((1, 1), (1, 1)))
 _WAIT = 1.25
 """A lone subgroup waits longer for a stage than with the tile `shared`, which loads less at once."""
 _MIDDLE = 128
-"""The unsigned level that is 0 as a signed byte."""
+"""The unsigned quantised value that is 0 as a signed byte."""
 _AT_ONCE = 1 << 18
 """Weights that are packed at once."""
 

@@ -1,7 +1,7 @@
 """The epilogue of a GEMM: operations on its results before they are stored (`shaders/include/epilogue.glsl`).
 
-Floats go through a program of a few instructions. Levels of 8 bits are combined with those of a second tensor, then
-looked up in a table; both are optional. Float16 results may be stored as float32.
+Floats go through a program of a few instructions. Quantised values of 8 bits are combined with those of a second
+tensor, then looked up in a table; both are optional. Float16 results may be stored as float32.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from nnvk.driver.vulkan.lowering.elementwise.program import (
     widens,
 )
 from nnvk.driver.vulkan.lowering.lowering import Lowering
-from nnvk.driver.vulkan.lowering.quantised.float_sums import LevelSum, Operand
+from nnvk.driver.vulkan.lowering.quantised.float_sums import Operand, QuantisedSum
 from nnvk.driver.vulkan.lowering.quantised.tensors import are_small_shifts, clamp, is_lookup, rescaling, table_of
 from nnvk.driver.vulkan.shaders.commands import TensorRef
 from nnvk.ops.call import Call, Tensor
@@ -106,7 +106,7 @@ def arguments_of(g: Lowering, epilogue: Epilogue, words: np.ndarray | None = Non
 
 
 def _on_bytes(g: Lowering, epilogue: Epilogue, words: np.ndarray, multipliers: int) -> Arguments:
-    """The arguments for an epilogue on levels of 8 bits."""
+    """The arguments for an epilogue on quantised values of 8 bits."""
     spec: dict[str, int | bool] = {"EXTRA": int(Spread.SINGLE), "LOOK_UP": False}
     parameters: list[int] = [0] * _TABLE
     table: np.ndarray = np.zeros(0, np.int32)
@@ -132,10 +132,10 @@ def _on_bytes(g: Lowering, epilogue: Epilogue, words: np.ndarray, multipliers: i
 
 
 def _add_floats(g: Lowering, parameters: list[int]) -> bool:
-    """Put the floats of a sum among the fields of the shader's `Epilogue`; whether there are such (`LevelSum`)."""
+    """Put the floats of a sum among the fields of the shader's `Epilogue`; whether there are such (`QuantisedSum`)."""
     own, other, result = (Operand(*parameters[first : first + 4]) for first in (0, 4, 8))
-    total = LevelSum(own, other, result, *parameters[12:14])
-    floats = g.once(("sum of levels", total), lambda: total.floats(saturates=g.device.saturates))
+    total = QuantisedSum(own, other, result, *parameters[12:14])
+    floats = g.once(("quantised sum", total), lambda: total.floats(saturates=g.device.saturates))
     if floats is None:
         return False
     parameters[11], *parameters[14:16] = (int(word) for word in np.array(floats, np.float32).view(np.int32))

@@ -117,10 +117,10 @@ def filter_output(
 ) -> FilterOutput:
     """The arguments for sums of ``outputs`` channels in each of ``parts`` equal parts of a pixel.
 
-    ``narrow`` is the result of `has_narrow_sums`, of 16-bit levels. ``folded``: inputs of 8 bits keep their zero point
-    in the sums, so the bias has what is due to it. ``biases_follow``: they follow the multipliers of 8-bit tensors with
-    an epilogue, and are constants; and then the words in ``behind_biases``. ``weight_scales`` are those of weights of 8
-    bits that floats are multiplied by; they follow the bias, which is a constant then.
+    ``narrow`` is the result of `has_narrow_sums`, of 16-bit quantised values. ``folded``: inputs of 8 bits keep their
+    zero point in the sums, so the bias has what is due to it. ``biases_follow``: they follow the multipliers of 8-bit
+    tensors with an epilogue, and are constants; and then the words in ``behind_biases``. ``weight_scales`` are those of
+    weights of 8 bits that floats are multiplied by; they follow the bias, which is a constant then.
     """
     bias, channels = operands.bias, parts * outputs
     tensors: dict[str, TensorRef]
@@ -219,7 +219,7 @@ def accumulated(g: Lowering, tensor: Tensor) -> TensorRef:
 
 
 def has_narrow_sums(g: Lowering, operands: Operands) -> bool:
-    """Whether the products of 16-bit levels and the bias add up within 32 bits, or wrap at 32 bits by definition."""
+    """Whether products of 16-bit quantised values and the bias add up within 32 bits, or wrap there by definition."""
     bias, weights = operands.bias, operands.weights
     tensor, channels = weights.tensor, weights.outputs * weights.parts
     if rounding_of(operands.code, bias, channels) is Rounding.TWICE:

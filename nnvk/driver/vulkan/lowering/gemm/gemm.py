@@ -44,7 +44,7 @@ from nnvk.driver.vulkan.lowering.gemm.weights import (
     in_order,
     may_be_float16,
     packed,
-    packed_levels,
+    packed_quantised,
     zero_of,
 )
 from nnvk.driver.vulkan.lowering.lowering import MOST_ROUNDS, Lowering
@@ -218,7 +218,7 @@ def best_strategy(g: Lowering, operands: Operands, gemm: Gemm, work: Work) -> St
 def lower_gemm_by(g: Lowering, strategy: Strategy, operands: Operands, gemm: Gemm, work: Work) -> None:
     """Compute the output of a GEMM by a strategy that was chosen for its work."""
     filters, split_k = operands.weights, strategy.split_k > 1
-    levels = filters.quantised if strategy.arithmetic == "int8" else None
+    quantised = filters.quantised if strategy.arithmetic == "int8" else None
     output_tensor, target_parts = written(operands.target, Matrices(gemm.parts, gemm.rows, gemm.columns))
     target = pixels_of(g, output_tensor, gemm.target, gemm.pixel_parts)
     depthwise = operands.depthwise
@@ -231,7 +231,7 @@ def lower_gemm_by(g: Lowering, strategy: Strategy, operands: Operands, gemm: Gem
         verify(g, operands, gemm, checked, source, target)
         return
     if (results := g.to_bound(operands.target)) is not None:
-        verify_by_bound(g, operands, gemm, results, target, levels)
+        verify_by_bound(g, operands, gemm, results, target, quantised)
         return
     is_wide = operands.wide_input is not None and strategy.tile != "vector" and has_few_channels(gemm.depth)
     if depthwise is not None:
@@ -244,11 +244,11 @@ def lower_gemm_by(g: Lowering, strategy: Strategy, operands: Operands, gemm: Gem
     places = {"SOURCE_PARTS": source_parts, "TARGET_PARTS": target_parts}
     scaling = float16_scaling_of(g, filters, split_k=split_k) if strategy.arithmetic == "half" else None
     scale = 1.0 if scaling is None else scaling.scale
-    four_bits = strategy.packed and strategy.matrices is None and fit_four_bits(g, filters, levels)
+    four_bits = strategy.packed and strategy.matrices is None and fit_four_bits(g, filters, quantised)
     if strategy.matrices is not None:
         weights = cooperative_matrix.packed_by_filter(g, filters.in_lines(work.line_taps))
-    elif levels is not None:
-        weights = packed_levels(g, filters, levels, four_bits=four_bits)
+    elif quantised is not None:
+        weights = packed_quantised(g, filters, quantised, four_bits=four_bits)
     elif takes_half_weights(strategy, work, g.device):
         weights = half_weights.packed(g, filters, half_weights.form_of(g.device, work.rows, work.packed_weights))
     elif strategy.packed:
@@ -272,12 +272,12 @@ def lower_gemm_by(g: Lowering, strategy: Strategy, operands: Operands, gemm: Gem
         folded=folded,
         biases_follow=biases_follow,
         behind_biases=behind_biases,
-        weight_scales=None if levels is None else levels.scales,
+        weight_scales=None if quantised is None else quantised.scales,
     )
     tensors = {"src": source, "weights": weights, "dst": target, **output.tensors}
     push = dict(output.push)
-    if levels is not None:
-        push["weight_zero"] = zero_of(levels)
+    if quantised is not None:
+        push["weight_zero"] = zero_of(quantised)
 
     spec: dict[str, int | bool]
     if strategy.tile == "vector":
@@ -314,7 +314,7 @@ def lower_gemm_by(g: Lowering, strategy: Strategy, operands: Operands, gemm: Gem
             if strategy.matrices is not None:
                 spec |= cooperative_matrix.zero_points(filters, sums_follow=gemm.split is not Split.PHASES)
             push["last_word"] = max(0, math.prod(gemm.source) - 1) // 4
-        elif work.kind != "q16" and levels is None:
+        elif work.kind != "q16" and quantised is None:
             push["weights_pitch"] = 0
         if scaling is not None:
             spec["ROUND"] = scaling.round
@@ -468,11 +468,11 @@ def verify_by_bound(
     gemm: Gemm,
     results: TensorRef,
     target: TensorRef,
-    levels: QuantisedConstant | None,
+    quantised: QuantisedConstant | None,
 ) -> None:
     """Verify a product of floats by a bound on its rounding errors, and copy it to ``target``.
 
-    ``levels``: these weights of 8 bits were multiplied.
+    ``quantised``: these weights of 8 bits were multiplied.
     """
     filters, epilogue, (vertical, horizontal) = operands.weights, operands.epilogue, gemm.axes
     limits, extra = activation_push(operands.activation, operands.output), None
@@ -522,7 +522,7 @@ def verify_by_bound(
             "TRANSPOSED": gemm.split is Split.PHASES,
         },
         geometry | limits,
-        None if levels is None else levels.scales,
+        None if quantised is None else quantised.scales,
     )
     finish_pixels(g, target, output_tensor, gemm.target, gemm.pixel_parts)
 

@@ -2,10 +2,10 @@
 
 It is for constant weights: those of depthwise convolutions on all GPUs, and those of GEMMs on GPUs that take several
 instructions to convert a byte (`strategies.converts_bytes`). Its zero point takes a sum of the inputs as well. Floats
-of 16 bits have all levels less their zero point. VideoCore multiplies these as they are. The high half of a 32-bit
-float has the same numbers, and other GPUs convert it by one instruction. Floats of 32 bits are not converted, but take
-twice the memory of those. The product of the input's zero point and the weights is the same for all pixels, so the bias
-has it.
+of 16 bits have all quantised values less their zero point. VideoCore multiplies these as they are. The high half of a
+32-bit float has the same numbers, and other GPUs convert it by one instruction. Floats of 32 bits are not converted,
+but take twice the memory of those. The product of the input's zero point and the weights is the same for all pixels, so
+the bias has it.
 """
 
 from __future__ import annotations
@@ -91,17 +91,17 @@ def in_order(g: Lowering, weights: Weights, form: Form) -> TensorRef:
 
 def _floats(weights: Weights, form: Form) -> np.ndarray:
     """Weights in a form, in the shape of the filters."""
-    levels = levels_of(weights)
+    numbers = centred(weights)
     if form is Form.FLOAT16:
-        return levels.astype(np.float16).view(np.uint16)
-    whole = levels.astype(np.float32)
+        return numbers.astype(np.float16).view(np.uint16)
+    whole = numbers.astype(np.float32)
     return whole if form is Form.FLOAT32 else (whole.view(np.uint32) >> 16).astype(np.uint16)
 
 
-def levels_of(weights: Weights) -> np.ndarray:
-    """Levels less their zero point, int16 [parts, output channels, taps, channels]."""
-    levels: np.ndarray = weights.array().astype(np.int16) - np.int16(weights.tensor.zero_point)
-    return levels
+def centred(weights: Weights) -> np.ndarray:
+    """Quantised weights less their zero point, int16 [parts, output channels, taps, channels]."""
+    numbers: np.ndarray = weights.array().astype(np.int16) - np.int16(weights.tensor.zero_point)
+    return numbers
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,12 +116,12 @@ class _Sums:
 
 def _sums(g: Lowering, weights: Weights) -> _Sums:
     def measure() -> _Sums:
-        levels = levels_of(weights)
-        positive = np.maximum(levels, 0).sum((2, 3), np.int64).reshape(-1)
-        whole = levels.sum((2, 3), np.int64).reshape(-1)
+        numbers = centred(weights)
+        positive = np.maximum(numbers, 0).sum((2, 3), np.int64).reshape(-1)
+        whole = numbers.sum((2, 3), np.int64).reshape(-1)
         return _Sums(whole, max(int(positive.max(initial=0)), int((positive - whole).max(initial=0))))
 
-    return g.once((weights.tensor.index, "sums of levels", weights.shape, weights.strides), measure)
+    return g.once((weights.tensor.index, "sums of weights", weights.shape, weights.strides), measure)
 
 
 def has_short_sums(g: Lowering, weights: Weights) -> bool:

@@ -204,7 +204,7 @@ def parameters(g: Lowering, depthwise: Call) -> np.ndarray:
         ends = _by_vec4s(depthwise.bias.data.reshape(1, -1).astype(np.float32))
         first = np.array([limits["low"], limits["high"], 0, 0], np.float32)
         return np.concatenate([first, np.concatenate([weights, ends], axis=1).reshape(-1)]).view(np.int32)
-    float16 = half_weights.levels_of(filters)[0, :, :, 0].T.astype(np.float16)
+    float16 = half_weights.centred(filters)[0, :, :, 0].T.astype(np.float16)
     float16 = np.pad(float16, [(0, float16.shape[0] % 2), (0, 0)])
     taps, channels = float16.shape
     # Four channels of two taps, of 16 bits each, are a vec4.

@@ -27,7 +27,7 @@ _OF_DEPTHWISE = "f32", "f16", "q8"
 
 
 def _exists(choice: Mapping[str, str]) -> bool:
-    """Bytes are multiplied in one of two ways, 16-bit steps with bytes in one of three; no subgroup of eight as floats.
+    """Bytes are multiplied in one of two ways, 16-bit values by bytes in one of three; no subgroup of eight as floats.
 
     16-bit floats may be multiplied as such where nothing goes from one invocation to another but through shared memory.
     """
@@ -153,7 +153,7 @@ class Work:
     matrix: bool
     """A matrix by a matrix: one part, one tap, pixels one after the other."""
     int8_weights: bool = False
-    """Weights of real numbers are steps of 8 bits."""
+    """Weights of real numbers are quantised values of 8 bits."""
     float16: bool = False
     """Factors are 16-bit floats that the device has, and may be added up as such (`weights.may_be_float16`)."""
     float16_split_k: bool = False
@@ -163,7 +163,7 @@ class Work:
     can_fold: bool = False
     """Products of bytes with constant filters and bias, which can have what is due to the input's zero point."""
     narrow: bool = False
-    """Products of 16-bit steps add up to numbers of 32 bits (`filter_output.has_narrow_sums`)."""
+    """Products of 16-bit quantised values add up to numbers of 32 bits (`filter_output.has_narrow_sums`)."""
     depthwise: int = 0
     """The taps of the depthwise convolution that gives the input, in the same dispatch; 0 if the input is in memory."""
 
@@ -176,14 +176,14 @@ class Work:
         return self.taps // self.line_taps, self.depth * self.line_taps
 
     @property
-    def steps(self) -> int:
+    def vec4s_of_k(self) -> int:
         """Vec4s of K."""
         return self.taps * -(-self.depth // 4)
 
     @property
     def packed_weights(self) -> int:
         """Weights in packed blocks, with what pads these."""
-        return self.parts * -(-self.columns // BLOCK) * BLOCK * 4 * self.steps
+        return self.parts * -(-self.columns // BLOCK) * BLOCK * 4 * self.vec4s_of_k
 
     @property
     def vec4s(self) -> int:
@@ -291,7 +291,7 @@ class Strategy:
     def vec4s_of_k_slice(self, work: Work) -> int:
         """The vec4s of K of each K slice but the last, which may have fewer; the tile `shared` takes whole stages."""
         at_once = self.stage if self.is_staged else 1
-        stages = -(-work.steps // at_once)
+        stages = -(-work.vec4s_of_k // at_once)
         return -(-stages // self.split_k) * at_once
 
     def is_busy(self, work: Work) -> bool:
@@ -299,7 +299,7 @@ class Strategy:
         if self.matrices is not None:
             stages = -(-cooperative_matrix.chunks(work.kind, *work.in_lines) // self.matrices.stage)
             return -(-stages // self.split_k) * (self.split_k - 1) < stages
-        return self.vec4s_of_k_slice(work) * (self.split_k - 1) < work.steps
+        return self.vec4s_of_k_slice(work) * (self.split_k - 1) < work.vec4s_of_k
 
     def __str__(self) -> str:
         split_k = "" if self.split_k == 1 else f", split-K by {self.split_k}"
@@ -443,7 +443,7 @@ def _can_stage(strategy: Strategy, device: DeviceProfile) -> bool:
 def _in_registers(work: Work, device: DeviceProfile, arithmetic: str) -> Iterator[Strategy]:
     orders = [False] if work.in_order or work.columns <= _NARROW else []
     if arithmetic == "dot":
-        orders = []  # it takes four steps of one channel, which lie apart
+        orders = []  # it takes four elements of K of one channel, which lie apart
     if arithmetic == "int8":
         orders = []
     count = 16 if device.is_cpu else 64
@@ -478,7 +478,7 @@ def _split_k(whole: Strategy, work: Work, device: DeviceProfile) -> Iterator[Str
         return
     best = _filled(tiles, device)
     for split_k in range(2, _SPLITS_OF_K[-1] + 1):
-        if work.steps < split_k * _SHORTEST_K_SLICE or tiles * split_k > device.units * costs_of(device).resident:
+        if work.vec4s_of_k < split_k * _SHORTEST_K_SLICE or tiles * split_k > device.units * costs_of(device).resident:
             return
         filled = _filled(tiles * split_k, device)
         if split_k in _SPLITS_OF_K or filled > best + 0.03:
@@ -495,7 +495,7 @@ def _filled(groups: int, device: DeviceProfile) -> float:
 
 def _sums_are_short(work: Work, arithmetic: str) -> bool:
     carried = not work.narrow if work.kind == "q16" else arithmetic == "float"
-    return not carried or work.steps + work.steps // _CARRIED < _MAX_ROUNDS
+    return not carried or work.vec4s_of_k + work.vec4s_of_k // _CARRIED < _MAX_ROUNDS
 
 
 def converts_bytes(strategy: Strategy, work: Work, device: DeviceProfile) -> bool:
@@ -550,7 +550,7 @@ def span(strategy: Strategy, work: Work, device: DeviceProfile) -> int:
         wide = {"q8": 16, "f32": 8, "i32": 8, "f16": 8 if device.has_native_16 else 4}.get(work.kind, 4)
     elif strategy.matrices is not None:
         wide = cooperative_matrix.chunk(work.kind)
-    elif not strategy.is_staged and work.kind == "q8" and device.texel_loads and 4 * work.steps >= 16 * _MANY:
+    elif not strategy.is_staged and work.kind == "q8" and device.texel_loads and 4 * work.vec4s_of_k >= 16 * _MANY:
         wide = 16
     elif takes_half_weights(strategy, work, device):
         wide = 8 if work.depth % 16 else 16

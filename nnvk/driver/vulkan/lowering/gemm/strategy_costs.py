@@ -44,7 +44,7 @@ shaders/include/gemm)."""
 
 @dataclass(frozen=True, slots=True)
 class _Vectors:
-    """The size of four steps of K in vectors of four words, and the cost of using them."""
+    """The size of a vec4 of K in vectors of four words, and the cost of using them."""
 
     weights: int
     """For four output channels."""
@@ -181,7 +181,7 @@ def _by_vectors(strategy: Strategy, work: Work, costs: Costs, vectors: _Vectors,
     return Run(
         groups,
         groups * -(-local_x * local_y // lanes),
-        rounds=-(-work.steps // local_y),
+        rounds=-(-work.vec4s_of_k // local_y),
         step=(vectors.weights + 1) * costs.load + vectors.products + vectors.convert,
         end=costs.barrier + local_y * costs.staged,
         wait=costs.latency,
@@ -195,7 +195,7 @@ def _by_subgroups(strategy: Strategy, work: Work, costs: Costs, vectors: _Vector
     return Run(
         groups,
         groups,
-        rounds=work.steps,
+        rounds=work.vec4s_of_k,
         step=read + strategy.rows * products + vectors.convert,
         end=strategy.rows * vectors.stored + vectors.ending,
         wait=costs.latency,
@@ -206,7 +206,7 @@ def _by_shared_memory(strategy: Strategy, work: Work, costs: Costs, vectors: _Ve
     own, stage, vec4s = strategy.sums, strategy.stage, strategy.vec4s
     invocations = math.prod(strategy.local)
     groups = strategy.tiles(work)
-    rounds = -(-work.steps // stage)
+    rounds = -(-work.vec4s_of_k // stage)
     down, across = strategy.size
     pixels = -(-stage * down // invocations)
     weights = -(-stage * vectors.weights * across // 4 // invocations)
@@ -276,11 +276,11 @@ def _by_registers(strategy: Strategy, work: Work, costs: Costs, vectors: _Vector
     return Run(
         strategy.tiles(work),
         work.parts * across * -(-lines // max(1, lanes // local_x)) * -(-local_x // lanes),
-        rounds=work.steps,
+        rounds=work.vec4s_of_k,
         step=step,
         end=sums * vectors.stored + strategy.vec4s * vectors.ending,
         wait=costs.latency,
-        moved=(work.steps * (pixels + weights) + sums) / NEAR,
+        moved=(work.vec4s_of_k * (pixels + weights) + sums) / NEAR,
     )
 
 
@@ -296,7 +296,7 @@ def _preparation(strategy: Strategy, work: Work, costs: Costs, lanes: int) -> fl
     """Putting weights in the strategy's order in every execution, where that is needed."""
     if work.constant or (not strategy.packed and (strategy.is_staged or work.in_order)):
         return 0.0
-    vectors = work.parts * work.vec4s * work.steps * (1 if work.kind in ("q8", "q16") else 4)
+    vectors = work.parts * work.vec4s * work.vec4s_of_k * (1 if work.kind in ("q8", "q16") else 4)
     return costs.launch + vectors / lanes * 5 * costs.load
 
 

@@ -40,7 +40,7 @@ _SMALLEST_SCALE, _LARGEST_SCALE = 1e-20, 1e20
 _LOCAL = 64
 _ALL = slice(None)
 _FOUR_BITS = 8
-"""The distance from the zero point that levels of 4 bits may have."""
+"""The distance from the zero point that quantised values of 4 bits may have."""
 _AT_ONCE = 1 << 18
 """Weights that are packed at once: they stay in the caches meanwhile."""
 PARTS_INSIDE, _PARTS_OUTSIDE = (2, 3, 0, 1), (0, 2, 3, 1)
@@ -117,7 +117,7 @@ class Weights:
 
     @property
     def quantised(self) -> QuantisedConstant | None:
-        """The weights as 8-bit levels, where real numbers are such; of one part, with scales by output channels."""
+        """The quantised values that real weights are made of; of one part, with scales by output channels."""
         constant = self.tensor.constant if self.tensor.is_constant else None
         if not isinstance(constant, QuantisedConstant) or self.parts > 1 or constant.shape[0] != self.outputs:
             return None
@@ -176,23 +176,23 @@ def pack(data: np.ndarray, fill: int = 0) -> np.ndarray:
 
 
 def fit_four_bits(g: Lowering, weights: Weights, quantised: QuantisedConstant | None) -> bool:
-    """Whether constant weights of 8 bits are all within 8 levels of their zero point, so that 4 bits can hold them.
+    """Whether constant weights of 8 bits differ from their zero point by at most 8, so that 4 bits can hold them.
 
-    ``quantised``: `Weights.quantised`, where the levels of real weights are packed.
+    ``quantised``: `Weights.quantised`, where quantised values of real weights are packed.
     """
     tensor = weights.tensor
     if quantised is not None:
-        levels: Constant = quantised.levels
+        stored: Constant = quantised.levels
         zero = zero_of(quantised)
     elif tensor.is_constant and of(tensor) is Q8:
-        levels, zero = tensor.constant, zero_point(tensor)
+        stored, zero = tensor.constant, zero_point(tensor)
     else:
         return False
-    return g.once((tensor.index, "four bits"), lambda: are_four_bits(levels, zero))
+    return g.once((tensor.index, "four bits"), lambda: are_four_bits(stored, zero))
 
 
-def are_four_bits(levels: Constant, zero: int) -> bool:
-    """Whether `unsigned_bytes` of some levels are within `_FOUR_BITS` of the zero point."""
+def are_four_bits(stored: Constant, zero: int) -> bool:
+    """Whether `unsigned_bytes` of some quantised values are within `_FOUR_BITS` of the zero point."""
     first, end = zero - _FOUR_BITS, zero + _FOUR_BITS
 
     def near(some: np.ndarray) -> bool:
@@ -200,14 +200,14 @@ def are_four_bits(levels: Constant, zero: int) -> bool:
         return first <= bytes_.min(initial=255) and bytes_.max(initial=0) < end
 
     # Most are not: their first elements tell, and a deferred constant keeps those.
-    is_possible = levels.size and first >= 0 and end <= 256 and near(np.frombuffer(beginning(levels), levels.dtype))
-    return bool(is_possible) and near(np.ascontiguousarray(elements(levels)))
+    is_possible = stored.size and first >= 0 and end <= 256 and near(np.frombuffer(beginning(stored), stored.dtype))
+    return bool(is_possible) and near(np.ascontiguousarray(elements(stored)))
 
 
 def _in_four_bits(blocks: np.ndarray, zero: int) -> np.ndarray:
     """`pack` of bytes that `fit_four_bits`: a word has those of two output channels, the second ones above."""
-    levels = blocks - np.uint8(zero - _FOUR_BITS)
-    return np.ascontiguousarray(levels[..., ::2, :, :] | levels[..., 1::2, :, :] << np.uint8(4))
+    nibbles = blocks - np.uint8(zero - _FOUR_BITS)
+    return np.ascontiguousarray(nibbles[..., ::2, :, :] | nibbles[..., 1::2, :, :] << np.uint8(4))
 
 
 def packed(g: Lowering, weights: Weights, scale: float = 1.0, *, four_bits: bool = False) -> TensorRef:
@@ -226,10 +226,10 @@ def packed(g: Lowering, weights: Weights, scale: float = 1.0, *, four_bits: bool
         blocks = deferred_bytes(size, lambda: _packed_now(weights, scale, device, four_bits=four_bits))
         return g.constant_form(tensor, form, lambda: blocks)
     source, strides = _packable(g, weights)
-    levels = of(tensor) is Q8
-    vectors = values // (16 if levels else 4)
+    is_quantised = of(tensor) is Q8
+    vectors = values // (16 if is_quantised else 4)
     target = g.scratch(nbytes)
-    quantisation = {**sign_push(tensor), "fill": zero_point(tensor)} if levels else {}
+    quantisation = {**sign_push(tensor), "fill": zero_point(tensor)} if is_quantised else {}
     g.dispatch(
         PACK_FILTER.variant(DTYPE=dtype(tensor)),
         groups=g.flat(vectors, _LOCAL),
@@ -299,17 +299,17 @@ def _packed_now(weights: Weights, scale: float, device: DeviceProfile, *, four_b
     return packed
 
 
-def packed_levels(g: Lowering, weights: Weights, constant: QuantisedConstant, *, four_bits: bool) -> TensorRef:
-    """`pack` of the levels that `Weights.quantised` weights are. ``four_bits`` is as for `packed`."""
+def packed_quantised(g: Lowering, weights: Weights, constant: QuantisedConstant, *, four_bits: bool) -> TensorRef:
+    """`pack` of `Weights.quantised`. ``four_bits`` is as for `packed`."""
     parts, outputs, taps, channels = weights.shape
     nbytes = parts * round_up(outputs, BLOCK) * taps * round_up(channels, 4) // (2 if four_bits else 1)
 
     def pack_now() -> np.ndarray:
-        levels = unsigned_bytes(np.ascontiguousarray(constant.levels))
-        blocks = pack(levels.reshape(weights.shape), zero_of(constant))
+        data = unsigned_bytes(np.ascontiguousarray(constant.levels))
+        blocks = pack(data.reshape(weights.shape), zero_of(constant))
         return _in_four_bits(blocks, zero_of(constant)) if four_bits else blocks
 
-    form = "packed levels", weights.shape, four_bits
+    form = "packed quantised", weights.shape, four_bits
     return g.constant_form(weights.tensor, form, lambda: deferred_bytes(nbytes, pack_now))
 
 

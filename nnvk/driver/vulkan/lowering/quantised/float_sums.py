@@ -1,7 +1,7 @@
-"""Sums of two tensors of 8-bit levels by 32-bit floats, where these give the results of the reference.
+"""Sums of two tensors of 8-bit quantised values by 32-bit floats, where these give the results of the reference.
 
-A result depends on two levels alone. So the host computes all 65,536 of them by the reference's integers and by floats,
-as `shaders/include/epilogue.glsl` does, and compares.
+A result depends on two quantised values alone. So the host computes all 65,536 of them by the reference's integers and
+by floats, as `shaders/include/epilogue.glsl` does, and compares.
 """
 
 from __future__ import annotations
@@ -42,14 +42,14 @@ class Operand:
         return float(np.ldexp(self.mantissa, self.shift - 31))
 
     def rescaled(self) -> np.ndarray:
-        """All levels in the common scale of both operands, int64 [256]."""
-        levels = (np.arange(256) - self.zero) << _LEFT_SHIFT
-        return self.sign * multiply_by_quantized_multiplier(levels, self.mantissa, self.shift)
+        """All quantised values in the common scale of both operands, int64 [256]."""
+        values = (np.arange(256) - self.zero) << _LEFT_SHIFT
+        return self.sign * multiply_by_quantized_multiplier(values, self.mantissa, self.shift)
 
 
 @dataclass(frozen=True, slots=True)
-class LevelSum:
-    """A sum of two levels, clamped to a range."""
+class QuantisedSum:
+    """A sum of two quantised values, clamped to a range."""
 
     own: Operand
     other: Operand
@@ -58,13 +58,13 @@ class LevelSum:
     high: int
 
     def results(self) -> np.ndarray:
-        """The results by the reference's integers, int64 [256 own levels, 256 other levels]."""
+        """The results by the reference's integers, int64 [256 own values, 256 other values]."""
         total = self.own.rescaled()[:, np.newaxis] + self.other.rescaled()
         scaled = multiply_by_quantized_multiplier(total, self.result.mantissa, self.result.shift)
         return np.clip(scaled + self.result.zero, self.low, self.high)
 
     def floats(self, *, saturates: bool) -> tuple[float, float, float] | None:
-        """The factors of both levels and an addend, float32, with which floats give all results; None if none do.
+        """The factors of both operands and an addend, float32, with which floats give all results; None if none do.
 
         ``saturates`` is that of `requantise.byte_multipliers`.
         """
@@ -76,8 +76,8 @@ class LevelSum:
         """Such floats near sums that are ``larger`` than the real ones."""
         scale = (1 << _LEFT_SHIFT) * self.result.factor() * larger
         factors = np.array([each.sign * each.factor() * scale for each in (self.own, self.other)])
-        levels = np.arange(256.0)
-        sums = (levels - self.own.zero)[:, np.newaxis] * factors[0] + (levels - self.other.zero) * factors[1]
+        values = np.arange(256.0)
+        sums = (values - self.own.zero)[:, np.newaxis] * factors[0] + (values - self.other.zero) * factors[1]
         # The range of numbers that can be added to the sums so that they are rounded to the results.
         least = np.max((due - 0.5 - sums)[due > self.low], initial=-np.inf)
         most = np.min((due + 0.5 - sums)[due < self.high], initial=np.inf)
@@ -115,9 +115,9 @@ class LevelSum:
         due: np.ndarray,
         saturates: bool,
     ) -> np.ndarray:
-        """Whether floats give the results of some levels, on devices that round products before adding them or not."""
-        levels = own.astype(np.float32), other.astype(np.float32)
-        by_floats = (self._by_floats(*levels, a, b, c, fused=fused, saturates=saturates) for fused in (False, True))
+        """Whether floats give the results of some operands, on devices that round products before sums or do not."""
+        values = own.astype(np.float32), other.astype(np.float32)
+        by_floats = (self._by_floats(*values, a, b, c, fused=fused, saturates=saturates) for fused in (False, True))
         right: np.ndarray = np.logical_and(*(each == due[own, other] for each in by_floats)).all(axis=-1)
         return right
 

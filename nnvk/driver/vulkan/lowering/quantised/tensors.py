@@ -1,4 +1,4 @@
-"""Quantised tensors in shaders: the levels are unsigned for every operand type.
+"""Quantised tensors in shaders: the quantised values are unsigned for every operand type.
 
 Signed tensors are moved by half their range with a sign mask when their words are unpacked and packed, so that one
 variant of a shader serves both; zero points and limits move with them (see ``shaders/include/quant.glsl``).
@@ -20,7 +20,7 @@ from nnvk.types.codes import OperandCode, OperationCode
 from nnvk.types.extension import ExtendedOperationCode
 
 _SIGN_BITS = {1: 0x80808080, 2: 0x80008000}
-"""The highest bit of every level in a word, by the bytes of a level."""
+"""The highest bit of every quantised value in a word, by its bytes."""
 
 SMALL = 1 << 29
 """The magnitude from which numbers are too large for `multiply_small` of `shaders/include/requantise.glsl`."""
@@ -28,18 +28,18 @@ _SMALL_SHIFTS = -29, 0
 
 
 def offset(tensor: Tensor) -> int:
-    """The offset that moves the tensor's levels to 0..255, or 0..65535; 0 for a tensor that is not quantised."""
+    """The offset that moves quantised values to 0..255, or 0..65535; 0 for a tensor that is not quantised."""
     signed = is_quantised(tensor.code) and tensor.dtype.kind == "i"
     return 1 << (8 * tensor.dtype.itemsize - 1) if signed else 0
 
 
 def sign_mask(tensor: Tensor) -> int:
-    """The mask that makes the levels in a word of the tensor unsigned, by exclusive or."""
+    """The mask that makes the quantised values in a word of the tensor unsigned, by exclusive or."""
     return _SIGN_BITS[tensor.dtype.itemsize] if offset(tensor) else 0
 
 
 def zero_point(tensor: Tensor) -> int:
-    """The zero point as an unsigned level."""
+    """The zero point as an unsigned quantised value."""
     return tensor.zero_point + offset(tensor)
 
 
@@ -54,7 +54,7 @@ def clamp(call: Call) -> dict[str, float | int]:
 
 
 def activation_push(activation: int, output: Tensor) -> dict[str, float | int]:
-    """Push constants ``low`` and ``high`` of a fused activation: real, unsigned levels, or all of INT32."""
+    """Push constants ``low`` and ``high`` of a fused activation: real, unsigned quantised values, or all of INT32."""
     if output.code is OperandCode.TENSOR_INT32:
         return {"low": INT32_MIN, "high": INT32_MAX}
     low, high = activation_range(activation, output)
@@ -92,7 +92,7 @@ def rescaling(call: Call) -> dict[str, int]:
 
 
 def is_lookup(call: Call) -> bool:
-    """Whether a call computes each level of its output from one of its input, by a table that is known: `table_of`."""
+    """Whether a call maps each quantised value of its input to one of its output, by a known table: `table_of`."""
     code = code_of(call)
     if code is ExtendedOperationCode.TABLE_LOOKUP:
         return bool(call.table.is_constant)
@@ -119,7 +119,7 @@ def table_of(call: Call) -> np.ndarray:
 
 
 def lookup_table(source: Tensor, result: Tensor, function: Callable[[Tensor], np.ndarray]) -> np.ndarray:
-    """The results of ``function``, an operation's reference, for every byte of ``source``, or all its 16-bit levels.
+    """The results of ``function``, an operation's reference, for every quantised value of ``source``.
 
     256 bytes, or 65,536 words of 16 bits, indexed by the bits as they lie in memory; ``function`` gets a tensor of type
     ``source`` with all of them.

@@ -70,8 +70,8 @@ def _with_constant_channels(call: Call, context: Context) -> Call | None:
     weights = call.filter.data.astype(np.int64)
     others = tuple(axis for axis in range(weights.ndim) if axis != channels.channel_dim)
     positive, negative = (np.maximum(each, 0).sum(others) for each in (weights, -weights))
-    levels = np.iinfo(call.input.dtype)
-    below, above = int(levels.min) - call.input.zero_point, int(levels.max) - call.input.zero_point
+    range_ = np.iinfo(call.input.dtype)
+    below, above = int(range_.min) - call.input.zero_point, int(range_.max) - call.input.zero_point
     ends = bias + below * positive - above * negative, bias + above * positive - below * negative
     fit = (np.abs(ends) <= INT32_MAX).all(0)
 

@@ -24,7 +24,7 @@ from nnvk.ops.internal import InternalCode
 from nnvk.types.codes import OperationCode
 
 _WITHOUT_CHECKSUMS = {OperationCode.TRANSPOSE_CONV_2D, OperationCode.BATCH_MATMUL}
-"""Products of levels that `exact.py` verifies, which knows no epilogues."""
+"""Products of quantised values that `exact.py` verifies, which knows no epilogues."""
 
 
 def fuse_epilogues(graph: Graph, context: Context) -> tuple[Graph, int]:

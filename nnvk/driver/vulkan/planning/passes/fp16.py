@@ -70,12 +70,12 @@ def nodes_in_float16(graph: Graph) -> set[Node]:
     inputs are rounded to 8 bits, as their weights are: they read these weights as bytes, and lose nothing.
     """
     given: set[int] = set()
-    levels = {node.outputs[0].index for node in graph.nodes if node.code is ExtendedOperationCode.ROUND_ROWS}
+    quantised = {node.outputs[0].index for node in graph.nodes if node.code is ExtendedOperationCode.ROUND_ROWS}
     statistics = _subtracted_means(graph)
     chosen: list[Node] = []
     for node in graph.nodes:
         read = [tensor.index for tensor in node.inputs if not tensor.is_constant]
-        if not levels.isdisjoint(read):
+        if not quantised.isdisjoint(read):
             continue
         normalises = node.code in _APPLIED_BY and not statistics.isdisjoint(read)
         indices = {tensor.index for tensor in node.outputs}

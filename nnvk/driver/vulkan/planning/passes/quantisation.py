@@ -1,4 +1,4 @@
-"""Quantised operands are brought to the scale of the output for kernels that move or compare levels as they are.
+"""Rescale quantised operands as the output, for kernels that move or compare quantised values as they are.
 
 That is a TABLE_LOOKUP, which a GEMM may compute in its epilogue.
 """
@@ -27,7 +27,7 @@ _CONVERT: Mapping[KnownCode | InternalCode, _Convert] = {
     OperationCode.MINIMUM: requantize,
     OperationCode.SELECT: requantize,
 }
-"""The reference that gives the levels of an operand in the quantisation of the output, by operation."""
+"""The reference that gives the quantised values of an operand in the quantisation of the output, by operation."""
 
 
 def legalise_quantisation(graph: Graph, context: Context) -> tuple[Graph, int]:
@@ -56,8 +56,8 @@ def _lookups(node: Node, context: Context) -> dict[int, Node]:
 
 
 def _lookup(convert: _Convert, source: Tensor, output: Tensor, context: Context) -> Call:
-    """The call that gives the levels of a source in the quantisation of an output."""
-    levels = lookup_table(source, output, lambda every: convert(every, output)).view(output.dtype)
-    table = context.tensor("table", replace(output.type, dimensions=levels.shape), levels)
+    """The call that gives the quantised values of a source in the quantisation of an output."""
+    values = lookup_table(source, output, lambda every: convert(every, output)).view(output.dtype)
+    table = context.tensor("table", replace(output.type, dimensions=values.shape), values)
     moved = context.tensor(source.name, replace(output.type, dimensions=source.shape))
     return call_of(ExtendedOperationCode.TABLE_LOOKUP, moved, input=source, table=table)

@@ -182,7 +182,7 @@ def test_a_small_device_has_small_tiles() -> None:
     problem, small = problem_of(MINILM), DEVICES["smallest"]
     for tile in tiles(problem, small):
         assert tile.local <= small.max_invocations
-        assert tile.nbytes(problem.steps) <= small.max_shared_memory
+        assert tile.nbytes(problem.vec4s) <= small.max_shared_memory
     assert 0 < len(tiles(problem, small)) < len(tiles(problem, GPU))
     assert tiles(problem, replace(small, max_shared_memory=1 << 10)) == []
     assert not pays(problem, replace(small, max_shared_memory=1 << 10))

@@ -9,7 +9,7 @@ from builder import Builder
 
 from nnvk.check.model_rows import Row
 from nnvk.driver.vulkan import VulkanDevice
-from nnvk.driver.vulkan.lowering.quantised.float_sums import LevelSum, Operand
+from nnvk.driver.vulkan.lowering.quantised.float_sums import Operand, QuantisedSum
 from nnvk.driver.vulkan.shaders.commands import Dispatch
 from nnvk.types.codes import FuseCode, OperandCode, OperationCode, PaddingCode
 from nnvk.types.operand import OperandType
@@ -87,7 +87,7 @@ def test_all_pairs_of_levels(
 def test_ties_and_limits(limits: tuple[int, int], saturates: bool) -> None:
     """Many sums of halves lie in the middle between two results, and limits may leave one result or two."""
     half = Operand(120, HALF, 0, 1)
-    assert LevelSum(half, half, Operand(126, HALF, -18, 0), *limits).floats(saturates=saturates) is not None
+    assert QuantisedSum(half, half, Operand(126, HALF, -18, 0), *limits).floats(saturates=saturates) is not None
 
 
 def test_sums_that_no_floats_give(small_gpu: VulkanDevice) -> None:

@@ -1,9 +1,9 @@
-"""Products of 8-bit levels that checksums verify, in place of a second product.
+"""Products of 8-bit quantised values that checksums verify, in place of a second product.
 
-Products of levels are exact, so a weighted sum of the accumulators of a row, modulo 2^32, is the row of the left matrix
-times the weighted sum of the filters (K.-H. Huang and J. A. Abraham, 1984, with the random factors of R. Freivalds). In
-a variant of the product's shader each invocation stores a check word. It sums over all of its words of results: the
-four accumulators and the word, times numbers of their own, a factor of the word and one of the row.
+Products of quantised values are exact, so a weighted sum of the accumulators of a row, modulo 2^32, is the row of the
+left matrix times the weighted sum of the filters (K.-H. Huang and J. A. Abraham, 1984, with the random factors of R.
+Freivalds). In a variant of the product's shader each invocation stores a check word. It sums over all of its words of
+results: the four accumulators and the word, times numbers of their own, a factor of the word and one of the row.
 `gemm_checksum.comp` adds up the check words of the workgroups that have the same rows, and on the other side what the
 left matrix gives and what the results in memory give (`shaders/include/checksum.glsl`). `depthwise_checksum.comp` does
 so for rectangles of pixels of convolutions whose filters see a channel each. On a GPU of many units several workgroups
@@ -132,8 +132,8 @@ def filter_and_constants(
     by_group, of_channels = np.zeros((groups, taps, channels), np.uint32), np.zeros(4 * words, np.uint32)
     for each in range(outputs // groups):
         own = slice(each, outputs, outputs // groups)
-        levels = (weights[:, each].astype(np.int32) - np.int32(filters.tensor.zero_point)).view(np.uint32)
-        products = of_sums[own, np.newaxis, np.newaxis] * levels
+        numbers = (weights[:, each].astype(np.int32) - np.int32(filters.tensor.zero_point)).view(np.uint32)
+        products = of_sums[own, np.newaxis, np.newaxis] * numbers
         by_group += products
         of_channels[own] = -np.uint32(zero_point(operands.input)) * products.sum((1, 2), dtype=np.uint32)
     every = np.zeros((taps, round_up(depth, 4)), np.uint32)

@@ -147,7 +147,7 @@ def add_up(
     """
     (rows, length), columns = source.shape, weights.shape[0]
     target = g.scratch(4 * rows * columns)
-    spec, push = _levels(source, weights)
+    spec, push = _encoding(source, weights)
     _dispatch(
         g,
         Q8.name,
@@ -162,8 +162,8 @@ def add_up(
     return target
 
 
-def _levels(source: Tensor, weights: Tensor, output: Tensor | None = None) -> tuple[dict[str, bool], dict[str, int]]:
-    """The specialisation constants and push constants that say how levels are numbers. Sums have no ``output``."""
+def _encoding(source: Tensor, weights: Tensor, output: Tensor | None = None) -> tuple[dict[str, bool], dict[str, int]]:
+    """The specialisation and push constants that turn quantised values into numbers. Sums have no ``output``."""
     if of(source) is I32:
         return {}, {}
     has_bytes = output is not None and of(output) is Q8
@@ -188,7 +188,7 @@ def _end(
     output, (vertical, horizontal) = operands.target, gemm.axes
     columns = gemm.columns if of(output) is I32 else round_up(gemm.columns, 4)
     end = filter_output(g, operands, gemm.columns, gemm.pixel_parts)
-    spec, push = _levels(operands.input, operands.weights.tensor, output)
+    spec, push = _encoding(operands.input, operands.weights.tensor, output)
     return (
         {name: tensor for name, tensor in end.tensors.items() if name in ("bias", "multipliers")},
         {
