@@ -8,7 +8,7 @@ import numpy as np
 
 from nnvk.base.errors import bad_data
 from nnvk.ops.call import Call
-from nnvk.ops.extension.places import ELEMENTS, check_places, depth_of, flat_places
+from nnvk.ops.extension.coordinates import ELEMENTS, check_coordinates, depth_of, flat_coordinates
 from nnvk.ops.registry import define
 from nnvk.ops.shapes import at_least_1d, keeps_quantisation
 from nnvk.ops.signature import I32, Signature, i32, one_of, tensor
@@ -33,14 +33,14 @@ def _gathered_shape(call: Call) -> list[Shape]:
         )
     depth_of(call.indices, len(shape) - batch)
     _, sizes, rest = split_shape(call)
-    check_places(call.indices, sizes, batch)
+    check_coordinates(call.indices, sizes, batch)
     return [at_least_1d((*places[:-1], *rest))]
 
 
 def _gather_nd(call: Call) -> np.ndarray:
     batches, sizes, rest = split_shape(call)
     rows = call.input.data.reshape(math.prod(batches) * math.prod(sizes), *rest)
-    found: np.ndarray = rows[flat_places(call.indices.data, sizes, math.prod(batches))]
+    found: np.ndarray = rows[flat_coordinates(call.indices.data, sizes, math.prod(batches))]
     return found.reshape(call.output.shape)
 
 

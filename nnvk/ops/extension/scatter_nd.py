@@ -10,7 +10,7 @@ import numpy as np
 
 from nnvk.base.errors import bad_data
 from nnvk.ops.call import Call
-from nnvk.ops.extension.places import ELEMENTS, check_places, depth_of, flat_places
+from nnvk.ops.extension.coordinates import ELEMENTS, check_coordinates, depth_of, flat_coordinates
 from nnvk.ops.registry import define
 from nnvk.ops.shapes import check_same_quantisation, check_shape, vector
 from nnvk.ops.signature import F16, F32, I32, Signature, i32, one_of, tensor
@@ -69,7 +69,7 @@ def _scattered_shape(call: Call) -> list[Shape]:
             raise bad_data(f"shape must be one or more sizes from 0 on, got {list(shape)}")
     depth = depth_of(call.indices, len(shape))
     check_shape(call.updates, (*call.indices.shape[:-1], *shape[depth:]) or (1,))
-    check_places(call.indices, shape[:depth])
+    check_coordinates(call.indices, shape[:depth])
     reduction_of(call)
     return [shape]
 
@@ -80,13 +80,13 @@ def _scatter_nd(call: Call) -> np.ndarray:
     slices, inner = math.prod(shape[:depth]), math.prod(shape[depth:])
     before = call.input.data if call.has("input") else np.zeros(shape, call.output.dtype)
     result: np.ndarray = before.reshape(slices, inner).copy()
-    places, updates = flat_places(call.indices.data, shape[:depth]), call.updates.data.reshape(-1, inner)
+    coordinates, updates = flat_coordinates(call.indices.data, shape[:depth]), call.updates.data.reshape(-1, inner)
     reduction = reduction_of(call)
     if reduction is Reduction.NONE:
-        last = {int(place): number for number, place in enumerate(places)}
+        last = {int(place): number for number, place in enumerate(coordinates)}
         result[list(last)] = updates[list(last.values())]
     else:
-        _AT[reduction](result, places, updates)
+        _AT[reduction](result, coordinates, updates)
     return result.reshape(shape)
 
 

@@ -22,7 +22,7 @@ from nnvk.driver.vulkan.lowering.selection.coordinates import (
 )
 from nnvk.driver.vulkan.shaders.declaration import Shader
 from nnvk.ops.call import Call, Tensor
-from nnvk.ops.extension.places import assertion
+from nnvk.ops.extension.coordinates import assertion
 from nnvk.ops.extension.scatter_nd import Reduction, reduction_of
 from nnvk.ops.quant import is_quantised
 from nnvk.types.extension import ExtendedOperationCode

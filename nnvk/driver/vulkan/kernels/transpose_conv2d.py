@@ -20,7 +20,7 @@ from nnvk.types.codes import OperationCode
 
 
 def refuse(call: Call) -> str | None:
-    """Filters of which too many taps reach a pixel."""
+    """The reason why too many taps reach a pixel, or None."""
     _, height, width, depth = call.filter.shape
     return refuse_long_sums((-(-height // call.stride_height), -(-width // call.stride_width)), depth)
 

@@ -16,7 +16,7 @@ from nnvk.driver.vulkan.shaders.commands import TensorRef
 from nnvk.driver.vulkan.shaders.declaration import Shader
 from nnvk.driver.vulkan.shaders.profile import DeviceProfile
 from nnvk.ops.call import Tensor
-from nnvk.ops.extension.places import assertion, flat_places, strides_of
+from nnvk.ops.extension.coordinates import assertion, flat_coordinates, strides_of
 
 COORDINATES = Shader("coordinates", GIVES=("coordinates", "keys"))
 LAST_WRITER = Shader("last_writer", PASS=("clear", "claim", "drop"))
@@ -34,7 +34,7 @@ def coordinates(g: Lowering, indices: Tensor, sizes: Sequence[int], batches: int
     """
     if indices.is_constant:
         form = "coordinates", tuple(sizes), batches
-        return g.constant_form(indices, form, lambda: flat_places(indices.data, sizes, batches).astype(np.uint32))
+        return g.constant_form(indices, form, lambda: flat_coordinates(indices.data, sizes, batches).astype(np.uint32))
     return _found(g, "coordinates", indices, sizes, batches, first)
 
 
@@ -56,7 +56,7 @@ def last_coordinates(g: Lowering, indices: Tensor, sizes: Sequence[int]) -> Tens
 
 
 def _last(indices: np.ndarray, sizes: Sequence[int]) -> np.ndarray:
-    found = flat_places(indices, sizes).astype(np.uint32)
+    found = flat_coordinates(indices, sizes).astype(np.uint32)
     _, from_the_end = np.unique(found[::-1], return_index=True)
     result = np.full(found.shape, 0xFFFFFFFF, np.uint32)
     last = found.size - 1 - from_the_end
@@ -73,7 +73,7 @@ def sorted_coordinates(g: Lowering, indices: Tensor, sizes: Sequence[int]) -> Te
 
 
 def _entries(indices: np.ndarray, sizes: Sequence[int]) -> np.ndarray:
-    found = flat_places(indices, sizes).astype(np.uint32)
+    found = flat_coordinates(indices, sizes).astype(np.uint32)
     order = np.argsort(found, kind="stable")
     return np.stack([~found[order], order.astype(np.uint32)], axis=1)
 

@@ -1,4 +1,4 @@
-"""Indices of several axes at once: each row of a tensor of them names a place in the first axes of another tensor."""
+"""Coordinates: the rows of an operand ``indices``, each of which has an index for each of a tensor's first axes."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def depth_of(indices: Tensor, rank: int) -> int:
     return depth
 
 
-def check_places(indices: Tensor, sizes: Sequence[int], first: int = 0) -> None:
+def check_coordinates(indices: Tensor, sizes: Sequence[int], first: int = 0) -> None:
     """Raise BAD_DATA where an index, once known, is out of range. Those below 0 count from the end."""
     if not indices.is_constant or not indices.size:
         return
@@ -41,17 +41,17 @@ def check_places(indices: Tensor, sizes: Sequence[int], first: int = 0) -> None:
         raise bad_data(assertion(sizes, first).format(int(indices.data[where]), first + int(where[-1])))
 
 
-def flat_places(indices: np.ndarray, sizes: Sequence[int], batches: int = 1) -> np.ndarray:
-    """The place of each row of indices, int64, where the axes of these sizes are one, behind one of ``batches``.
+def flat_coordinates(indices: np.ndarray, sizes: Sequence[int], batches: int = 1) -> np.ndarray:
+    """The flat coordinate of each row of indices, int64, as if axes of these sizes and an axis of ``batches`` were one.
 
     The rows, in order, belong to the batches, so many to each.
     """
     rows = indices.reshape(-1, len(sizes)).astype(np.int64)
     limits, strides = np.array(sizes, np.int64), np.array(strides_of(sizes), np.int64)
-    places: np.ndarray = (np.where(rows < 0, rows + limits, rows) * strides).sum(axis=1)
+    coordinates: np.ndarray = (np.where(rows < 0, rows + limits, rows) * strides).sum(axis=1)
     if batches > 1:
-        places += np.repeat(np.arange(batches), places.size // batches) * math.prod(sizes)
-    return places
+        coordinates += np.repeat(np.arange(batches), coordinates.size // batches) * math.prod(sizes)
+    return coordinates
 
 
 def strides_of(sizes: Sequence[int]) -> Shape:
