@@ -34,9 +34,9 @@ class Checked:
 
     results: TensorRef
     words: TensorRef
-    """The check words of all invocations, with those of a tile together."""
+    """The check words of all invocations; the words of a tile are consecutive."""
     filters: np.ndarray
-    """The sum of the filters that the left matrix is multiplied by for sums of rows, and the rest of these sums."""
+    """The weighted sum of all filters, whose product with the left matrix gives sums of rows, and constant terms."""
     tile: tuple[int, int]
     """Its rows and its check words; its height and width where filters see a channel each."""
     before: int = 0

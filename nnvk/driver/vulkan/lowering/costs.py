@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from nnvk.driver.vulkan.shaders.profile import DeviceProfile
 
 NEAR = 4
-"""Vectors loaded into registers for each one that comes from the cache that all units share."""
+"""Vectors that registers load, per vector from the last-level cache."""
 _BESIDE = 0.1
 """The fraction of a device's shorter tasks that adds to the time of its longest one."""
 
@@ -69,15 +69,15 @@ class Costs:
     """Vectors of sums of an invocation that stay in registers, or in the first cache; with more of them products take
     twice as long."""
     registers: float
-    """Vectors that invocations under way may hold together, as the tile `shared` holds them."""
+    """The capacity of registers for all resident invocations, in vectors, measured with the tile `shared`."""
     resident: int
     """Subgroups that a unit keeps under way, to compute with one while others wait."""
     simds: int
-    """Vector processors of a unit; it takes so many subgroups to keep them busy."""
+    """Vector processors of a unit, each of which runs one subgroup at a time."""
     cache: float
-    """Bytes that all units get from the cache they share, in a cycle, for each of them."""
+    """Bandwidth of the last-level cache: bytes per cycle and unit."""
     memory: float
-    """The same of memory."""
+    """Bandwidth of memory: bytes per cycle and unit."""
 
 
 COSTS = {
@@ -241,7 +241,7 @@ class Run:
     wait: float
     """Cycles in which a lone subgroup waits in a round."""
     moved: float = 0.0
-    """Vectors from the cache that all units share, or left there."""
+    """Vectors read from the last-level cache or written to it."""
     held: float = 0.0
     """Vectors in registers, as far as that matters."""
     size: int = 64

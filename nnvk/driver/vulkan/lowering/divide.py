@@ -34,7 +34,7 @@ def divisors(**values: int) -> dict[str, int]:
 
 
 def divisors_below(device: DeviceProfile, end: int, **values: int) -> tuple[dict[str, int], dict[str, bool]]:
-    """The same if all numbers that are divided are below ``end``, and the specialisation constants to divide them."""
+    """`divisors` for dividends below ``end``, and the specialisation constants for the division."""
     if end > EXACT_FLOATS or not device.has_small_subgroups:
         return divisors(**values), {}
     return {f"magic_{name}": float_magic(value) for name, value in values.items()}, {"DIVIDE_AS_FLOATS": True}

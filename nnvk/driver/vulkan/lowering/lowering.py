@@ -138,7 +138,7 @@ class Lowering:
         self.difference: TensorRef | None = None
         """Where comparisons report the first difference."""
         self.checked: dict[int, Checked] = {}
-        """The products that are verified by the sums of their rows, by the indices of the tensors that are written."""
+        """Products with checksums, by the index of their output tensor."""
         self.bounded: dict[int, TensorRef] = {}
         """The results of the products that are verified by a bound on their errors (`bound.py`), likewise."""
         self._is_second = False
@@ -298,15 +298,15 @@ class Lowering:
         return ref
 
     def to_verify(self, tensor: Tensor) -> Checked | None:
-        """The product that a second lowering verifies in place of computing it, if there is one for this tensor."""
+        """The product with a checksum that a second lowering verifies instead of computing; None if there is none."""
         return self.checked.get(tensor.index) if self._is_second else None
 
     def to_bound(self, tensor: Tensor) -> TensorRef | None:
-        """The results that a second lowering verifies by a bound in place of computing them, if there are any."""
+        """The product that a second lowering verifies by a bound instead of computing; None if there is none."""
         return self.bounded.get(self._counterparts.of(tensor)) if self._is_second else None
 
     def is_checked(self, tensor: Tensor) -> bool:
-        """Whether checksums will verify a tensor where it is, without anything that is to be made of it."""
+        """Whether a checksum dispatch can read the tensor in place."""
         checked = self.checked.get(tensor.index)
         return checked is not None and checked.results is self._tensors[tensor.index]
 
@@ -338,7 +338,7 @@ class Lowering:
         return ref
 
     def counters(self, count: int) -> TensorRef:
-        """So many words that are zero, and that the shader leaves so. At most `MOST_COUNTERS`.
+        """Counters: words that are zero before and after the dispatch. At most `MOST_COUNTERS`.
 
         All that ask get the same few in turns: commands that follow each other need not wait for their counters.
         """
@@ -373,7 +373,7 @@ class Lowering:
         self._taken[target] = Taken(known.whole, known.first + first)
 
     def note_arranged(self, target: TensorRef, source: TensorRef, box: Box) -> None:
-        """Remember that a tensor is a box of another one, so that copies of its elements can be made of that."""
+        """Remember that a tensor is a box of another tensor; later copies read the other tensor."""
         self._arranged[target] = source, box
 
     def arranged_from(self, tensor: TensorRef) -> tuple[TensorRef, Box] | None:

@@ -156,7 +156,7 @@ def _pixels(g: Lowering, dispatch: Dispatch, views: Mapping[str, StridedView]) -
 
 
 def _row(views: Mapping[str, StridedView]) -> int | None:
-    """Elements of the rows that all of these have; None where they differ, or aren't whole vec4s."""
+    """The length of a row, common to all views; None if lengths differ or a row isn't whole vec4s."""
     widths = {each.width for each in views.values()}
     return widths.pop() if len(widths) == 1 and all(each.are_multiples(4) for each in views.values()) else None
 

@@ -121,7 +121,7 @@ def _nbytes(tensors: Iterable[Tensor]) -> int:
 
 
 def compute_again(g: Lowering, node: Node, *, copies: bool = True) -> None:
-    """Add a second computation of a node that was lowered, and a comparison for each tensor that it writes.
+    """Compute a lowered node again, and compare each tensor of its outputs.
 
     ``copies``: results that are verified in place of that are copied.
     """

@@ -99,7 +99,7 @@ class AttentionTile:
         return min(-(-columns // 4), self.team)
 
     def own_vec4s(self, columns: int) -> int:
-        """Vec4s of these columns that an invocation has."""
+        """Vec4s of the columns in an invocation's registers."""
         return -(-columns // (4 * self.across(columns)))
 
 

@@ -52,7 +52,7 @@ def finish_pixels(g: Lowering, written: TensorRef, tensor: Tensor, shape: Shape,
 
 
 def has_padded_pixels(device: DeviceProfile, tensor: Tensor) -> bool:
-    """Whether shaders that write pixels with the channels of a tensor pad them, so that a copy makes it dense."""
+    """Whether shaders pad the channels of a tensor's pixels, so that a copy has to make the tensor dense."""
     channels = tensor.shape[-1] if tensor.rank else 1
     return _padded_channels(device, tensor, channels, 1) != channels
 

@@ -58,7 +58,7 @@ class Interleaving:
 
 
 def read(g: Lowering, tensor: Tensor, *layouts: Matrices) -> tuple[TensorRef, int, Matrices]:
-    """The memory of matrices, how many lie side by side in it, and which of these layouts they have there.
+    """The memory of matrices, the number of interleaved ones, and their layout, one of ``layouts``.
 
     Matrices without a place are copied to the first layout.
     """
@@ -72,7 +72,7 @@ def read(g: Lowering, tensor: Tensor, *layouts: Matrices) -> tuple[TensorRef, in
 
 
 def written(tensor: Tensor, matrices: Matrices) -> tuple[Tensor, int]:
-    """The tensor in whose memory a GEMM writes matrices, and how many of them lie side by side there."""
+    """The tensor in whose memory a GEMM writes matrices, and the number of interleaved matrices."""
     if tensor.view is None:
         return tensor, 1
     place = matrices.place(tensor.view.box)

@@ -40,7 +40,7 @@ REQUIREMENTS = Requirements(
 FEATURES = frozenset(
     {"cooperativeMatrix", "vulkanMemoryModel", "subgroupSizeControl", "computeFullSubgroups", "subgroupBasic"}
 )
-"""The features that all these tiles need."""
+"""The device features that every tile needs."""
 ARITHMETICS = {"q8": "dot", "f16": "none"}
 """The value of the axis ARITHMETIC, by data type. Dot products add up what zero points are multiplied by."""
 _FEATURES = {"q8": {"shaderInt8", "shaderIntegerDotProduct"}, "f16": {"shaderFloat16"}}
@@ -171,7 +171,7 @@ def chunks(kind: str, taps: int, depth: int) -> int:
 
 
 def tiles(kind: str, taps: int, device: DeviceProfile) -> Iterator[MatrixTile]:
-    """The tiles for GEMMs of a data type and with so many taps, with every size of matrices that a device lists."""
+    """The tiles for GEMMs of a data type and a number of taps, with each matrix size of the device."""
     if not device.may_use_matrices or not device.features >= FEATURES | _FEATURES.get(kind, set()):
         return
     is_narrow = device.matrix_subgroup < _NARROW and not device.is_cpu

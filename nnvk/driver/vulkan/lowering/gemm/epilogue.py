@@ -33,7 +33,7 @@ from nnvk.types.codes import FuseCode, OperationCode
 EPILOGUES = ("plain", "fused")
 """The values of the axis EPILOGUE of GEMM shaders: no epilogue, or fused elementwise operations."""
 TO_FLOATS = "TO_FLOATS"
-"""The specialisation constant of float16 variants that makes them store float32 results."""
+"""The specialisation constant by which float16 variants store float32 results."""
 _COMBINED = {OperationCode.ADD: 1, OperationCode.SUB: -1, OperationCode.MUL: 1}
 """The operations on two 8-bit tensors, with the sign of the second tensor in the sum that the epilogue computes."""
 _NUMBERS, _INSTRUCTIONS = 4, 4

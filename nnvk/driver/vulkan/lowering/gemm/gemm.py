@@ -59,7 +59,7 @@ GEMM_SHADERS = (GEMM, VECTOR, ARRANGE, *WEIGHT_SHADERS, checksum.CHECKSUM, bound
 """All that `lower_gemm` may dispatch."""
 
 FROM_FLOATS = "FROM_FLOATS"
-"""The specialisation constant of gemm.comp, of 16-bit floats, that says that the input has 32-bit ones."""
+"""The specialisation constant by which float16 variants of gemm.comp read a float32 input."""
 
 _MAX_ITERATIONS = 65_000
 """The most rounds of all loops of an invocation together: llvmpipe ends them after 65,535."""
@@ -122,7 +122,7 @@ def layout_of_weights(gemm: Dispatch) -> WeightLayout:
 
 
 def width_of_weights(gemm: Dispatch) -> int:
-    """Elements of a row of right matrices that are read as they lie, with those side by side; 0 where none are."""
+    """Elements of a row of right matrices, interleaved ones included, if the shader reads them in place; else 0."""
     shader, words, push = gemm.shader, gemm.specialization, gemm.push
     if shader.constant(words, "SPLIT") == Split.CHANNELS:
         return 0
@@ -133,7 +133,7 @@ def width_of_weights(gemm: Dispatch) -> int:
 
 
 def _pixel_parts(gemm: Dispatch, matrices: str) -> int:
-    """Parts that share pixels, where matrices that lie side by side are counted by a constant."""
+    """The number of parts in a pixel; ``matrices`` names the constant with the number of interleaved matrices."""
     if gemm.shader.family != "gemm":
         return 1
     by_channels = gemm.shader.constant(gemm.specialization, "SPLIT") == Split.CHANNELS
@@ -392,7 +392,7 @@ def check_words(
 
 
 def has_checksums(g: Lowering, operands: Operands, gemm: Gemm) -> bool:
-    """Whether a product that is lowered the first time will be verified by sums of rows, if its shader can store them.
+    """Whether checksums of rows verify a product at its first lowering, provided that its shader can store check words.
 
     It writes all of its pixels, of which nobody else writes a part of a word, and rows are short.
     """
@@ -540,7 +540,7 @@ def layouts_of_weights(weights: Weights, layout: WeightLayout) -> dict[WeightLay
 def _weights_as_they_lie(
     g: Lowering, strategy: Strategy, gemm: Gemm, work: Work, filters: Weights
 ) -> tuple[TensorRef, dict[str, int]]:
-    """The memory of right matrices that are not packed, and the specialisation constants that say how they lie."""
+    """The memory of right matrices without packing, and the specialisation constants for its layout."""
     layout = work.order if strategy.is_staged else WeightLayout.BY_K
     if filters.tensor.view is None or gemm.split is not Split.BATCHES:
         return dense(g, filters.tensor), {}

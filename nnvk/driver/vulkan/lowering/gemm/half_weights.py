@@ -111,7 +111,7 @@ class _Sums:
     whole: np.ndarray
     """int64 [all output channels]."""
     largest: int
-    """The largest magnitude of a sum of some of them that have the same sign."""
+    """The largest magnitude of an output channel's sum of positive, or of negative, weights."""
 
 
 def _sums(g: Lowering, weights: Weights) -> _Sums:

@@ -77,7 +77,7 @@ class Gemm:
 
     @property
     def is_side_by_side(self) -> bool:
-        """Whether these pixels lie as those of the output do."""
+        """Whether pixels of the input have the order of pixels of the output."""
         alike = all(axis.stride == 1 and axis.before == 0 and axis.size == axis.out for axis in self.axes)
         return self.has_one_tap and alike
 

@@ -85,7 +85,7 @@ def behind(gemm: Gemm) -> Gemm:
 
 
 def work_of(depthwise: Call, gemm: Gemm, *, float16: bool, float16_split_k: bool) -> Work:
-    """The description of such a GEMM that strategies are chosen by.
+    """The `Work` of a GEMM with a depthwise convolution before it, for the choice of a strategy.
 
     ``float16`` and ``float16_split_k`` are as in `Work`.
     """

@@ -155,9 +155,9 @@ class Work:
     int8_weights: bool = False
     """Weights of real numbers are quantised values of 8 bits."""
     float16: bool = False
-    """Factors are 16-bit floats that the device has, and may be added up as such (`weights.may_be_float16`)."""
+    """Factors are native float16, and sums may be float16, too (`weights.may_be_float16`)."""
     float16_split_k: bool = False
-    """And K slices may leave their sums as such."""
+    """Sums of K slices may be float16, too."""
     order: WeightLayout = WeightLayout.IN_BLOCKS
     """How the tile `shared` takes the filters: as they lie, where it can, so that they need not be packed."""
     can_fold: bool = False
@@ -320,7 +320,7 @@ class Strategy:
 
 
 def candidates(work: Work, device: DeviceProfile) -> Iterator[Strategy]:
-    """The strategies that a device can run for a GEMM, without those whose shader it has to avoid."""
+    """The strategies for a GEMM whose shader a device can run and need not avoid."""
     every = all_strategies(work, device)
     if not device.avoided and not device.left_out:
         return every
@@ -336,7 +336,7 @@ def candidates(work: Work, device: DeviceProfile) -> Iterator[Strategy]:
 
 
 def all_strategies(work: Work, device: DeviceProfile) -> Iterator[Strategy]:
-    """The strategies for a GEMM on a device, those whose shader it has to avoid among them."""
+    """All strategies for a GEMM on a device, including strategies whose shader the device avoids."""
     arithmetics: tuple[str, ...] = ("none",)
     if work.kind == "q8":
         arithmetics = ("dot", "float") if device.has_dots else ("float",)
@@ -370,7 +370,7 @@ def all_strategies(work: Work, device: DeviceProfile) -> Iterator[Strategy]:
 
 
 def _fits(strategy: Strategy, work: Work, device: DeviceProfile) -> bool:
-    """Whether an invocation has enough registers, so that compilers do not spill them."""
+    """Whether a strategy fits into an invocation's registers without spilling."""
     is_tight = device.has_small_subgroups or converts_bytes(strategy, work, device)
     if is_tight and strategy.held > _SMALL_HELD:
         return False
@@ -489,7 +489,7 @@ def _split_k(whole: Strategy, work: Work, device: DeviceProfile) -> Iterator[Str
 
 
 def _filled(groups: int, device: DeviceProfile) -> float:
-    """How much of a device's units so many workgroups keep busy, of all that they take."""
+    """The share of a device's units that workgroups keep busy, averaged over all waves."""
     return groups / (-(-groups // device.units) * device.units)
 
 

@@ -79,7 +79,7 @@ class Weights:
         return tap == self.channels * channel
 
     def in_lines(self, taps: int) -> Weights:
-        """The same filters, with so many neighbouring taps as one that has all of their channels."""
+        """The same weights, with ``taps`` neighbouring taps merged into one that has all of their channels."""
         part, output, tap, channel = self.strides
         strides = part, output, tap * taps, channel
         return replace(self, taps=self.taps // taps, channels=self.channels * taps, strides=strides)
@@ -176,7 +176,7 @@ def pack(data: np.ndarray, fill: int = 0) -> np.ndarray:
 
 
 def fit_four_bits(g: Lowering, weights: Weights, quantised: QuantisedConstant | None) -> bool:
-    """Whether constant weights of 8 bits differ from their zero point by at most 8, so that 4 bits can hold them.
+    """Whether 4 bits can hold constant weights of 8 bits, which must differ from the zero point by at most 8.
 
     ``quantised``: `Weights.quantised`, where quantised values of real weights are packed.
     """
@@ -427,7 +427,7 @@ class Float16Scaling:
     """Vec4s of K in a sum."""
 
     def scale_of_sum(self, vec4s: int) -> float:
-        """A power of two for a sum of the sums of rounds, of so many vec4s of K, that it does not overflow either."""
+        """A power of two by which float16 sums of all rounds of ``vec4s`` of K don't overflow."""
         return self.scale / 2 ** (-(-vec4s // self.round) - 1).bit_length()
 
 

@@ -62,7 +62,7 @@ _LARGEST = 1e30
 _MOST_BYTES = 64 << 20
 """The most bytes of values at the points, which take two to three times the memory of images."""
 _HARMLESS = 1e-6
-"""The error that a value may cause in results that do not see it: a tenth of what Android's tests allow."""
+"""The largest error from inputs outside a result's window: a tenth of the tolerance of Android's tests."""
 _GROWTH = 4 * 2.0**-24
 """The growth of errors with the largest value of a tile and the length of a filter as a vector."""
 _LOCAL = 64

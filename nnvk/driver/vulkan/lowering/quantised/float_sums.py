@@ -73,7 +73,7 @@ class QuantisedSum:
         return next((floats for floats in found if floats is not None), None)
 
     def _near(self, due: np.ndarray, larger: float, saturates: bool) -> tuple[float, float, float] | None:
-        """Such floats near sums that are ``larger`` than the real ones."""
+        """The factors and the addend near the scales of the operands times ``larger``."""
         scale = (1 << _LEFT_SHIFT) * self.result.factor() * larger
         factors = np.array([each.sign * each.factor() * scale for each in (self.own, self.other)])
         values = np.arange(256.0)

@@ -18,7 +18,7 @@ SHIFTS = -10, -2
 
 
 def may_be_bytes(shifts: Iterable[int]) -> bool:
-    """Whether multipliers with these shifts can be such."""
+    """Whether multipliers with these shifts can be a `ByteMultiplier`."""
     return all(SHIFTS[0] <= shift <= SHIFTS[1] for shift in shifts)
 
 

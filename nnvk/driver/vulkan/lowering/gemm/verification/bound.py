@@ -56,7 +56,7 @@ _LINE = 4
 _LONG_LINE = 16
 """The same on a CPU, where loads count and not the number of invocations."""
 _LONGEST = 40
-"""The most inputs of a line that these pixels take."""
+"""The most inputs of a line for the pixels of an invocation."""
 _UNROLLED = 64
 """The most products of a line that are unrolled."""
 _SLACK = 1.02
@@ -85,7 +85,7 @@ def is_possible_by_channel(device: DeviceProfile, kind: str, vertical: Axis, hor
 
 
 def fits_by_channel(vertical: Axis, horizontal: Axis) -> bool:
-    """Whether such a window is not too large for shaders that unroll the loop along a line of it."""
+    """Whether a window is small enough for shaders that unroll the loop along a line."""
     rounds = vertical.window * (1 + _LONG_LINE * (1 + horizontal.window))
     return horizontal.reach <= _LONGEST and rounds <= MOST_ROUNDS
 
@@ -115,7 +115,7 @@ def pixels_of(device: DeviceProfile, rows: int, taps: int, depth: int) -> int:
 
 
 def weights_in_order(g: Lowering, weights: Weights, parts_outside: bool) -> tuple[TensorRef, dict[str, int]]:
-    """Weights as the shader reads them, and the push constants that say how they lie, in vec4s.
+    """Weights in the shader's order, and push constants with their strides in vec4s.
 
     Constant ones that subgroups of a CPU read lie in blocks, because its caches keep few lines that are far apart.
     """
@@ -132,7 +132,7 @@ def weights_in_order(g: Lowering, weights: Weights, parts_outside: bool) -> tupl
 
 
 def layout_of_results(device: DeviceProfile, target: Tensor, gemm: Gemm) -> dict[str, int | bool]:
-    """The specialisation constants that say how a product's results lie in memory, as `pixels_of` has them."""
+    """The specialisation constants for the layout of results in memory (`relayout.pixels_of`)."""
     is_padded = not are_pixels_dense(device, target, gemm.target, gemm.pixel_parts)
     are_packed = of(target) is F16 and not device.has_native_16
     return {"WIDE_RESULTS": gemm.columns % 4 == 0 or are_packed, "PADDED_RESULTS": is_padded}

@@ -60,11 +60,11 @@ _COLUMNS, _COLUMNS_TOGETHER, _COLUMNS_OF_CPU = 16, 4, 2
 """The columns that an invocation of a GPU goes through, where filters see a channel each; those loaded together; and
 those of a CPU that share inputs, whose bytes are unpacked once."""
 _LINES_TOGETHER = 2
-"""The lines of results of a workgroup of a GPU there, or those of a tile if these are more. They share inputs."""
+"""The lines of results of a GPU's workgroup by channel, or a tile's lines if a tile has more. They share inputs."""
 _BLOCKS = range(8, 17)
 """The words of channels of a workgroup of a GPU there, if they are not all."""
 _LEAST_OF_RECTANGLE = 1 << 14
-"""The results of a workgroup of a CPU there, if there are as many."""
+"""The least number of results of a CPU's workgroup by channel, if the product has as many."""
 _OF_LINE = 16
 """The bytes of a line that are loaded at once."""
 _MOST_CHECK_WORDS = 1 << 20
@@ -72,13 +72,13 @@ _MOST_CHECK_WORDS = 1 << 20
 _MOST_TAPS = 25
 """The most taps of a filter that is kept."""
 _MOST_AT_ONCE_BY_CHANNEL = 5
-"""The most columns of such a filter that inputs are loaded for together."""
+"""The most columns of a filter by channel whose inputs are loaded together."""
 
 
 _FILLING = 2
-"""So many workgroups for each unit fill a GPU."""
+"""Workgroups per unit that fill a GPU."""
 _WAIT = 2
-"""So many loads take as long as the wait for those of an invocation."""
+"""The latency of an invocation's loads, in loads."""
 _COUNTERS = 3
 """Words that workgroups count in which share rows."""
 _NAMES = (
@@ -152,7 +152,7 @@ def filter_and_constants(
 
 
 def line_words(device: DeviceProfile, gemm: Gemm) -> int:
-    """The words of a line of a window, up to those that are loaded at once, if its columns are loaded as one.
+    """The words of a window's line, padded to a load, if one load takes several columns.
 
     They lie side by side, and none is whole words. 0: they are loaded one by one, as by Mali and VideoCore, whose
     compilers would spill.
@@ -227,7 +227,7 @@ def _rows_of(
     *,
     by_lines: bool,
 ) -> _Rows:
-    """The rows of a workgroup, of tiles with so many of them, where ``every`` is the number of all rows.
+    """The rows of a workgroup, for tiles of ``tile_rows`` and a product of ``every`` rows.
 
     Several tiles fill the vectors of a CPU, a few times if each unit has several workgroups.
     """
@@ -275,7 +275,7 @@ def _shared_rows(
     at_once = range(1, 3 if takes_few else 5)
 
     def best(rows: _Rows, count: int) -> tuple[float, int]:
-        """The time of a workgroup with so many rows of an invocation, and the best number of those that share a row."""
+        """The least time of a workgroup with ``count`` rows per invocation, and minus the invocations of a row."""
         shares = (1 << power for power in range(local.bit_length()))
         return min((_time(rows, local, slices, lanes, count), -lanes) for lanes in shares)
 
@@ -288,13 +288,13 @@ def _shared_rows(
 
 
 def _time(rows: _Rows, local: int, slices: int, lanes: int, at_once: int) -> float:
-    """The time that a workgroup takes for its rows, in loads: those of an invocation, and its waits for them."""
+    """The time of a workgroup, in loads: the loads of an invocation and their latencies."""
     passes, shared_by = -(-rows.rows // (local // lanes * at_once)), lanes * slices
     return passes * (-(-rows.inputs // shared_by) + -(-rows.results // shared_by)) * (at_once + _WAIT)
 
 
 def _local(device: DeviceProfile, loads: int, most: int = _MOST_LOCAL) -> int:
-    """The invocations of a workgroup of a GPU that share so many loads."""
+    """The invocations of a GPU's workgroup that share ``loads``."""
     local, most = _LOCAL, min(most, device.max_invocations)
     while 2 * local <= most and loads > local * _LOADS:
         local *= 2
@@ -302,7 +302,7 @@ def _local(device: DeviceProfile, loads: int, most: int = _MOST_LOCAL) -> int:
 
 
 def is_possible(device: DeviceProfile, gemm: Gemm, tile: tuple[int, int], words: int) -> bool:
-    """Whether a device can verify a product by tiles of so many rows and check words, each row of so many words."""
+    """Whether a device can verify a product by tiles of rows and check words; ``words`` is the length of a row."""
     window, depth = (gemm.vertical.window, gemm.horizontal.window), gemm.source[3]
     rows = _rows_of(device, gemm.rows, tile[0], window, depth, words, by_lines=line_words(device, gemm) > 0)
     taps = prod(window)

@@ -52,7 +52,7 @@ class Shared:
     slices: int = 1
     """The workgroups of a region."""
     counters: int = 0
-    """Words that these count in, for each region."""
+    """Counters per region, for the workgroups that share it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +66,7 @@ class Check:
     """Without the copy, and without the other tensor of an epilogue, if there is none."""
     filters: np.ndarray
     regions: int
-    """The workgroups, or groups of these that share their work."""
+    """The regions: each is verified by one workgroup or by several."""
     values: Mapping[str, int]
     """Words of the table, by name."""
     names: Sequence[str]
@@ -102,7 +102,7 @@ def verify(g: Lowering, check: Check) -> None:
 
 
 def verify_deferred(g: Lowering, lower: Callable[[], None]) -> None:
-    """Verify all products that a second lowering would verify, in as few dispatches as that takes."""
+    """Lower again, and verify all products of the second lowering in as few dispatches as possible."""
     g.deferred = []
     lower()
     groups: dict[object, list[Check]] = {}

@@ -184,7 +184,7 @@ def _encoding(source: Tensor, weights: Tensor, output: Tensor | None = None) -> 
 def _end(
     g: Lowering, operands: Operands, gemm: Gemm, interleaved: int
 ) -> tuple[dict[str, TensorRef], dict[str, int | bool], dict[str, int]]:
-    """The arguments that all shaders take for windows and for results, of which so many parts are side by side."""
+    """The arguments of all shaders for windows and for results of ``interleaved`` parts."""
     output, (vertical, horizontal) = operands.target, gemm.axes
     columns = gemm.columns if of(output) is I32 else round_up(gemm.columns, 4)
     end = filter_output(g, operands, gemm.columns, gemm.pixel_parts)
