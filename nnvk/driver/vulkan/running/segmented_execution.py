@@ -41,9 +41,9 @@ from nnvk.types.request import (
 Values = dict[int, Value | None]
 """Values by operand; None for an omitted operand."""
 Wanted = Mapping[int, np.ndarray | None]
-"""Operands that the host needs, with flat byte arrays to copy them to, or None."""
+"""Operands for the host: flat byte arrays to copy them to, or None."""
 MOST_FETCHED_BYTES = 1 << 20
-"""The largest output with a dynamic number of rows that is fetched as a whole together with that number."""
+"""The most bytes of an output with a dynamic number of rows, for one copy of the output and its number of rows."""
 
 
 class SegmentedExecution(IExecution):
