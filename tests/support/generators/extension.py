@@ -53,7 +53,7 @@ def _roi_align_v2(d: Draw, code: KnownCode, t: OperandCode) -> Case:
     source = (*d.sizes(2, 3), *d.sizes(2, 6))
     count = d.integer(1, 4)
     rois = given(OperandType(t), d.rng.integers(-12, 36, (count, 4)) / 4)
-    split = given(OperandType(I32), d.rng.integers(0, source[0], count))
+    split = given(OperandType(I32), d.rng.integers(0, max(source[0], 1), count))
     numbers = [i32(d.integer(1, 3)), i32(d.integer(1, 3)), real(t, d.pick((1.0, 0.5))), i32(d.integer(0, 3))]
     flags = [boolean(d.chance()), boolean(d.chance())]
     return Case(code, (d.tensor(t, source), rois, split, *numbers, *flags), (OperandType(t),))
