@@ -180,4 +180,4 @@ inside 30 bash -c 'set -e
     .venv/bin/pytest -n 2 --dist worksteal -q --sample 600 --in-turn -k "not nnapi-reference" \
         tests/conformance/test_suite.py::test_vectors tests/importers/test_tflite_models.py tests/shaders \
         --deselect tests/shaders/test_unroll.py \
-        tests/driver/vulkan/test_{assumptions,cooperative_matrix,fusions}.py'
+        tests/driver/vulkan/{test_assumptions,test_fusions,lowering/gemm/test_cooperative_matrix}.py'
