@@ -48,3 +48,8 @@ def test_a_tensor_by_its_own_range(ops) -> None:
     levels, scale, zero_point = ops.run(Op.DYNAMIC_QUANTIZE, source, outputs=[real] * 3)
     np.testing.assert_array_equal([*scale, *zero_point], [1, 0])
     np.testing.assert_array_equal(levels, [[0, 0, 1], [254, 0, 2]])
+
+
+def test_a_tensor_without_elements_has_no_range(ops) -> None:
+    with pytest.raises(NnapiError, match=r"input must not be empty, got \[3, 0\]"):
+        ops.run(Op.DYNAMIC_QUANTIZE, np.zeros((3, 0), F), outputs=[OperandType(OperandCode.TENSOR_FLOAT32)] * 3)

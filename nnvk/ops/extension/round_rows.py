@@ -1,7 +1,6 @@
 """Floats rounded to 8 bits by their own range: ROUND_ROWS, as TensorFlow Lite's hybrid kernels do; DYNAMIC_QUANTIZE.
 
-The latter is ONNX's DynamicQuantizeLinear: ``output`` has the levels of the whole tensor less the zero point, as real
-numbers, and the scale of zeros is 1.
+The latter is ONNX's DynamicQuantizeLinear, but ``output`` has the levels less the zero point, as real numbers.
 """
 
 from __future__ import annotations
@@ -47,6 +46,8 @@ def _whole(numbers: np.ndarray) -> np.ndarray:
 
 
 def _shapes(call: Call) -> list[Shape]:
+    if not call.input.size:
+        raise bad_data(f"input must not be empty, got {list(call.input.shape)}")
     return [call.input.shape, (1,), (1,)]
 
 
@@ -54,8 +55,7 @@ def _dynamic_quantize(call: Call) -> list[np.ndarray]:
     numbers = call.input.data
     with np.errstate(all="ignore"):
         low, high = np.minimum(numbers.min(), _ZERO), np.maximum(numbers.max(), _ZERO)
-        scale = (high - low) / _LAST
-        scale = np.float32(1) if scale == 0 else scale
+        scale = (high - low) / _LAST or np.float32(1)
         zero_point = _within(np.rint(-low / scale))
         levels = _within(np.rint(numbers / scale) + zero_point) - zero_point
     return [levels, scale.reshape(1), zero_point.reshape(1)]
