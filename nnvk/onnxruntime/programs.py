@@ -9,7 +9,8 @@ At the end it prints, for each session, how many nodes ran where, the number of 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import onnxruntime
@@ -22,6 +23,7 @@ from nnvk.onnxruntime.sessions import NAME, assignment, devices, record_assignme
 
 _OLDEST = (1, 26)
 """The first onnxruntime whose sessions take the name of a registered provider, in all its releases."""
+_Stock = onnxruntime.InferenceSession
 _MOST_OPERATORS = 5
 """Operators that a line of the report names."""
 
@@ -63,7 +65,8 @@ def replace_sessions(report: Report, device: str | None, options: Mapping[str, s
             record_assignment(sess_options)
             asked = _with_options(providers, provider_options)
             kwargs["enable_fallback"] = 0
-            super().__init__(path_or_bytes, sess_options, [own, *asked], None, **kwargs)
+            with _written_before(path_or_bytes, sess_options):
+                super().__init__(path_or_bytes, sess_options, [own, *asked], None, **kwargs)
             self._record = report.add(path_or_bytes, _placement(self))
 
         def run(self, *args: Any, **kwargs: Any) -> Any:
@@ -83,6 +86,25 @@ def replace_sessions(report: Report, device: str | None, options: Mapping[str, s
 
     for module in (onnxruntime, onnxruntime_inference_collection):
         module.InferenceSession = InferenceSession
+
+
+@contextmanager
+def _written_before(path_or_bytes: Any, options: onnxruntime.SessionOptions) -> Iterator[None]:
+    """Write the optimised model that a program asks for, and take the request out of the options for a session.
+
+    onnxruntime can't write a session with parts of a provider. The file has the operators of ONNX, which any session
+    can read: onnxruntime's fused ones are for its own CPU.
+    """
+    file, level = options.optimized_model_filepath, options.graph_optimization_level
+    if file:
+        basic = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_BASIC
+        options.graph_optimization_level = min(level, basic, key=int)
+        _Stock(path_or_bytes, options, ["CPUExecutionProvider"])
+        options.graph_optimization_level, options.optimized_model_filepath = level, ""
+    try:
+        yield
+    finally:
+        options.optimized_model_filepath = file
 
 
 def _with_options(

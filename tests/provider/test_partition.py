@@ -362,9 +362,9 @@ def test_fixed_shapes(sizes: list[int | str | None], fixed: dict[str, tuple[int,
 
 
 def test_sizes_that_are_tried_for_open_ones() -> None:
-    """The first axis is 1 where others are images' sizes, unless the only ones that fit are larger."""
+    """The first axis is 1 where others are the sizes of images and speech, unless the only ones that fit are larger."""
     nodes = [helper.make_node("Conv", ["x", "w"], ["y"])]
-    for kernel, is_taken in (((1, 1), True), ((1, 200), True), ((1, 225), False)):
+    for kernel, is_taken in (((1, 1), True), ((1, 200), True), ((1, 400), True), ((1, 16001), False)):
         weights = {"w": np.zeros((1, 1, *kernel), np.float32)}
         file = net(nodes, {"x": (TYPE, ["n", 1, 3, "w"])}, ["y"], weights)
         assert bool(chosen(file).parts) == is_taken

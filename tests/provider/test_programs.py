@@ -79,6 +79,26 @@ def test_an_unchanged_program(folder: Path, program: tuple[str, ...]) -> None:
     ]
 
 
+def test_the_optimised_model_that_a_program_asks_for(folder: Path) -> None:
+    """onnxruntime can't write a session that has parts of a provider, nor nnvk run the fused operators of its CPU."""
+    ports = [("x", np.float32, [1, 2, 8, 8])], [("y", np.float32, [1, 16, 6, 6])]
+    weights = {"w": np.ones((16, 2, 3, 3), np.float32)}
+    nodes = [helper.make_node("Conv", ["x", "w"], ["c"]), helper.make_node("Relu", ["c"], ["y"])]
+    (folder / "conv.onnx").write_bytes(model_of(nodes, *ports, weights))
+    (folder / "optimised.py").write_text(
+        "import numpy as np, onnxruntime\n"
+        "options = onnxruntime.SessionOptions()\n"
+        "options.optimized_model_filepath = 'optimised.onnx'\n"
+        "onnxruntime.InferenceSession('conv.onnx', options)\n"
+        "print(options.optimized_model_filepath, options.graph_optimization_level.name)\n"
+        "session = onnxruntime.InferenceSession('optimised.onnx')\n"
+        "print(session.run(None, {'x': np.ones([1, 2, 8, 8], np.float32)})[0].max())\n"
+    )
+    done = run(folder, "-m", "nnvk.onnxruntime", "optimised.py")
+    assert done.stdout == "optimised.onnx ORT_ENABLE_ALL\n18.0\n", done.stderr
+    assert "nnvk: optimised.onnx: 2 of 2 nodes on nnvk in 1 part; 1 run, " in done.stderr
+
+
 def test_arguments(folder: Path) -> None:
     none = run(folder, "-m", "nnvk.onnxruntime")
     assert none.returncode == 2

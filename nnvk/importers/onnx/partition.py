@@ -23,10 +23,10 @@ from nnvk.importers.shapes import is_far_too_large
 from nnvk.types.operand import Shape
 
 _NAME = "the graph"
-_TRIED_SIZES = ((1, 1), (1, 32), (1, 48), (1, 224), (32, 32), (224, 224))
+_TRIED_SIZES = ((1, 1), (1, 32), (1, 48), (1, 224), (32, 32), (224, 224), (1, 16000))
 """Sizes that are tried for those that the graph leaves open: that of the first axis, often the batch, and of others.
 
-They are a single one, a sequence's, a line of text's, an image's.
+They are a single one, a sequence's, a line of text's, an image's, and a second of speech's.
 """
 _FEW = 64
 """The most elements of an input whose values a part waits for: for other values it is imported again."""
