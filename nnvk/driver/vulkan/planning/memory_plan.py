@@ -10,11 +10,10 @@ that memory comes in pages of at most that size.
 from __future__ import annotations
 
 import itertools
+from bisect import insort
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-
-import numpy as np
 
 from nnvk.driver.vulkan.shaders.commands import ALIGNMENT, padded
 
@@ -45,34 +44,30 @@ class MemoryPlan:
 
 
 class _Page:
-    """The blocks of a page: a row for each, in arrays, because every block is compared with all before it."""
+    """The blocks of a page, in the order of their offsets."""
 
-    def __init__(self, limit: int, most: int) -> None:
+    def __init__(self, limit: int) -> None:
         self._limit = limit
-        self._rows = np.empty((4, most), np.int64)
-        self._count = 0
+        self._rows: list[tuple[int, int, int, int]] = []
+        """The offset and the end of each block, and its first and last step."""
         self.size = ALIGNMENT
 
     def add(self, block: Block, offset: int) -> None:
         """Let a block lie at an offset."""
         end = offset + padded(block.size)
-        self._rows[:, self._count] = block.first, block.last, offset, end
-        self._count += 1
+        insort(self._rows, (offset, end, block.first, block.last))
         self.size = max(self.size, end)
 
     def best_gap(self, block: Block) -> int | None:
         """Offset of the smallest gap that holds the block beside those that live with it; None if the page is full."""
-        size = padded(block.size)
-        first, last, offset, end = self._rows[:, : self._count]
-        together = (first <= block.last) & (block.first <= last)
-        order = np.argsort(offset[together], kind="stable")
-        # The bytes that are taken before each neighbour, and at last by all of them.
-        taken = np.maximum.accumulate(np.concatenate(([0], end[together][order])))
-        room = offset[together][order] - taken[:-1]
-        fits = np.flatnonzero(room >= size)
-        if fits.size:
-            return int(taken[fits[np.argmin(room[fits])]])
-        return int(taken[-1]) if taken[-1] + size <= self._limit else None
+        size, first, last = padded(block.size), block.first, block.last
+        taken, best, least = 0, None, self._limit + 1
+        for offset, end, since, until in self._rows:
+            if since <= last and first <= until:
+                if size <= offset - taken < least:
+                    best, least = taken, offset - taken
+                taken = max(taken, end)
+        return best if best is not None else taken if taken + size <= self._limit else None
 
 
 _ORDERS: tuple[Callable[[Block], tuple[int, ...]], ...] = (
@@ -163,7 +158,7 @@ def _placed(blocks: Sequence[Block], page_limit: int, order: Iterable[int]) -> M
         gaps = ((at, page.best_gap(block)) for at, page in enumerate(pages))
         at, offset = next(((at, gap) for at, gap in gaps if gap is not None), (len(pages), 0))
         if at == len(pages):
-            pages.append(_Page(page_limit, len(blocks)))
+            pages.append(_Page(page_limit))
         pages[at].add(block, offset)
         places[number] = PageOffset(at, offset)
     return MemoryPlan(tuple(places[number] for number in range(len(blocks))), tuple(page.size for page in pages))
