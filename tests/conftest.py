@@ -139,8 +139,9 @@ def pytest_configure(config: pytest.Config) -> None:
     config.add_cleanup(folder.cleanup)
     os.environ["NNVK_CACHE_DIR"] = folder.name
     os.environ["NNVK_VERIFY_GRAPH"] = "1"
+    os.environ["NNVK_VERIFY_SIZES"] = "1"
     os.environ["NNVK_CPU_LIBRARIES"] = "0"
-    replaced = override(cache_dir=folder.name, verify_graph=1, cpu_libraries=False)
+    replaced = override(cache_dir=folder.name, verify_graph=1, verify_sizes=True, cpu_libraries=False)
     replaced.__enter__()
     config.add_cleanup(lambda: replaced.__exit__(None, None, None))
 

@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from nnvk.base.errors import WrongKind, bad_data
+from nnvk.base.extents import is_extent
 
 T = TypeVar("T")
 E = TypeVar("E", bound=IntEnum)
@@ -54,7 +55,9 @@ def text(what: str, value: Any) -> str:
 
 
 def whole(what: str, value: Any, least: int | None = None, most: int | None = None) -> int:
-    """A whole number, of Python or NumPy."""
+    """A whole number, of Python or NumPy, or an extent."""
+    if is_extent(value):
+        return value
     try:
         number = operator.index(value)
     except TypeError:

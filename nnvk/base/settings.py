@@ -66,6 +66,8 @@ class Settings:
     cooperative_matrices: str = field(default="", metadata={"allowed": ("0", "1")})
     """0 or 1: GEMMs never, or wherever they can, multiply by cooperative matrices. Empty: on GPUs, where they are
     expected to be the fastest."""
+    verify_sizes: bool = field(default=False, metadata={"allowed": ("0", "1")})
+    """Plan each size anew, and compare the numbers with those that the plan of another size gives."""
     verify_graph: int = field(default=0, metadata={"allowed": ("0", "1", "2")})
     """1: check the graph of operations after each pass of the Vulkan driver. 2: also compute it on the reference device
     before and after each pass, and compare."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 from nnvk.api import Device
 from nnvk.importers.plan_folder import PlanFolder
@@ -29,6 +30,8 @@ class Settings:
     """Whether devices check their results; None leaves it to ``NNVK_VERIFIED``."""
     say: Say | None = None
     """Takes remarks for the user."""
+    families: dict[Hashable, Any] = field(default_factory=dict, compare=False)
+    """Drivers keep here what saves them planning the model for other sizes."""
 
     def for_rest(self, key: Hashable) -> Settings:
         """The settings of a part of the model that is imported for sizes and parameters, which ``key`` stands for."""

@@ -56,6 +56,7 @@ class ShapedModel:
         self.compilation = Compilation(imported.model, settings.devices)
         if settings.folder is not None:
             settings.folder.apply(self.compilation, [port.shape for port in imported.inputs])
+        self.compilation.share_families(settings.families)
         if settings.verified is not None:
             self.compilation.set_verified(settings.verified)
         self.compilation.finish()

@@ -36,13 +36,20 @@ def left_shift(call: Call) -> int:
 
 def broadcast_shape(first: Tensor, second: Tensor) -> Shape:
     """The shape of both together: sizes are equal or one of them is 1, counted from the last dimension."""
-    try:
-        return np.broadcast_shapes(first.shape, second.shape)
-    except ValueError:
-        raise bad_data(
-            f"{second.name} must have a shape that broadcasts with {list(first.shape)} of {first.name}, "
-            f"got {list(second.shape)}"
-        ) from None
+    one, other = first.shape, second.shape
+    if len(one) < len(other):
+        one, other = other, one
+    ahead = len(one) - len(other)
+    joined = list(one)
+    for axis, size in enumerate(other, start=ahead):
+        if one[axis] == 1:
+            joined[axis] = size
+        elif size not in (1, one[axis]):
+            raise bad_data(
+                f"{second.name} must have a shape that broadcasts with {list(first.shape)} of {first.name}, "
+                f"got {list(second.shape)}"
+            )
+    return tuple(joined)
 
 
 def centred_levels(source: Tensor) -> np.ndarray:

@@ -12,7 +12,7 @@ import numpy as np
 from nnvk.ops.signature import Param
 from nnvk.ops.strided import Box
 from nnvk.types.codes import OperandCode, OperationCode
-from nnvk.types.constant import Constant, elements
+from nnvk.types.constant import Constant, SizedConstant, elements
 from nnvk.types.operand import OperandType, Shape
 
 
@@ -108,14 +108,19 @@ class Tensor:
     @property
     def constant(self) -> Constant:
         """The elements as they are kept: those that are deferred are not made."""
-        if self._data is None:
+        if self._data is None or isinstance(self._data, SizedConstant):
             raise UnknownValue(f"the value of {self.name} is not known yet", self.index)
         return self._data
 
     @property
     def is_constant(self) -> bool:
         """Whether the elements are known (always so while a reference runs)."""
-        return self._data is not None
+        return self._data is not None and not isinstance(self._data, SizedConstant)
+
+    @property
+    def stored(self) -> Constant | None:
+        """The elements if the model has them, those that a plan for several sizes must not look at too."""
+        return self._data
 
     @property
     def whole(self) -> Tensor:

@@ -17,7 +17,7 @@ from nnvk.ops.shapes import (
     keeps_quantisation,
 )
 from nnvk.ops.signature import F16, F32, I32, Q8, Q8S, Signature, i32, tensor
-from nnvk.ops.strided import Box
+from nnvk.ops.strided import Box, Span
 from nnvk.ops.traits import Fp16, Traits
 from nnvk.types.codes import OperationCode
 from nnvk.types.operand import Shape
@@ -29,10 +29,11 @@ def _concatenated_shape(call: Call) -> list[Shape]:
         raise bad_data(f"axis must be in [0, {first.rank}), got {call.axis}")
     sizes = list(first.shape)
     for number, source in enumerate(call.inputs[1:], 1):
-        differing = [
-            axis for axis, pair in enumerate(zip(source.shape, first.shape, strict=False)) if len(set(pair)) > 1
-        ]
-        if source.rank != first.rank or set(differing) - {call.axis}:
+        differs = any(
+            size != other and axis != call.axis
+            for axis, (size, other) in enumerate(zip(source.shape, first.shape, strict=False))
+        )
+        if source.rank != first.rank or differs:
             raise bad_data(
                 f"inputs[{number}] must have the shape {list(first.shape)} of inputs[0] except along axis "
                 f"{call.axis}, got {list(source.shape)}"
@@ -118,9 +119,9 @@ def _split_shapes(call: Call) -> list[Shape]:
 def _parts(call: Call) -> list[Box]:
     shape, axis = call.input.shape, axis_index("axis", call.axis, call.input.rank)
     size = shape[axis] // call.num_splits
-    before, behind = ([range(other) for other in some] for some in (shape[:axis], shape[axis + 1 :]))
-    taken = (range(first, first + size) for first in range(0, size * call.num_splits, size or 1))
-    return [Box.of_ranges(shape, [*before, part, *behind]) for part in taken]
+    before, behind = ([Span(0, other) for other in some] for some in (shape[:axis], shape[axis + 1 :]))
+    taken = (Span(part * size, size) for part in range(call.num_splits if size else 0))
+    return [Box.of_spans(shape, [*before, part, *behind]) for part in taken]
 
 
 def _split(call: Call) -> list[np.ndarray]:

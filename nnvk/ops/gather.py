@@ -9,7 +9,7 @@ from nnvk.ops.call import Call, Tensor
 from nnvk.ops.registry import define
 from nnvk.ops.shapes import MOVED_INT_3, axis_index, check_same_quantisation, check_shape, keeps_quantisation
 from nnvk.ops.signature import F16, F32, I32, Q8, Q8S, Signature, i32, one_of, tensor
-from nnvk.ops.strided import Box
+from nnvk.ops.strided import Box, dense_dimensions
 from nnvk.ops.traits import Effect, Fp16, Traits
 from nnvk.types.codes import OperationCode
 from nnvk.types.operand import Shape
@@ -88,8 +88,10 @@ def evenly_spaced(source: Tensor, axis: int, indices: Tensor) -> Box | None:
     taken = range(first, first + (1 + len(others)) * stride, stride) if stride else range(0)
     if list(taken) != [first, *others]:
         return None
-    ranges = [range(size) for size in source.shape]
-    return Box.of_ranges(source.shape, [*ranges[:axis], taken, *ranges[axis + 1 :]])
+    dimensions = dense_dimensions(source.shape)
+    distance = dimensions[axis][1]
+    dimensions[axis] = len(taken), taken.step * distance
+    return Box(tuple(dimensions), first * distance if len(taken) else 0)
 
 
 def _slice(call: Call) -> list[Box] | None:

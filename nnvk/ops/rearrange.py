@@ -18,7 +18,7 @@ from nnvk.ops.shapes import (
     vector,
 )
 from nnvk.ops.signature import I32, Signature, i32, one_of, optional_tensor, tensor
-from nnvk.ops.strided import Box, dense_dimensions
+from nnvk.ops.strided import Box, Span, dense_dimensions
 from nnvk.ops.traits import Fp16, Traits, View
 from nnvk.types.codes import OperationCode
 from nnvk.types.operand import Shape
@@ -82,10 +82,10 @@ def _reverse(call: Call) -> np.ndarray:
 
 
 def _reversed(call: Call) -> list[Box]:
-    ranges = [range(size) for size in call.input.shape]
+    spans = [Span(0, size) for size in call.input.shape]
     axis = _reversed_axis(call)
-    ranges[axis] = ranges[axis][::-1]
-    return [Box.of_ranges(call.input.shape, ranges)]
+    spans[axis] = Span(call.input.shape[axis] - 1, call.input.shape[axis], -1)
+    return [Box.of_spans(call.input.shape, spans)]
 
 
 def _shuffled_shape(call: Call) -> list[Shape]:

@@ -268,10 +268,12 @@ def infer(call: Call) -> list[Shape] | None:
     except UnknownValue as unknown:
         call.unknown = unknown.with_traceback(None)  # its frames would refer to the call, and to all that called
         return None
-    for tensor_, shape in zip(call.outputs, shapes, strict=True):
-        check_declared(call.code, tensor_.name, tensor_.type, shape)
-        _check_size(call.code, tensor_, shape)
-        tensor_.shape = shape
+    for place, (output, shape) in enumerate(zip(call.outputs, shapes, strict=True)):
+        check_declared(call.code, output.name, output.type, shape)
+        _check_size(call.code, output, shape)
+        if output.type.dimensions and output.type.is_fully_specified:
+            shapes[place] = output.type.dimensions  # the same numbers; a traced model knows what they depend on
+        output.shape = shapes[place]
     return shapes
 
 

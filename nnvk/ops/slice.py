@@ -9,7 +9,7 @@ from nnvk.ops.call import Call
 from nnvk.ops.registry import define
 from nnvk.ops.shapes import MOVED_2, MOVED_INT_3, at_least_1d, keeps_quantisation, vector
 from nnvk.ops.signature import I32, Signature, i32, one_of, tensor
-from nnvk.ops.strided import Box
+from nnvk.ops.strided import Box, Span
 from nnvk.ops.traits import Fp16, Traits
 from nnvk.types.codes import OperationCode
 from nnvk.types.operand import Shape
@@ -40,10 +40,10 @@ def _slice(call: Call) -> np.ndarray:
 
 
 def _sliced(call: Call) -> list[Box]:
-    return [Box.of_ranges(call.input.shape, [range(begin, begin + count) for begin, count in _slice_bounds(call)])]
+    return [Box.of_spans(call.input.shape, [Span(begin, count) for begin, count in _slice_bounds(call)])]
 
 
-def _strided_axes(call: Call) -> list[range]:
+def _strided_axes(call: Call) -> list[Span]:
     """The indices that a STRIDED_SLICE takes along each axis of its input, masks applied."""
     rank = call.input.rank
     begins, ends, strides = (vector(getattr(call, name), rank) for name in ("begin", "end", "strides"))
@@ -54,8 +54,8 @@ def _strided_axes(call: Call) -> list[range]:
             raise bad_data(f"strides must not be 0, got {strides}")
         first = None if call.begin_mask & bit else begin
         last = None if call.end_mask & bit else end
-        taken = range(*slice(first, last, stride).indices(size))
-        if call.shrink_axis_mask & bit and (stride < 0 or len(taken) != 1):
+        taken = _span(first, last, stride, size)
+        if call.shrink_axis_mask & bit and (stride < 0 or taken.count != 1):
             raise bad_data(
                 f"shrink_axis_mask needs one element of axis {axis} and a positive stride, "
                 f"got [{begin}:{end}:{stride}] of {size}"
@@ -64,19 +64,29 @@ def _strided_axes(call: Call) -> list[range]:
     return axes
 
 
+def _span(first: int | None, last: int | None, stride: int, size: int) -> Span:
+    """The indices that a slice of Python's takes of so many elements."""
+    low, high = (0, size) if stride > 0 else (-1, size - 1)
+    bounds = (low, high) if stride > 0 else (high, low)
+    begin, end = (
+        bound if given is None else min(max(given + size if given < 0 else given, low), high)
+        for given, bound in zip((first, last), bounds, strict=True)
+    )
+    return Span(begin, max(0, -((begin - end) // stride)), stride)
+
+
 def _strided_shape(call: Call) -> list[Shape]:
-    sizes = [len(taken) for taken in _strided_axes(call)]
+    sizes = [taken.count for taken in _strided_axes(call)]
     return [at_least_1d(tuple(n for axis, n in enumerate(sizes) if not call.shrink_axis_mask >> axis & 1))]
 
 
 def _strided_slice(call: Call) -> np.ndarray:
-    # A range that runs down to index 0 stops at -1, which a slice would take as the last element.
-    taken = (slice(r.start, r.stop if r.stop >= 0 else None, r.step) if r else slice(0) for r in _strided_axes(call))
-    return np.ascontiguousarray(call.input.data[tuple(taken)]).reshape(call.output.shape)
+    taken = (np.arange(one.count) * one.stride + one.first for one in _strided_axes(call))
+    return np.ascontiguousarray(call.input.data[np.ix_(*taken)]).reshape(call.output.shape)
 
 
 def _strided(call: Call) -> list[Box]:
-    return [Box.of_ranges(call.input.shape, _strided_axes(call))]
+    return [Box.of_spans(call.input.shape, _strided_axes(call))]
 
 
 _INTEGERS = one_of(I32)

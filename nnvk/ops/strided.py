@@ -18,6 +18,15 @@ Dimension = tuple[int, int]
 """The size of a box along a dimension, and the stride in the source in elements, which may be negative or 0."""
 
 
+@dataclass(frozen=True, slots=True)
+class Span:
+    """Indices along an axis."""
+
+    first: int
+    count: int
+    stride: int = 1
+
+
 def dense_strides(shape: Sequence[int]) -> list[int]:
     """The strides, in elements, of a row-major tensor."""
     return list(itertools.accumulate(reversed(shape[1:]), lambda a, b: a * b, initial=1))[::-1] if shape else []
@@ -50,11 +59,11 @@ class Box:
     """The index of the first element in the source."""
 
     @classmethod
-    def of_ranges(cls, shape: Shape, ranges: Sequence[range]) -> Box:
+    def of_spans(cls, shape: Shape, spans: Sequence[Span]) -> Box:
         """The elements of a tensor at these indices along each axis."""
-        pairs = list(zip(ranges, dense_strides(shape), strict=True))
-        dimensions = tuple((len(taken), taken.step * stride) for taken, stride in pairs)
-        return cls(dimensions, sum(taken.start * stride for taken, stride in pairs if len(taken)))
+        pairs = list(zip(spans, dense_strides(shape), strict=True))
+        dimensions = tuple((taken.count, taken.stride * distance) for taken, distance in pairs)
+        return cls(dimensions, sum(taken.first * distance for taken, distance in pairs if taken.count))
 
     @classmethod
     def transposed(cls, shape: Shape, permutation: Sequence[int]) -> Box:

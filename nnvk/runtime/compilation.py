@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from pathlib import Path
+from typing import Any
 
 from nnvk.base.checks import function, instance, member, whole, wholes
 from nnvk.base.errors import NnapiError, ResultCode, bad_data, bad_state
@@ -67,6 +68,7 @@ class Compilation(Pinned):
         self._timeout_ns = 0
         self._cache: Cache | None = None
         self._progress: _Progress | None = None
+        self._families: dict[Hashable, Any] | None = None
         self._verified = verified_setting(settings().verified)
         self._plan: ExecutionPlan | None = None
         self._finish_called = False
@@ -123,6 +125,14 @@ class Compilation(Pinned):
             raise bad_data(f"the cache directory {folder} does not exist")
         self._cache = Cache(folder, content)
 
+    def share_families(self, families: dict[Hashable, Any]) -> None:
+        """Plan the model as one of several that differ in sizes, all of which are given the same dictionary.
+
+        Drivers keep there what saves them planning the next size.
+        """
+        self._check_unfinished("share_families")
+        self._families = families
+
     def set_progress(self, callback: Callable[[int, int], None]) -> None:
         """Have `finish` call ``callback(done, total)`` as devices prepare the model.
 
@@ -162,6 +172,7 @@ class Compilation(Pinned):
             self._priority,
             deadline,
             redundancy=redundancy_of(self._verified),
+            families=self._families,
             progress=self._progress,
         )
         with timed(_log, "compiling a model of %s", plural(len(self._model.operations), "operation")):

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import weakref
 from collections.abc import Callable, Hashable, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
+from nnvk.base.extents import Computed, hint
 from nnvk.types.operand import Shape
 
 _FIRST = 16
@@ -146,6 +148,43 @@ class QuantisedConstant(DeferredConstant):
             real = np.subtract(self.levels, self.zero_point, dtype=np.float32)
             real *= scales  # in place, for copies of large constants are large
         return real
+
+
+class SizeDependent(Exception):
+    """Elements are asked for that differ with sizes which a plan does not know."""
+
+
+class SizedConstant(DeferredConstant):
+    """Stands for an operand's elements that differ with sizes: a plan for several sizes must not look at them."""
+
+    __slots__ = ("operand",)
+
+    def __init__(self, operand: int, shape: Shape, dtype: np.dtype) -> None:
+        super().__init__(shape, dtype, self._refuse)
+        self.operand = operand
+
+    def _refuse(self) -> np.ndarray:
+        raise SizeDependent(f"the elements of operand {self.operand} differ with the sizes of the model")
+
+    @property
+    def size(self) -> int:
+        """Number of elements."""
+        return math.prod(self.shape)
+
+
+class ComputedConstant(DeferredConstant):
+    """Elements that are computed of sizes which are not numbers yet (`nnvk.base.extents`)."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, shape: Shape, dtype: np.dtype, value: Computed) -> None:
+        super().__init__(shape, dtype, lambda: hint(value))
+        self.value = value
+
+    @property
+    def size(self) -> int:
+        """Number of elements."""
+        return math.prod(self.shape)
 
 
 def deferred_bytes(nbytes: int, make: Callable[[], np.ndarray]) -> DeferredConstant:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -142,6 +143,8 @@ class PrepareOptions:
     other_strategies: bool = False
     """The model is computed by other strategies than those without this option, which have computed it wrong. A driver
     computes operations for which it has one strategy alone as ever."""
+    families: dict[Hashable, Any] | None = field(default=None, compare=False)
+    """A driver keeps here what saves it planning a model that differs from another one in sizes alone."""
     progress: Callable[[int, int], None] | None = None
     """Called on the preparing thread with the number of finished parts of the work and of all parts."""
 

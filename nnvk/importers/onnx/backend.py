@@ -56,6 +56,7 @@ class PreparedModel(BackendRep):
         self._plans = plans
         self._lock = Lock()
         self._compiled: dict[Hashable, _Compiled] = {}
+        self._families: dict[Hashable, Any] = {}
         self._make_cpu = cpu
         self._cpu: LibraryPart | None = None
         self._refused: set[Hashable] = set()
@@ -135,6 +136,7 @@ class PreparedModel(BackendRep):
     def _keep(self, key: Hashable, imported: ImportedModel) -> _Compiled:
         """Compile a model, and keep it in the place of the oldest one."""
         compilation = Compilation(imported.model, self._devices)
+        compilation.share_families(self._families)
         if self._plans is not None:
             self._plans.apply(compilation, [port.shape for port in imported.inputs])
         compilation.finish()

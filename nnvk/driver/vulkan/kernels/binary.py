@@ -9,6 +9,7 @@ from nnvk.driver.vulkan.lowering.elementwise.fused import FUSED_ELEMENTWISE, ope
 from nnvk.driver.vulkan.lowering.kernel import kernel
 from nnvk.driver.vulkan.lowering.lowering import Lowering
 from nnvk.driver.vulkan.lowering.quantised.tensors import are_small_shifts, clamp, rescaling, sign_push
+from nnvk.driver.vulkan.shaders.commands import integer
 from nnvk.driver.vulkan.shaders.declaration import Shader
 from nnvk.ops.call import Call, Tensor
 from nnvk.ops.quant import is_quantised
@@ -38,7 +39,7 @@ def lower(call: Call, g: Lowering) -> None:
     if is_quantised(output.code) and trait.kind not in ("max", "min"):
         push |= rescaling(call)
         if of(output) is Q8:
-            small = {"SMALL": are_small_shifts(int(push[f"{side}_shift"]) for side in ("lhs", "rhs", "dst"))}
+            small = {"SMALL": are_small_shifts(integer(push, f"{side}_shift") for side in ("lhs", "rhs", "dst"))}
     if trait.is_fused:
         push |= clamp(call)
     g.dispatch(

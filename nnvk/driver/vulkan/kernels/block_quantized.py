@@ -104,7 +104,7 @@ def lower(call: Call, g: Lowering) -> None:
     block_words, blocks = call.block_size // WORD_LEVELS, call.scales.shape[1]
     rounds = -(-size // (_WORDS * WORD_LEVELS))
     tile = g.choose(
-        f"4 bits {rows} {outputs} {size} {call.block_size}",
+        g.tuning_key("4 bits", rows, outputs, size, call.block_size),
         tiles(rows, outputs, rounds, g.device),
         is_quick=lambda each: each.rows <= _QUICK_ROWS,
     )

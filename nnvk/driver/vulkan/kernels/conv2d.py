@@ -64,7 +64,9 @@ def lower(call: Call, g: Lowering) -> None:
     if downs:
         every = g.once(("candidates", work, gemm, downs), lambda: winograd.candidates(work, gemm, downs, g.device))
         candidate = g.choose(
-            f"{work} {gemm} by tiles of {downs}", every, is_quick=lambda one: isinstance(one, Strategy) and one.is_quick
+            g.tuning_key(work, gemm, f"by tiles of {downs}"),
+            every,
+            is_quick=lambda one: isinstance(one, Strategy) and one.is_quick,
         )
     else:
         candidate = best_strategy(g, operands, gemm, work)

@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from nnvk.base.extents import hint
 from nnvk.driver.vulkan.lowering.copies.arrange import ARRANGE
 from nnvk.driver.vulkan.lowering.copies.relayout import finish_pixels, pixels_of, round_up
 from nnvk.driver.vulkan.lowering.costs import NEAR, Run, costs_of, cycles
@@ -126,7 +127,10 @@ def tiles(gemm: Gemm, kind: str, device: DeviceProfile, float16: bool = False) -
 
     arithmetics = ("none", "half") if float16 and not device.is_cpu else ("none",)
     found = {tile(*size, arithmetic) for size in _sizes(device, horizontal.stride, kind) for arithmetic in arithmetics}
-    return sorted(found, key=lambda tile: (cost(tile, gemm, kind, device), tile.height, tile.width, tile.arithmetic))
+    size = hint(gemm)
+    return sorted(
+        found, key=lambda tile: (cost(hint(tile), size, kind, device), tile.height, tile.width, tile.arithmetic)
+    )
 
 
 def _sizes(device: DeviceProfile, stride: int, kind: str) -> Iterable[tuple[int, int]]:
@@ -201,7 +205,9 @@ def lower_depthwise(g: Lowering, operands: Operands, gemm: Gemm) -> None:
     float16 = float16 and not g.device.avoids(half)
     every = g.once(("tiles", gemm, kind, float16), lambda: tiles(gemm, kind, g.device, float16))
     tile = g.choose(
-        f"{kind} {gemm} by channel{', may be float16' if float16 else ''}", every, is_exact=operands.is_quantised
+        g.tuning_key(kind, gemm, f"by channel{', may be float16' if float16 else ''}"),
+        every,
+        is_exact=operands.is_quantised,
     )
     local = _local(g.device)
     multiplier = out_channels // channels

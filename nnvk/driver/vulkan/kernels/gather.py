@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+from nnvk.base.extents import computed
 from nnvk.driver.vulkan.lowering.copies.arrange import ARRANGE, arrange
 from nnvk.driver.vulkan.lowering.divide import divisors
 from nnvk.driver.vulkan.lowering.dtypes import MOVED, moved
@@ -65,6 +66,11 @@ def lower_hashtable(call: Call, g: Lowering) -> None:
     gather_rows(g, call.value, keys, math.prod(call.value.shape[1:]), rows, lookups, call.output)
 
 
+def _in_range(name: str, least: int, end: int) -> str:
+    """The assertion of indices, into which the wrong one goes."""
+    return f"{name} must be in [{least}, {end}), got {{}}"
+
+
 def _gather_checked(
     g: Lowering, source: Tensor, axis: int, indices: Tensor, output: Tensor, *, wraps: bool = False
 ) -> None:
@@ -76,7 +82,7 @@ def _gather_checked(
         return
     flag = None
     if not indices.is_constant:
-        flag = g.flag(f"{indices.name} must be in [{-size if wraps else 0}, {size}), got {{}}")
+        flag = g.flag(computed(_in_range, indices.name, -size if wraps else 0, size))
     gather_rows(g, source, size, inner, g.tensor(indices), indices.size, output, flag, wraps=wraps)
 
 

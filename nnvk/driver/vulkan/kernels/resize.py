@@ -26,21 +26,24 @@ _VEC4S = (4, 2, 1)
 """The vec4s of channels that an invocation may compute, so that they share the addresses of the pixel."""
 
 
-def _linear(call: Call, size: int, out: int, stride: int) -> np.ndarray:
+def _linear(size: int, out: int, stride: int, fixed: bool, *options: bool) -> np.ndarray:
     """For each output row or column, the two neighbours in the input, in pixels, and the weight of the second one."""
-    fixed = is_fixed(call)
-    lower, upper, weight = (fixed_taps if fixed else linear_taps)(
-        size, out, call.align_corners, call.half_pixel_centers
-    )
+    lower, upper, weight = (fixed_taps if fixed else linear_taps)(size, out, *options)
     bits = weight.astype(np.int32) if fixed else weight
     taps = np.zeros((out, 4), np.uint32)
     taps[:, 0], taps[:, 1], taps[:, 2] = lower * stride, upper * stride, bits.view(np.uint32)
     return taps
 
 
-def _nearest(call: Call, size: int, out: int, stride: int) -> np.ndarray:
+def _nearest(size: int, out: int, stride: int, fixed: bool, *options: bool) -> np.ndarray:
     """For each output row or column, the row or column of the input, in pixels."""
-    return (nearest_indices(size, out, call.align_corners, call.half_pixel_centers) * stride).astype(np.uint32)
+    return (nearest_indices(size, out, *options) * stride).astype(np.uint32)
+
+
+def _taps(linear: bool, height: int, width: int, out_height: int, out_width: int, *options: bool) -> np.ndarray:
+    """The table of all output rows and then columns."""
+    taps_of = _linear if linear else _nearest
+    return np.concatenate([taps_of(height, out_height, width, *options), taps_of(width, out_width, 1, *options)])
 
 
 @kernel(OperationCode.RESIZE_BILINEAR, OperationCode.RESIZE_NEAREST_NEIGHBOR, shaders=(RESIZE,))
@@ -51,8 +54,11 @@ def lower(call: Call, g: Lowering) -> None:
     if call.nchw:
         channels = 1  # a plane is an image
     linear = call.code is OperationCode.RESIZE_BILINEAR
-    taps_of = _linear if linear else _nearest
-    rows, columns = taps_of(call, height, out_height, width), taps_of(call, width, out_width, 1)
+    sizes, options = (
+        (height, width, out_height, out_width),
+        (is_fixed(call), call.align_corners, call.half_pixel_centers),
+    )
+    table = (out_height + out_width, *((4,) if linear else ()))
     vec4s = next((vec4s for vec4s in _VEC4S if channels % (4 * vec4s) == 0), 1)
     count = -(-call.output.size // (4 * vec4s))
     fixed = {"FIXED": is_fixed(call)} if linear else {}
@@ -64,7 +70,7 @@ def lower(call: Call, g: Lowering) -> None:
         spec={"local_x": LOCAL, "VECTOR": channels % 4 == 0, "VEC4S": vec4s, **fixed},
         tensors={
             "src": g.tensor(call.input),
-            "taps": g.constant(np.concatenate([rows, columns])),
+            "taps": g.computed_constant(table, np.uint32, _taps, linear, *sizes, *options),
             "dst": g.tensor(call.output),
         },
         count=count,

@@ -6,6 +6,7 @@ from fractions import Fraction
 
 import numpy as np
 
+from nnvk.base.extents import applied
 from nnvk.driver.vulkan.shaders.profile import DeviceProfile
 
 EXACT_FLOATS = 1 << 24
@@ -17,6 +18,10 @@ def magic(divisor: int) -> int:
 
     The divisor 0 gets a factor that nobody uses, because nothing is divided by the size of an empty tensor.
     """
+    return applied(_magic, divisor)
+
+
+def _magic(divisor: int) -> int:
     return min(2**32 // max(divisor, 1), 2**32 - 1)
 
 
@@ -37,4 +42,5 @@ def divisors_below(device: DeviceProfile, end: int, **values: int) -> tuple[dict
     """`divisors` for dividends below ``end``, and the specialisation constants for the division."""
     if end > EXACT_FLOATS or not device.has_small_subgroups:
         return divisors(**values), {}
-    return {f"magic_{name}": float_magic(value) for name, value in values.items()}, {"DIVIDE_AS_FLOATS": True}
+    factors = {f"magic_{name}": applied(float_magic, value) for name, value in values.items()}
+    return factors, {"DIVIDE_AS_FLOATS": True}

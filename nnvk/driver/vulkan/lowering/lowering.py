@@ -14,8 +14,10 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 from nnvk.base.errors import NnapiError, ResultCode, bad_data
+from nnvk.base.extents import Computed, computed, hint, identity
 from nnvk.driver.vulkan.lowering.compared import DIFFERENCE_WORDS, Checked, Counterparts, Subject
 from nnvk.driver.vulkan.lowering.device_assertion import placeholders
 from nnvk.driver.vulkan.shaders.commands import (
@@ -36,8 +38,8 @@ from nnvk.driver.vulkan.shaders.passes import Pass
 from nnvk.driver.vulkan.shaders.profile import AvoidedShader, DeviceProfile
 from nnvk.ops.call import Tensor
 from nnvk.ops.strided import Box
-from nnvk.types.constant import Constant, DeferredConstant
-from nnvk.types.operand import OperandType
+from nnvk.types.constant import ComputedConstant, Constant, DeferredConstant
+from nnvk.types.operand import OperandType, Shape
 from nnvk.types.request import Redundancy
 
 T = TypeVar("T")
@@ -99,6 +101,8 @@ class Lowering:
         """Position in the model of the operation that is being lowered."""
         self.fused: tuple[int, ...] = ()
         """Positions of other operations that are lowered with it."""
+        self.is_traced = False
+        """Whether sizes are extents (`nnvk.base.extents`)."""
         self.users: dict[int, int] = {}
         """How many operations take each operand, by index."""
         self._library = library
@@ -115,7 +119,7 @@ class Lowering:
         self._arranged: dict[TensorRef, tuple[TensorRef, Box]] = {}
         self._cleared = 0
         self._counters: list[TensorRef] = []
-        self.flags: list[tuple[TensorRef, int, str]] = []
+        self.flags: list[tuple[TensorRef, int, str | Computed]] = []
         """The assertions that shaders may raise: where, the operation, and the text."""
         self.counts: dict[int, TensorRef] = {}
         """Where the number of rows is, of operands that have as many as the data says."""
@@ -172,7 +176,7 @@ class Lowering:
         """
         if len(ranked) == 1:
             return ranked[0]
-        names = self.once(("names", tuning_key), lambda: tuple(map(str, ranked)))
+        names = self.once(("names", tuning_key), lambda: tuple(str(hint(each)) for each in ranked))
         measured = self._autotune_results.get(tuning_key)
         chosen = names.index(measured) if measured in names else 0
         if self._quick and not is_quick(ranked[chosen]):
@@ -189,6 +193,10 @@ class Lowering:
         if of_all:
             self._of_all.add(len(self._choices) - 1)
         return ranked[chosen]
+
+    def tuning_key(self, *parts: object) -> str:
+        """The text of what the times of candidates depend on; a plan for several sizes has that of its present ones."""
+        return " ".join(str(hint(part) if self.is_traced else part) for part in parts)
 
     @property
     def may_store_checks(self) -> bool:
@@ -223,8 +231,8 @@ class Lowering:
         assert tensor.view is None, "a view is not dense"
         known = self._tensors.get(tensor.index)
         if known is None:
-            if tensor.is_constant:
-                known = self.constant(tensor.constant)
+            if tensor.stored is not None:
+                known = self.constant(tensor.stored)
             else:
                 known = self._new(tensor.size * tensor.dtype.itemsize, Storage.ARENA)
             self._tensors[tensor.index] = known
@@ -238,6 +246,15 @@ class Lowering:
             known = self._new(kept.nbytes, Storage.CONSTANTS), kept
             self._constants[id(kept)] = known
         return known[0]
+
+    def computed_constant(
+        self, shape: Shape, dtype: DTypeLike, function: Callable[..., np.ndarray], *numbers: int
+    ) -> TensorRef:
+        """Data of this shape and type that a function computes of numbers, of which some may be extents."""
+        value = computed(function, *numbers)
+        return self.constant(
+            value if isinstance(value, np.ndarray) else ComputedConstant(shape, np.dtype(dtype), value)
+        )
 
     def constant_form(self, tensor: Tensor, form: Hashable, make: Callable[[], Constant]) -> TensorRef:
         """A constant operand in another form: made and carried once, however many operations ask for that form.
@@ -255,6 +272,8 @@ class Lowering:
 
     def once(self, form: Hashable, make: Callable[[], T]) -> T:
         """The result of ``make`` for the first caller that asks for this form; all others get the same."""
+        if self.is_traced:
+            form = identity(form)
         if self._is_second:
             return self._once_more(form, make)
         if form not in self._forms:
@@ -281,13 +300,13 @@ class Lowering:
         """Memory for intermediate results of one operation."""
         return self._new(nbytes, Storage.ARENA)
 
-    def flag(self, assertion: str) -> TensorRef:
+    def flag(self, assertion: str | Computed) -> TensorRef:
         """Where a shader says that the data breaks a rule; the execution then ends with OP_FAILED and this assertion.
 
         Words, zero at first: the shader makes the first one 1 and leaves what is wrong in the others
         (``shaders/include/flag.glsl``). They are put in the places of ``{}``, an integer, and of ``{:r}``, a float.
         """
-        ref = self.report(1 + placeholders(assertion))
+        ref = self.report(1 + placeholders(str(hint(assertion))))
         self.flags.append((ref, self.operation, assertion))
         return ref
 

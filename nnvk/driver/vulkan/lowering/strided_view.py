@@ -18,7 +18,7 @@ from nnvk.driver.vulkan.lowering.elementwise.program import Spread
 from nnvk.driver.vulkan.lowering.gemm.epilogue import TO_FLOATS
 from nnvk.driver.vulkan.lowering.gemm.gemm import FROM_FLOATS, channels_of, inputs_of, width_of_weights
 from nnvk.driver.vulkan.lowering.lowering import Lowering
-from nnvk.driver.vulkan.shaders.commands import Dispatch
+from nnvk.driver.vulkan.shaders.commands import Dispatch, integer
 from nnvk.ops.strided import Box, fold
 
 _MOST = (1 << 16) - 1
@@ -196,7 +196,7 @@ def _binary(g: Lowering, dispatch: Dispatch, views: Mapping[str, StridedView]) -
         return None
     words = dispatch.specialization
     if dispatch.shader.constant(words, "CONTIGUOUS"):
-        rows = int(push["elements"]) // row
+        rows = integer(push, "elements") // row
         for axis, size, stride in ((0, 1, 0), (1, 1, 0), (2, rows, row), (3, row, 1)):
             push |= {f"{side}_stride_{axis}": stride for side in ("lhs", "rhs")}
             if axis:
@@ -205,7 +205,7 @@ def _binary(g: Lowering, dispatch: Dispatch, views: Mapping[str, StridedView]) -
     if push["size_3"] != row or not dispatch.shader.constant(words, "ROWS"):
         return None
     for side in {"lhs", "rhs"} & views.keys():
-        strides = [int(push[f"{side}_stride_{axis}"]) for axis in range(4)]
+        strides = [integer(push, f"{side}_stride_{axis}") for axis in range(4)]
         if strides[3] != 1 or any(stride % row for stride in strides[:3]):
             return None
         pitch = views[side].pitch

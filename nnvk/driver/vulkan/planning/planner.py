@@ -8,11 +8,13 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from nnvk.base.errors import NnapiError
+from nnvk.base.extents import has_extents
 from nnvk.base.settings import settings
 from nnvk.driver.vulkan.graph.builder import NeedsValue, build, needs_value
 from nnvk.driver.vulkan.lowering.kernel import kernels
@@ -25,6 +27,8 @@ from nnvk.driver.vulkan.planning.barriers import barriers
 from nnvk.driver.vulkan.planning.cache import PlanCache, key_of
 from nnvk.driver.vulkan.planning.command_passes import Rewritten
 from nnvk.driver.vulkan.planning.concurrent_lifetimes import prolonged
+from nnvk.driver.vulkan.planning.family import PlanFamilies
+from nnvk.driver.vulkan.planning.lowered import Lowered
 from nnvk.driver.vulkan.planning.memory_plan import Block, most_alive, place, place_constants
 from nnvk.driver.vulkan.planning.plan import Address, Flag, Plan, Verification, addresses_of
 from nnvk.driver.vulkan.planning.plan_folder import plan_folder
@@ -76,17 +80,26 @@ class Planner:
             plan = kept.load(model, shapes, self.profile, self.library)
             if plan is not None and all(self._stands(choice) for choice in plan.choices):
                 return plan
+        known = self.autotune_results.known
+        if options.families is not None and not (values or options.other_strategies or options.redundancy):
+            families = options.families.setdefault((self, model.operations), PlanFamilies())
+            found = families.lowered(model, shapes, partial(self._lowered, known), self._stands)
+            if found is not None:
+                return placed(found, model, self.profile)
         plan = self.lower(
             model,
             shapes,
             values,
-            self.autotune_results.known,
+            known,
             other_strategies=options.other_strategies,
             redundancy=options.redundancy,
         )
         if kept is not None:
             kept.store(plan)
         return plan
+
+    def _lowered(self, autotune_results: Mapping[str, str], model: Model, shapes: Sequence[Shape]) -> Lowered:
+        return lowered(model, shapes, self.profile, self.library, self.refuse, None, autotune_results)
 
     def _cache(self, model: Model, options: PrepareOptions) -> PlanCache | None:
         """The cache of a model: the application's, or else the user's, if the user's keeps such plans."""
@@ -230,23 +243,25 @@ def lower(
     of the model after each pass. ``quick``: candidates that drivers compile quickly are preferred.
     ``other_strategies``: others are taken than without this. ``redundancy``: what is computed beside the results.
     """
-    rest = library, refuse, values, autotune_results, observe, quick, other_strategies, redundancy
+    rest = refuse, values, autotune_results, observe, quick, other_strategies, redundancy
     try:
-        return _verified_together(model, input_shapes, profile, *rest)
+        return placed(lowered(model, input_shapes, profile, library, *rest), model, profile)
+    except tables.ApartError:  # verifications go to dispatches of their own
+        return placed(lowered(model, input_shapes, profile, library, *rest, together=False), model, profile)
+
+
+def lowered(
+    model: Model, input_shapes: Sequence[Shape], profile: DeviceProfile, *rest: Any, together: bool = True
+) -> Lowered:
+    """`lower` before tensors are placed. Without ``together`` each verification has a dispatch of its own."""
+    try:
+        return _lowered(model, input_shapes, profile, *rest, together=together)
     except AvoidedShader:
         # Each operation has a shader by itself, or it would have been refused: it is float16, or operations that are
         # computed together, that need the one to avoid.
         model = replace(model, relaxed=False)
         profile = replace(profile, disabled_passes=profile.disabled_passes | FUSIONS)
-        return _verified_together(model, input_shapes, profile, *rest)
-
-
-def _verified_together(*arguments: Any) -> Plan:
-    """`_lowered`, with verifications in dispatches of their own if their tensors don't lie in a page."""
-    try:
-        return _lowered(*arguments)
-    except tables.ApartError:
-        return _lowered(*arguments, together=False)
+        return _lowered(model, input_shapes, profile, *rest, together=together)
 
 
 def _lowered(
@@ -254,17 +269,17 @@ def _lowered(
     input_shapes: Sequence[Shape],
     profile: DeviceProfile,
     library: ShaderLibrary,
-    refuse: Callable[[Call], str | None],
-    values: Mapping[int, np.ndarray] | None,
-    autotune_results: Mapping[str, str] | None,
-    observe: passes.Observe | None,
-    quick: bool,
-    other_strategies: bool,
-    redundancy: Redundancy,
+    refuse: Callable[[Call], str | None] = lambda _: None,
+    values: Mapping[int, np.ndarray] | None = None,
+    autotune_results: Mapping[str, str] | None = None,
+    observe: passes.Observe | None = None,
+    quick: bool = False,
+    other_strategies: bool = False,
+    redundancy: Redundancy = Redundancy.NONE,
     *,
-    together: bool = True,
-) -> Plan:
-    """`lower`, which raises AvoidedShader where this way needs a shader variant that plans have to do without."""
+    together: bool,
+) -> Lowered:
+    """`lowered`, which raises AvoidedShader where this way needs a shader variant that plans have to do without."""
     g = Lowering(
         profile,
         library,
@@ -273,6 +288,9 @@ def _lowered(
         quick=quick,
         other_strategies=other_strategies,
         redundancy=redundancy,
+    )
+    g.is_traced = any(
+        has_extents(shape) for shape in (*input_shapes, *(each.type.dimensions for each in model.operands))
     )
     inputs = [
         None
@@ -310,7 +328,24 @@ def _lowered(
     ]
     if redundancy:
         compare_outputs(g, model, shapes, outputs)
-    return _placed(g, model, inputs, outputs, tuple(shapes[index] for index in model.outputs), observe)
+    commands, parts = command_passes.run(g, observe)
+    return Lowered(
+        tuple(each.command for each in commands),
+        parts,
+        tuple(inputs),
+        tuple(outputs),
+        tuple(shapes[index] for index in model.outputs),
+        tuple(g.constants),
+        tuple(g.flags),
+        dict(g.counts),
+        tuple(g.entropy),
+        tuple(_moved(g.choices, commands)),
+        tuple(g.tables),
+        g.difference,
+        tuple(g.comparisons),
+        g.checksums,
+        {each: g.applied[each] for each in Pass},
+    )
 
 
 def _runs(call: Call) -> bool:
@@ -318,31 +353,23 @@ def _runs(call: Call) -> bool:
     return kernels()[call.code].checks_data or any(output.size for output in call.outputs)
 
 
-def _placed(
-    g: Lowering,
-    model: Model,
-    inputs: Sequence[TensorRef | None],
-    outputs: Sequence[TensorRef | None],
-    output_shapes: tuple[Shape, ...],
-    observe: passes.Observe | None,
-) -> Plan:
-    """Rewrite commands, place all tensors that they touch, and find the barriers."""
-    rewritten, parts = command_passes.run(g, observe)
-    commands = [each.command for each in rewritten]
+def placed(lowered: Lowered, model: Model, device: DeviceProfile) -> Plan:
+    """Place all tensors that commands touch, and find the barriers. `tables.ApartError`: see `tables.fill`."""
+    commands, parts = lowered.commands, lowered.parts
     lifetimes: dict[TensorRef, tuple[int, int]] = {}
     for position, command in enumerate(commands):
         for tensor in (*command.reads, *command.writes):
             whole = parts[tensor].whole if tensor in parts else tensor
             first, _ = lifetimes.get(whole, (position, position))
             lifetimes[whole] = (first, position)
-    if not g.device.is_cpu:
+    if not device.is_cpu:
         lifetimes = prolonged(commands, parts, lifetimes)
     always = -1, len(commands)
-    reported = (*(flag for flag, _, _ in g.flags), *g.counts.values(), g.difference)
-    for exchanged in (*inputs, *outputs, *reported, *g.entropy):
+    reported = (*(flag for flag, _, _ in lowered.flags), *lowered.counts.values(), lowered.difference)
+    for exchanged in (*lowered.inputs, *lowered.outputs, *reported, *lowered.entropy):
         if exchanged is not None:
             lifetimes[exchanged] = always  # the host's side of the exchange is never shared
-    for tensor, _ in g.constants:
+    for tensor, _ in lowered.constants:
         if tensor in lifetimes:
             lifetimes[tensor] = always
     addresses: dict[int, Address] = {}
@@ -352,41 +379,41 @@ def _placed(
         tensors = [tensor for tensor in lifetimes if tensor.storage is storage]
         blocks = [Block(tensor.nbytes, *lifetimes[tensor]) for tensor in tensors]
         if storage is Storage.CONSTANTS:
-            memory = place_constants([tensor.nbytes for tensor in tensors], g.device.max_buffer)
+            memory = place_constants([tensor.nbytes for tensor in tensors], device.max_buffer)
         else:
-            memory = place(blocks, g.device.max_buffer)
+            memory = place(blocks, device.max_buffer)
         pages[storage], alive[storage] = memory.pages, most_alive(blocks)
         for tensor, spot in zip(tensors, memory.places, strict=True):
             addresses[tensor.number] = Address(storage, spot.page, spot.offset, tensor.nbytes)
     parts = {tensor: part for tensor, part in parts.items() if part.whole.number in addresses}
     addresses |= addresses_of(parts, addresses)
-    tables.fill(g.tables, commands, addresses)
+    tables.fill(lowered.tables, commands, addresses)
 
     def address(tensor: TensorRef | None) -> Address | None:
         return addresses[tensor.number] if tensor is not None and tensor.nbytes else None
 
     return Plan(
-        tuple(commands),
-        barriers(commands, addresses, by_buffer=g.device.barriers_by_buffer),
+        commands,
+        barriers(commands, addresses, by_buffer=device.barriers_by_buffer),
         addresses,
         pages,
-        tuple((addresses[tensor.number], data) for tensor, data in g.constants if tensor.number in addresses),
-        tuple(address(tensor) for tensor in inputs),
-        tuple(address(tensor) for tensor in outputs),
-        output_shapes,
+        tuple((addresses[tensor.number], data) for tensor, data in lowered.constants if tensor.number in addresses),
+        tuple(map(address, lowered.inputs)),
+        tuple(map(address, lowered.outputs)),
+        lowered.output_shapes,
         tuple(
             Flag(addresses[tensor.number], f"{model.operations[operation]}: {assertion}")
-            for tensor, operation, assertion in g.flags
+            for tensor, operation, assertion in lowered.flags
         ),
-        tuple(address(g.counts.get(index)) for index in model.outputs) if g.counts else (),
-        tuple(addresses[tensor.number] for tensor in g.entropy),
-        tuple(_moved(g.choices, rewritten)),
+        tuple(address(lowered.counts.get(index)) for index in model.outputs) if lowered.counts else (),
+        tuple(addresses[tensor.number] for tensor in lowered.entropy),
+        lowered.choices,
         {tensor.number: part.whole.number for tensor, part in parts.items()},
         alive[Storage.ARENA],
         None
-        if g.difference is None
-        else Verification(addresses[g.difference.number], tuple(g.comparisons), g.checksums),
-        {each: g.applied[each] for each in Pass},
+        if lowered.difference is None
+        else Verification(addresses[lowered.difference.number], lowered.comparisons, lowered.checksums),
+        lowered.applied,
     )
 
 

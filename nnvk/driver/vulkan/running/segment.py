@@ -44,7 +44,7 @@ class Segment:
         self._gpu = gpu
         self._buffers = buffers
         self._planner = planner
-        self._options = options
+        self._options = replace(options, families={}) if options.families is None else options
         self._looked_at: tuple[int, ...] = ()
         self._lock = forks.lock()
         self.renew()
@@ -108,13 +108,15 @@ class Segment:
         model = self.model.with_omitted([shape is None for shape in shapes])
         known = {model.inputs[position]: value for position, value in values.items()}
         sizes = [shape or () for shape in shapes]
-        if settings().tune or self._options.preference is PreferenceCode.SUSTAINED_SPEED:
+        options = self._options
+        if settings().tune or options.preference is PreferenceCode.SUSTAINED_SPEED:
+            options = replace(options, families=None)  # each size has candidates of its own
             with timed(_log, "%s: measuring candidates", self._gpu.name):
                 tune(self._gpu, self._planner, model, sizes, known, self._options.progress)
         with timed(_log, "%s: planning", self._gpu.name):
             may_be_quick = settings().compile == "fast" and not self._options.other_strategies
             quick = self._quick_plan(model, sizes, known) if may_be_quick else None
-            plan = quick or self._planner.plan(model, sizes, self._options, known)
+            plan = quick or self._planner.plan(model, sizes, options, known)
         watch = self._watch(plan, progress=self._options.progress)
         if quick is None:
             return ResidentPlan(self._gpu, self._buffers, model, plan, watch)

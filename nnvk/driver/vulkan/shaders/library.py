@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from nnvk.base.extents import is_extent
 from nnvk.driver.vulkan.shaders.declaration import NATIVE, Shader, Variant
 from nnvk.driver.vulkan.shaders.float_controls import FLOAT_CONTROLS, declare_float_controls
 from nnvk.driver.vulkan.shaders.freeze import freeze
@@ -189,8 +190,9 @@ class CompiledShader:
         block = bytearray(self.push_constant_size)
         for member in self.members.values():
             try:
-                value = _fitting(member.format, values[member.name])
-                struct.pack_into(f"<{member.format}", block, member.offset, value)
+                value = values[member.name]
+                if not is_extent(value):  # whose number is checked when it is known
+                    struct.pack_into(f"<{member.format}", block, member.offset, _fitting(member.format, value))
             except struct.error as error:
                 raise ValueError(f"shader {self.name}: {member.name} = {values[member.name]!r}: {error}") from None
         return bytes(block)

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
+from nnvk.base.extents import hint
 from nnvk.driver.vulkan.lowering.attention.layout import MOST_MATRICES, Layout, has_masks_of_vec4s, strides
 from nnvk.driver.vulkan.lowering.costs import NEAR, Costs, Run, costs_of, cycles
 from nnvk.driver.vulkan.lowering.dtypes import F16, F32, SIZES, dtype
@@ -105,7 +106,8 @@ class AttentionTile:
 
 def tiles(problem: Problem, device: DeviceProfile) -> list[AttentionTile]:
     """The tiles that a device can compute an ATTENTION by, the fastest by the cost model first; none may be left."""
-    return sorted(_tiles(problem, device), key=lambda tile: (cost(tile, problem, device), tile.rows, tile.team))
+    size = hint(problem)
+    return sorted(_tiles(problem, device), key=lambda tile: (cost(hint(tile), size, device), tile.rows, tile.team))
 
 
 def _tiles(problem: Problem, device: DeviceProfile) -> Iterator[AttentionTile]:
@@ -193,7 +195,8 @@ def pays(problem: Problem, device: DeviceProfile) -> bool:
     if device.is_cpu or device.prefers_matrices or device.avoids(TILE.variant(DTYPE=problem.kind)):
         return False
     found = tiles(problem, device)
-    return bool(found) and cost(found[0], problem, device) < separate_cost(problem, device)
+    size = hint(problem)
+    return bool(found) and cost(hint(found[0]), size, device) < separate_cost(size, device)
 
 
 def separate_cost(problem: Problem, device: DeviceProfile) -> float:
@@ -257,7 +260,7 @@ def dispatch(g: Lowering, call: Call, layout: Layout) -> None:
     """Compute ATTENTION by tiles of rows."""
     problem, places, mask = Problem.of(call), layout.places, call.mask
     found = g.once(("attention tiles", problem), lambda: tiles(problem, g.device))
-    tile = g.choose(f"attention {problem}", found)
+    tile = g.choose(g.tuning_key("attention", problem), found)
     columns, depth, keys = problem.columns, problem.depth, problem.keys
     operands = {name: g.tensor(getattr(call, name).whole) for name in _BLOCKS}
     g.dispatch(

@@ -9,7 +9,7 @@ from nnvk.driver.vulkan.lowering.divide import magic
 from nnvk.driver.vulkan.lowering.dtypes import MOVED, moved
 from nnvk.driver.vulkan.lowering.kernel import Refuse
 from nnvk.driver.vulkan.lowering.lowering import Lowering
-from nnvk.driver.vulkan.shaders.commands import Dispatch, TensorRef
+from nnvk.driver.vulkan.shaders.commands import Dispatch, TensorRef, integer
 from nnvk.driver.vulkan.shaders.declaration import Shader
 from nnvk.ops.call import Call, Tensor
 from nnvk.ops.strided import Box, Dimension, fold
@@ -84,10 +84,10 @@ def arranged(
 def box_of(dispatch: Dispatch) -> Box:
     """The box that a dispatch of `arranged` takes from its source."""
     push, rank = dispatch.push, dispatch.shader.constant(dispatch.specialization, "RANK")
-    sizes = [int(push[f"size_{axis}"]) for axis in range(1, RANK)]
-    sizes = [int(push["elements"]) // max(1, math.prod(sizes)), *sizes]
-    strides = [_signed(int(push[f"stride_{axis}"])) for axis in range(RANK)]
-    return Box(tuple(zip(sizes[RANK - rank :], strides[RANK - rank :], strict=True)), int(push["first"]))
+    sizes = [integer(push, f"size_{axis}") for axis in range(1, RANK)]
+    sizes = [integer(push, "elements") // max(1, math.prod(sizes)), *sizes]
+    strides = [_signed(integer(push, f"stride_{axis}")) for axis in range(RANK)]
+    return Box(tuple(zip(sizes[RANK - rank :], strides[RANK - rank :], strict=True)), integer(push, "first"))
 
 
 def _signed(word: int) -> int:

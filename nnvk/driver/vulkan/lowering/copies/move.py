@@ -10,7 +10,7 @@ import numpy as np
 from nnvk.driver.vulkan.lowering.divide import magic
 from nnvk.driver.vulkan.lowering.dtypes import MOVED
 from nnvk.driver.vulkan.lowering.lowering import Lowering
-from nnvk.driver.vulkan.shaders.commands import Dispatch, TensorRef
+from nnvk.driver.vulkan.shaders.commands import Dispatch, TensorRef, integer
 from nnvk.driver.vulkan.shaders.declaration import Shader
 from nnvk.ops.strided import dense_strides
 
@@ -94,11 +94,11 @@ def moving(
 def ways_of(dispatch: Dispatch) -> tuple[list[int], dict[str, list[int]], dict[str, int]]:
     """The sizes of the box of a dispatch of `moving`, and by tensor its strides and its first element."""
     push = dispatch.push
-    sizes = [int(push[f"size_{axis}"]) for axis in range(1, RANK)]
-    sizes.insert(0, int(push["count"]) // (int(push["runs"]) * math.prod(sizes[:-1])))
+    sizes = [integer(push, f"size_{axis}") for axis in range(1, RANK)]
+    sizes.insert(0, integer(push, "count") // (integer(push, "runs") * math.prod(sizes[:-1])))
     names = ("src", "dst")
-    strides = {name: [int(push[f"{name}_stride_{axis}"]) for axis in range(RANK)] for name in names}
-    return sizes, strides, {name: int(push[f"{name}_first"]) for name in names}
+    strides = {name: [integer(push, f"{name}_stride_{axis}") for axis in range(RANK)] for name in names}
+    return sizes, strides, {name: integer(push, f"{name}_first") for name in names}
 
 
 def in_pieces(

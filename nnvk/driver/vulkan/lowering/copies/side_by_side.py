@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Sequence
 from dataclasses import dataclass
 
+from nnvk.base.extents import hint, unique
 from nnvk.driver.vulkan.lowering.copies.arrange import dense
 from nnvk.driver.vulkan.lowering.lowering import Lowering
 from nnvk.driver.vulkan.shaders.commands import TensorRef
@@ -32,13 +34,18 @@ class Matrices:
         """
         found: list[Interleaving] = []
         dimensions, fewest = fold(box.dimensions), 1 if self.is_transposed else 2
-        interleaved = [count for count in range(fewest, min(self.parts, _MOST) + 1) if self.parts % count == 0]
-        for count, pitch in itertools.product(interleaved, {stride for _, stride in dimensions}):
-            width = count * self.columns
-            if pitch >= width and dimensions == self._dimensions(count, pitch):
-                rows = Box(((self.parts // count * self.rows, pitch), (width, 1)), box.first)
+        plain, counts = hint(self), range(fewest, min(hint(self.parts), _MOST) + 1)
+        for count, pitch in itertools.product(counts, unique(stride for _, stride in dimensions)):
+            # For one size first: what is not so is no guard of the plan.
+            if plain._are_in(hint(tuple(dimensions)), count, hint(pitch)) and self._are_in(dimensions, count, pitch):
+                rows = Box(((self.parts // count * self.rows, pitch), (count * self.columns, 1)), box.first)
                 found.append(Interleaving(count, None if rows.is_run and not rows.first else rows))
         return min(found, key=lambda place: place.rows is not None, default=None)
+
+    def _are_in(self, dimensions: Sequence[Dimension], interleaved: int, pitch: int) -> bool:
+        """Whether the folded dimensions of a box are those of the matrices, so many of them side by side."""
+        fit = self.parts % interleaved == 0 and pitch >= interleaved * self.columns
+        return fit and list(dimensions) == self._dimensions(interleaved, pitch)
 
     def _dimensions(self, interleaved: int, pitch: int) -> list[Dimension]:
         """The box of the matrices, if so many are side by side in rows of which each is a pitch from the next."""

@@ -52,6 +52,9 @@ class Source:
     spread: Spread = Spread.EACH_ONE
     size: int = 1
 
+    def __hash__(self) -> int:
+        return hash((self.index, self.spread))  # not of the size, which may be an extent
+
 
 @dataclass(frozen=True, slots=True)
 class Number:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+from nnvk.base.extents import hint
 from nnvk.driver.vulkan.lowering.gemm import cooperative_matrix
 from nnvk.driver.vulkan.lowering.gemm.problem import Gemm, Split
 from nnvk.driver.vulkan.lowering.gemm.strategies import Strategy, Work, by_elements, span
@@ -25,10 +26,10 @@ def grid(g: Lowering, strategy: Strategy, gemm: Gemm, work: Work) -> tuple[tuple
     """
     pixels, blocks = strategy.tiles_of_part(work)
     taps = gemm.vertical.window * gemm.horizontal.window
-    pixels_inside = taps * work.depth * work.columns > max(work.rows * work.depth, _MANY_WEIGHTS)
+    pixels_inside = hint(taps * work.depth * work.columns) > max(hint(work.rows * work.depth), _MANY_WEIGHTS)
     inside, outside = (pixels, blocks) if pixels_inside else (blocks, pixels)
     grid = inside * strategy.split_k, outside, work.parts
-    folded = max(grid) > g.device.max_groups
+    folded = any(count > g.device.max_groups for count in grid)
     order = {"PIXELS_INSIDE": pixels_inside, "FOLDED": folded}
     return g.flat(math.prod(grid), 1) if folded else grid, {name: True for name, is_so in order.items() if is_so}
 

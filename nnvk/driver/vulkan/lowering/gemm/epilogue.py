@@ -25,7 +25,7 @@ from nnvk.driver.vulkan.lowering.elementwise.program import (
 from nnvk.driver.vulkan.lowering.lowering import Lowering
 from nnvk.driver.vulkan.lowering.quantised.float_sums import Operand, QuantisedSum
 from nnvk.driver.vulkan.lowering.quantised.tensors import are_small_shifts, clamp, is_lookup, rescaling, table_of
-from nnvk.driver.vulkan.shaders.commands import TensorRef
+from nnvk.driver.vulkan.shaders.commands import TensorRef, integer
 from nnvk.ops.call import Call, Tensor
 from nnvk.ops.traits import Function
 from nnvk.types.codes import FuseCode, OperationCode
@@ -190,8 +190,8 @@ def _combination(call: Call, own: int) -> list[int]:
     sides = {"lhs": 1, "rhs": _COMBINED[call.code]}
     order = ("lhs", "rhs") if call.input0.index == own else ("rhs", "lhs")
     for side in order:
-        parameters += [int(push[f"{side}_{name}"]) for name in ("zero", "mantissa", "shift")] + [sides[side]]
-    parameters += [int(push[f"dst_{name}"]) for name in ("zero", "mantissa", "shift")] + [0]
+        parameters += [integer(push, f"{side}_{name}") for name in ("zero", "mantissa", "shift")] + [sides[side]]
+    parameters += [integer(push, f"dst_{name}") for name in ("zero", "mantissa", "shift")] + [0]
     limits = clamp(call)
     return [*parameters, int(limits["low"]), int(limits["high"]), 0, 0]
 

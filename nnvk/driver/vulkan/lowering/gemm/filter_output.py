@@ -22,7 +22,7 @@ from nnvk.driver.vulkan.lowering.quantised.tensors import (
     are_small_shifts,
     zero_point,
 )
-from nnvk.driver.vulkan.shaders.commands import TensorRef
+from nnvk.driver.vulkan.shaders.commands import TensorRef, integer
 from nnvk.ops.call import Call, Tensor
 from nnvk.ops.fused import activation_range
 from nnvk.ops.linear import Rounding, factors_of, has_wide_bias, output_multipliers, rounding_of, rounds_once
@@ -129,7 +129,7 @@ def filter_output(
     elif folded:
         tensors = {"bias": half_weights.folded_bias(g, operands.input, operands.weights, bias)}
     elif bias is None:
-        tensors = {"bias": g.constant(np.zeros(channels, np.int32))}  # as floats they are 0 too
+        tensors = {"bias": g.computed_constant((channels,), np.int32, _zeros, channels)}  # as floats they are 0 too
     elif weight_scales is None:
         tensors = {"bias": accumulated(g, bias)}
     else:
@@ -183,7 +183,7 @@ def filter_output(
     multipliers = np.ascontiguousarray(pairs.reshape(2, -1, 4).transpose(1, 0, 2))
     floats: np.ndarray = np.zeros(0, np.float32)
     if to_bytes:
-        low, high, zero = (int(push[name]) for name in ("low", "high", "output_zero"))
+        low, high, zero = (integer(push, name) for name in ("low", "high", "output_zero"))
         floats = requantise.byte_multipliers(pairs[0], pairs[1], zero, (low, high), saturates=saturates, once=once)
         floats = floats.reshape(3, -1, 4).transpose(1, 0, 2)
     biases = np.zeros((parts, round_up(outputs, 4)) if biases_follow else (0, 0), np.int32)
@@ -237,3 +237,7 @@ def has_narrow_sums(g: Lowering, operands: Operands) -> bool:
         numbers = numbers.view(np.int64) if has_wide_bias(bias, channels) else numbers.astype(np.int64)
     # As Python's numbers: there is no magnitude of the least one.
     return products + max(-int(np.min(numbers, initial=0)), int(np.max(numbers, initial=0))) <= INT32_MAX
+
+
+def _zeros(count: int) -> np.ndarray:
+    return np.zeros(count, np.int32)

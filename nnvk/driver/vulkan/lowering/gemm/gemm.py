@@ -49,7 +49,7 @@ from nnvk.driver.vulkan.lowering.gemm.weights import (
 )
 from nnvk.driver.vulkan.lowering.lowering import MOST_ROUNDS, Lowering
 from nnvk.driver.vulkan.lowering.quantised.tensors import activation_push, offset, sign_push
-from nnvk.driver.vulkan.shaders.commands import Dispatch, TensorRef
+from nnvk.driver.vulkan.shaders.commands import Dispatch, TensorRef, integer
 from nnvk.driver.vulkan.shaders.profile import DeviceProfile
 from nnvk.ops.call import Call
 from nnvk.types.codes import FuseCode
@@ -98,17 +98,17 @@ def has_few_channels(depth: int) -> bool:
 
 def channels_of(gemm: Dispatch) -> int:
     """The channels of a pixel of a product's output."""
-    return int(gemm.push["out_channels"]) * _pixel_parts(gemm, "TARGET_PARTS")
+    return integer(gemm.push, "out_channels") * _pixel_parts(gemm, "TARGET_PARTS")
 
 
 def inputs_of(gemm: Dispatch) -> int:
     """The same of what it reads; of a transform of Winograd's too."""
     push = gemm.push
     if gemm.shader.family == "depthwise_conv2d":
-        return int(push["out_channels"] // push["depth_multiplier"])
+        return integer(push, "out_channels") // integer(push, "depth_multiplier")
     if gemm.shader.family == "fully_connected":
-        return int(push["inputs"])
-    return int(push["depth"]) * _pixel_parts(gemm, "SOURCE_PARTS") if "depth" in push else int(push["channels"])
+        return integer(push, "inputs")
+    return integer(push, "depth") * _pixel_parts(gemm, "SOURCE_PARTS") if "depth" in push else integer(push, "channels")
 
 
 def layout_of_weights(gemm: Dispatch) -> WeightLayout:
@@ -129,7 +129,7 @@ def width_of_weights(gemm: Dispatch) -> int:
     order, interleaved = layout_of_weights(gemm), shader.constant(words, "WEIGHT_PARTS")
     if order is WeightLayout.IN_BLOCKS:
         return 0
-    return interleaved * int(push["out_channels" if order is WeightLayout.BY_K else "depth"])
+    return interleaved * integer(push, "out_channels" if order is WeightLayout.BY_K else "depth")
 
 
 def _pixel_parts(gemm: Dispatch, matrices: str) -> int:
@@ -137,7 +137,7 @@ def _pixel_parts(gemm: Dispatch, matrices: str) -> int:
     if gemm.shader.family != "gemm":
         return 1
     by_channels = gemm.shader.constant(gemm.specialization, "SPLIT") == Split.CHANNELS
-    return int(gemm.push["parts"]) if by_channels else gemm.shader.constant(gemm.specialization, matrices)
+    return integer(gemm.push, "parts") if by_channels else gemm.shader.constant(gemm.specialization, matrices)
 
 
 # --- from the problem to the dispatch ------------------------------------------------------------------------
@@ -187,7 +187,7 @@ def work_of(g: Lowering, operands: Operands, gemm: Gemm) -> Work:
         constant=constant,
         in_order=lies_in_order,
         order=layout,
-        matrix=gemm.parts == 1 and vertical == horizontal == POINT and gemm.source[1:3] == (1, 1),
+        matrix=gemm.parts == 1 and vertical == POINT and horizontal == POINT and gemm.source[1:3] == (1, 1),
         int8_weights=may_stay_bytes and weights.quantised is not None,
         float16=float16,
         float16_split_k=float16_split_k,
@@ -211,7 +211,7 @@ def best_strategy(g: Lowering, operands: Operands, gemm: Gemm, work: Work) -> St
     every = g.once(("ranked", work), lambda: ranked(work, g.device))
     is_exact = work.kind not in (F32.name, F16.name)
     return g.choose(
-        f"{work} {gemm}", every, is_quick=lambda strategy: is_quick(strategy, work, g.device), is_exact=is_exact
+        g.tuning_key(work, gemm), every, is_quick=lambda strategy: is_quick(strategy, work, g.device), is_exact=is_exact
     )
 
 

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from enum import IntEnum
 
+from nnvk.base.extents import hint
 from nnvk.driver.vulkan.lowering.costs import costs_of
 from nnvk.driver.vulkan.lowering.gemm import cooperative_matrix, epilogue
 from nnvk.driver.vulkan.lowering.gemm.cooperative_matrix import MatrixTile
@@ -471,7 +472,7 @@ def _can_swap(arithmetic: str, device: DeviceProfile) -> bool:
 
 def _split_k(whole: Strategy, work: Work, device: DeviceProfile) -> Iterator[Strategy]:
     """With K split, where there are fewer tiles than a GPU can compute at once; a CPU's few cores have enough."""
-    tiles = whole.tiles(work)
+    tiles = hint(whole.tiles(work))
     if whole.arithmetic == "half" and not work.float16_split_k:
         return
     if device.is_cpu or tiles * whole.local[0] * whole.local[1] > MOST_COUNTERS:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 
+from nnvk.base.extents import hint
 from nnvk.driver.vulkan.lowering.costs import NEAR, Costs, Run, costs_of, cycles
 from nnvk.driver.vulkan.lowering.dtypes import SIZES
 from nnvk.driver.vulkan.lowering.gemm import cooperative_matrix
@@ -304,7 +305,8 @@ def ranked(work: Work, device: DeviceProfile) -> list[Strategy]:
     """All strategies that a device can run for a GEMM, the cheapest first. AvoidedShader: none is left."""
     forced = prefers_matrices(work, device)
     found = [strategy for strategy in candidates(work, device) if strategy.matrices is not None or not forced]
-    found.sort(key=lambda strategy: cost(strategy, work, device))
+    size = hint(work)
+    found.sort(key=lambda strategy: cost(hint(strategy), size, device))
     if not found and device.avoided:
         some = {device.native_variant(strategy.variant(work.kind)).name for strategy in all_strategies(work, device)}
         raise AvoidedShader(" and ".join(sorted(some)))

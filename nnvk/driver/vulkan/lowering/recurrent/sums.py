@@ -118,7 +118,7 @@ def _chosen(g: Lowering, variant: Callable[..., Variant], sizes: str) -> Variant
     every = {f"{tile} {way}": variant(TILE=tile, ARITHMETIC=way) for tile in tiles for way in arithmetics}
     usable = [name for name, each in every.items() if not g.device.avoids(each)]
     shader = next(iter(every.values())).shader
-    return every[g.choose(f"{shader} {sizes}", usable or list(every)[:1], is_exact=True)]
+    return every[g.choose(g.tuning_key(shader, sizes), usable or list(every)[:1], is_exact=True)]
 
 
 def _due(weights: Tensor, zero: int) -> np.ndarray:

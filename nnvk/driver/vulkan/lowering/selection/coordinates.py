@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from nnvk.base.extents import computed
 from nnvk.driver.vulkan.lowering.divide import divisors
 from nnvk.driver.vulkan.lowering.dtypes import moved
 from nnvk.driver.vulkan.lowering.lowering import Lowering
@@ -91,7 +92,7 @@ def _found(
             "indices": g.tensor(indices),
             "sizes": sizes_of_axes(g, sizes),
             "dst": found,
-            "flag": g.flag(assertion(sizes, first)),
+            "flag": g.flag(computed(assertion, tuple(sizes), first)),
         },
         count=rows,
         depth=len(sizes),
@@ -105,7 +106,11 @@ def _found(
 
 def sizes_of_axes(g: Lowering, sizes: Sequence[int]) -> TensorRef:
     """The tensor ``sizes`` of shaders that find coordinates: the size of each axis, and its stride."""
-    return g.constant(np.array([sizes, strides_of(sizes)], np.uint32).T)
+    return g.computed_constant((len(sizes), 2), np.uint32, _sizes_and_strides, *sizes)
+
+
+def _sizes_and_strides(*sizes: int) -> np.ndarray:
+    return np.array([sizes, strides_of(sizes)], np.uint32).T
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from nnvk.base.extents import hint
 from nnvk.driver.vulkan.planning.command_passes.command_graph import CommandGraph
 from nnvk.driver.vulkan.shaders.commands import Storage, TensorRef, padded
 
@@ -30,8 +31,8 @@ class Alive:
                 before = self._spans.get(whole, (len(graph.commands), 0))
                 self._spans[whole] = min(before[0], *touched), max(before[1], *touched)
         for tensor, (first, last) in self._spans.items():
-            changes[first] += padded(tensor.nbytes)
-            changes[last + 1] -= padded(tensor.nbytes)
+            changes[first] += padded(hint(tensor.nbytes))
+            changes[last + 1] -= padded(hint(tensor.nbytes))
         self._bytes = np.cumsum(changes)
         most = int(np.max(self._bytes, initial=0))
         self._most = most + most // _MORE
@@ -46,10 +47,10 @@ class Alive:
         first, last = min(span[0] for span in (before, *spans)), max(span[1] for span in (before, *spans))
         change = np.zeros(last + 1 - first, np.int64)
         for tensor, span in zip(tensors, spans, strict=True):
-            change[span[0] - first : span[1] + 1 - first] -= padded(tensor.nbytes)
+            change[span[0] - first : span[1] + 1 - first] -= padded(hint(tensor.nbytes))
         if whole.storage is Storage.ARENA:
-            change += padded(whole.nbytes)
-            change[before[0] - first : before[1] + 1 - first] -= padded(whole.nbytes)
+            change += padded(hint(whole.nbytes))
+            change[before[0] - first : before[1] + 1 - first] -= padded(hint(whole.nbytes))
         now = self._bytes[first : last + 1] + change
         if np.max(now) > self._most:
             return False

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable
 from dataclasses import replace
 
+from nnvk.base.extents import identity
 from nnvk.driver.vulkan.planning.command_passes.command_graph import CommandGraph
 from nnvk.driver.vulkan.shaders.commands import Dispatch, TensorRef
 
@@ -37,8 +38,8 @@ def _result(graph: CommandGraph, position: int, dispatch: Dispatch) -> TensorRef
 def _computed(dispatch: Dispatch, result: TensorRef) -> Hashable:
     """All that a result depends on."""
     sources = tuple((name, tensor) for name, tensor in sorted(dispatch.tensors.items()) if tensor != result)
-    push = repr(sorted(dispatch.push.items()))  # 0.0 and -0.0, which are equal, give other results
-    return dispatch.shader.name, dispatch.specialization, dispatch.groups, push, sources, result.nbytes
+    numbers = identity((*sorted(dispatch.push.items()), dispatch.groups, result.nbytes))
+    return dispatch.shader.name, dispatch.specialization, numbers, sources
 
 
 def _stay(graph: CommandGraph, dispatch: Dispatch, position: int) -> bool:

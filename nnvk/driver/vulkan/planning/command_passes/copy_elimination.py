@@ -7,16 +7,17 @@ from row to row of the larger one. If a plan would need much more memory for it,
 from __future__ import annotations
 
 import itertools
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from nnvk.base.extents import identity
 from nnvk.driver.vulkan.lowering.copies.arrange import box_of
 from nnvk.driver.vulkan.lowering.lowering import Lowering
 from nnvk.driver.vulkan.lowering.strided_view import StridedView, itemsize, on_strided_views
 from nnvk.driver.vulkan.planning.command_passes.alive import Alive
 from nnvk.driver.vulkan.planning.command_passes.command_graph import CommandGraph, TensorPart
 from nnvk.driver.vulkan.planning.command_passes.in_place import run_of
-from nnvk.driver.vulkan.shaders.commands import Dispatch, Storage, TensorRef
+from nnvk.driver.vulkan.shaders.commands import Dispatch, Storage, TensorRef, integer
 from nnvk.ops.strided import fold
 
 
@@ -71,11 +72,11 @@ def eliminate_copies(graph: CommandGraph, g: Lowering) -> None:
 def _strided(position: int, dispatch: Dispatch) -> _Copying | None:
     """The columns that a strided copy copies; None if it copies something else."""
     push, size = dispatch.push, itemsize(dispatch, "src")
-    width, rows = int(push["size_4"]) * size, int(push["size_3"])
+    width, rows = integer(push, "size_4") * size, integer(push, "size_3")
     if push["count"] != push["runs"] * rows or (push["src_stride_4"], push["dst_stride_4"]) != (1, 1):
         return None
     taken, given = (
-        StridedView(int(push[f"{name}_first"]) * size, width, int(push[f"{name}_stride_3"]) * size)
+        StridedView(integer(push, f"{name}_first") * size, width, integer(push, f"{name}_stride_3") * size)
         for name in ("src", "dst")
     )
     if not (taken.are_inside and given.are_inside):
@@ -105,23 +106,28 @@ def _are_all(graph: CommandGraph, target: TensorRef, every: Sequence[_Copying]) 
     ordered = sorted((copying.given for copying in every), key=lambda view: view.first)
     return (
         positions == sorted(graph.writers(target))
-        and len({(copying.given.pitch, copying.rows) for copying in every}) == 1
+        and all((each.given.pitch, each.rows) == (every[0].given.pitch, every[0].rows) for each in every)
         and all(one.first + one.width <= next_.first for one, next_ in itertools.pairwise(ordered))
         # Some copies read the words that they change a part of.
         and all(reader in positions or reader > positions[-1] for reader in graph.readers(target))
     )
 
 
+def _shift(copying: _Copying) -> int:
+    """The bytes by which a copy moves columns."""
+    return copying.given.first - copying.taken.first
+
+
 def _gathered(graph: CommandGraph, every: Sequence[_Copying]) -> list[_Laying]:
     """The tensors that are in another one once all is copied: as they are, or put together again of pieces."""
-    pieces: dict[tuple[TensorRef, int], list[_Copying]] = {}
+    pieces: dict[Hashable, list[_Copying]] = {}
     for copying in every:
         for copied in (copying, _through(graph, copying)):
             if copied is not None and copied.source.nbytes == copied.rows * copied.taken.pitch:
-                pieces.setdefault((copied.source, copied.given.first - copied.taken.first), []).append(copied)
+                pieces.setdefault(identity((copied.source.number, _shift(copied))), []).append(copied)
     found: dict[TensorRef, _Laying] = {}
-    for (source, first), some in pieces.items():
-        width = some[0].taken.pitch
+    for some in pieces.values():
+        source, first, width = some[0].source, _shift(some[0]), some[0].taken.pitch
         ends = [0, *(copying.taken.first + copying.taken.width for copying in some)]
         if [copying.taken.first for copying in some] == ends[:-1] and ends[-1] == width:
             view = StridedView(first, width, some[0].given.pitch)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from nnvk.driver.vulkan.lowering.strided_view import itemsize
 from nnvk.driver.vulkan.planning.command_passes.alive import Alive
 from nnvk.driver.vulkan.planning.command_passes.command_graph import CommandGraph, TensorPart
-from nnvk.driver.vulkan.shaders.commands import FOUR, Command, Dispatch, Storage, TensorRef
+from nnvk.driver.vulkan.shaders.commands import FOUR, Command, Dispatch, Storage, TensorRef, integer
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,11 +61,11 @@ def run_of(position: int, dispatch: Dispatch) -> Copying | None:
         return None
     source, target, size = dispatch.tensors["src"], dispatch.tensors["dst"], itemsize(dispatch, "src")
     if family == "arrange":
-        elements, strides = int(push["elements"]), [int(push["stride_7"])]
-        first, to, is_run = int(push["first"]), 0, dispatch.shader.constant(dispatch.specialization, "RANK") == 1
+        elements, strides = integer(push, "elements"), [integer(push, "stride_7")]
+        first, to, is_run = integer(push, "first"), 0, dispatch.shader.constant(dispatch.specialization, "RANK") == 1
     else:
-        elements, strides = int(push["size_4"]), [int(push["src_stride_4"]), int(push["dst_stride_4"])]
-        first, to, is_run = int(push["src_first"]), int(push["dst_first"]), push["count"] == push["runs"]
+        elements, strides = integer(push, "size_4"), [integer(push, "src_stride_4"), integer(push, "dst_stride_4")]
+        first, to, is_run = integer(push, "src_first"), integer(push, "dst_first"), push["count"] == push["runs"]
     if not is_run or (elements > 1 and any(stride != 1 for stride in strides)):
         return None
     return Copying(position, source, first * size, target, to * size, elements * size)
@@ -144,11 +144,11 @@ def _span(command: Command | None, target: TensorRef) -> tuple[int, int] | None:
         return None
     push = command.push
     if command.shader.family == "arrange":
-        return 0, int(push["elements"])
+        return 0, integer(push, "elements")
     if command.shader.family != "move":
         return None
-    sizes = [int(push[f"size_{axis}"]) for axis in range(1, 5)]
-    outermost = int(push["count"]) // (int(push["runs"]) * sizes[0] * sizes[1] * sizes[2])
-    steps = zip((outermost, *sizes), (int(push[f"dst_stride_{axis}"]) for axis in range(5)), strict=True)
-    first = int(push["dst_first"])
+    sizes = [integer(push, f"size_{axis}") for axis in range(1, 5)]
+    outermost = integer(push, "count") // (integer(push, "runs") * sizes[0] * sizes[1] * sizes[2])
+    steps = zip((outermost, *sizes), (integer(push, f"dst_stride_{axis}") for axis in range(5)), strict=True)
+    first = integer(push, "dst_first")
     return first, first + sum((size - 1) * stride for size, stride in steps) + 1

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Hashable
 from typing import Any
 
+from nnvk.base.extents import identity
 from nnvk.driver.vulkan.graph.ir import Graph, Node
 from nnvk.driver.vulkan.planning.passes.context import Context
 from nnvk.ops.call import Tensor, Unknown
@@ -42,19 +43,21 @@ def _computed(node: Node) -> Hashable:
     """All that the results of a node depend on."""
     given = {tensor.index for tensor in node.outputs}
     inputs = tuple((name, _key(value, given)) for name, value in node.call.items())
-    return node.code, inputs, tuple((each.type, each.shape, _box(each)) for each in node.outputs)
+    outputs = tuple(
+        (each.type.code, each.scale, each.zero_point, *map(identity, (each.shape, _box(each)))) for each in node.outputs
+    )
+    return node.code, inputs, outputs
 
 
 def _key(value: Any, given: set[int]) -> Hashable:
     """All that a result depends on in an operand; None for one of the tensors in ``given``, which are the results."""
     if isinstance(value, Tensor):
-        return None if value.index in given else (Tensor, value.index, _box(value))
+        return None if value.index in given else (Tensor, value.index, identity(_box(value)))
     if isinstance(value, list):
         return tuple(_key(item, given) for item in value)
     if isinstance(value, Unknown):
         return Unknown, value.index
-    key: Hashable = value.hex() if isinstance(value, float) else value  # 0.0 and -0.0 give other results
-    return key
+    return identity(value)
 
 
 def _box(tensor: Tensor) -> Box | None:

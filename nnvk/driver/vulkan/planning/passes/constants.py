@@ -23,7 +23,7 @@ def deduplicate_constants(graph: Graph, context: Context) -> tuple[Graph, int]:
     firsts: dict[int, Tensor] = {}
     for node in graph.nodes:
         for tensor in node.inputs:
-            if tensor.is_constant and tensor.index not in firsts:
+            if tensor.is_constant and tensor.index not in firsts and not tensor.constant.dtype.hasobject:
                 others = known.setdefault((tensor.type, tensor.shape, beginning(tensor.constant)), [])
                 first = next((other for other in others if _are_equal(tensor, other)), tensor)
                 firsts[tensor.index] = first

@@ -19,6 +19,7 @@ from nnvk.ops.call import Call, Tensor, UnknownValue
 from nnvk.ops.internal import InternalCode, PoolPadding, call_of
 from nnvk.ops.pad import pad_value, paddings
 from nnvk.types.codes import OperationCode
+from nnvk.types.operand import Shape
 
 _PADS = frozenset({OperationCode.PAD, OperationCode.PAD_V2})
 
@@ -68,16 +69,22 @@ def _padded_image(graph: Graph, node: Node) -> _PaddedImage | None:
     except UnknownValue:
         return None
     height, width = _spatial_axes(node.call)
-    places = {(image.shape[axis], math.prod(image.shape[axis + 1 :])): axis for axis in (width, height)}
+    left = [height, width]
     around = {height: (0, 0), width: (0, 0)}
     for axis, pair in enumerate(pairs):
         if any(pair):
-            shape = pad.output.shape
-            place = places.pop((shape[axis], math.prod(shape[axis + 1 :])), None)
+            size = _size_and_inner(pad.output.shape, axis)
+            place = next((each for each in left if _size_and_inner(image.shape, each) == size), None)
             if place is None:
                 return None
+            left.remove(place)
             around[place] = pair
     return _PaddedImage(pad.input, value, around[height], around[width], (*views, producer))
+
+
+def _size_and_inner(shape: Shape, axis: int) -> tuple[int, int]:
+    """The size along an axis, and the number of elements behind it."""
+    return shape[axis], math.prod(shape[axis + 1 :])
 
 
 def _spatial_axes(call: Call) -> tuple[int, int]:

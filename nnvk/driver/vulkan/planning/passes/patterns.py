@@ -7,7 +7,7 @@ a float or an integer; or a tuple of an operation's code and the patterns of its
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TypeAlias, cast
+from typing import Any, TypeAlias, cast
 
 from nnvk.driver.vulkan.graph.ir import Graph, Node
 from nnvk.ops.call import Call, Tensor
@@ -37,7 +37,7 @@ class Match:
         """Whether a tensor is what the pattern says. After a failure the match is of no use."""
         if isinstance(pattern, str):
             return self.named.setdefault(pattern, tensor).index == tensor.index
-        if isinstance(pattern, (float, int)):
+        if not isinstance(pattern, tuple):
             return _is_number(tensor, pattern)
         code, *operands = pattern
         node = self._graph.producer(tensor)
@@ -49,12 +49,12 @@ class Match:
         return all(self.matches(read, operand) for read, operand in pairs)
 
 
-def _is_number(tensor: Tensor, number: float) -> bool:
+def _is_number(tensor: Tensor, number: Any) -> bool:
     """Whether a tensor is a constant of one float, or of integers that are all the same."""
     if not tensor.is_constant or not tensor.size:
         return False
-    if isinstance(number, int):
-        return tensor.dtype.kind == "i" and bool((tensor.data == number).all())
+    if not isinstance(number, float):
+        return tensor.dtype.kind == "i" and all(each == number for each in tensor.data.reshape(-1).tolist())
     return tensor.size == 1 and tensor.dtype.kind == "f" and tensor.data.item() == tensor.dtype.type(number)
 
 

@@ -106,9 +106,8 @@ def _swap(rewriter: Rewriter, node: Node, context: Context) -> None:
     arrangements = [rewriter.producer(tensor) for tensor in whole.values() if rewriter.only_user(tensor) is node]
     if not whole or len(arrangements) < len(whole):
         return
-    boxes = {_reordering(each) for each in arrangements}
-    box = boxes.pop()
-    if box is None or boxes:
+    box, *boxes = (_reordering(each) for each in arrangements)
+    if box is None or any(other != box for other in boxes):
         return
     sources = [each.call.input for each in arrangements if each is not None]
     if any(_is_free(rewriter, source, context) for source in sources):

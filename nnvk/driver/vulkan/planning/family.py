@@ -1,0 +1,339 @@
+"""Plans of models that differ in sizes alone: one is traced, and the others' numbers are computed of its sizes.
+
+A model of a file is imported anew for each set of input sizes. The models have the same operations on the same weights;
+dimensions, and parameters such as the shape of a RESHAPE, differ. Planning one of them on extents
+(`nnvk.base.extents`) gives commands whose numbers are expressions, and guards: the conditions under which planning
+would have decided the same. A later model whose sizes meet them needs no planning but for memory and barriers.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+import numpy as np
+
+from nnvk.base.errors import NnapiError
+from nnvk.base.extents import Computed, Extent, Number, Trace
+from nnvk.base.log import logger
+from nnvk.base.settings import settings
+from nnvk.driver.vulkan.graph.builder import NeedsValue
+from nnvk.driver.vulkan.lowering.strided_view import StridedView
+from nnvk.driver.vulkan.planning.command_passes import TensorPart
+from nnvk.driver.vulkan.planning.lowered import Lowered
+from nnvk.driver.vulkan.shaders.commands import Choice, Clear, Copy, Dispatch, TensorRef
+from nnvk.types.constant import ComputedConstant, Constant, SizedConstant, SizeDependent, bytes_of, elements, origin
+from nnvk.types.model import Model, Operand
+from nnvk.types.operand import Shape
+
+_log = logger("driver")
+
+_MOST = 16
+"""The most families of a model that are kept."""
+_FEW = 16
+"""The most elements of a constant of whole numbers that may be sizes: a shape, the begin of a slice."""
+
+Place = tuple[str, int, int]
+"""A number of a model: a dimension of an operand or an input, or an element of a constant."""
+Lower = Callable[[Model, Sequence[Shape]], Lowered]
+
+
+@dataclass(frozen=True, slots=True)
+class Differences:
+    """The differences between two models of the same structure."""
+
+    places: frozenset[Place]
+    data: frozenset[int]
+    """The constants, by their operands, whose elements planning must not look at."""
+
+    def within(self, other: Differences) -> bool:
+        """Whether another one has all of these."""
+        return self.places <= other.places and self.data <= other.data
+
+    def joined(self, other: Differences) -> Differences:
+        """Both together."""
+        return Differences(self.places | other.places, self.data | other.data)
+
+
+@dataclass(frozen=True, slots=True)
+class Sized:
+    """A model, and the shapes of its inputs."""
+
+    model: Model
+    shapes: Sequence[Shape]
+
+    def number_at(self, place: Place) -> int:
+        """The number at a place."""
+        kind, index, at = place
+        if kind == "input":
+            return self.shapes[index][at]
+        operand = self.model.operands[index]
+        if kind == "dimension":
+            return operand.type.dimensions[at]
+        assert operand.constant is not None
+        return int(elements(operand.constant).flat[at])
+
+
+class PlanFamily:
+    """The commands of all models that differ from a base in sizes for which planning decides the same."""
+
+    def __init__(
+        self,
+        base: Sized,
+        differences: Differences,
+        classes: Sequence[Sequence[Place]],
+        lowered: Lowered,
+        trace: Trace,
+    ) -> None:
+        """``classes`` are the places of numbers that are the same in each model: those of one symbol."""
+        self.base = base
+        self.differences = differences
+        self.choices = lowered.choices
+        self.guards = trace.guards
+        """The conditions under which planning decides the same."""
+        self._classes = classes
+        self._lowered = lowered
+        self._results = list({one.name: one for one in _extents_in(lowered, set())}.values())
+        self._evaluate = trace.function(self._results)
+
+    def lowered(self, sized: Sized, lower: Lower) -> Lowered | None:
+        """The commands of a model; None if it is of another family.
+
+        ``lower`` makes them anew for the comparison that ``NNVK_VERIFY_SIZES`` asks for. AssertionError: they differ.
+        """
+        differences = differences_of(self.base, sized)
+        if differences is None or not differences.within(self.differences):
+            return None
+        symbols = []
+        for places in self._classes:
+            first, *others = map(sized.number_at, places)
+            if any(other != first for other in others):
+                return None
+            symbols.append(first)
+        numbers = self._evaluate(symbols)
+        if numbers is None:
+            return None
+        found = self._filled(numbers, sized.model)
+        if settings().verify_sizes:
+            hints = [self.base.number_at(places[0]) for places in self._classes]
+            again = traced(sized, self.differences, self._classes, lower, hints)
+            assert again is not None, "another size can't be traced"
+            numbers = again._evaluate(symbols)
+            assert numbers is not None, "a guard of a trace does not hold for its own sizes"
+            other = again._filled(numbers, sized.model)
+            for name in ("commands", "parts", "inputs", "outputs", "output_shapes", "flags", "counts"):
+                assert getattr(found, name) == getattr(other, name), f"{name} of other sizes differ"
+        return found
+
+    def _filled(self, numbers: Sequence[Number], model: Model) -> Lowered:
+        named = {one.name: number for one, number in zip(self._results, numbers, strict=True)}
+        filled: Lowered = _filled(self._lowered, named, model, {})
+        return filled
+
+
+class PlanFamilies:
+    """The families of the models of one file."""
+
+    def __init__(self) -> None:
+        self._last: Sized | None = None
+        self._families: tuple[PlanFamily, ...] = ()
+
+    def __len__(self) -> int:
+        return len(self._families)
+
+    def lowered(
+        self, model: Model, shapes: Sequence[Shape], lower: Lower, stands: Callable[[Choice], bool] = lambda _: True
+    ) -> Lowered | None:
+        """The commands of a model, of a family that may be new. None: it is the first one, or can't be traced.
+
+        ``stands``: whether what was chosen among several candidates would be chosen again.
+        """
+        sized = Sized(model, shapes)
+        self._families = tuple(family for family in self._families if all(map(stands, family.choices)))
+        for family in self._families:
+            found = family.lowered(sized, lower)
+            if found is not None:
+                return found
+        last, self._last = self._last, sized
+        differences = None if last is None else differences_of(last, sized)
+        if last is None or differences is None or not differences.places:
+            return None
+        for family in self._families:
+            others = differences_of(family.base, sized)
+            if others is not None:
+                differences = differences.joined(family.differences).joined(others)
+        classes: dict[tuple[int, int], list[Place]] = {}
+        for place in sorted(differences.places):
+            classes.setdefault((last.number_at(place), sized.number_at(place)), []).append(place)
+        made = traced(sized, differences, list(classes.values()), lower)
+        if made is None:
+            return None
+        self._families = (made, *self._families[: _MOST - 1])
+        return made.lowered(sized, lower)
+
+
+def traced(
+    sized: Sized,
+    differences: Differences,
+    classes: Sequence[Sequence[Place]],
+    lower: Lower,
+    hints: Sequence[int] | None = None,
+) -> PlanFamily | None:
+    """The family of a model; None if planning has to know what differs with sizes. See `nnvk.base.extents.hint`."""
+    trace = Trace()
+    extents: dict[Place, Extent] = {}
+    for number, places in enumerate(classes):
+        symbol = trace.symbol(sized.number_at(places[0]), None if hints is None else hints[number])
+        extents.update((place, symbol) for place in places)
+    try:
+        lowered = lower(*_opened(sized, extents, differences.data))
+    except (NeedsValue, SizeDependent) as reason:
+        _log.info("plans of other sizes are made one by one: %s", reason)
+        return None
+    except NnapiError:
+        raise
+    except Exception:  # of code that takes no extents; with numbers it runs
+        if settings().verify_sizes:
+            raise
+        _log.warning("a plan for several sizes can't be made", exc_info=True)
+        return None
+    for line, count in trace.fixed.items():
+        _log.debug("%s needs a size itself (%d times)", line, count)
+    return PlanFamily(sized, differences, classes, lowered, trace)
+
+
+# --- models ----------------------------------------------------------------------------------------------------------
+
+
+def differences_of(one: Sized, other: Sized) -> Differences | None:
+    """The differences between two models and the shapes of their inputs; None if not only sizes differ."""
+    places: set[Place] = set()
+    data: set[int] = set()
+    for index, (sizes, others) in enumerate(zip(one.shapes, other.shapes, strict=False)):
+        if len(sizes) != len(others):
+            return None
+        places.update(("input", index, axis) for axis in _differing(sizes, others))
+    first, second = one.model, other.model
+    if first is second:
+        return Differences(frozenset(places), frozenset())
+    if len(first.operands) != len(second.operands) or _structure(first) != _structure(second):
+        return None
+    for index, (mine, theirs) in enumerate(zip(first.operands, second.operands, strict=True)):
+        if mine.lifetime is not theirs.lifetime or mine.subgraph is not theirs.subgraph:
+            return None
+        if mine.type != theirs.type:
+            sizes, others = mine.type.dimensions, theirs.type.dimensions
+            if len(sizes) != len(others) or mine.type.with_dimensions(others) != theirs.type:
+                return None
+            places.update(("dimension", index, axis) for axis in _differing(sizes, others))
+        if mine.constant is not None and theirs.constant is not None and not _are_equal(mine.constant, theirs.constant):
+            if _are_sizes(mine.constant, theirs.constant):
+                both = elements(mine.constant).flat, elements(theirs.constant).flat
+                places.update(("element", index, at) for at in _differing(*both))
+            elif mine.constant.shape == theirs.constant.shape:
+                return None
+            else:
+                data.add(index)
+    return Differences(frozenset(places), frozenset(data))
+
+
+def _structure(model: Model) -> object:
+    return model.operations, model.inputs, model.outputs, model.relaxed
+
+
+def _differing(one: Iterable[int], other: Iterable[int]) -> list[int]:
+    return [place for place, pair in enumerate(zip(one, other, strict=True)) if pair[0] != pair[1]]
+
+
+def _are_equal(one: Constant, other: Constant) -> bool:
+    if one is other:
+        return True
+    if one.shape != other.shape or one.dtype != other.dtype:
+        return False
+    known = origin(one), origin(other)
+    if known[0] is not None and known[1] is not None and known[0].key == known[1].key:
+        return True
+    return bytes_of(one).tobytes() == bytes_of(other).tobytes()
+
+
+def _are_sizes(one: Constant, other: Constant) -> bool:
+    """Whether constants of one structure may be sizes."""
+    return one.shape == other.shape and one.dtype == np.int32 and one.size <= _FEW
+
+
+def _opened(sized: Sized, extents: Mapping[Place, Extent], data: Collection[int]) -> tuple[Model, list[Shape]]:
+    """A model with extents in the places of numbers, and with constants that nobody may look at."""
+    operands = list(sized.model.operands)
+    for index in {index for kind, index, _ in extents if kind != "input"}.union(data):
+        operand = operands[index]
+        shape = _extended("dimension", index, operand.type.dimensions, extents)
+        constant = operand.constant
+        if index in data:
+            constant = SizedConstant(index, shape, operand.type.dtype)
+        elif constant is not None:
+            flat = _extended("element", index, elements(constant).reshape(-1).tolist(), extents)
+            constant = np.array([*flat, None], object)[:-1].reshape(constant.shape)
+        operands[index] = Operand(operand.type.with_dimensions(shape), operand.lifetime, constant, operand.subgraph)
+    shapes = [_extended("input", index, shape, extents) for index, shape in enumerate(sized.shapes)]
+    return replace(sized.model, operands=tuple(operands)), shapes
+
+
+def _extended(kind: str, index: int, numbers: Sequence[int], extents: Mapping[Place, Extent]) -> Shape:
+    return tuple(extents.get((kind, index, at), number) for at, number in enumerate(numbers))  # type: ignore[misc]
+
+
+# --- commands --------------------------------------------------------------------------------------------------------
+
+_HOLDERS = (Lowered, Dispatch, Copy, Clear, TensorRef, TensorPart, StridedView)
+"""The classes of commands whose fields may be extents."""
+
+
+def _extents_in(value: Any, seen: set[int]) -> Iterator[Extent]:
+    if value.__class__ is Extent:
+        yield value
+    elif id(value) not in seen:
+        seen.add(id(value))
+        parts: Iterable[Any] = ()
+        if isinstance(value, (tuple, list)):
+            parts = value
+        elif isinstance(value, dict):
+            parts = (*value, *value.values())
+        elif isinstance(value, Computed):
+            parts = value.arguments
+        elif isinstance(value, ComputedConstant):
+            parts = (value.value,)
+        elif isinstance(value, _HOLDERS):
+            parts = (getattr(value, each.name) for each in fields(value))
+        for part in parts:
+            yield from _extents_in(part, seen)
+
+
+def _filled(value: Any, numbers: Mapping[str, Number], model: Model, known: dict[int, Any]) -> Any:
+    """A value with the numbers of its extents, and with the constants of a model."""
+    if value.__class__ is Extent:
+        return numbers[value.name]
+    if isinstance(value, SizedConstant):
+        return model.operands[value.operand].constant
+    if isinstance(value, Computed):
+        return value.function(*_filled(value.arguments, numbers, model, {}))
+    if isinstance(value, ComputedConstant):
+        return np.ascontiguousarray(_filled(value.value, numbers, model, known))
+    found = known.get(id(value))
+    if found is not None:
+        return found
+    made = value
+    if isinstance(value, (tuple, list)):
+        made = type(value)([_filled(each, numbers, model, known) for each in value])
+    elif isinstance(value, dict):
+        made = {
+            _filled(key, numbers, model, known): _filled(each, numbers, model, known) for key, each in value.items()
+        }
+    elif isinstance(value, _HOLDERS):
+        given = [getattr(value, each.name) for each in fields(value)]
+        values = [_filled(each, numbers, model, known) for each in given]
+        if any(map(operator.is_not, values, given)):
+            made = type(value)(*values)
+    known[id(value)] = made
+    return made
