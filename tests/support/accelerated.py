@@ -21,8 +21,16 @@ class Accelerated:
     def __init__(self, model: bytes, hardware: int = GPU) -> None:
         environment = environments.Environment.create(runtime_path=library_paths().accelerator)
         self.model = compiled.CompiledModel.from_buffer(model, hardware, environment)
+        self._make_buffers()
+
+    def _make_buffers(self) -> None:
         self.inputs = self.model.create_input_buffers(0)
         self.outputs = self.model.create_output_buffers(0)
+
+    def resize(self, shape: Sequence[int]) -> None:
+        """Give the first input another shape, and new buffers to all."""
+        self.model.resize_input_tensor(0, shape)
+        self._make_buffers()
 
     def __call__(self, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
         """Outputs, for inputs by position."""
