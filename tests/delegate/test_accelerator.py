@@ -18,6 +18,7 @@ import pytest
 from accelerated import CPU, GPU, Accelerated, compiled
 from c_library import await_end, is_running, servers
 from delegated import VALUES, Delegated, chain, invoke, litert, taken
+from tflite_net import Net, Signature, T, write
 
 import nnvk
 from nnvk.demo.assets import MODELS as DEMO
@@ -122,6 +123,43 @@ def test_resized_inputs() -> None:
         model.resize((rows, 3))
         values = np.random.default_rng(rows).random((rows, 3), np.float32)
         np.testing.assert_allclose(model([values]), [np.exp(-values)], rtol=1e-5)
+
+
+def test_signatures() -> None:
+    """Each is a subgraph, whose operators are taken."""
+    nets, signatures = [], []
+    for number, name in enumerate(("NEG", "ABS")):
+        source, result = T("FLOAT32", (2, 3)), T("FLOAT32", (2, 3))
+        net = Net([source])
+        net.outputs.append(net.op(name, [source], result))
+        nets.append(net)
+        signatures.append(Signature(name, number, {"x": source}, {"y": result}))
+    model = Accelerated(write(*nets, signatures=signatures)).model
+    for name, wanted in (("NEG", -VALUES), ("ABS", abs(VALUES)), ("NEG", -VALUES)):
+        source, result = (
+            model.create_input_buffer_by_name(name, "x"),
+            model.create_output_buffer_by_name(name, "y"),
+        )
+        source.write(VALUES)
+        model.run_by_name(name, {"x": source}, {"y": result})
+        np.testing.assert_array_equal(result.read(6, np.float32), wanted.ravel())
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_a_forked_child_goes_on(device: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It has the model and none of its parent's server; it gets one of its own."""
+    monkeypatch.setenv("NNVK_LITERT_OPTIONS", f"device:{device};verbosity:0")
+    model = Accelerated(chain("NEG"))
+    np.testing.assert_array_equal(model([VALUES]), [-VALUES])
+    child = os.fork()
+    if child == 0:
+        try:
+            is_right = all((model([VALUES * times])[0] == -VALUES * times).all() for times in (1, 2))
+        except BaseException:
+            is_right = False
+        os._exit(0 if is_right else 1)
+    assert os.waitpid(child, 0)[1] == 0
+    np.testing.assert_array_equal(model([2 * VALUES]), [-2 * VALUES])
 
 
 def test_several_models_and_what_is_deleted_first() -> None:
