@@ -6,8 +6,11 @@
 #include <string>
 #include <vector>
 
+#include "kernel.hpp"
 #include "litert.hpp"
 #include "request.hpp"
+
+namespace nnvk::tflite {
 
 namespace {
 
@@ -35,11 +38,37 @@ LiteRtStatus isResponsible(const void*, bool* is_responsible) {
 // LiteRT's logger is out of reach: it exports none, and takes a status from here.
 void logError(const char* reason) { __android_log_write(ANDROID_LOG_ERROR, "LiteRT", reason); }
 
+// Throws where nnvk's server can't be asked.
+bool hasGpu() {
+  Options options;
+  options.no_fallback = true;
+  try {
+    checkDevice(options);
+    return true;
+  } catch (const Error& error) {
+    if (error.code != ANEURALNETWORKS_UNAVAILABLE_DEVICE) {
+      throw;
+    }
+    log(options, "%s", error.reason.c_str());
+    return false;
+  }
+}
+
+TfLiteStatus takeNothing(TfLiteContext*, TfLiteDelegate*) { return kTfLiteOk; }
+
+// The delegate where nnvk has only its CPU device, which is slower than LiteRT's CPU.
+TfLiteDelegate* delegateOfNothing() {
+  static TfLiteDelegate delegate{nullptr, takeNothing, nullptr, nullptr, nullptr,
+                                 kTfLiteDelegateFlagsAllowDynamicTensors, nullptr, {}};
+  return &delegate;
+}
+
 // The delegate with the options that the environment has, as TensorFlow Lite's tools take them: "key:value;key:value".
 TfLiteDelegate* makeDelegate() {
   const char* given = secure_getenv("NNVK_LITERT_OPTIONS");
   std::string text = given == nullptr ? "" : given;
   std::vector<const char*> keys, values;
+  bool has_device = false;
   for (size_t at = 0; at < text.size();) {
     const size_t colon = text.find(':', at), end = std::min(text.find(';', at), text.size());
     if (colon >= end) {
@@ -48,9 +77,16 @@ TfLiteDelegate* makeDelegate() {
     text[colon] = text[end] = '\0';
     keys.push_back(&text[at]);
     values.push_back(&text[colon + 1]);
+    has_device = has_device || keys.back() == std::string("device");
     at = end + 1;
   }
-  return tflite_plugin_create_delegate(keys.data(), values.data(), keys.size(), logError);
+  const bool is_wanted = has_device || hasGpu();
+  auto* made = tflite_plugin_create_delegate(keys.data(), values.data(), keys.size(), logError);
+  if (made == nullptr || is_wanted) {
+    return made;
+  }
+  tflite_plugin_destroy_delegate(made);
+  return delegateOfNothing();
 }
 
 LiteRtStatus createDelegate(const LiteRtRuntimeContext* context, void*, const void*, const void*, void** wrapper) {
@@ -60,12 +96,16 @@ LiteRtStatus createDelegate(const LiteRtRuntimeContext* context, void*, const vo
     return kLiteRtStatusErrorWrongVersion;
   }
   TfLiteDelegate* delegate = nullptr;
-  nnvk::guarded("making an accelerator", [&] { delegate = makeDelegate(); });
+  guarded("making an accelerator", [&] { delegate = makeDelegate(); });
   return delegate == nullptr ? kLiteRtStatusErrorRuntimeFailure
                              : context->wrap_delegate(delegate, tflite_plugin_destroy_delegate, wrapper);
 }
 
 }  // namespace
+
+}  // namespace nnvk::tflite
+
+using namespace nnvk::tflite;
 
 extern "C" NNVK_EXPORT const LiteRtAcceleratorDef LiteRtAcceleratorImpl = {
     {sizeof(LiteRtAcceleratorDef), 1, 0, 0}, getName, getVersion, getHardwareSupport, isResponsible, createDelegate,

@@ -203,20 +203,51 @@ def test_a_server_that_dies_is_an_error_and_the_next_run_works() -> None:
     assert servers()[-1] not in killed
 
 
+PROGRAM = f"""
+import sys
+import numpy as np
+from ai_edge_litert.compiled_model import CompiledModel, Environment, HardwareAccelerator
+
+environment = Environment.create(runtime_path={library_paths().accelerator!r})
+model = CompiledModel.from_file("chain.tflite", HardwareAccelerator(int(sys.argv[1])), environment)
+inputs, outputs = model.create_input_buffers(0), model.create_output_buffers(0)
+inputs[0].write(np.ones((2, 3), np.float32))
+model.run_by_index(0, inputs, outputs)
+print(outputs[0].read(6, np.float32).sum())
+"""
+
+
+def run_program(folder: Path, hardware: int, **environment: str) -> subprocess.CompletedProcess[str]:
+    (folder / "chain.tflite").write_bytes(chain("NEG"))
+    command = [sys.executable, "-c", PROGRAM, str(int(hardware))]
+    return subprocess.run(
+        command, capture_output=True, text=True, timeout=120, cwd=folder, env={**os.environ, **environment}
+    )
+
+
 def test_the_process_ends_well(tmp_path: Path) -> None:
     """Also with models that nobody has closed."""
-    (tmp_path / "chain.tflite").write_bytes(chain("NEG"))
-    program = (
-        "from ai_edge_litert.compiled_model import CompiledModel, Environment, HardwareAccelerator\n"
-        f"environment = Environment.create(runtime_path={library_paths().accelerator!r})\n"
-        "model = CompiledModel.from_file('chain.tflite', HardwareAccelerator.GPU, environment)\n"
-        "buffers = model.create_input_buffers(0), model.create_output_buffers(0)\n"
-        "model.run_by_index(0, *buffers)\n"
-    )
-    command = [sys.executable, "-c", program]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
+    done = run_program(tmp_path, GPU)
+    assert (done.returncode, done.stdout) == (0, "-6.0\n"), done.stderr
     assert "1 of 1 operators in 1 partition" in done.stderr
+
+
+def test_where_there_are_only_cpus(tmp_path: Path) -> None:
+    """LiteRT's CPU computes the model if the program allows it, not nnvk's."""
+    none = {"VK_ICD_FILENAMES": "/nowhere.json", "VK_DRIVER_FILES": "/nowhere.json", "NNVK_LITERT_OPTIONS": ""}
+    done = run_program(tmp_path, CPU | GPU, **none)
+    assert (done.returncode, done.stdout) == (0, "-6.0\n"), done.stderr
+    assert "nnvk: there is no device but CPUs; there are: nnapi-reference" in done.stderr
+    assert "operators in" not in done.stderr
+    assert "RuntimeError" in run_program(tmp_path, GPU, **none).stderr
+    assert "RuntimeError" in run_program(tmp_path, CPU | GPU, **{**none, "NNVK_LITERT_OPTIONS": "devise:x"}).stderr
+    done = run_program(tmp_path, GPU, **{**none, "NNVK_LITERT_OPTIONS": "device:nnapi-reference"})
+    assert (done.returncode, done.stdout) == (0, "-6.0\n"), done.stderr
+
+
+def test_a_server_that_does_not_start_is_an_error(tmp_path: Path) -> None:
+    done = run_program(tmp_path, CPU | GPU, NNVK_SERVER="/nowhere", NNVK_LITERT_OPTIONS="")
+    assert done.returncode == 1 and "RuntimeError" in done.stderr
 
 
 @pytest.mark.parametrize("is_copied", [True, False])
