@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import gc
 import os
 import re
@@ -115,6 +116,19 @@ def test_options_are_checked(options: str, reason: str, capfd: Log, monkeypatch:
     monkeypatch.setenv("NNVK_LITERT_OPTIONS", "device:nnapi-reference;verbosity:0;relaxed:false;")
     np.testing.assert_array_equal(Accelerated(chain("NEG"))([VALUES]), [-VALUES])
     assert "operators in" not in capfd.readouterr().err
+
+
+def test_an_interface_of_another_version_is_refused(capfd: Log) -> None:
+    """Another major version has another layout, and a smaller structure lacks what the library calls."""
+    library = ctypes.CDLL(str(Path(library_paths().accelerator, "libLiteRtGpuAccelerator.so")))
+    words = (ctypes.c_void_p * 25).in_dll(library, "LiteRtAcceleratorImpl")
+    assert bytes(words)[:8] == np.uint16([200, 1, 0, 0]).tobytes()
+    create = ctypes.CFUNCTYPE(ctypes.c_int, *[ctypes.c_void_p] * 5)(words[5])
+    for header in ([408, 2, 0, 0], [144, 1, 0, 0]):
+        context = (ctypes.c_uint16 * 204)(*header)
+        wrong_version = 8
+        assert create(ctypes.addressof(context), None, None, None, None) == wrong_version
+    assert capfd.readouterr().err.count("an interface for accelerators that nnvk does not know") == 2
 
 
 def test_resized_inputs() -> None:
