@@ -139,6 +139,21 @@ def test_resized_inputs() -> None:
         np.testing.assert_allclose(model([values]), [np.exp(-values)], rtol=1e-5)
 
 
+@pytest.mark.parametrize("count", [2, 6])
+def test_sets_of_buffers_in_turn(count: int) -> None:
+    """Each has its own numbers, also where there are more than the partition remembers, and where one is new."""
+    model = Accelerated(chain("NEG", "EXP")).model
+    sets = [(model.create_input_buffers(0), model.create_output_buffers(0)) for _ in range(count)]
+    for turn in range(4):
+        for number, (inputs, outputs) in enumerate(sets):
+            inputs[0].write(VALUES / (1 + turn + number))
+            model.run_by_index(0, inputs, outputs)
+        for number, (_, outputs) in enumerate(sets):
+            wanted = np.exp(-VALUES / (1 + turn + number)).ravel()
+            np.testing.assert_allclose(outputs[0].read(6, np.float32), wanted, rtol=1e-5)
+        sets[turn % count] = model.create_input_buffers(0), model.create_output_buffers(0)
+
+
 def test_signatures() -> None:
     """Each is a subgraph, whose operators are taken."""
     nets, signatures = [], []
