@@ -24,6 +24,8 @@ run nnvk demo --out "$work/demo" >/dev/null
 test -s "$work/demo/nnvk-demo.png"
 cc -D_DEFAULT_SOURCE examples/c/add.c -o "$work/add" $(run nnvk config --includes --ldflags) -lm
 env -i HOME="$work/home" "$work/add" 1 2
+test -s "$(run nnvk config --delegate)"
+test -s "$(run nnvk config --accelerator)/libLiteRtGpuAccelerator.so"
 
 echo "Without the Vulkan loader:"
 mkdir "$work/no-loader" && touch "$work/no-loader/libvulkan.so.1"

@@ -10,6 +10,8 @@ namespace nnvk::tflite {
 
 namespace {
 
+constexpr size_t kMostExecutions = 4;  // of a partition
+
 // For functions that have logged what was wrong.
 void check(int code) {
   if (code != ANEURALNETWORKS_NO_ERROR) {
@@ -123,7 +125,7 @@ bool Kernel::isEmpty() const {
 }
 
 void Kernel::forget() {
-  execution_.reset();
+  executions_.clear();
   compilation_.reset();
   model_.reset();
 }
@@ -223,23 +225,38 @@ void* Kernel::bufferOf(const TfLiteContext& context, Edge& edge) {
   return edge.small.empty() ? tensor.data : edge.small.data();
 }
 
-void Kernel::newExecution(TfLiteContext& context) {
-  execution_.reset();
+ANeuralNetworksExecution* Kernel::newExecution(const std::vector<void*>& buffers) {
   ANeuralNetworksExecution* execution = nullptr;
   check(ANeuralNetworksExecution_create(compilation_.get(), &execution));
-  Owned<ANeuralNetworksExecution, ANeuralNetworksExecution_free> made(execution);
+  Execution made{buffers, Owned<ANeuralNetworksExecution, ANeuralNetworksExecution_free>(execution)};
   check(ANeuralNetworksExecution_setReusable(execution, true));
-  int32_t index = 0;
-  for (auto& input : inputs_) {
-    input.set = bufferOf(context, input);
-    check(ANeuralNetworksExecution_setInput(execution, index++, nullptr, input.set, input.bytes));
+  auto buffer = buffers.begin();
+  for (size_t index = 0; index < inputs_.size(); ++index) {
+    check(ANeuralNetworksExecution_setInput(execution, index, nullptr, *buffer++, inputs_[index].bytes));
   }
-  index = 0;
-  for (auto& output : outputs_) {
-    output.set = bufferOf(context, output);
-    check(ANeuralNetworksExecution_setOutput(execution, index++, nullptr, output.set, output.bytes));
+  for (size_t index = 0; index < outputs_.size(); ++index) {
+    check(ANeuralNetworksExecution_setOutput(execution, index, nullptr, *buffer++, outputs_[index].bytes));
   }
-  execution_ = std::move(made);
+  executions_.insert(executions_.begin(), std::move(made));
+  return execution;
+}
+
+// The execution with the tensors' buffers. LiteRT's programs may have several sets of buffers, which they take in turn.
+ANeuralNetworksExecution* Kernel::execution(const TfLiteContext& context) {
+  std::vector<void*> buffers;
+  for (auto* edges : {&inputs_, &outputs_}) {
+    for (auto& edge : *edges) {
+      buffers.push_back(bufferOf(context, edge));
+    }
+  }
+  const auto found = std::find_if(executions_.begin(), executions_.end(),
+                                  [&](const Execution& one) { return one.buffers == buffers; });
+  if (found != executions_.end()) {
+    std::rotate(executions_.begin(), found, found + 1);
+    return executions_.front().execution.get();
+  }
+  executions_.resize(std::min<size_t>(executions_.size(), kMostExecutions - 1));
+  return newExecution(buffers);
 }
 
 void Kernel::compute(TfLiteContext& context) {
@@ -256,11 +273,7 @@ void Kernel::compute(TfLiteContext& context) {
 }
 
 void Kernel::computeOnce(TfLiteContext& context) {
-  const auto has_moved = [&](Edge& edge) { return bufferOf(context, edge) != edge.set; };
-  if (execution_ == nullptr || std::any_of(inputs_.begin(), inputs_.end(), has_moved) ||
-      std::any_of(outputs_.begin(), outputs_.end(), has_moved)) {
-    newExecution(context);
-  }
+  auto* execution = this->execution(context);
   for (auto& input : inputs_) {
     const auto* wide = static_cast<const int64_t*>(context.tensors[input.tensor].data);
     for (size_t at = 0; at < input.small.size(); ++at) {
@@ -270,7 +283,7 @@ void Kernel::computeOnce(TfLiteContext& context) {
       }
     }
   }
-  check(ANeuralNetworksExecution_compute(execution_.get()));
+  check(ANeuralNetworksExecution_compute(execution));
   for (auto& output : outputs_) {
     auto* wide = static_cast<int64_t*>(context.tensors[output.tensor].data);
     std::copy(output.small.begin(), output.small.end(), wide);  // nothing for others

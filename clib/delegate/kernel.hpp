@@ -50,7 +50,11 @@ class Kernel {
     size_t bytes = 0;            // of the operand
     std::vector<int> shape;      // of the tensor
     std::vector<int32_t> small;  // where the operand has 32 bits for the tensor's 64
-    void* set = nullptr;         // what the execution has
+  };
+
+  struct Execution {
+    std::vector<void*> buffers;  // of the inputs and outputs
+    Owned<ANeuralNetworksExecution, ANeuralNetworksExecution_free> execution;
   };
 
   std::vector<std::vector<int>> inputShapes(const TfLiteContext& context) const;
@@ -65,7 +69,8 @@ class Kernel {
   template <class Call, class IsLasting>
   void orForget(Call call, IsLasting is_lasting);
   void compile(const uint8_t* token);
-  void newExecution(TfLiteContext& context);
+  ANeuralNetworksExecution* newExecution(const std::vector<void*>& buffers);
+  ANeuralNetworksExecution* execution(const TfLiteContext& context);
   void* bufferOf(const TfLiteContext& context, Edge& edge);
 
   const Options options_;
@@ -76,7 +81,7 @@ class Kernel {
   std::vector<Edge> inputs_, outputs_;
   Owned<ANeuralNetworksModel, ANeuralNetworksModel_free> model_;
   Owned<ANeuralNetworksCompilation, ANeuralNetworksCompilation_free> compilation_;
-  Owned<ANeuralNetworksExecution, ANeuralNetworksExecution_free> execution_;
+  std::vector<Execution> executions_;  // the last one that was used is the first
 };
 
 }  // namespace nnvk::tflite

@@ -138,6 +138,11 @@ typedef struct TfLiteDelegate {
 // The oldest version whose structures have all that is here and in nnvk/importers/tflite/c_options.py.
 enum { kOldestMajor = 2, kOldestMinor = 14 };
 
+// These are the functions of this library. A wrong option goes to `report_error`, and the result is NULL.
+TfLiteDelegate* tflite_plugin_create_delegate(const char* const* keys, const char* const* values, size_t count,
+                                              void (*report_error)(const char*));
+void tflite_plugin_destroy_delegate(TfLiteDelegate* delegate);
+
 #ifdef __cplusplus
 }
 #endif

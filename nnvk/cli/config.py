@@ -17,6 +17,9 @@ def command(
     ldflags: Annotated[bool, typer.Option("--ldflags", help="The linker's flags, with the path for run time.")] = False,
     library: Annotated[bool, typer.Option("--library", help="The path of libneuralnetworks.so.")] = False,
     delegate: Annotated[bool, typer.Option("--delegate", help="The path of the delegate for LiteRT.")] = False,
+    accelerator: Annotated[
+        bool, typer.Option("--accelerator", help="The folder of the accelerator for LiteRT.")
+    ] = False,
     onnxruntime: Annotated[
         bool, typer.Option("--onnxruntime", help="The path of the provider for onnxruntime.")
     ] = False,
@@ -25,8 +28,8 @@ def command(
 ) -> None:
     """Print where the C libraries and headers are, for compilers.
 
-    It prints the places of the delegate and of the provider, too. All is in one
-    line, for instance:
+    It prints the places of the delegate, of the accelerator and of the
+    provider, too. All is in one line, for instance:
     cc program.c $(nnvk config --includes --ldflags)
     """
     paths = library_paths()
@@ -41,12 +44,15 @@ def command(
         parts.append(paths.library)
     if delegate:
         parts.append(paths.delegate)
+    if accelerator:
+        parts.append(paths.accelerator)
     if onnxruntime:
         parts.append(paths.onnxruntime)
     if pkg_config:
         parts.append(paths.pkg_config)
     if not parts and json_file is None:
         raise ValueError(
-            "say what is wanted: --includes, --ldflags, --library, --delegate, --onnxruntime or --pkg-config"
+            "say what is wanted: --includes, --ldflags, --library, --delegate, --accelerator, --onnxruntime or "
+            "--pkg-config"
         )
     deliver(json_file, paths._asdict(), lambda: print_line(" ".join(parts)))

@@ -18,7 +18,7 @@ def command(
 ) -> None:
     """Serve one application of the C libraries, until it ends.
 
-    libneuralnetworks.so, libnnvk_delegate.so and libnnvk_onnxruntime.so start this; it is of no use by hand.
+    libneuralnetworks.so and the libraries for LiteRT and onnxruntime start this; it is of no use by hand.
     """
     with socket.socket(fileno=descriptor) as control:
         serve(control, {**delegate.HANDLERS, **late_provider.HANDLERS}, longest_call_s)

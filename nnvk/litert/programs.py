@@ -1,10 +1,11 @@
-"""Runs an unchanged Python program, in which interpreters of TensorFlow Lite get nnvk's delegate before the others.
+"""Runs an unchanged Python program, in which TensorFlow Lite's interpreters and LiteRT's compiled models use nnvk.
 
     python -m nnvk.litert [--device NAME] [--relaxed] PROGRAM.py [ARGUMENT ...]
     python -m nnvk.litert [--device NAME] [--relaxed] -m MODULE [ARGUMENT ...]
 
-The interpreters are those of LiteRT (``ai_edge_litert``), tflite-runtime and TensorFlow Lite. At the end it prints, for
-each interpreter, how many operators ran where, the number of runs and their time.
+The interpreters are those of LiteRT (``ai_edge_litert``), tflite-runtime and TensorFlow Lite. They get nnvk's delegate
+before the others. Compiled models of LiteRT that ask for the GPU get nnvk as their accelerator. At the end it prints,
+for each model, where its operators ran, the number of runs and their time.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from __future__ import annotations
 import inspect
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder
 from types import ModuleType
@@ -21,10 +22,8 @@ from typing import Any
 from nnvk.base.program import ModelRecord, Report, read_arguments, run_program
 from nnvk.base.text import plural
 from nnvk.importers.tflite.delegated import is_delegate, operators_of, taken_by_delegates
+from nnvk.litert import compiled
 from nnvk.serve.installed import DELEGATE
-
-MODULES = ("ai_edge_litert.interpreter", "tflite_runtime.interpreter", "tensorflow.lite.python.interpreter")
-"""The modules that define an `Interpreter` and `load_delegate`."""
 
 
 def main() -> None:
@@ -36,23 +35,25 @@ def main() -> None:
     options: dict[str, Any] = {"relaxed": given.relaxed, "verbosity": 0}
     if given.device is not None:
         options["device"] = given.device
-    replace_interpreters(report, options)
+    # LiteRT does not say which operators of a compiled model run where: the accelerator's log does.
+    os.environ["NNVK_LITERT_OPTIONS"] = ";".join(f"{key}:{value}" for key, value in {**options, "verbosity": 1}.items())
+    change_modules(report, options)
     report.print_after(lambda: run_program(given.program))
 
 
-def replace_interpreters(report: Report, options: Mapping[str, Any]) -> None:
-    """Have each new interpreter use the delegate with these options, and report it.
+def change_modules(report: Report, options: Mapping[str, Any]) -> None:
+    """Have each new interpreter and compiled model use nnvk with these options, and report it.
 
     Modules that were not imported yet are changed when the program imports them.
     """
-    for name in MODULES:
+    for name, change in CHANGES.items():
         if name in sys.modules:
-            _replace(sys.modules[name], report, options)
+            change(sys.modules[name], report, options)
     sys.meta_path.insert(0, _Finder(report, options))
 
 
 class _Finder(MetaPathFinder):
-    """Finds the modules of interpreters, which are changed once they are imported."""
+    """Finds the modules of `CHANGES`, which are changed once they are imported."""
 
     def __init__(self, report: Report, options: Mapping[str, Any]) -> None:
         self._report = report
@@ -62,7 +63,7 @@ class _Finder(MetaPathFinder):
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
         """The module as Python finds it, with a loader that changes it."""
-        if fullname not in MODULES:
+        if fullname not in CHANGES:
             return None
         found = PathFinder.find_spec(fullname, path, target)
         if found is not None and found.loader is not None:
@@ -71,7 +72,7 @@ class _Finder(MetaPathFinder):
 
 
 class _Loader(Loader):
-    """Loads a module, and changes its `Interpreter`."""
+    """Loads a module, and changes it."""
 
     def __init__(self, loader: Loader, report: Report, options: Mapping[str, Any]) -> None:
         self._loader = loader
@@ -85,10 +86,10 @@ class _Loader(Loader):
     def exec_module(self, module: ModuleType) -> None:
         """Run the module."""
         self._loader.exec_module(module)
-        _replace(module, self._report, self._options)
+        CHANGES[module.__name__](module, self._report, self._options)
 
 
-def _replace(module: ModuleType, report: Report, options: Mapping[str, Any]) -> None:
+def _replace_interpreter(module: ModuleType, report: Report, options: Mapping[str, Any]) -> None:
     theirs = module.Interpreter
     parameters = inspect.signature(theirs.__init__)
 
@@ -140,3 +141,13 @@ def _placement(operators: Sequence[Mapping[str, Any]]) -> str:
     partitions = sum(map(is_delegate, operators))
     text = f"{len(taken_by_delegates(operators))} of {plural(len(operators) - partitions, 'operator')} on nnvk"
     return f"{text} in {plural(partitions, 'partition')}" if partitions else text
+
+
+CHANGES: Mapping[str, Callable[[ModuleType, Report, Mapping[str, Any]], None]] = {
+    "ai_edge_litert.interpreter": _replace_interpreter,
+    "tflite_runtime.interpreter": _replace_interpreter,
+    "tensorflow.lite.python.interpreter": _replace_interpreter,
+    "ai_edge_litert.environment": compiled.replace_runtime_path,
+    "ai_edge_litert.compiled_model": compiled.replace_compiled_model,
+}
+"""The modules that are changed, and what changes each."""

@@ -14,6 +14,8 @@ INCLUDES = _PACKAGE / "include"
 LIBRARY = _PACKAGE / "lib" / "libneuralnetworks.so"
 DELEGATE = _PACKAGE / "lib" / "libnnvk_delegate.so"
 """The delegate for TensorFlow Lite."""
+ACCELERATOR = _PACKAGE / "lib" / "libLiteRtGpuAccelerator.so"
+"""The delegate as LiteRT's GPU accelerator."""
 PROVIDER = _PACKAGE / "lib" / "libnnvk_onnxruntime.so"
 """The execution provider for onnxruntime."""
 VECTORS = _PACKAGE / "lib" / "nnvk-vectors"
@@ -35,10 +37,12 @@ class LibraryPaths(NamedTuple):
     """The folder of neuralnetworks.pc."""
     onnxruntime: str
     """The execution provider for onnxruntime."""
+    accelerator: str
+    """The folder of LiteRT's GPU accelerator, for `runtime_path` of LiteRT's environments."""
 
 
 def library_paths() -> LibraryPaths:
     """The paths of the C libraries and their headers. Raises FileNotFoundError if the libraries were not built."""
     if not LIBRARY.exists():
         raise FileNotFoundError(f"the C library was not built: there is no {LIBRARY}")
-    return LibraryPaths(*map(str, (INCLUDES, LIBRARY, DELEGATE, PKG_CONFIG, PROVIDER)))
+    return LibraryPaths(*map(str, (INCLUDES, LIBRARY, DELEGATE, PKG_CONFIG, PROVIDER, ACCELERATOR.parent)))

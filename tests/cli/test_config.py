@@ -42,6 +42,11 @@ def test_the_delegate(nnvk_command: Callable[..., Any]) -> None:
     assert Path(nnvk_command("config", "--delegate").stdout.strip()).name == "libnnvk_delegate.so"
 
 
+def test_the_accelerator(nnvk_command: Callable[..., Any]) -> None:
+    folder = Path(nnvk_command("config", "--accelerator").stdout.strip())
+    assert (folder / "libLiteRtGpuAccelerator.so").is_file()
+
+
 def test_the_provider(nnvk_command: Callable[..., Any]) -> None:
     provider = Path(nnvk_command("config", "--onnxruntime").stdout.strip())
     assert provider.name == "libnnvk_onnxruntime.so"

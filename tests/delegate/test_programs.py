@@ -77,3 +77,48 @@ def test_signatures_are_counted(tmp_path: Path) -> None:
     done = run(tmp_path, "-m", "nnvk.litert", "--device", "nnapi-reference", "program.py")
     assert done.stdout == "['x'] [-1.0, 2.0, -3.0]\n", done.stderr
     assert "nnvk: negate.tflite: 1 of 1 operator on nnvk in 1 partition; 1 run, " in done.stderr
+
+
+COMPILED = """
+import sys
+import numpy as np
+from ai_edge_litert.compiled_model import CompiledModel, Environment, EnvironmentOptions, HardwareAccelerator, Options
+
+CPU, GPU = HardwareAccelerator.CPU, HardwareAccelerator.GPU
+values = np.float32([[0.5, 1, 2], [0.1, 0.25, 3]])
+content = open("chain.tflite", "rb").read()
+elsewhere = Environment.create(options=EnvironmentOptions(runtime_path="/nowhere"))
+models = [
+    CompiledModel.from_file("chain.tflite", GPU),
+    CompiledModel.from_buffer(content, environment=elsewhere, options=Options(hardware_accelerators=CPU | GPU)),
+    CompiledModel.from_file("mixed.tflite", CPU | GPU, Environment.create(runtime_path="/nowhere")),
+    CompiledModel.from_file("chain.tflite"),
+]
+for number, model in enumerate(models):
+    inputs, outputs = model.create_input_buffers(0), model.create_output_buffers(0)
+    inputs[0].write(values)
+    for _ in range(number + 1):
+        model.run_by_index(0, inputs, outputs)
+    print((outputs[0].read(6, np.float32) * 100).round().tolist())
+(key,) = models[0].get_signature_list()
+models[0].run_by_name(key, {"t0": inputs[0]}, {"t1": outputs[0]})
+"""
+
+
+def test_compiled_models(tmp_path: Path) -> None:
+    pytest.importorskip("ai_edge_litert.environment")
+    chained = chain("NEG")
+    (tmp_path / "chain.tflite").write_bytes(chained)
+    (tmp_path / "mixed.tflite").write_bytes(chain("FLOAT64", "NEG"))
+    (tmp_path / "program.py").write_text(COMPILED)
+    done = run(tmp_path, "-m", "nnvk.litert", "--device", "nnapi-reference", "program.py")
+    assert done.stdout == "[-50.0, -100.0, -200.0, -10.0, -25.0, -300.0]\n" * 4, done.stderr
+    report = re.findall(r"^nnvk: (.*), \d+\.\d{3} s$", done.stderr, re.MULTILINE)
+    assert report == [
+        "chain.tflite: all operators on nnvk; 2 runs",
+        f"a model of {len(chained)} bytes: operators on nnvk as logged above; 2 runs",
+        "mixed.tflite: operators on nnvk as logged above; 3 runs",
+        "chain.tflite: no operators on nnvk, because the program does not ask for the GPU; 4 runs",
+    ]
+    logged = re.findall(r"nnvk: (\d of \d operators?) in", done.stderr)
+    assert logged == ["1 of 1 operators"] * 2 + ["1 of 3 operators"]

@@ -19,6 +19,7 @@ ROOT = Path(__file__).parents[2]
 SANITIZERS = "-fsanitize=address,undefined"
 DEVICES = [device.name for device in get_devices()]
 LITERT = """
+import os
 import sys
 import numpy as np
 import ai_edge_litert.interpreter as litert
@@ -37,6 +38,21 @@ for device in {devices}:
         litert.load_delegate(path, {{"device": "no such"}})
     except ValueError:
         print("right")
+try:
+    from ai_edge_litert.compiled_model import CompiledModel, Environment, HardwareAccelerator
+except ImportError:
+    sys.exit()  # before LiteRT 2.2
+# Plugins for other hardware are loaded with RTLD_DEEPBIND, which sanitizers refuse.
+environment = Environment.create(runtime_path=os.path.dirname(path), compiler_plugin_path="/nowhere")
+for device in {devices}:
+    os.environ["NNVK_LITERT_OPTIONS"] = "device:" + device
+    compiled = CompiledModel.from_file(model, HardwareAccelerator.GPU, environment)
+    compiled.run_by_index(0, compiled.create_input_buffers(0), compiled.create_output_buffers(0))
+    os.environ["NNVK_LITERT_OPTIONS"] = "device:no such"
+    try:
+        CompiledModel.from_file(model, HardwareAccelerator.GPU, environment)
+    except RuntimeError:
+        compiled.close()
 """
 
 

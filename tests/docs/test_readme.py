@@ -50,6 +50,7 @@ def test_examples_are_there():
         "docs/index.md-0",
         "docs/index.md-1",
         "docs/litert.md-0",
+        "docs/litert.md-1",
         "docs/pytorch.md-0",
     ]
 
