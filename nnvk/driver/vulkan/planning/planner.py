@@ -8,7 +8,6 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
@@ -24,12 +23,13 @@ from nnvk.driver.vulkan.planning.autotune_results import AutotuneResults
 from nnvk.driver.vulkan.planning.barriers import barriers
 from nnvk.driver.vulkan.planning.cache import PlanCache, key_of
 from nnvk.driver.vulkan.planning.command_passes import Rewritten
-from nnvk.driver.vulkan.planning.concurrent_lifetimes import prolonged
+from nnvk.driver.vulkan.planning.command_passes.command_graph import TensorPart
+from nnvk.driver.vulkan.planning.concurrent_lifetimes import Lifetimes, prolonged
 from nnvk.driver.vulkan.planning.memory_plan import Block, most_alive, place, place_constants
 from nnvk.driver.vulkan.planning.plan import Address, Flag, Plan, Verification, addresses_of
 from nnvk.driver.vulkan.planning.plan_folder import plan_folder
 from nnvk.driver.vulkan.planning.support import refuse, support
-from nnvk.driver.vulkan.shaders.commands import Choice, Dispatch, Storage, TensorRef
+from nnvk.driver.vulkan.shaders.commands import Choice, Command, Dispatch, Storage, TensorRef
 from nnvk.driver.vulkan.shaders.library import ShaderLibrary
 from nnvk.driver.vulkan.shaders.passes import FUSIONS, Pass
 from nnvk.driver.vulkan.shaders.profile import AvoidedShader, DeviceProfile
@@ -65,13 +65,8 @@ class Planner:
         ``values`` are those of inputs that are looked at. Raises `NeedsValue` where others are. Plans by other
         strategies are rare, and are not kept.
         """
-        kept = None
-        if (
-            not options.other_strategies
-            and all(type_.is_fully_specified for type_ in model.input_types())
-            and not values
-        ):
-            kept = self._cache(model, options)
+        follows = all(type_.is_fully_specified for type_ in model.input_types()) and not values
+        kept = self._cache(model, options) if follows and not options.other_strategies else None
         if kept is not None:
             plan = kept.load(model, shapes, self.profile, self.library)
             if plan is not None and all(self._stands(choice) for choice in plan.choices):
@@ -230,70 +225,64 @@ def lower(
     of the model after each pass. ``quick``: candidates that drivers compile quickly are preferred.
     ``other_strategies``: others are taken than without this. ``redundancy``: what is computed beside the results.
     """
-    rest = library, refuse, values, autotune_results, observe, quick, other_strategies, redundancy
+
+    def lowered(model: Model, profile: DeviceProfile, *, together: bool) -> Plan:
+        g = Lowering(
+            profile,
+            library,
+            autotune_results or {},
+            relaxed=model.relaxed,
+            quick=quick,
+            other_strategies=other_strategies,
+            redundancy=redundancy,
+        )
+        return _lowered(g, model, input_shapes, refuse, values or {}, observe, together=together)
+
+    def attempt(model: Model, profile: DeviceProfile) -> Plan:
+        try:
+            return lowered(model, profile, together=True)
+        except tables.ApartError:  # the tensors of verifications that share a dispatch don't lie in a page
+            return lowered(model, profile, together=False)
+
     try:
-        return _verified_together(model, input_shapes, profile, *rest)
+        return attempt(model, profile)
     except AvoidedShader:
         # Each operation has a shader by itself, or it would have been refused: it is float16, or operations that are
         # computed together, that need the one to avoid.
-        model = replace(model, relaxed=False)
         profile = replace(profile, disabled_passes=profile.disabled_passes | FUSIONS)
-        return _verified_together(model, input_shapes, profile, *rest)
-
-
-def _verified_together(*arguments: Any) -> Plan:
-    """`_lowered`, with verifications in dispatches of their own if their tensors don't lie in a page."""
-    try:
-        return _lowered(*arguments)
-    except tables.ApartError:
-        return _lowered(*arguments, together=False)
+        return attempt(replace(model, relaxed=False), profile)
 
 
 def _lowered(
+    g: Lowering,
     model: Model,
     input_shapes: Sequence[Shape],
-    profile: DeviceProfile,
-    library: ShaderLibrary,
     refuse: Callable[[Call], str | None],
-    values: Mapping[int, np.ndarray] | None,
-    autotune_results: Mapping[str, str] | None,
+    values: Mapping[int, np.ndarray],
     observe: passes.Observe | None,
-    quick: bool,
-    other_strategies: bool,
-    redundancy: Redundancy,
     *,
-    together: bool = True,
+    together: bool,
 ) -> Plan:
     """`lower`, which raises AvoidedShader where this way needs a shader variant that plans have to do without."""
-    g = Lowering(
-        profile,
-        library,
-        autotune_results,
-        relaxed=model.relaxed,
-        quick=quick,
-        other_strategies=other_strategies,
-        redundancy=redundancy,
-    )
     inputs = [
         None
         if model.operands[index].lifetime is Lifetime.NO_VALUE
         else g.input(index, math.prod(shape) * model.operands[index].type.dtype.itemsize)
         for index, shape in zip(model.inputs, input_shapes, strict=True)
     ]
-    if redundancy:
+    if g.redundancy:
         copy_inputs_again(g, model, input_shapes)
-    graph, shapes = build(model, input_shapes, values or {}, lambda call: refuse(call) if _runs(call) else None)
+    graph, shapes = build(model, input_shapes, values, lambda call: refuse(call) if _runs(call) else None)
     # Operations that are computed twice are so by themselves.
-    rewritten = profile.without(Pass.DEPTHWISE) if redundancy is Redundancy.DUPLICATION else profile
-    context = passes.Context(
-        rewritten, model.relaxed, g.intermediate, g.choose, refuse, redundancy is Redundancy.CHECKSUMS
-    )
+    profile = g.device.without(Pass.DEPTHWISE) if g.redundancy is Redundancy.DUPLICATION else g.device
+    verifies = g.redundancy is Redundancy.CHECKSUMS
+    context = passes.Context(profile, model.relaxed, g.intermediate, g.choose, refuse, verifies)
     with np.errstate(all="ignore"):  # multipliers of extreme scales saturate
         graph, applied = passes.run(graph, context, settings().verify_graph, observe)
         g.applied.update(applied)
         g.users = Counter(tensor.index for node in graph.nodes for tensor in node.inputs)
         g.writers = {index: place for place, each in enumerate(model.operations) for index in each.outputs}
-        verifier = Verifier(g, graph.nodes, model.outputs, together=together) if redundancy else None
+        verifier = Verifier(g, graph.nodes, model.outputs, together=together) if g.redundancy else None
         for node in graph.nodes:
             g.operation, g.fused = node.operation, tuple(sorted(node.fused))
             try:
@@ -308,7 +297,7 @@ def _lowered(
     outputs = [
         g.output(index, math.prod(shapes[index]) * model.operands[index].type.dtype.itemsize) for index in model.outputs
     ]
-    if redundancy:
+    if g.redundancy:
         compare_outputs(g, model, shapes, outputs)
     return _placed(g, model, inputs, outputs, tuple(shapes[index] for index in model.outputs), observe)
 
@@ -329,35 +318,7 @@ def _placed(
     """Rewrite commands, place all tensors that they touch, and find the barriers."""
     rewritten, parts = command_passes.run(g, observe)
     commands = [each.command for each in rewritten]
-    lifetimes: dict[TensorRef, tuple[int, int]] = {}
-    for position, command in enumerate(commands):
-        for tensor in (*command.reads, *command.writes):
-            whole = parts[tensor].whole if tensor in parts else tensor
-            first, _ = lifetimes.get(whole, (position, position))
-            lifetimes[whole] = (first, position)
-    if not g.device.is_cpu:
-        lifetimes = prolonged(commands, parts, lifetimes)
-    always = -1, len(commands)
-    reported = (*(flag for flag, _, _ in g.flags), *g.counts.values(), g.difference)
-    for exchanged in (*inputs, *outputs, *reported, *g.entropy):
-        if exchanged is not None:
-            lifetimes[exchanged] = always  # the host's side of the exchange is never shared
-    for tensor, _ in g.constants:
-        if tensor in lifetimes:
-            lifetimes[tensor] = always
-    addresses: dict[int, Address] = {}
-    pages: dict[Storage, tuple[int, ...]] = {}
-    alive: dict[Storage, int] = {}
-    for storage in Storage:
-        tensors = [tensor for tensor in lifetimes if tensor.storage is storage]
-        blocks = [Block(tensor.nbytes, *lifetimes[tensor]) for tensor in tensors]
-        if storage is Storage.CONSTANTS:
-            memory = place_constants([tensor.nbytes for tensor in tensors], g.device.max_buffer)
-        else:
-            memory = place(blocks, g.device.max_buffer)
-        pages[storage], alive[storage] = memory.pages, most_alive(blocks)
-        for tensor, spot in zip(tensors, memory.places, strict=True):
-            addresses[tensor.number] = Address(storage, spot.page, spot.offset, tensor.nbytes)
+    addresses, pages, most = _places(g, _lifetimes(g, commands, parts, (*inputs, *outputs)))
     parts = {tensor: part for tensor, part in parts.items() if part.whole.number in addresses}
     addresses |= addresses_of(parts, addresses)
     tables.fill(g.tables, commands, addresses)
@@ -382,12 +343,51 @@ def _placed(
         tuple(addresses[tensor.number] for tensor in g.entropy),
         tuple(_moved(g.choices, rewritten)),
         {tensor.number: part.whole.number for tensor, part in parts.items()},
-        alive[Storage.ARENA],
+        most,
         None
         if g.difference is None
         else Verification(addresses[g.difference.number], tuple(g.comparisons), g.checksums),
         {each: g.applied[each] for each in Pass},
     )
+
+
+def _lifetimes(
+    g: Lowering, commands: Sequence[Command], parts: Mapping[TensorRef, TensorPart], given: Sequence[TensorRef | None]
+) -> Lifetimes:
+    """The positions of the first and the last command that use each tensor. ``given``: the model's inputs and outputs.
+
+    Tensors that the host reads or writes, and constants, are used before the first and after the last command.
+    """
+    lifetimes: Lifetimes = {}
+    for position, command in enumerate(commands):
+        for tensor in (*command.reads, *command.writes):
+            whole = parts[tensor].whole if tensor in parts else tensor
+            first, _ = lifetimes.get(whole, (position, position))
+            lifetimes[whole] = (first, position)
+    if not g.device.is_cpu:
+        lifetimes = prolonged(commands, parts, lifetimes)
+    exchanged = *given, *(flag for flag, _, _ in g.flags), *g.counts.values(), g.difference, *g.entropy
+    constants = (tensor for tensor, _ in g.constants if tensor in lifetimes)
+    always = -1, len(commands)
+    return lifetimes | {tensor: always for tensor in (*exchanged, *constants) if tensor is not None}
+
+
+def _places(g: Lowering, lifetimes: Lifetimes) -> tuple[dict[int, Address], dict[Storage, tuple[int, ...]], int]:
+    """The addresses of tensors by number, the pages of each storage, and the most bytes that the arena has in use."""
+    addresses: dict[int, Address] = {}
+    pages: dict[Storage, tuple[int, ...]] = {}
+    alive: dict[Storage, int] = {}
+    for storage in Storage:
+        tensors = [tensor for tensor in lifetimes if tensor.storage is storage]
+        blocks = [Block(tensor.nbytes, *lifetimes[tensor]) for tensor in tensors]
+        if storage is Storage.CONSTANTS:
+            memory = place_constants([tensor.nbytes for tensor in tensors], g.device.max_buffer)
+        else:
+            memory = place(blocks, g.device.max_buffer)
+        pages[storage], alive[storage] = memory.pages, most_alive(blocks)
+        for tensor, spot in zip(tensors, memory.places, strict=True):
+            addresses[tensor.number] = Address(storage, spot.page, spot.offset, tensor.nbytes)
+    return addresses, pages, alive[Storage.ARENA]
 
 
 def _moved(choices: Sequence[Choice], rewritten: Sequence[Rewritten]) -> Iterator[Choice]:
