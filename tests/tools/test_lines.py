@@ -1,4 +1,4 @@
-"""tools/lines.py: folders keep to their budgets, and give up what they do not need."""
+"""tools/lines.py: folders keep to their budgets and give up what they do not need, and functions are short."""
 
 import lines
 import pytest
@@ -24,6 +24,15 @@ def test_what_is_not_within():
     assert over == "a/ has 301 lines, and scripts/lines.txt allows 300: remove some, or raise it"
     assert under == "b/ has 899 lines, and scripts/lines.txt allows 1000: lower it"
     assert gone == "c/ has 0 lines, and scripts/lines.txt allows 500: lower it"
+
+
+@pytest.mark.parametrize("keyword", ["def", "async def"])
+def test_functions_that_are_too_long(keyword):
+    signature = f"class Some:\n    {keyword} short(self):\n"
+    fitting = signature + "        pass\n" * (lines.MOST_OF_FUNCTION - 1)
+    assert not lines.long_functions("a.py", fitting)
+    (found,) = lines.long_functions("a.py", fitting + "        pass\n")
+    assert found == "a.py:2: short has 61 lines, at most 60 are allowed: divide it"
 
 
 @pytest.mark.parametrize("line", ["nnvk/ 300", "300 nnvk", "x nnvk/", "300", "300 nnvk/\n300 nnvk/"])

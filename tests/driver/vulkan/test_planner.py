@@ -13,6 +13,7 @@ from fused import F32, Net, Op, joined, maximum
 from rewritten import library, native
 
 from nnvk.base.settings import override
+from nnvk.driver.vulkan.lowering.lowering import Lowering
 from nnvk.driver.vulkan.planning import planner as planner_module
 from nnvk.driver.vulkan.planning.plan import Plan
 from nnvk.driver.vulkan.planning.planner import Planner, lower
@@ -314,20 +315,27 @@ def test_without_a_shader_to_avoid_nothing_is_fused_or_relaxed(monkeypatch: pyte
     """The second attempt gets everything else that the first one got."""
     attempts: list[tuple[Any, ...]] = []
 
-    def lowered(*arguments: Any) -> str:
-        attempts.append(arguments)
+    def lowered(*arguments: Any, together: bool) -> str:
+        attempts.append((*arguments, together))
         if len(attempts) == 1:
             raise AvoidedShader("a shader")
         return "a plan"
 
+    def facts(g: Lowering) -> tuple[Any, ...]:
+        return g.library, g.autotune_results, g.quick, g.other_strategies, g.redundancy
+
     monkeypatch.setattr(planner_module, "_lowered", lowered)
+    monkeypatch.setattr(planner_module, "placed", lambda lowered, *_: lowered)
     model, profile = dense().with_relaxed(True), replace(native(), disabled_passes=frozenset({"cse"}))
-    rest: tuple[Any, ...] = library(), "refuse", {1: np.zeros(2)}, {"key": "candidate"}, "observe"
+    known, values = {"key": "candidate"}, {1: np.zeros(2)}
+    rest: tuple[Any, ...] = library(), "refuse", values, known, "observe"
     wanted: dict[str, Any] = {"quick": True, "other_strategies": True, "redundancy": Redundancy.DUPLICATION}
     plan: Any = lower(model, [(64, 96)], profile, *rest, **wanted)
     assert plan == "a plan"
     first, second = attempts
-    assert first == (model, [(64, 96)], profile, *rest, *wanted.values())
-    assert (second[0].operations, second[0].relaxed) == (model.operations, False)
-    assert second[2] == replace(profile, disabled_passes=FUSIONS | {"cse"})
-    assert (second[1], *second[3:]) == (first[1], *first[3:])
+    assert facts(first[0]) == facts(second[0]) == (library(), known, *wanted.values())
+    assert (first[0].device, first[0].relaxed) == (profile, True)
+    assert first[1:] == (model, [(64, 96)], "refuse", values, "observe", True)
+    assert (second[0].device, second[0].relaxed) == (replace(profile, disabled_passes=FUSIONS | {"cse"}), False)
+    assert (second[1].operations, second[1].relaxed) == (model.operations, False)
+    assert second[2:] == first[2:]

@@ -10,12 +10,13 @@ import numpy as np
 from nnvk.driver.vulkan.lowering.copies.arrange import ARRANGE
 from nnvk.driver.vulkan.lowering.copies.convert import CONVERT
 from nnvk.driver.vulkan.lowering.copies.move import MOVE, move
-from nnvk.driver.vulkan.lowering.copies.relayout import finish_pixels, pixels_of, round_up
+from nnvk.driver.vulkan.lowering.copies.relayout import round_up
 from nnvk.driver.vulkan.lowering.divide import magic
 from nnvk.driver.vulkan.lowering.dtypes import dtype
 from nnvk.driver.vulkan.lowering.gemm import epilogue
-from nnvk.driver.vulkan.lowering.gemm.filter_output import Operands, accumulated, filter_output
+from nnvk.driver.vulkan.lowering.gemm.filter_output import Operands, Target, accumulated, filter_output
 from nnvk.driver.vulkan.lowering.gemm.gemm import epilogue_channels, refuse_long_sums
+from nnvk.driver.vulkan.lowering.gemm.problem import Gemm
 from nnvk.driver.vulkan.lowering.gemm.strategies import LANES, uses_subgroups
 from nnvk.driver.vulkan.lowering.gemm.weights import BLOCK, weights_of
 from nnvk.driver.vulkan.lowering.kernel import kernel
@@ -114,12 +115,12 @@ def lower(call: Call, g: Lowering) -> None:
     operands = Operands(call.code, call.input, weights_of(call.weights), bias, call.output, call.activation).fused_with(
         call
     )
-    output, pixels = filter_output(g, operands, outputs), (rows, 1, 1, outputs)
-    target = pixels_of(g, operands.target, pixels, 1)
+    gemm = Gemm.of_rows(rows, size, outputs)
+    output, target = filter_output(g, operands, gemm), Target.of(g, operands, gemm)
     weights, scales = _in_blocks(g, call.weights, rounds * _WORDS), _in_blocks(g, call.scales, blocks)
     g.dispatch(
         BLOCK_QUANTIZED.variant(
-            DTYPE=dtype(call.input), TILE="subgroup" if by_subgroups else "register", EPILOGUE=output.variant
+            DTYPE=dtype(call.input), TILE="subgroup" if by_subgroups else "register", EPILOGUE=operands.variant
         ),
         groups=g.flat(tile.groups(rows, outputs), 1),
         spec={
@@ -140,7 +141,7 @@ def lower(call: Call, g: Lowering) -> None:
             "weights": weights,
             "scales": scales,
             "zeros": _in_blocks(g, call.zero_points, -(-blocks // WORD_LEVELS)) if has_zeros else scales,
-            "dst": target,
+            "dst": target.pixels,
             **output.tensors,
         },
         rows=rows,
@@ -151,7 +152,7 @@ def lower(call: Call, g: Lowering) -> None:
         blocks=blocks,
         **output.push,
     )
-    finish_pixels(g, target, operands.target, pixels, 1)
+    target.finish(g)
 
 
 @kernel(

@@ -90,14 +90,10 @@ def lower(call: Call, g: Lowering) -> None:
     chosen = {"runs": runs, "picks": picks, "picked": picked, "selected": selected, "totals": totals}
     dispatch("select", (min(count, 4 + count // IMAGES),), SELECTING, chosen, limit=call.max_detections)
     dispatch("offsets", (1,), SELECTING, {"runs": runs, "totals": totals, "total": g.count(call.outputs)})
-    kept = float32_result(g, call.scores_out)
+    kept, split = float32_result(g, call.scores_out), g.tensor(call.batch_split)
     written = {"boxes": g.tensor(call.rois), "kept": kept, "corners": g.tensor(call.rois_out)}
     dispatch("write", g.flat(every, LOCAL), LOCAL, chosen | written, {"WORDS": of(call.rois).size})
-    labelled = {
-        "split": g.tensor(call.batch_split),
-        "labels": g.tensor(call.classes_out),
-        "batches": g.tensor(call.batch_split_out),
-    }
+    labelled = {"split": split, "labels": g.tensor(call.classes_out), "batches": g.tensor(call.batch_split_out)}
     dispatch("labels", g.flat(every, LOCAL), LOCAL, chosen | labelled)
     finish_float32(g, kept, call.scores_out)
 

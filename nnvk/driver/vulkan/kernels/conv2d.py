@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from nnvk.driver.vulkan.kernels.depthwise_conv2d import CHANNEL_SHADERS, lower_depthwise
 from nnvk.driver.vulkan.lowering.gemm import separable, winograd
+from nnvk.driver.vulkan.lowering.gemm.arguments import GemmProblem
 from nnvk.driver.vulkan.lowering.gemm.filter_output import Operands
 from nnvk.driver.vulkan.lowering.gemm.gemm import (
     GEMM_SHADERS,
     best_strategy,
     epilogue_channels,
     has_few_channels,
-    is_bounded,
     lower_gemm,
     lower_gemm_by,
     refuse_long_sums,
@@ -18,7 +18,7 @@ from nnvk.driver.vulkan.lowering.gemm.gemm import (
 )
 from nnvk.driver.vulkan.lowering.gemm.problem import Gemm, Split
 from nnvk.driver.vulkan.lowering.gemm.strategies import Strategy
-from nnvk.driver.vulkan.lowering.gemm.verification import exact
+from nnvk.driver.vulkan.lowering.gemm.verification import bound
 from nnvk.driver.vulkan.lowering.gemm.weights import weights_of
 from nnvk.driver.vulkan.lowering.gemm.winograd import WINOGRAD_SHADERS, Winograd
 from nnvk.driver.vulkan.lowering.kernel import kernel
@@ -55,25 +55,13 @@ def lower(call: Call, g: Lowering) -> None:
         lower_gemm(g, operands, separable.gemm_of(operands.depthwise, call))
         return
     gemm = Gemm.of_convolution(call, conv_axes(call))
-    if exact.may_verify(g, operands, gemm):
-        exact.recompute(g, operands, gemm)
-        return
-    work = work_of(g, operands, gemm)
-    downs = () if is_bounded(g, operands, gemm) else winograd.sizes(g, operands.weights, gemm, work)
-    candidate: Strategy | Winograd
-    if downs:
-        every = g.once(("candidates", work, gemm, downs), lambda: winograd.candidates(work, gemm, downs, g.device))
-        candidate = g.choose(
-            g.tuning_key(work, gemm, f"by tiles of {downs}"),
-            every,
-            is_quick=lambda one: isinstance(one, Strategy) and one.is_quick,
-        )
-    else:
-        candidate = best_strategy(g, operands, gemm, work)
+    problem = GemmProblem(operands, gemm, work_of(g, operands, gemm))
+    downs = () if bound.is_bounded(g, operands, gemm) else winograd.sizes(g, problem)
+    candidate: Strategy | Winograd = winograd.best(g, problem, downs) if downs else best_strategy(g, problem)
     if isinstance(candidate, Winograd):
-        winograd.convolve(g, candidate, operands, gemm)
+        winograd.convolve(g, problem, candidate)
     else:
-        lower_gemm_by(g, candidate, operands, gemm, work)
+        lower_gemm_by(g, problem, candidate)
 
 
 def _epilogue_channels(call: Call, device: DeviceProfile) -> int | None:

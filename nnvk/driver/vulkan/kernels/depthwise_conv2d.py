@@ -5,21 +5,19 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
 
 from nnvk.base.extents import hint
+from nnvk.driver.vulkan.lowering.arguments import Arguments
+from nnvk.driver.vulkan.lowering.compared import Checked
 from nnvk.driver.vulkan.lowering.copies.arrange import ARRANGE
-from nnvk.driver.vulkan.lowering.copies.relayout import finish_pixels, pixels_of, round_up
+from nnvk.driver.vulkan.lowering.copies.relayout import round_up
 from nnvk.driver.vulkan.lowering.costs import NEAR, Run, costs_of, cycles
 from nnvk.driver.vulkan.lowering.divide import divisors_below
-from nnvk.driver.vulkan.lowering.dtypes import F16, F32, SIZES, dtype
+from nnvk.driver.vulkan.lowering.dtypes import F16, Q8, SIZES, dtype
 from nnvk.driver.vulkan.lowering.gemm import epilogue, half_weights
-from nnvk.driver.vulkan.lowering.gemm.filter_output import Operands, filter_output, has_narrow_sums, narrowed
-from nnvk.driver.vulkan.lowering.gemm.gemm import (
-    check_words,
-    epilogue_channels,
-    has_checksums,
-    refuse_long_sums,
-)
+from nnvk.driver.vulkan.lowering.gemm.filter_output import Operands, Target, bias_of, filter_output, narrowed
+from nnvk.driver.vulkan.lowering.gemm.gemm import epilogue_channels, refuse_long_sums
 from nnvk.driver.vulkan.lowering.gemm.problem import Gemm
 from nnvk.driver.vulkan.lowering.gemm.separable import filters_of_channels
 from nnvk.driver.vulkan.lowering.gemm.verification import bound, checksum, exact
@@ -27,7 +25,8 @@ from nnvk.driver.vulkan.lowering.gemm.weights import WEIGHT_SHADERS, in_order, m
 from nnvk.driver.vulkan.lowering.kernel import kernel
 from nnvk.driver.vulkan.lowering.lowering import Lowering
 from nnvk.driver.vulkan.lowering.quantised.tensors import offset
-from nnvk.driver.vulkan.shaders.declaration import Shader, Variant
+from nnvk.driver.vulkan.shaders.commands import TensorRef
+from nnvk.driver.vulkan.shaders.declaration import Shader
 from nnvk.driver.vulkan.shaders.profile import DeviceProfile
 from nnvk.ops.call import Call
 from nnvk.ops.depthwise_conv2d import depthwise_axes
@@ -183,102 +182,110 @@ def lower_depthwise(g: Lowering, operands: Operands, gemm: Gemm) -> None:
     if exact.may_verify_by_channel(g, operands, gemm):
         exact.recompute_depthwise(g, operands, gemm)
         return
-    filters, kind, (vertical, horizontal) = operands.weights, dtype(operands.input), gemm.axes
-    source, target = g.tensor(narrowed(g, operands)), pixels_of(g, operands.target, gemm.target)
+    source, target = g.tensor(narrowed(g, operands)), Target.of(g, operands, gemm)
     if (checked := g.to_verify(operands.target)) is not None:
-        checksum.verify_by_channel(g, operands, gemm, checked, {"src": source, "dst": target})
-        finish_pixels(g, target, operands.target, gemm.target)
-        return
-    if (results := g.to_bound(operands.target)) is not None:
-        bound.verify_by_channel(g, operands, gemm, results, target)
-        finish_pixels(g, target, operands.target, gemm.target)
-        return
-    batches, out_height, out_width, out_channels = gemm.target
-    _, height, width, channels = gemm.source
-    is_plain = kind in (F32.name, F16.name) and operands.epilogue is None and operands.target.view is None
-    is_plain = is_plain and dtype(operands.target) == kind
-    is_bounded = is_plain and g.may_store_checks and bound.is_possible_by_channel(g.device, kind, *gemm.axes)
-    float16 = (
-        kind == F16.name and g.device.has_native_16 and not is_bounded and may_be_float16(g, filters, filters.taps)
-    )
-    half = SHADER.variant(DTYPE=F16.name, ARITHMETIC="half", SUMS="whole", EPILOGUE="plain")
-    float16 = float16 and not g.device.avoids(half)
-    every = g.once(("tiles", gemm, kind, float16), lambda: tiles(gemm, kind, g.device, float16))
-    tile = g.choose(
-        g.tuning_key(kind, gemm, f"by channel{', may be float16' if float16 else ''}"),
-        every,
-        is_exact=operands.is_quantised,
-    )
-    local = _local(g.device)
-    multiplier = out_channels // channels
-    signs = {"SIGNED": bool(offset(operands.input)), "WEIGHTS_SIGNED": bool(offset(filters.tensor))}
-    scale = scale_of(g, filters, filters.taps) if tile.arithmetic == "half" else 1.0
-    has_floats = not g.device.is_cpu and half_weights.are_known(operands.input, filters, operands.bias)
-    form = half_weights.form_of(g.device, gemm.rows, filters.taps * round_up(out_channels, 4))
-    if has_floats:
-        weights = half_weights.in_order(g, filters, form)
+        checksum.verify_by_channel(g, operands, gemm, checked, {"src": source, "dst": target.pixels})
+    elif (results := g.to_bound(operands.target)) is not None:
+        bound.verify_by_channel(g, operands, gemm, results, target.pixels)
     else:
-        weights = in_order(g, filters, parts_outside=False, scale=scale)
-    narrow = operands.is_wide and has_narrow_sums(g, operands)
-    output = filter_output(g, operands, out_channels, narrow=narrow, folded=has_floats)
-    of_floats = half_weights.constants(form) if has_floats else {}
-    if has_floats and not tile.window_loops and g.device.saturates:
-        of_floats["FLOAT_TOTALS"] = half_weights.has_float_totals(g, operands.input, filters, operands.bias)
-    groups, (_, down, across, quads) = g.flat(tile.count(gemm), local), tile.grid(gemm)
-    end = math.prod(groups) * local
-    magics, as_floats = divisors_below(g.device, end, down=down, across=across, quads=quads)
-    tensors = {"src": source, "weights": weights, "dst": target, **output.tensors}
+        _compute(g, operands, target, source)
+    target.finish(g)
 
-    def variant_of(sums: str) -> Variant:
-        return SHADER.variant(DTYPE=kind, ARITHMETIC=tile.arithmetic, SUMS=sums, EPILOGUE=output.variant)
 
-    size = tile.height, tile.width
-    may_store_checks = has_checksums(g, operands, gemm) and checksum.is_possible_by_channel(g.device, gemm, size)
-    is_checked = may_store_checks and not g.device.avoids(variant_of("whole_checked"))
-    if is_checked:
-        words = tile.count(gemm)
-        tensors["checks"] = check_words(g, operands, gemm, target, output, size, words, by_channel=True)
-    if is_bounded:
-        g.bounded[operands.target.index] = target
-    g.dispatch(
-        variant_of("whole_checked" if is_checked else "whole"),
-        groups=groups,
-        spec={
-            **output.spec,
-            **as_floats,
-            **(signs if kind == "q8" else {}),
-            **of_floats,
-            "local_x": local,
-            "KERNEL_HEIGHT": vertical.window,
-            "KERNEL_WIDTH": horizontal.window,
-            "STRIDE_Y": vertical.stride,
-            "STRIDE_X": horizontal.stride,
-            "DILATION_Y": vertical.dilation,
-            "DILATION_X": horizontal.dilation,
-            "TILE_HEIGHT": tile.height,
-            "TILE_WIDTH": tile.width,
-            "AT_ONCE": tile.at_once,
-            "BY_LINES": tile.by_lines,
-            "WINDOW_LOOPS": tile.window_loops,
-            "VECTOR_LOADS": multiplier == 1 and channels % 4 == 0,
-            "VECTOR_STORES": out_channels % 4 == 0,
-        },
-        tensors=tensors,
-        batch=batches,
-        out_height=out_height,
-        out_width=out_width,
-        out_channels=out_channels,
-        height=height,
-        width=width,
-        channels=channels,
-        depth_multiplier=multiplier,
-        pad_top=vertical.before,
-        pad_left=horizontal.before,
-        **magics,
-        **output.push,
-        **({"weight_scale": 1.0 / scale} if tile.arithmetic == "half" else {}),
+def _compute(g: Lowering, operands: Operands, target: Target, source: TensorRef) -> None:
+    gemm, kind, tile = target.gemm, dtype(operands.input), _tile(g, operands, target.gemm)
+    weights = _weights(g, operands, gemm, tile)
+    output = filter_output(g, operands, gemm, bias_of(g, operands, gemm, folded=_has_floats(g, operands)))
+    groups, geometry = _geometry(g, gemm, tile)
+    arguments = (
+        geometry | Arguments(tensors={"src": source}) | weights | Arguments(tensors={"dst": target.pixels}) | output
     )
-    finish_pixels(g, target, operands.target, gemm.target)
+    if kind == Q8.name:
+        signs = {"SIGNED": bool(offset(operands.input)), "WEIGHTS_SIGNED": bool(offset(operands.weights.tensor))}
+        arguments |= Arguments(signs)
+    variant = partial(SHADER.variant, DTYPE=kind, ARITHMETIC=tile.arithmetic, EPILOGUE=operands.variant)
+    size, sums = (tile.height, tile.width), "whole"
+    may_store_checks = checksum.may_store(g, operands, gemm) and checksum.is_possible_by_channel(g.device, gemm, size)
+    if may_store_checks and not g.device.avoids(variant(SUMS="whole_checked")):
+        checks, filters = g.scratch(4 * tile.count(gemm)), checksum.filters_by_channel(operands, gemm, output)
+        g.checked[operands.target.index] = Checked(target.pixels, checks, filters, size)
+        arguments, sums = arguments | Arguments(tensors={"checks": checks}), "whole_checked"
+    if bound.may_verify_by_channel(g, operands, gemm):
+        g.bounded[operands.target.index] = target.pixels
+    g.dispatch(variant(SUMS=sums), groups=groups, spec=arguments.spec, tensors=arguments.tensors, **arguments.push)
+
+
+def _tile(g: Lowering, operands: Operands, gemm: Gemm) -> DepthwiseTile:
+    """The tile that is thought or was measured to be the fastest."""
+    kind, filters = dtype(operands.input), operands.weights
+    half = SHADER.variant(DTYPE=F16.name, ARITHMETIC="half", SUMS="whole", EPILOGUE="plain")
+    float16 = (
+        kind == F16.name
+        and g.device.has_native_16
+        and not bound.may_verify_by_channel(g, operands, gemm)
+        and may_be_float16(g, filters, filters.taps)
+        and not g.device.avoids(half)
+    )
+    every = g.once(("tiles", gemm, kind, float16), lambda: tiles(gemm, kind, g.device, float16))
+    tuning_key = g.tuning_key(kind, gemm, f"by channel{', may be float16' if float16 else ''}")
+    return g.choose(tuning_key, every, is_exact=operands.is_quantised)
+
+
+def _has_floats(g: Lowering, operands: Operands) -> bool:
+    """Whether weights of 8 bits are kept as floats (`half_weights.py`)."""
+    return not g.device.is_cpu and half_weights.are_known(operands.input, operands.weights, operands.bias)
+
+
+def _weights(g: Lowering, operands: Operands, gemm: Gemm, tile: DepthwiseTile) -> Arguments:
+    """The filters as the shader reads them."""
+    filters = operands.weights
+    if _has_floats(g, operands):
+        form = half_weights.form_of(g.device, gemm.rows, filters.taps * round_up(gemm.columns, 4))
+        spec = half_weights.constants(form)
+        if not tile.window_loops and g.device.saturates:
+            spec["FLOAT_TOTALS"] = half_weights.has_float_totals(g, operands.input, filters, operands.bias)
+        return Arguments(spec, {"weights": half_weights.in_order(g, filters, form)})
+    if tile.arithmetic == "none":
+        return Arguments(tensors={"weights": in_order(g, filters, parts_outside=False)})
+    scale = scale_of(g, filters, filters.taps)
+    weights = in_order(g, filters, parts_outside=False, scale=scale)
+    return Arguments(tensors={"weights": weights}, push={"weight_scale": 1.0 / scale})
+
+
+def _geometry(g: Lowering, gemm: Gemm, tile: DepthwiseTile) -> tuple[tuple[int, int, int], Arguments]:
+    """The workgroups, and the arguments for windows and tiles."""
+    local, (batches, down, across, quads) = _local(g.device), tile.grid(gemm)
+    groups = g.flat(tile.count(gemm), local)
+    magics, as_floats = divisors_below(g.device, math.prod(groups) * local, down=down, across=across, quads=quads)
+    (_, height, width, channels), (_, out_height, out_width, outputs) = gemm.source, gemm.target
+    spec = {
+        "local_x": local,
+        "KERNEL_HEIGHT": gemm.vertical.window,
+        "KERNEL_WIDTH": gemm.horizontal.window,
+        "TILE_HEIGHT": tile.height,
+        "TILE_WIDTH": tile.width,
+        "AT_ONCE": tile.at_once,
+        "BY_LINES": tile.by_lines,
+        "WINDOW_LOOPS": tile.window_loops,
+        "VECTOR_LOADS": channels == outputs and channels % 4 == 0,
+        "VECTOR_STORES": outputs % 4 == 0,
+        **gemm.steps,
+        **as_floats,
+    }
+    push = {
+        "batch": batches,
+        "out_height": out_height,
+        "out_width": out_width,
+        "out_channels": outputs,
+        "height": height,
+        "width": width,
+        "channels": channels,
+        "depth_multiplier": outputs // channels,
+        "pad_top": gemm.vertical.before,
+        "pad_left": gemm.horizontal.before,
+        **magics,
+    }
+    return groups, Arguments(spec, push=push)
 
 
 def _refuse(call: Call) -> str | None:

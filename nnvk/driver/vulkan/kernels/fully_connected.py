@@ -10,7 +10,7 @@ from nnvk.driver.vulkan.lowering.gemm.gemm import (
     lower_gemm,
     refuse_long_sums,
 )
-from nnvk.driver.vulkan.lowering.gemm.problem import POINT, Gemm
+from nnvk.driver.vulkan.lowering.gemm.problem import Gemm
 from nnvk.driver.vulkan.lowering.gemm.weights import weights_of
 from nnvk.driver.vulkan.lowering.kernel import kernel
 from nnvk.driver.vulkan.lowering.lowering import Lowering
@@ -37,5 +37,5 @@ def _takes_view(call: Call, tensor: Tensor, view: Tensor, alone: bool) -> bool:
 def lower(call: Call, g: Lowering) -> None:
     """Lower to one GEMM."""
     (rows, outputs), depth = call.output.shape, call.weights.shape[1]
-    gemm = Gemm((rows, 1, 1, depth), (rows, 1, 1, outputs), POINT, POINT)
+    gemm = Gemm.of_rows(rows, depth, outputs)
     lower_gemm(g, Operands.of_call(call, weights_of(call.weights)), gemm)

@@ -72,11 +72,9 @@ def lower(call: Call, g: Lowering) -> None:
     """Lower to two dispatches: the statistics of every slice, then every element."""
     kind, slices = dtype(call.input), slices_of(call)
     operation = "l2" if call.code is OperationCode.L2_NORMALIZATION else "instance"
-    count, length = -(-slices.count // 4), slices.length
-    team = team_of(g.device, slices)
-    wide = team > 1
-    parts = parts_of(slices, team)
-    part = -(-length // parts)
+    count, team = -(-slices.count // 4), team_of(g.device, slices)
+    wide, parts = team > 1, parts_of(slices, team)
+    part = -(-slices.length // parts)
     words = 4 * _WORDS[operation, kind == "q8"]
     statistics = g.scratch(words * 4 * count)
     of_parts = g.scratch(words * 4 * count * parts) if parts > 1 else statistics
@@ -110,7 +108,7 @@ def lower(call: Call, g: Lowering) -> None:
             count=count,
             parts=parts,
             part=part,
-            length=length,
+            length=slices.length,
             **epsilon,
             **quantisation,
         )

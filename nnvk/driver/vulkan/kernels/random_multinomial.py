@@ -53,15 +53,13 @@ def _draw(
     one = SUM_BITS - (classes - 1).bit_length()
     spec = {"local_x": LOCAL}
     by_row = {**spec, "ALIGNED": classes % 4 == 0}
+    rows = {"first": first, "count": count, "classes": classes, "in_row": in_row}
     g.dispatch(
         RANDOM_MULTINOMIAL.variant(PASS="largest"),
         groups=g.flat(count * in_row, 1),
         spec=by_row,
         tensors={"logits": logits, "largest": largest},
-        first=first,
-        count=count,
-        classes=classes,
-        in_row=in_row,
+        **rows,
     )
     g.dispatch(
         RANDOM_MULTINOMIAL.variant(PASS="weights"),
@@ -69,10 +67,7 @@ def _draw(
         spec=by_row,
         tensors={"logits": logits, "largest": largest, "sums": sums, "parts": parts, "tops": tops, "flag": flag},
         one=one,
-        first=first,
-        count=count,
-        classes=classes,
-        in_row=in_row,
+        **rows,
     )
     g.dispatch(
         RANDOM_MULTINOMIAL.variant(PASS="parts"),

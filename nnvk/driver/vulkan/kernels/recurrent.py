@@ -26,7 +26,7 @@ from nnvk.driver.vulkan.lowering.gemm.gemm import (
     lower_gemm,
     refuse_long_sums,
 )
-from nnvk.driver.vulkan.lowering.gemm.problem import POINT, Gemm
+from nnvk.driver.vulkan.lowering.gemm.problem import Gemm
 from nnvk.driver.vulkan.lowering.gemm.strategies import uses_subgroups
 from nnvk.driver.vulkan.lowering.gemm.weights import packed, weights_of
 from nnvk.driver.vulkan.lowering.lowering import MOST_ROUNDS, Lowering
@@ -157,7 +157,7 @@ def drive(g: Lowering, source: Tensor, weights: Tensor, bias: Tensor) -> TensorR
             limits=Limits.of(FuseCode.NONE),
         )
     else:
-        gemm = Gemm((rows, 1, 1, length), (rows, 1, 1, columns), POINT, POINT)
+        gemm = Gemm.of_rows(rows, length, columns)
         lower_gemm(g, Operands(OperationCode.FULLY_CONNECTED, source, weights_of(weights), bias, target), gemm)
     return g.tensor(target)
 
@@ -251,7 +251,7 @@ def _sums(g: Lowering, rows: int, source: Rows, length: int, weights: Tensor, dr
         product,
         epilogue=Epilogue((addition,), product.index, sums),
     )
-    lower_gemm(g, operands, Gemm((rows, 1, 1, length), (rows, 1, 1, columns), POINT, POINT))
+    lower_gemm(g, operands, Gemm.of_rows(rows, length, columns))
     return Rows(g.tensor(sums), 0, columns)
 
 

@@ -10,7 +10,7 @@ import itertools
 from collections import ChainMap, Counter
 from collections.abc import Callable, Hashable, Iterator, Mapping, MutableMapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import Any, TypeVar
 
 import numpy as np
@@ -72,88 +72,78 @@ Pairs = dict[int, tuple[TensorRef, TensorRef]]
 """The results of two computations of tensors, by their indices."""
 
 
+@dataclass(eq=False)
 class Lowering:
     """The commands of a model, one operation after the other."""
 
-    def __init__(
-        self,
-        device: DeviceProfile,
-        library: ShaderLibrary,
-        autotune_results: Mapping[str, str] | None = None,
-        *,
-        relaxed: bool = False,
-        quick: bool = False,
-        other_strategies: bool = False,
-        redundancy: Redundancy = Redundancy.NONE,
-    ) -> None:
-        """``quick``: candidates that drivers compile quickly are preferred to those with the lowest estimated times.
+    device: DeviceProfile
+    """Limits and kind of the device that the commands are for."""
+    library: ShaderLibrary
+    autotune_results: Mapping[str, str] = field(default_factory=dict)
+    """The candidates that were measured to be the fastest, by tuning key."""
+    _: KW_ONLY
+    relaxed: bool = False
+    """32-bit floats may be computed as if they had 16 bits."""
+    quick: bool = False
+    """Candidates that drivers compile quickly are preferred to those with the lowest estimated times."""
+    other_strategies: bool = False
+    """Other candidates are chosen than would be otherwise."""
+    redundancy: Redundancy = Redundancy.NONE
+    """Every node is computed a second time (`lowering/verification.py`), or verified by checksums in place of that
+    (`lowering/gemm/verification/checksum.py`)."""
 
-        ``other_strategies``: other candidates than those that would be chosen otherwise.
+    operation: int = field(default=0, init=False)
+    """Position in the model of the operation that is being lowered."""
+    fused: tuple[int, ...] = field(default=(), init=False)
+    """Positions of other operations that are lowered with it."""
+    users: dict[int, int] = field(default_factory=dict, init=False)
+    """How many operations take each operand, by index."""
+    is_traced: bool = field(default=False, init=False)
+    """Whether sizes are extents (`nnvk.base.extents`)."""
+    flags: list[tuple[TensorRef, int, str | Computed]] = field(default_factory=list, init=False)
+    """The assertions that shaders may raise: where, the operation, and the text."""
+    counts: dict[int, TensorRef] = field(default_factory=dict, init=False)
+    """Where the number of rows is, of operands that have as many as the data says."""
+    entropy: list[TensorRef] = field(default_factory=list, init=False)
+    """The tensors that the host fills with random bytes for each execution."""
+    applied: Counter[Pass] = field(default_factory=Counter, init=False)
+    """How often each pass has found something to rewrite."""
+    writers: dict[int, int] = field(default_factory=dict, init=False)
+    """The position in the model of the operation that computes an operand, by the operand's index."""
+    comparisons: list[Subject] = field(default_factory=list, init=False)
+    """The tensors that were computed twice, in the order of the comparisons."""
+    checksums: int = field(default=0, init=False)
+    """The sum of a number for each checksum that is compared, modulo 2^32 (`checksum_dispatch.py`)."""
+    deferred: list[Any] | None = field(default=None, init=False)
+    """Verifications by checksums that are to be dispatched together (`checksum_dispatch.py`)."""
+    tables: list[Table] = field(default_factory=list, init=False)
+    """Constants that lack distances between tensors."""
+    difference: TensorRef | None = field(default=None, init=False)
+    """Where comparisons report the first difference."""
+    checked: dict[int, Checked] = field(default_factory=dict, init=False)
+    """Products with checksums, by the index of their output tensor."""
+    bounded: dict[int, TensorRef] = field(default_factory=dict, init=False)
+    """The results of the products that are verified by a bound on their errors (`bound.py`), likewise."""
 
-        ``redundancy``: whether every node is computed a second time (`lowering/verification.py`), or verified by
-        checksums in place of that (`lowering/gemm/verification/checksum.py`).
-        """
-        self.device = device
-        """Limits and kind of the device that the commands are for."""
-        self.relaxed = relaxed
-        """32-bit floats may be computed as if they had 16 bits."""
-        self.operation = 0
-        """Position in the model of the operation that is being lowered."""
-        self.fused: tuple[int, ...] = ()
-        """Positions of other operations that are lowered with it."""
-        self.is_traced = False
-        """Whether sizes are extents (`nnvk.base.extents`)."""
-        self.users: dict[int, int] = {}
-        """How many operations take each operand, by index."""
-        self._library = library
-        self._numbers = itertools.count()
-        self._commands: list[Command] = []
-        self._written: set[TensorRef] = set()
-        self._tensors: MutableMapping[int, TensorRef] = {}
-        self._second: dict[int, TensorRef] = {}  # where the results of second computations are
-        self._given: dict[int, TensorRef] = {}  # where the host puts the inputs that commands copy
-        self._constants: dict[int, tuple[TensorRef, Constant]] = {}
-        self._forms: dict[Hashable, Any] = {}
-        self._renamed: dict[TensorRef, TensorRef] = {}
-        self._taken: dict[TensorRef, Taken] = {}
-        self._arranged: dict[TensorRef, tuple[TensorRef, Box]] = {}
-        self._cleared = 0
-        self._counters: list[TensorRef] = []
-        self.flags: list[tuple[TensorRef, int, str | Computed]] = []
-        """The assertions that shaders may raise: where, the operation, and the text."""
-        self.counts: dict[int, TensorRef] = {}
-        """Where the number of rows is, of operands that have as many as the data says."""
-        self.entropy: list[TensorRef] = []
-        """The tensors that the host fills with random bytes for each execution."""
-        self.applied: Counter[Pass] = Counter()
-        """How often each pass has found something to rewrite."""
-        self.redundancy = redundancy
-        """Whether every node is computed a second time, or verified by checksums."""
-        self.writers: dict[int, int] = {}
-        """The position in the model of the operation that computes an operand, by the operand's index."""
-        self.comparisons: list[Subject] = []
-        """The tensors that were computed twice, in the order of the comparisons."""
-        self.checksums = 0
-        """The sum of a number for each checksum that is compared, modulo 2^32 (`checksum_dispatch.py`)."""
-        self.deferred: list[Any] | None = None
-        """Verifications by checksums that are to be dispatched together (`checksum_dispatch.py`)."""
-        self.tables: list[Table] = []
-        """Constants that lack distances between tensors."""
-        self.difference: TensorRef | None = None
-        """Where comparisons report the first difference."""
-        self.checked: dict[int, Checked] = {}
-        """Products with checksums, by the index of their output tensor."""
-        self.bounded: dict[int, TensorRef] = {}
-        """The results of the products that are verified by a bound on their errors (`bound.py`), likewise."""
-        self._is_second = False
-        self._counterparts = Counterparts()
-        self._drawn: dict[tuple[int, int], TensorRef] = {}
-        self._choices: list[Choice] = []
-        self._of_all: set[int] = set()
-        self._chosen_for: list[int | None] = []  # of each command the number of the choice that it came of
-        self._autotune_results = autotune_results or {}
-        self._quick = quick
-        self._other_strategies = other_strategies
+    _numbers: Iterator[int] = field(default_factory=itertools.count, init=False)
+    _commands: list[Command] = field(default_factory=list, init=False)
+    _written: set[TensorRef] = field(default_factory=set, init=False)
+    _tensors: MutableMapping[int, TensorRef] = field(default_factory=dict, init=False)
+    _second: dict[int, TensorRef] = field(default_factory=dict, init=False)  # the results of second computations
+    _given: dict[int, TensorRef] = field(default_factory=dict, init=False)  # where the host puts inputs that are copied
+    _constants: dict[int, tuple[TensorRef, Constant]] = field(default_factory=dict, init=False)
+    _forms: dict[Hashable, Any] = field(default_factory=dict, init=False)
+    _renamed: dict[TensorRef, TensorRef] = field(default_factory=dict, init=False)
+    _taken: dict[TensorRef, Taken] = field(default_factory=dict, init=False)
+    _arranged: dict[TensorRef, tuple[TensorRef, Box]] = field(default_factory=dict, init=False)
+    _cleared: int = field(default=0, init=False)
+    _counters: list[TensorRef] = field(default_factory=list, init=False)
+    _is_second: bool = field(default=False, init=False)
+    _counterparts: Counterparts = field(default_factory=Counterparts, init=False)
+    _drawn: dict[tuple[int, int], TensorRef] = field(default_factory=dict, init=False)
+    _choices: list[Choice] = field(default_factory=list, init=False)
+    _of_all: set[int] = field(default_factory=set, init=False)
+    _chosen_for: list[int | None] = field(default_factory=list, init=False)  # the number of each command's choice
 
     # --- choices ---------------------------------------------------------------------------------------------
 
@@ -177,14 +167,14 @@ class Lowering:
         if len(ranked) == 1:
             return ranked[0]
         names = self.once(("names", tuning_key), lambda: tuple(str(hint(each)) for each in ranked))
-        measured = self._autotune_results.get(tuning_key)
+        measured = self.autotune_results.get(tuning_key)
         chosen = names.index(measured) if measured in names else 0
-        if self._quick and not is_quick(ranked[chosen]):
+        if self.quick and not is_quick(ranked[chosen]):
             chosen = next((place for place, candidate in enumerate(ranked) if is_quick(candidate)), chosen)
         known = [chosen]
         # Compilers for few registers take very long for large tiles.
         quick = [place for place, each in enumerate(ranked) if self.device.has_small_subgroups and is_quick(each)]
-        if self._other_strategies:
+        if self.other_strategies:
             known.append(_another(names, known, quick))
         if self._is_second:
             return ranked[_another(names, known, quick) if is_exact else known[-1]]
@@ -473,7 +463,7 @@ class Lowering:
             raise AvoidedShader(name)
         if name in self.device.left_out:
             raise AvoidedShader(name, "was left out of the build")
-        return self._library.named(name)
+        return self.library.named(name)
 
     def flat(self, count: int, local: int) -> tuple[int, int, int]:
         """Workgroups of ``local`` invocations for ``count`` of them: what ``flat_invocation()`` numbers."""

@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
-from typing import Any
 
 import numpy as np
 
@@ -26,7 +25,7 @@ from nnvk.driver.vulkan.planning.autotune_results import AutotuneResults
 from nnvk.driver.vulkan.planning.barriers import barriers
 from nnvk.driver.vulkan.planning.cache import PlanCache, key_of
 from nnvk.driver.vulkan.planning.command_passes import Rewritten
-from nnvk.driver.vulkan.planning.concurrent_lifetimes import prolonged
+from nnvk.driver.vulkan.planning.concurrent_lifetimes import Lifetimes, prolonged
 from nnvk.driver.vulkan.planning.family import PlanFamilies
 from nnvk.driver.vulkan.planning.lowered import Lowered
 from nnvk.driver.vulkan.planning.memory_plan import Block, most_alive, place, place_constants
@@ -69,13 +68,8 @@ class Planner:
         ``values`` are those of inputs that are looked at. Raises `NeedsValue` where others are. Plans by other
         strategies are rare, and are not kept.
         """
-        kept = None
-        if (
-            not options.other_strategies
-            and all(type_.is_fully_specified for type_ in model.input_types())
-            and not values
-        ):
-            kept = self._cache(model, options)
+        follows = all(type_.is_fully_specified for type_ in model.input_types()) and not values
+        kept = self._cache(model, options) if follows and not options.other_strategies else None
         if kept is not None:
             plan = kept.load(model, shapes, self.profile, self.library)
             if plan is not None and all(self._stands(choice) for choice in plan.choices):
@@ -246,25 +240,11 @@ def lower(
     rest = refuse, values, autotune_results, observe, quick, other_strategies, redundancy
     try:
         return placed(lowered(model, input_shapes, profile, library, *rest), model, profile)
-    except tables.ApartError:  # verifications go to dispatches of their own
+    except tables.ApartError:  # the tensors of verifications that share a dispatch don't lie in a page
         return placed(lowered(model, input_shapes, profile, library, *rest, together=False), model, profile)
 
 
 def lowered(
-    model: Model, input_shapes: Sequence[Shape], profile: DeviceProfile, *rest: Any, together: bool = True
-) -> Lowered:
-    """`lower` before tensors are placed. Without ``together`` each verification has a dispatch of its own."""
-    try:
-        return _lowered(model, input_shapes, profile, *rest, together=together)
-    except AvoidedShader:
-        # Each operation has a shader by itself, or it would have been refused: it is float16, or operations that are
-        # computed together, that need the one to avoid.
-        model = replace(model, relaxed=False)
-        profile = replace(profile, disabled_passes=profile.disabled_passes | FUSIONS)
-        return _lowered(model, input_shapes, profile, *rest, together=together)
-
-
-def _lowered(
     model: Model,
     input_shapes: Sequence[Shape],
     profile: DeviceProfile,
@@ -277,41 +257,62 @@ def _lowered(
     other_strategies: bool = False,
     redundancy: Redundancy = Redundancy.NONE,
     *,
+    together: bool = True,
+) -> Lowered:
+    """`lower` before tensors are placed. Without ``together`` each verification has a dispatch of its own."""
+
+    def attempt(model: Model, profile: DeviceProfile) -> Lowered:
+        g = Lowering(
+            profile,
+            library,
+            autotune_results or {},
+            relaxed=model.relaxed,
+            quick=quick,
+            other_strategies=other_strategies,
+            redundancy=redundancy,
+        )
+        return _lowered(g, model, input_shapes, refuse, values or {}, observe, together=together)
+
+    try:
+        return attempt(model, profile)
+    except AvoidedShader:
+        # Each operation has a shader by itself, or it would have been refused: it is float16, or operations that are
+        # computed together, that need the one to avoid.
+        profile = replace(profile, disabled_passes=profile.disabled_passes | FUSIONS)
+        return attempt(replace(model, relaxed=False), profile)
+
+
+def _lowered(
+    g: Lowering,
+    model: Model,
+    input_shapes: Sequence[Shape],
+    refuse: Callable[[Call], str | None],
+    values: Mapping[int, np.ndarray],
+    observe: passes.Observe | None,
+    *,
     together: bool,
 ) -> Lowered:
     """`lowered`, which raises AvoidedShader where this way needs a shader variant that plans have to do without."""
-    g = Lowering(
-        profile,
-        library,
-        autotune_results,
-        relaxed=model.relaxed,
-        quick=quick,
-        other_strategies=other_strategies,
-        redundancy=redundancy,
-    )
-    g.is_traced = any(
-        has_extents(shape) for shape in (*input_shapes, *(each.type.dimensions for each in model.operands))
-    )
+    g.is_traced = any(map(has_extents, (*input_shapes, *(each.type.dimensions for each in model.operands))))
     inputs = [
         None
         if model.operands[index].lifetime is Lifetime.NO_VALUE
         else g.input(index, math.prod(shape) * model.operands[index].type.dtype.itemsize)
         for index, shape in zip(model.inputs, input_shapes, strict=True)
     ]
-    if redundancy:
+    if g.redundancy:
         copy_inputs_again(g, model, input_shapes)
-    graph, shapes = build(model, input_shapes, values or {}, lambda call: refuse(call) if _runs(call) else None)
+    graph, shapes = build(model, input_shapes, values, lambda call: refuse(call) if _runs(call) else None)
     # Operations that are computed twice are so by themselves.
-    rewritten = profile.without(Pass.DEPTHWISE) if redundancy is Redundancy.DUPLICATION else profile
-    context = passes.Context(
-        rewritten, model.relaxed, g.intermediate, g.choose, refuse, redundancy is Redundancy.CHECKSUMS
-    )
+    profile = g.device.without(Pass.DEPTHWISE) if g.redundancy is Redundancy.DUPLICATION else g.device
+    verifies = g.redundancy is Redundancy.CHECKSUMS
+    context = passes.Context(profile, model.relaxed, g.intermediate, g.choose, refuse, verifies)
     with np.errstate(all="ignore"):  # multipliers of extreme scales saturate
         graph, applied = passes.run(graph, context, settings().verify_graph, observe)
         g.applied.update(applied)
         g.users = Counter(tensor.index for node in graph.nodes for tensor in node.inputs)
         g.writers = {index: place for place, each in enumerate(model.operations) for index in each.outputs}
-        verifier = Verifier(g, graph.nodes, model.outputs, together=together) if redundancy else None
+        verifier = Verifier(g, graph.nodes, model.outputs, together=together) if g.redundancy else None
         for node in graph.nodes:
             g.operation, g.fused = node.operation, tuple(sorted(node.fused))
             try:
@@ -326,15 +327,26 @@ def _lowered(
     outputs = [
         g.output(index, math.prod(shapes[index]) * model.operands[index].type.dtype.itemsize) for index in model.outputs
     ]
-    if redundancy:
+    if g.redundancy:
         compare_outputs(g, model, shapes, outputs)
+    return _rewritten(g, inputs, outputs, tuple(shapes[index] for index in model.outputs), observe)
+
+
+def _rewritten(
+    g: Lowering,
+    inputs: Sequence[TensorRef | None],
+    outputs: Sequence[TensorRef | None],
+    output_shapes: tuple[Shape, ...],
+    observe: passes.Observe | None,
+) -> Lowered:
+    """The commands after all passes on them."""
     commands, parts = command_passes.run(g, observe)
     return Lowered(
         tuple(each.command for each in commands),
         parts,
         tuple(inputs),
         tuple(outputs),
-        tuple(shapes[index] for index in model.outputs),
+        output_shapes,
         tuple(g.constants),
         tuple(g.flags),
         dict(g.counts),
@@ -356,35 +368,7 @@ def _runs(call: Call) -> bool:
 def placed(lowered: Lowered, model: Model, device: DeviceProfile) -> Plan:
     """Place all tensors that commands touch, and find the barriers. `tables.ApartError`: see `tables.fill`."""
     commands, parts = lowered.commands, lowered.parts
-    lifetimes: dict[TensorRef, tuple[int, int]] = {}
-    for position, command in enumerate(commands):
-        for tensor in (*command.reads, *command.writes):
-            whole = parts[tensor].whole if tensor in parts else tensor
-            first, _ = lifetimes.get(whole, (position, position))
-            lifetimes[whole] = (first, position)
-    if not device.is_cpu:
-        lifetimes = prolonged(commands, parts, lifetimes)
-    always = -1, len(commands)
-    reported = (*(flag for flag, _, _ in lowered.flags), *lowered.counts.values(), lowered.difference)
-    for exchanged in (*lowered.inputs, *lowered.outputs, *reported, *lowered.entropy):
-        if exchanged is not None:
-            lifetimes[exchanged] = always  # the host's side of the exchange is never shared
-    for tensor, _ in lowered.constants:
-        if tensor in lifetimes:
-            lifetimes[tensor] = always
-    addresses: dict[int, Address] = {}
-    pages: dict[Storage, tuple[int, ...]] = {}
-    alive: dict[Storage, int] = {}
-    for storage in Storage:
-        tensors = [tensor for tensor in lifetimes if tensor.storage is storage]
-        blocks = [Block(tensor.nbytes, *lifetimes[tensor]) for tensor in tensors]
-        if storage is Storage.CONSTANTS:
-            memory = place_constants([tensor.nbytes for tensor in tensors], device.max_buffer)
-        else:
-            memory = place(blocks, device.max_buffer)
-        pages[storage], alive[storage] = memory.pages, most_alive(blocks)
-        for tensor, spot in zip(tensors, memory.places, strict=True):
-            addresses[tensor.number] = Address(storage, spot.page, spot.offset, tensor.nbytes)
+    addresses, pages, most = _places(_lifetimes(lowered, device), device)
     parts = {tensor: part for tensor, part in parts.items() if part.whole.number in addresses}
     addresses |= addresses_of(parts, addresses)
     tables.fill(lowered.tables, commands, addresses)
@@ -409,12 +393,53 @@ def placed(lowered: Lowered, model: Model, device: DeviceProfile) -> Plan:
         tuple(addresses[tensor.number] for tensor in lowered.entropy),
         lowered.choices,
         {tensor.number: part.whole.number for tensor, part in parts.items()},
-        alive[Storage.ARENA],
+        most,
         None
         if lowered.difference is None
         else Verification(addresses[lowered.difference.number], lowered.comparisons, lowered.checksums),
         lowered.applied,
     )
+
+
+def _lifetimes(lowered: Lowered, device: DeviceProfile) -> Lifetimes:
+    """The positions of the first and the last command that use each tensor.
+
+    Tensors that the host reads or writes, and constants, are used before the first and after the last command.
+    """
+    commands, parts = lowered.commands, lowered.parts
+    lifetimes: Lifetimes = {}
+    for position, command in enumerate(commands):
+        for tensor in (*command.reads, *command.writes):
+            whole = parts[tensor].whole if tensor in parts else tensor
+            first, _ = lifetimes.get(whole, (position, position))
+            lifetimes[whole] = (first, position)
+    if not device.is_cpu:
+        lifetimes = prolonged(commands, parts, lifetimes)
+    reported = *(flag for flag, _, _ in lowered.flags), *lowered.counts.values(), lowered.difference
+    exchanged = *lowered.inputs, *lowered.outputs, *reported, *lowered.entropy
+    constants = (tensor for tensor, _ in lowered.constants if tensor in lifetimes)
+    always = -1, len(commands)
+    return lifetimes | {tensor: always for tensor in (*exchanged, *constants) if tensor is not None}
+
+
+def _places(
+    lifetimes: Lifetimes, device: DeviceProfile
+) -> tuple[dict[int, Address], dict[Storage, tuple[int, ...]], int]:
+    """The addresses of tensors by number, the pages of each storage, and the most bytes that the arena has in use."""
+    addresses: dict[int, Address] = {}
+    pages: dict[Storage, tuple[int, ...]] = {}
+    alive: dict[Storage, int] = {}
+    for storage in Storage:
+        tensors = [tensor for tensor in lifetimes if tensor.storage is storage]
+        blocks = [Block(tensor.nbytes, *lifetimes[tensor]) for tensor in tensors]
+        if storage is Storage.CONSTANTS:
+            memory = place_constants([tensor.nbytes for tensor in tensors], device.max_buffer)
+        else:
+            memory = place(blocks, device.max_buffer)
+        pages[storage], alive[storage] = memory.pages, most_alive(blocks)
+        for tensor, spot in zip(tensors, memory.places, strict=True):
+            addresses[tensor.number] = Address(storage, spot.page, spot.offset, tensor.nbytes)
+    return addresses, pages, alive[Storage.ARENA]
 
 
 def _moved(choices: Sequence[Choice], rewritten: Sequence[Rewritten]) -> Iterator[Choice]:

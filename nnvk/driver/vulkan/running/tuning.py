@@ -93,10 +93,8 @@ def _tune(
         if other is None:
             continue
         if first is None:
-            first, chosen = (
-                other,
-                {tuning_key: tried.get(tuning_key, each[0]) for tuning_key, each in candidates.items()},
-            )
+            first = other
+            chosen = {tuning_key: tried.get(tuning_key, each[0]) for tuning_key, each in candidates.items()}
         else:
             for tuning_key, share in compare(first, other, TURNS).items():
                 if tuning_key in tried:
@@ -105,18 +103,10 @@ def _tune(
         return
     progress(turns, turns + 1)
     best = {tuning_key: min(of, key=of.__getitem__) for tuning_key, of in shares.items() if of}
-    autotune_results = {
-        tuning_key: candidate for tuning_key, candidate in best.items() if shares[tuning_key][candidate] <= _CLEARLY
-    }
-    if autotune_results and (last := attempt("the autotune results", {**chosen, **autotune_results})) is not None:
+    faster = {tuning_key: each for tuning_key, each in best.items() if shares[tuning_key][each] <= _CLEARLY}
+    if faster and (last := attempt("the autotune results", {**chosen, **faster})) is not None:
         again = compare(first, last, LAST_TURNS)
-        chosen.update(
-            {
-                tuning_key: candidate
-                for tuning_key, candidate in autotune_results.items()
-                if again.get(tuning_key, 1.0) <= _CLEARLY
-            }
-        )
+        chosen |= {tuning_key: each for tuning_key, each in faster.items() if again.get(tuning_key, 1.0) <= _CLEARLY}
     planner.autotune_results.add(chosen)
     progress(turns + 1, turns + 1)
 

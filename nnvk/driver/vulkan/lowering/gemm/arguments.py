@@ -1,14 +1,20 @@
-"""The arguments of a dispatch of gemm.comp that hold for all data types: workgroups, constants, push constants."""
+"""The arguments of a dispatch of gemm.comp or fully_connected.comp: workgroups, constants, push constants."""
 
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 
 from nnvk.base.extents import hint
+from nnvk.driver.vulkan.lowering.arguments import Arguments
+from nnvk.driver.vulkan.lowering.divide import divisors_below
 from nnvk.driver.vulkan.lowering.gemm import cooperative_matrix
+from nnvk.driver.vulkan.lowering.gemm.filter_output import Operands
 from nnvk.driver.vulkan.lowering.gemm.problem import Gemm, Split
-from nnvk.driver.vulkan.lowering.gemm.strategies import Strategy, Work, by_elements, span
+from nnvk.driver.vulkan.lowering.gemm.strategies import Strategy, Work, by_elements, folds_zero_point, span
+from nnvk.driver.vulkan.lowering.gemm.weights import BLOCK
 from nnvk.driver.vulkan.lowering.lowering import Lowering
+from nnvk.driver.vulkan.lowering.quantised.tensors import offset, sign_push
 from nnvk.driver.vulkan.shaders.profile import DeviceProfile
 
 _MANY_WEIGHTS = 1 << 20
@@ -17,7 +23,55 @@ _MOST_LINE_TAPS = 8
 """The most taps of a line of a window that are unrolled. Sums of bytes of 8 x 8 taps of 4 channels are exact."""
 
 
-def grid(g: Lowering, strategy: Strategy, gemm: Gemm, work: Work) -> tuple[tuple[int, int, int], dict[str, int | bool]]:
+@dataclass(frozen=True, slots=True)
+class GemmProblem:
+    """A GEMM to compute: its operands and its geometry, and the description that strategies are chosen by."""
+
+    operands: Operands
+    gemm: Gemm
+    work: Work
+
+
+def tile_arguments(g: Lowering, problem: GemmProblem, strategy: Strategy) -> tuple[tuple[int, int, int], Arguments]:
+    """The workgroups of a tile of gemm.comp, and the arguments that say nothing of the weights' layout."""
+    operands, gemm, work = problem.operands, problem.gemm, problem.work
+    groups, order = _grid(g, strategy, gemm, work)
+    _, height, width = gemm.pixels
+    magics, as_floats = divisors_below(g.device, gemm.rows, height=height, width=width)
+    spec = _tile_spec(strategy, gemm, work, g.device) | order | as_floats
+    push: dict[str, int] = tile_push(gemm, work.line_taps if strategy.matrices is not None else 1) | magics
+    if work.kind == "q8":
+        spec |= {"SIGNED": bool(offset(operands.input)), "WEIGHTS_SIGNED": bool(offset(operands.weights.tensor))}
+        if strategy.arithmetic == "dot" and folds_zero_point(strategy, work, g.device):
+            spec["SETTLED"] = True
+        push["last_word"] = max(0, math.prod(gemm.source) - 1) // 4
+    elif work.kind != "q16" and strategy.arithmetic != "int8":
+        push["weights_pitch"] = 0
+    return groups, Arguments(spec, push=push)
+
+
+def vector_arguments(problem: GemmProblem, strategy: Strategy) -> tuple[tuple[int, int, int], Arguments]:
+    """The workgroups of fully_connected.comp, and the arguments that say nothing of the weights' layout."""
+    (local_x, local_y), gemm = strategy.local, problem.gemm
+    spec = {"local_x": local_x, "local_y": local_y, "VECTOR_STORES": gemm.columns % 4 == 0}
+    push = {"inputs": gemm.depth, "src_pitch": gemm.depth, "out_channels": gemm.columns}
+    push |= sign_push(problem.operands.input)
+    return (gemm.rows, -(-gemm.columns // BLOCK), 1), Arguments(spec, push=push)
+
+
+def memory_of_sums(g: Lowering, problem: GemmProblem, strategy: Strategy) -> Arguments:
+    """The memory that workgroups leave their sums and count in if they share a tile's K."""
+    if strategy.split_k == 1:
+        return Arguments()
+    tiles, invocations = strategy.tiles(problem.work), math.prod(strategy.local)
+    nbytes = 8 if strategy.arithmetic == "half" else 32 if problem.operands.is_wide else 16
+    sums = g.scratch(nbytes * tiles * strategy.split_k * strategy.sums * invocations)
+    return Arguments(tensors={"sums": sums, "counters": g.counters(tiles * invocations)})
+
+
+def _grid(
+    g: Lowering, strategy: Strategy, gemm: Gemm, work: Work
+) -> tuple[tuple[int, int, int], dict[str, int | bool]]:
     """The workgroups of a tile of gemm.comp, and the specialisation constants that say how they are ordered.
 
     Workgroups go through all blocks of output channels for each tile of pixels, so that lines of the output are written
@@ -25,8 +79,7 @@ def grid(g: Lowering, strategy: Strategy, gemm: Gemm, work: Work) -> tuple[tuple
     reversed.
     """
     pixels, blocks = strategy.tiles_of_part(work)
-    taps = gemm.vertical.window * gemm.horizontal.window
-    pixels_inside = hint(taps * work.depth * work.columns) > max(hint(work.rows * work.depth), _MANY_WEIGHTS)
+    pixels_inside = hint(gemm.taps * work.depth * work.columns) > max(hint(work.rows * work.depth), _MANY_WEIGHTS)
     inside, outside = (pixels, blocks) if pixels_inside else (blocks, pixels)
     grid = inside * strategy.split_k, outside, work.parts
     folded = any(count > g.device.max_groups for count in grid)
@@ -34,10 +87,9 @@ def grid(g: Lowering, strategy: Strategy, gemm: Gemm, work: Work) -> tuple[tuple
     return g.flat(math.prod(grid), 1) if folded else grid, {name: True for name, is_so in order.items() if is_so}
 
 
-def tile_spec(strategy: Strategy, gemm: Gemm, work: Work, device: DeviceProfile) -> dict[str, int | bool]:
+def _tile_spec(strategy: Strategy, gemm: Gemm, work: Work, device: DeviceProfile) -> dict[str, int | bool]:
     """Specialisation constants of gemm.comp: those of all data types."""
     local_x, local_y = strategy.local
-    vertical, horizontal = gemm.axes
     spec: dict[str, int | bool] = {
         "ROWS": strategy.rows,
         "SPAN": span(strategy, work, device),
@@ -46,10 +98,7 @@ def tile_spec(strategy: Strategy, gemm: Gemm, work: Work, device: DeviceProfile)
         "PADDED": gemm.is_padded,
         "ONE_TAP": gemm.has_one_tap,
         "SIDE_BY_SIDE": gemm.is_side_by_side,
-        "STRIDE_Y": vertical.stride,
-        "STRIDE_X": horizontal.stride,
-        "DILATION_Y": vertical.dilation,
-        "DILATION_X": horizontal.dilation,
+        **gemm.steps,
         "FEW": min(gemm.depth, 4),
     }
     if strategy.split_k > 1:
@@ -83,10 +132,9 @@ def _line_taps(strategy: Strategy, gemm: Gemm) -> int:
 
     Taps of few channels take more instructions for their addresses than for their products, unless these are known.
     """
-    taps = gemm.vertical.window * gemm.horizontal.window
     is_unrolled = (
         gemm.depth <= 4
-        and 1 < taps <= _MOST_LINE_TAPS**2
+        and 1 < gemm.taps <= _MOST_LINE_TAPS**2
         and gemm.horizontal.window <= _MOST_LINE_TAPS
         and gemm.split is not Split.PHASES
         and strategy.packed
@@ -95,7 +143,7 @@ def _line_taps(strategy: Strategy, gemm: Gemm) -> int:
     return gemm.horizontal.window if is_unrolled else 0
 
 
-def tile_push(gemm: Gemm, source_parts: int, line_taps: int = 1) -> dict[str, int]:
+def tile_push(gemm: Gemm, line_taps: int = 1) -> dict[str, int]:
     """Push constants of gemm.comp: those of all data types. ``line_taps`` neighbouring taps are one."""
     _, height, width, channels = gemm.source
     _, out_height, out_width, _ = gemm.target
@@ -106,7 +154,7 @@ def tile_push(gemm: Gemm, source_parts: int, line_taps: int = 1) -> dict[str, in
         "out_channels": gemm.columns,
         "height": height,
         "width": width,
-        "channels": channels * source_parts,
+        "channels": channels,
         "depth": gemm.depth * line_taps,
         "parts": gemm.parts,
         "kernel_height": gemm.vertical.window,
@@ -118,17 +166,6 @@ def tile_push(gemm: Gemm, source_parts: int, line_taps: int = 1) -> dict[str, in
 
 def push_by_channel(gemm: Gemm) -> dict[str, int]:
     """Push constants of the shaders that verify convolutions whose filters see a channel each: their geometry."""
-    (_, height, width, channels), (_, out_height, out_width, outputs) = gemm.source, gemm.target
-    return {
-        "rows": gemm.rows,
-        "out_channels": outputs,
-        "out_height": out_height,
-        "out_width": out_width,
-        "height": height,
-        "width": width,
-        "channels": channels,
-        "depth_multiplier": outputs // channels,
-        "kernel_height": gemm.vertical.window,
-        "pad_top": gemm.vertical.before,
-        "pad_left": gemm.horizontal.before,
-    }
+    others = "parts", "depth", "kernel_width"
+    push = {name: value for name, value in tile_push(gemm).items() if name not in others}
+    return push | {"depth_multiplier": gemm.columns // gemm.depth}

@@ -7,10 +7,11 @@ tensor, then looked up in a table; both are optional. Float16 results may be sto
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 
+from nnvk.driver.vulkan.lowering.arguments import Arguments
 from nnvk.driver.vulkan.lowering.dtypes import F16, F32, Q8, of
 from nnvk.driver.vulkan.lowering.elementwise.program import (
     ElementwiseProgram,
@@ -25,7 +26,7 @@ from nnvk.driver.vulkan.lowering.elementwise.program import (
 from nnvk.driver.vulkan.lowering.lowering import Lowering
 from nnvk.driver.vulkan.lowering.quantised.float_sums import Operand, QuantisedSum
 from nnvk.driver.vulkan.lowering.quantised.tensors import are_small_shifts, clamp, is_lookup, rescaling, table_of
-from nnvk.driver.vulkan.shaders.commands import TensorRef, integer
+from nnvk.driver.vulkan.shaders.commands import integer
 from nnvk.ops.call import Call, Tensor
 from nnvk.ops.traits import Function
 from nnvk.types.codes import FuseCode, OperationCode
@@ -63,28 +64,11 @@ class Epilogue:
         return self.calls[:-1] if widens(self.calls[-1]) else self.calls
 
 
-@dataclass(frozen=True, slots=True)
-class Arguments:
-    """The arguments of a dispatch of a GEMM for its epilogue."""
-
-    variant: str = "plain"
-    """The value of the axis EPILOGUE."""
-    spec: Mapping[str, int | bool] = field(default_factory=dict)
-    tensors: Mapping[str, TensorRef] = field(default_factory=dict)
-    parameters: np.ndarray | None = None
-    """The words of the tensor ``multipliers`` among these, up to the last multiplier."""
-
-
-def arguments_of(g: Lowering, epilogue: Epilogue, words: np.ndarray | None = None, multipliers: int = 0) -> Arguments:
-    """The arguments for an epilogue.
-
-    ``words`` requantise sums of products of 8 bits; the first ones of them are ``multipliers``.
-    """
+def arguments_of(g: Lowering, epilogue: Epilogue) -> Arguments:
+    """The arguments for an epilogue on floats."""
     spec: dict[str, int | bool] = {TO_FLOATS: True} if len(epilogue.elementwise) < len(epilogue.calls) else {}
     if not epilogue.elementwise:
-        return Arguments(spec=spec)
-    if words is not None:
-        return _on_bytes(g, epilogue, words, multipliers)
+        return Arguments(spec)
     program = ElementwiseProgram.of(epilogue.elementwise)
     extra = next((source for source in program.sources if source.index != epilogue.result), None)
     numbers = list(program.numbers)
@@ -102,11 +86,14 @@ def arguments_of(g: Lowering, epilogue: Epilogue, words: np.ndarray | None = Non
     spec["EXTRA"] = int(extra.spread if extra else Spread.SINGLE)
     table = program.table(g)
     tensors = {"parameters": table, "extra": table if extra is None else program.read(g, extra)}
-    return Arguments("fused", spec, tensors)
+    return Arguments(spec, tensors)
 
 
-def _on_bytes(g: Lowering, epilogue: Epilogue, words: np.ndarray, multipliers: int) -> Arguments:
-    """The arguments for an epilogue on quantised values of 8 bits."""
+def arguments_on_bytes(g: Lowering, epilogue: Epilogue, words: np.ndarray) -> tuple[Arguments, np.ndarray]:
+    """The arguments for an epilogue on quantised values of 8 bits, and the epilogue's own words.
+
+    ``words`` requantise sums of products. They follow the epilogue's own in the tensor ``multipliers``.
+    """
     spec: dict[str, int | bool] = {"EXTRA": int(Spread.SINGLE), "LOOK_UP": False}
     parameters: list[int] = [0] * _TABLE
     table: np.ndarray = np.zeros(0, np.int32)
@@ -125,10 +112,10 @@ def _on_bytes(g: Lowering, epilogue: Epilogue, words: np.ndarray, multipliers: i
             spec["SMALL_COMBINE"] = are_small_shifts(parameters[2:12:4])
             if spec["COMBINE"] == Function.ADD and not g.device.is_cpu:
                 spec["FLOAT_SUM"] = _add_floats(g, parameters)
-    every = np.concatenate([np.array(parameters, np.int64).astype(np.int32), table, words])
-    together = g.constant(every)
+    own = np.concatenate([np.array(parameters, np.int64).astype(np.int32), table])
+    together = g.constant(np.concatenate([own, words]))
     tensors = {"multipliers": together, "extra": together if extra is None else g.tensor(extra.whole)}
-    return Arguments("fused", spec, tensors, every[: every.size - words.size + multipliers])
+    return Arguments(spec, tensors), own
 
 
 def _add_floats(g: Lowering, parameters: list[int]) -> bool:

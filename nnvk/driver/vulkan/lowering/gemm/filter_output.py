@@ -8,11 +8,14 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from nnvk.driver.vulkan.lowering.arguments import Arguments
 from nnvk.driver.vulkan.lowering.copies.convert import as_float32, convert
-from nnvk.driver.vulkan.lowering.copies.relayout import round_up
+from nnvk.driver.vulkan.lowering.copies.relayout import finish_pixels, pixels_of, round_up
+from nnvk.driver.vulkan.lowering.copies.side_by_side import Matrices, written
 from nnvk.driver.vulkan.lowering.dtypes import F16, F32, Q8, Q16, of
 from nnvk.driver.vulkan.lowering.gemm import half_weights
-from nnvk.driver.vulkan.lowering.gemm.epilogue import Arguments, Epilogue, arguments_of
+from nnvk.driver.vulkan.lowering.gemm.epilogue import Epilogue, arguments_of, arguments_on_bytes
+from nnvk.driver.vulkan.lowering.gemm.problem import Gemm
 from nnvk.driver.vulkan.lowering.gemm.weights import Weights
 from nnvk.driver.vulkan.lowering.lowering import Lowering
 from nnvk.driver.vulkan.lowering.quantised import requantise
@@ -22,7 +25,7 @@ from nnvk.driver.vulkan.lowering.quantised.tensors import (
     are_small_shifts,
     zero_point,
 )
-from nnvk.driver.vulkan.shaders.commands import TensorRef, integer
+from nnvk.driver.vulkan.shaders.commands import TensorRef
 from nnvk.ops.call import Call, Tensor
 from nnvk.ops.fused import activation_range
 from nnvk.ops.linear import Rounding, factors_of, has_wide_bias, output_multipliers, rounding_of, rounds_once
@@ -70,6 +73,11 @@ class Operands:
         return self.output if self.epilogue is None else self.epilogue.output
 
     @property
+    def variant(self) -> str:
+        """The value of the axis EPILOGUE."""
+        return "fused" if self.epilogue is not None and self.epilogue.elementwise else "plain"
+
+    @property
     def is_quantised(self) -> bool:
         """Whether quantised numbers are multiplied."""
         return self.is_wide or of(self.input) is Q8
@@ -81,19 +89,33 @@ class Operands:
 
 
 @dataclass(frozen=True, slots=True)
-class FilterOutput:
+class Target:
+    """The memory that a dispatch stores the pixels of a GEMM to."""
+
+    gemm: Gemm
+    tensor: Tensor
+    """The output, or the tensor of which it is a view."""
+    interleaved: int
+    """The matrices that lie side by side in a row of the tensor."""
+    pixels: TensorRef
+
+    @classmethod
+    def of(cls, g: Lowering, operands: Operands, gemm: Gemm) -> Target:
+        """The memory for the output of a GEMM."""
+        tensor, interleaved = written(operands.target, Matrices(gemm.parts, gemm.rows, gemm.columns))
+        return cls(gemm, tensor, interleaved, pixels_of(g, tensor, gemm.target, gemm.pixel_parts))
+
+    def finish(self, g: Lowering) -> None:
+        """Make the tensor of the pixels that a dispatch has stored."""
+        finish_pixels(g, self.pixels, self.tensor, self.gemm.target, self.gemm.pixel_parts)
+
+
+@dataclass(frozen=True, slots=True)
+class FilterOutput(Arguments):
     """The arguments of a dispatch that turn sums into results, for `shaders/include/filter_output.glsl`."""
 
-    spec: Mapping[str, int | bool]
-    """The form of the scales of 8-bit tensors, or the constants of `wide_sums.glsl`."""
-    tensors: Mapping[str, TensorRef]
-    """The bias. Quantised variants add four mantissas and four shifts for each vec4 of output channels of a part."""
-    push: Mapping[str, int | float]
-    """The pitches of pixels (none), the range of the activation, and the zero points of bytes."""
-    variant: str
-    """The value of the axis EPILOGUE."""
     parameters: np.ndarray | None = None
-    """The words of the tensor ``multipliers``: those of an epilogue first."""
+    """The words of the tensor ``multipliers`` of 8-bit values up to the last multiplier: those of an epilogue first."""
 
 
 def narrowed(g: Lowering, operands: Operands) -> Tensor:
@@ -103,100 +125,135 @@ def narrowed(g: Lowering, operands: Operands) -> Tensor:
     return operands.input
 
 
-def filter_output(
-    g: Lowering,
-    operands: Operands,
-    outputs: int,
-    parts: int = 1,
-    *,
-    narrow: bool = False,
-    folded: bool = False,
-    biases_follow: bool = False,
-    behind_biases: np.ndarray | None = None,
-    weight_scales: np.ndarray | None = None,
-) -> FilterOutput:
-    """The arguments for sums of ``outputs`` channels in each of ``parts`` equal parts of a pixel.
+def bias_of(
+    g: Lowering, operands: Operands, gemm: Gemm, *, folded: bool = False, scales: np.ndarray | None = None
+) -> TensorRef:
+    """The bias, which is zeros if there is none.
 
-    ``narrow`` is the result of `has_narrow_sums`, of 16-bit quantised values. ``folded``: inputs of 8 bits keep their
-    zero point in the sums, so the bias has what is due to it. ``biases_follow``: they follow the multipliers of 8-bit
-    tensors with an epilogue, and are constants; and then the words in ``behind_biases``. ``weight_scales`` are those of
-    weights of 8 bits that floats are multiplied by; they follow the bias, which is a constant then.
+    ``folded``: inputs of 8 bits keep their zero point in the sums, so the bias has what is due to it. ``scales`` are
+    those of weights of 8 bits that floats are multiplied by. They follow the bias, which is a constant then.
     """
-    bias, channels = operands.bias, parts * outputs
-    tensors: dict[str, TensorRef]
-    if biases_follow:
-        tensors = {}
-    elif folded:
-        tensors = {"bias": half_weights.folded_bias(g, operands.input, operands.weights, bias)}
-    elif bias is None:
-        tensors = {"bias": g.computed_constant((channels,), np.int32, _zeros, channels)}  # as floats they are 0 too
-    elif weight_scales is None:
-        tensors = {"bias": accumulated(g, bias)}
+    bias = operands.bias
+    if folded:
+        return half_weights.folded_bias(g, operands.input, operands.weights, bias)
+    if bias is None:
+        channels = gemm.pixel_parts * gemm.columns
+        return g.computed_constant((channels,), np.int32, _zeros, channels)  # as floats they are 0 too
+    if scales is None:
+        return accumulated(g, bias)
+    both = np.concatenate([bias.data.reshape(-1), np.broadcast_to(scales, gemm.columns)]).astype(np.float32)
+    return g.constant_form(bias, ("scales", operands.weights.tensor.index), lambda: both)
+
+
+def bias_words(g: Lowering, operands: Operands, gemm: Gemm, *, folded: bool) -> np.ndarray:
+    """A constant bias of 8-bit tensors in int32, each part padded to vec4s. ``folded`` is as for `bias_of`."""
+    words = np.zeros((gemm.pixel_parts, round_up(gemm.columns, 4)), np.int32)
+    if folded:
+        values = half_weights.folded_values(g, operands.input, operands.weights, operands.bias)
+        words[:, : gemm.columns] = values.reshape(gemm.pixel_parts, -1)
+    elif operands.bias is not None:
+        words[:, : gemm.columns] = operands.bias.data.reshape(gemm.pixel_parts, -1)
+    return words.reshape(-1)
+
+
+def filter_output(
+    g: Lowering, operands: Operands, gemm: Gemm, bias: TensorRef | np.ndarray | None = None
+) -> FilterOutput:
+    """The arguments for sums of the output channels of a GEMM.
+
+    ``bias`` is the result of `bias_of`, which is called if it is None. Words (`bias_words`) follow the multipliers of
+    8-bit tensors with an epilogue in the place of a tensor.
+    """
+    if bias is None:
+        bias = bias_of(g, operands, gemm)
+    tensors, words = ({"bias": bias}, []) if isinstance(bias, TensorRef) else ({}, [bias])
+    following, parameters = operands.epilogue, None
+    if operands.is_quantised:
+        scaling = _wide_scaling(g, operands, gemm) if operands.is_wide else _byte_scaling(g, operands)
+        pairs = scaling.pairs(gemm)
+        parameters = np.ascontiguousarray(pairs.reshape(2, -1, 4).transpose(1, 0, 2)).reshape(-1)
+        every = np.concatenate([parameters, *words, scaling.floats(pairs)])
+        arguments = Arguments(scaling.spec, tensors, scaling.push)
+        if following is None:
+            arguments |= Arguments(tensors={"multipliers": g.constant(every)})
+        else:
+            after, own = arguments_on_bytes(g, following, every)
+            arguments, parameters = arguments | after, np.concatenate([own, parameters])
     else:
-        both = np.concatenate([bias.data.reshape(-1), np.broadcast_to(weight_scales, outputs)]).astype(np.float32)
-        tensors = {"bias": g.constant_form(bias, ("scales", operands.weights.tensor.index), lambda: both)}
-    following = operands.epilogue
-    if not operands.is_quantised:
-        push_floats = {"pitches": 0, **activation_push(operands.activation, operands.output)}
-        after = Arguments() if following is None else arguments_of(g, following)
-        activation: dict[str, int | bool] = {}
+        spec: dict[str, int | bool] = {}
         if of(operands.input) in (F32, F16):
             is_activated = operands.activation != FuseCode.NONE
-            activation = {"ACTIVATED": is_activated, "PRESERVES_NAN": is_activated and g.device.preserves_special}
-        return FilterOutput({**activation, **after.spec}, {**tensors, **after.tensors}, push_floats, after.variant)
+            spec = {"ACTIVATED": is_activated, "PRESERVES_NAN": is_activated and g.device.preserves_special}
+        arguments = Arguments(spec, tensors, activation_push(operands.activation, operands.output))
+        if following is not None:
+            arguments |= arguments_of(g, following)
+    return FilterOutput(arguments.spec, arguments.tensors, {"pitches": 0, **arguments.push}, parameters)
 
-    once = operands.rounds_once and not operands.is_wide
-    tensor = operands.weights.tensor
-    mantissas, shifts = output_multipliers(operands.code, operands.input, tensor, operands.output, once=once)
-    pairs = np.zeros((2, parts, round_up(outputs, 4)), np.int32)
-    spec: dict[str, int | bool]
-    to_bytes, saturates = False, g.device.saturates
-    push: dict[str, int | float]
-    if operands.is_wide:
-        rounding = rounding_of(operands.code, bias, channels)
-        mantissas, shifts = factors_of(rounding, mantissas, shifts)
-        pairs[1] = 1  # channels that are not there are shifted as well
-        spec = {"NARROW_SUMS": narrow, "WIDE_BIAS": has_wide_bias(bias, channels), "ROUNDING": int(rounding)}
-        low, high = activation_range(operands.activation, operands.output)
-        push = {"pitches": 0, "low": int(low), "high": int(high)}
-    else:
-        push = {
-            "pitches": 0,
-            **activation_push(operands.activation, operands.output),
-            "input_zero": zero_point(operands.input),
-            "weight_zero": zero_point(operands.weights.tensor),
-            "output_zero": zero_point(operands.output),
-        }
-        is_small = are_small_shifts(shifts) and largest_sum(bias, operands.weights) < SMALL
-        to_bytes = is_small and requantise.may_be_bytes(shifts) and g.device.lacks_high_products
-        if to_bytes:
-            pairs[1] = requantise.SHIFTS[0]  # channels that are not there need a shift in the range, too
-        spec = {
-            "SMALL": is_small,
-            "TO_BYTES": to_bytes,
-            "NONNEGATIVE": push["low"] >= push["output_zero"],
-            "SATURATES": saturates,
-            "ROUNDS_ONCE": once,
-        }
-    every = np.stack([mantissas, shifts])
-    pairs[:, :, :outputs] = np.broadcast_to(every, (2, channels)).reshape(2, parts, outputs)
-    multipliers = np.ascontiguousarray(pairs.reshape(2, -1, 4).transpose(1, 0, 2))
-    floats: np.ndarray = np.zeros(0, np.float32)
-    if to_bytes:
-        low, high, zero = (integer(push, name) for name in ("low", "high", "output_zero"))
+
+@dataclass(frozen=True, slots=True)
+class _Scaling:
+    """How sums of products of quantised values become quantised values."""
+
+    mantissas: np.ndarray
+    shifts: np.ndarray
+    shift_of_padding: int
+    """The shift of output channels that are not there: these are shifted as well."""
+    spec: Mapping[str, int | bool]
+    push: Mapping[str, int | float]
+
+    def pairs(self, gemm: Gemm) -> np.ndarray:
+        """Mantissas and shifts, int32 [2, parts, output channels of a part padded to vec4s]."""
+        pairs = np.zeros((2, gemm.pixel_parts, round_up(gemm.columns, 4)), np.int32)
+        pairs[1] = self.shift_of_padding
+        channels = gemm.pixel_parts * gemm.columns
+        each = np.broadcast_to(np.stack([self.mantissas, self.shifts]), (2, channels))
+        pairs[:, :, : gemm.columns] = each.reshape(2, gemm.pixel_parts, gemm.columns)
+        return pairs
+
+    def floats(self, pairs: np.ndarray) -> np.ndarray:
+        """The words of the `requantise.byte_multipliers` of `pairs` if the shader takes them, else none."""
+        if not self.spec.get("TO_BYTES"):
+            return np.zeros(0, np.int32)
+        low, high, zero = (int(self.push[name]) for name in ("low", "high", "output_zero"))
+        saturates, once = bool(self.spec["SATURATES"]), bool(self.spec["ROUNDS_ONCE"])
         floats = requantise.byte_multipliers(pairs[0], pairs[1], zero, (low, high), saturates=saturates, once=once)
-        floats = floats.reshape(3, -1, 4).transpose(1, 0, 2)
-    biases = np.zeros((parts, round_up(outputs, 4)) if biases_follow else (0, 0), np.int32)
-    if biases_follow and folded:
-        biases[:, :outputs] = half_weights.folded_values(g, operands.input, operands.weights, bias).reshape(parts, -1)
-    elif biases_follow and bias is not None:
-        biases[:, :outputs] = bias.data.reshape(parts, -1)
-    behind = np.zeros(0, np.int32) if behind_biases is None else behind_biases
-    words = np.concatenate([multipliers.reshape(-1), biases.reshape(-1), behind, floats.reshape(-1).view(np.int32)])
-    if following is None:
-        return FilterOutput(spec, {**tensors, "multipliers": g.constant(words)}, push, "plain", multipliers)
-    after = arguments_of(g, following, words, multipliers.size)
-    return FilterOutput({**spec, **after.spec}, {**tensors, **after.tensors}, push, after.variant, after.parameters)
+        return floats.reshape(3, -1, 4).transpose(1, 0, 2).reshape(-1).view(np.int32)
+
+
+def _wide_scaling(g: Lowering, operands: Operands, gemm: Gemm) -> _Scaling:
+    """The scaling of sums of products of 16-bit values."""
+    bias, channels = operands.bias, gemm.pixel_parts * gemm.columns
+    rounding = rounding_of(operands.code, bias, channels)
+    factors = output_multipliers(operands.code, operands.input, operands.weights.tensor, operands.output, once=False)
+    low, high = activation_range(operands.activation, operands.output)
+    spec = {
+        "NARROW_SUMS": has_narrow_sums(g, operands),
+        "WIDE_BIAS": has_wide_bias(bias, channels),
+        "ROUNDING": int(rounding),
+    }
+    return _Scaling(*factors_of(rounding, *factors), 1, spec, {"low": int(low), "high": int(high)})
+
+
+def _byte_scaling(g: Lowering, operands: Operands) -> _Scaling:
+    """The scaling of sums of products of bytes."""
+    tensor, once = operands.weights.tensor, operands.rounds_once
+    mantissas, shifts = output_multipliers(operands.code, operands.input, tensor, operands.output, once=once)
+    push = {
+        **activation_push(operands.activation, operands.output),
+        "input_zero": zero_point(operands.input),
+        "weight_zero": zero_point(tensor),
+        "output_zero": zero_point(operands.output),
+    }
+    is_small = are_small_shifts(shifts) and largest_sum(operands.bias, operands.weights) < SMALL
+    to_bytes = is_small and requantise.may_be_bytes(shifts) and g.device.lacks_high_products
+    spec = {
+        "SMALL": is_small,
+        "TO_BYTES": to_bytes,
+        "NONNEGATIVE": push["low"] >= push["output_zero"],
+        "SATURATES": g.device.saturates,
+        "ROUNDS_ONCE": once,
+    }
+    return _Scaling(mantissas, shifts, requantise.SHIFTS[0] if to_bytes else 0, spec, push)
 
 
 def largest_sum(bias: Tensor | None, weights: Weights) -> float:

@@ -6,18 +6,20 @@ import math
 
 import numpy as np
 
+from nnvk.driver.vulkan.lowering.arguments import Arguments
 from nnvk.driver.vulkan.lowering.compared import Checked
 from nnvk.driver.vulkan.lowering.copies.arrange import ARRANGE, dense
-from nnvk.driver.vulkan.lowering.copies.relayout import are_pixels_dense, finish_pixels, pixels_of, round_up
-from nnvk.driver.vulkan.lowering.copies.side_by_side import Matrices, read, written
-from nnvk.driver.vulkan.lowering.divide import divisors_below
+from nnvk.driver.vulkan.lowering.copies.relayout import are_pixels_dense
+from nnvk.driver.vulkan.lowering.copies.side_by_side import Matrices, read
 from nnvk.driver.vulkan.lowering.dtypes import F16, F32, I32, Q8, dtype, of
 from nnvk.driver.vulkan.lowering.gemm import cooperative_matrix, half_weights, separable
-from nnvk.driver.vulkan.lowering.gemm.arguments import grid, tile_push, tile_spec
-from nnvk.driver.vulkan.lowering.gemm.epilogue import added_one_for_one
+from nnvk.driver.vulkan.lowering.gemm.arguments import GemmProblem, memory_of_sums, tile_arguments, vector_arguments
 from nnvk.driver.vulkan.lowering.gemm.filter_output import (
     FilterOutput,
     Operands,
+    Target,
+    bias_of,
+    bias_words,
     filter_output,
     has_narrow_sums,
     narrowed,
@@ -36,7 +38,6 @@ from nnvk.driver.vulkan.lowering.gemm.strategies import (
 from nnvk.driver.vulkan.lowering.gemm.strategy_costs import ranked
 from nnvk.driver.vulkan.lowering.gemm.verification import bound, checksum, exact
 from nnvk.driver.vulkan.lowering.gemm.weights import (
-    BLOCK,
     WEIGHT_SHADERS,
     Weights,
     fit_four_bits,
@@ -47,13 +48,10 @@ from nnvk.driver.vulkan.lowering.gemm.weights import (
     packed_quantised,
     zero_of,
 )
-from nnvk.driver.vulkan.lowering.lowering import MOST_ROUNDS, Lowering
-from nnvk.driver.vulkan.lowering.quantised.tensors import activation_push, offset, sign_push
+from nnvk.driver.vulkan.lowering.lowering import Lowering
 from nnvk.driver.vulkan.shaders.commands import Dispatch, TensorRef, integer
 from nnvk.driver.vulkan.shaders.profile import DeviceProfile
 from nnvk.ops.call import Call
-from nnvk.types.codes import FuseCode
-from nnvk.types.constant import QuantisedConstant
 
 GEMM_SHADERS = (GEMM, VECTOR, ARRANGE, *WEIGHT_SHADERS, checksum.CHECKSUM, bound.BOUND, exact.EXACT)
 """All that `lower_gemm` may dispatch."""
@@ -145,23 +143,20 @@ def _pixel_parts(gemm: Dispatch, matrices: str) -> int:
 
 def lower_gemm(g: Lowering, operands: Operands, gemm: Gemm) -> None:
     """Compute the output of a GEMM, by the strategy that is thought or was measured to be the fastest."""
-    if exact.may_verify(g, operands, gemm):
-        exact.recompute(g, operands, gemm)
-        return
-    work = work_of(g, operands, gemm)
-    lower_gemm_by(g, best_strategy(g, operands, gemm, work), operands, gemm, work)
+    problem = GemmProblem(operands, gemm, work_of(g, operands, gemm))
+    lower_gemm_by(g, problem, best_strategy(g, problem))
 
 
 def work_of(g: Lowering, operands: Operands, gemm: Gemm) -> Work:
     """The description of a GEMM that strategies are chosen by."""
     weights, kind, (vertical, horizontal) = operands.weights, dtype(operands.input), gemm.axes
-    native = kind == F16.name and g.device.has_native_16 and not is_bounded(g, operands, gemm)
+    native = kind == F16.name and g.device.has_native_16 and not bound.is_bounded(g, operands, gemm)
     float16 = native and may_be_float16(g, weights)
     float16_split_k = native and may_be_float16(g, weights, split_k=True)
     if operands.depthwise is not None:
         return separable.work_of(operands.depthwise, gemm, float16=float16, float16_split_k=float16_split_k)
     constant, lies_in_order = weights.tensor.is_constant, weights.is_in_order(gemm.parts_outside, g.device)
-    taps = vertical.window * horizontal.window
+    taps = gemm.taps
     if gemm.split is Split.PHASES:
         taps = -(-vertical.window // vertical.stride) * -(-horizontal.window // horizontal.stride)
 
@@ -177,13 +172,10 @@ def work_of(g: Lowering, operands: Operands, gemm: Gemm) -> Work:
     # Weights of 8 bits stay such in matrices alone, because Winograd's tiles need real numbers.
     has_constant_bias = operands.bias is not None and operands.bias.is_constant
     may_stay_bytes = kind == F32.name and has_constant_bias and gemm.is_side_by_side and gemm.split is Split.NOTHING
+    sizes = gemm.rows, gemm.columns, gemm.parts, taps, gemm.depth
     return Work(
         kind,
-        gemm.rows,
-        gemm.columns,
-        gemm.parts,
-        taps,
-        gemm.depth,
+        *sizes,
         constant=constant,
         in_order=lies_in_order,
         order=layout,
@@ -206,139 +198,156 @@ def _line_taps(weights: Weights, gemm: Gemm) -> int:
     return window if is_possible and has_few_channels(gemm.depth) else 1
 
 
-def best_strategy(g: Lowering, operands: Operands, gemm: Gemm, work: Work) -> Strategy:
+def best_strategy(g: Lowering, problem: GemmProblem) -> Strategy:
     """The strategy for a GEMM that is thought or was measured to be the fastest."""
+    work = problem.work
     every = g.once(("ranked", work), lambda: ranked(work, g.device))
     is_exact = work.kind not in (F32.name, F16.name)
     return g.choose(
-        g.tuning_key(work, gemm), every, is_quick=lambda strategy: is_quick(strategy, work, g.device), is_exact=is_exact
+        g.tuning_key(work, problem.gemm),
+        every,
+        is_quick=lambda strategy: is_quick(strategy, work, g.device),
+        is_exact=is_exact,
     )
 
 
-def lower_gemm_by(g: Lowering, strategy: Strategy, operands: Operands, gemm: Gemm, work: Work) -> None:
-    """Compute the output of a GEMM by a strategy that was chosen for its work."""
-    filters, split_k = operands.weights, strategy.split_k > 1
-    quantised = filters.quantised if strategy.arithmetic == "int8" else None
-    output_tensor, target_parts = written(operands.target, Matrices(gemm.parts, gemm.rows, gemm.columns))
-    target = pixels_of(g, output_tensor, gemm.target, gemm.pixel_parts)
-    depthwise = operands.depthwise
-    if (checked := g.to_verify(operands.target)) is not None and depthwise is not None:
-        verify(g, operands, separable.behind(gemm), checked, g.checked[depthwise.output.index].results, target)
-        separable.verify(g, depthwise)
+def lower_gemm_by(g: Lowering, problem: GemmProblem, strategy: Strategy) -> None:
+    """Compute the output of a GEMM by a strategy, or verify what was computed before."""
+    if _is_verified(g, problem):
         return
-    if checked is not None:
-        source, _, _ = read(g, operands.input, Matrices(gemm.parts, gemm.rows, gemm.depth))
-        verify(g, operands, gemm, checked, source, target)
-        return
-    if (results := g.to_bound(operands.target)) is not None:
-        verify_by_bound(g, operands, gemm, results, target, quantised)
-        return
-    is_wide = operands.wide_input is not None and strategy.tile != "vector" and has_few_channels(gemm.depth)
-    if depthwise is not None:
-        source, source_parts = g.tensor(depthwise.input), 1
-    elif is_wide:
-        assert operands.wide_input is not None
-        source, source_parts = g.tensor(operands.wide_input), 1
+    operands, gemm, work = problem.operands, problem.gemm, problem.work
+    target, source = Target.of(g, operands, gemm), _source(g, problem, strategy)
+    weights = _weights(g, problem, strategy)
+    words = 0 if "SOURCE_PARTS" in source.spec else _check_words(g, problem, strategy)
+    output = filter_output(g, operands, gemm, _bias(g, problem, strategy, is_checked=words > 0))
+    if strategy.tile == "vector":
+        groups, arguments = vector_arguments(problem, strategy)
     else:
-        source, source_parts, _ = read(g, narrowed(g, operands), Matrices(gemm.parts, gemm.rows, gemm.depth))
-    places = {"SOURCE_PARTS": source_parts, "TARGET_PARTS": target_parts}
-    scaling = float16_scaling_of(g, filters, split_k=split_k) if strategy.arithmetic == "half" else None
-    scale = 1.0 if scaling is None else scaling.scale
-    four_bits = strategy.packed and strategy.matrices is None and fit_four_bits(g, filters, quantised)
+        groups, arguments = tile_arguments(g, problem, strategy)
+    stored = Arguments({} if target.interleaved == 1 else {"TARGET_PARTS": target.interleaved}, {"dst": target.pixels})
+    arguments = arguments | source | weights | stored | output | memory_of_sums(g, problem, strategy)
+    if words:
+        checked = _checked(g, problem, strategy, output, target, words)
+        arguments |= Arguments(tensors={"checks": checked.words})
+    if bound.may_verify(g, operands, gemm):
+        g.bounded[operands.target.index] = target.pixels
+    g.dispatch(
+        strategy.variant(work.kind, operands.variant, checked=bool(words)),
+        groups=groups,
+        spec=arguments.spec,
+        tensors=arguments.tensors,
+        **arguments.push,
+    )
+    target.finish(g)
+
+
+def _source(g: Lowering, problem: GemmProblem, strategy: Strategy) -> Arguments:
+    """The left matrix as a strategy reads it: converted beforehand or by the dispatch, or computed in it."""
+    operands, gemm = problem.operands, problem.gemm
+    if operands.depthwise is not None:
+        spec = separable.constants(operands.depthwise, g.device)
+        of_gemm = {"kernel_height": 1, "kernel_width": 1}  # of the GEMM's own filter
+        return Arguments(spec, {"src": g.tensor(operands.depthwise.input)}, of_gemm)
+    if operands.wide_input is not None and strategy.tile != "vector" and has_few_channels(gemm.depth):
+        return Arguments({FROM_FLOATS: True}, {"src": g.tensor(operands.wide_input)})
+    source, parts, _ = read(g, narrowed(g, operands), Matrices(gemm.parts, gemm.rows, gemm.depth))
+    if parts == 1:
+        return Arguments(tensors={"src": source})
+    return Arguments({"SOURCE_PARTS": parts}, {"src": source}, {"channels": parts * gemm.source[3]})
+
+
+def _weights(g: Lowering, problem: GemmProblem, strategy: Strategy) -> Arguments:
+    """The weights as a strategy reads them."""
+    filters, gemm, work, rounded = problem.operands.weights, problem.gemm, problem.work, Arguments()
     if strategy.matrices is not None:
         weights = cooperative_matrix.packed_by_filter(g, filters.in_lines(work.line_taps))
-    elif quantised is not None:
+        sums_follow = gemm.split is not Split.PHASES
+        spec = cooperative_matrix.zero_points(filters, sums_follow=sums_follow) if work.kind == "q8" else {}
+        return Arguments(spec, {"weights": weights})
+    if takes_half_weights(strategy, work, g.device):
+        return _half_weights(g, problem, strategy)
+    if strategy.arithmetic == "int8":
+        quantised = filters.quantised
+        assert quantised is not None
+        four_bits = fit_four_bits(g, filters, quantised)
         weights = packed_quantised(g, filters, quantised, four_bits=four_bits)
-    elif takes_half_weights(strategy, work, g.device):
-        weights = half_weights.packed(g, filters, half_weights.form_of(g.device, work.rows, work.packed_weights))
-    elif strategy.packed:
+        return Arguments({"FOUR_BITS": four_bits}, {"weights": weights}, {"weight_zero": zero_of(quantised)})
+    scale = 1.0
+    if strategy.arithmetic == "half":
+        scaling = float16_scaling_of(g, filters, split_k=strategy.split_k > 1)
+        scale, rounded = scaling.scale, Arguments({"ROUND": scaling.round}, push={"weight_scale": 1.0 / scaling.scale})
+        if strategy.split_k > 1:
+            rounded |= Arguments(push={"left_scale": scaling.scale_of_sum(strategy.vec4s_of_k_slice(work))})
+    if strategy.packed:
+        four_bits = fit_four_bits(g, filters, None)
         weights = packed(g, filters, scale, four_bits=four_bits)
-    elif strategy.is_staged or (work.in_order and scale == 1.0):
-        weights, of_weights = _weights_as_they_lie(g, strategy, gemm, work, filters)
-        places |= of_weights
-    else:
-        weights = in_order(g, filters, gemm.parts_outside, scale)
-    words = _check_words(g, strategy, operands, gemm, work) if source_parts == 1 else 0
-    folded = folds_zero_point(strategy, work, g.device)
-    biases_follow, behind_biases = bool(words) and split_k and operands.epilogue is not None, None
-    if depthwise is not None and biases_follow:
-        behind_biases = separable.parameters(g, depthwise)
-    output = filter_output(
-        g,
-        operands,
-        gemm.columns,
-        gemm.pixel_parts,
-        narrow=work.narrow,
-        folded=folded,
-        biases_follow=biases_follow,
-        behind_biases=behind_biases,
-        weight_scales=None if quantised is None else quantised.scales,
-    )
-    tensors = {"src": source, "weights": weights, "dst": target, **output.tensors}
-    push = dict(output.push)
-    if quantised is not None:
-        push["weight_zero"] = zero_of(quantised)
+        return rounded | Arguments({"FOUR_BITS": True} if four_bits else {}, {"weights": weights})
+    if strategy.is_staged or (work.in_order and scale == 1.0):
+        return rounded | _weights_as_they_lie(g, problem, strategy)
+    return rounded | Arguments(tensors={"weights": in_order(g, filters, gemm.parts_outside, scale)})
 
-    spec: dict[str, int | bool]
-    if strategy.tile == "vector":
-        groups = gemm.rows, -(-gemm.columns // BLOCK), 1
-        local_x, local_y = strategy.local
-        spec = {"local_x": local_x, "local_y": local_y, "VECTOR_STORES": gemm.columns % 4 == 0}
-        push |= {"inputs": gemm.depth, "src_pitch": gemm.depth, "out_channels": gemm.columns}
-        push |= sign_push(operands.input)
-    else:
-        tiles, invocations = strategy.tiles(work), math.prod(strategy.local)
-        groups, order = grid(g, strategy, gemm, work)
-        _, part_height, part_width = gemm.pixels
-        magics, as_floats = divisors_below(g.device, gemm.rows, height=part_height, width=part_width)
-        spec = tile_spec(strategy, gemm, work, g.device) | order | as_floats
-        spec |= {name: parts for name, parts in places.items() if parts != 1}
-        if is_wide:
-            spec[FROM_FLOATS] = True
-        line_taps = work.line_taps if strategy.matrices is not None else 1
-        push |= tile_push(gemm, source_parts, line_taps) | magics
+
+def _half_weights(g: Lowering, problem: GemmProblem, strategy: Strategy) -> Arguments:
+    operands, work = problem.operands, problem.work
+    filters, form = operands.weights, half_weights.form_of(g.device, work.rows, work.packed_weights)
+    is_float = strategy.split_k == 1 and half_weights.has_float_totals(g, operands.input, filters, operands.bias)
+    sums = {"SHORT_SUMS": half_weights.has_short_sums(g, filters), "FLOAT_TOTALS": is_float}
+    return Arguments({**half_weights.constants(form), **sums}, {"weights": half_weights.packed(g, filters, form)})
+
+
+def _bias(g: Lowering, problem: GemmProblem, strategy: Strategy, *, is_checked: bool) -> TensorRef | np.ndarray:
+    """The bias as `filter_output` takes it: words if the dispatch binds many tensors, as it stores check words too."""
+    operands, gemm = problem.operands, problem.gemm
+    depthwise, folded = operands.depthwise, folds_zero_point(strategy, problem.work, g.device)
+    if is_checked and strategy.split_k > 1 and operands.epilogue is not None:
+        words = bias_words(g, operands, gemm, folded=folded)
+        return words if depthwise is None else np.concatenate([words, separable.parameters(g, depthwise)])
+    if depthwise is not None:
+        return separable.bias_and_parameters(g, operands, folded=folded)
+    quantised = operands.weights.quantised if strategy.arithmetic == "int8" else None
+    return bias_of(g, operands, gemm, folded=folded, scales=None if quantised is None else quantised.scales)
+
+
+# --- verification --------------------------------------------------------------------------------------------
+
+
+def _is_verified(g: Lowering, problem: GemmProblem) -> bool:
+    """Verify a product if it is lowered the second time and can be verified; whether it was."""
+    operands, gemm = problem.operands, problem.gemm
+    if exact.may_verify(g, operands, gemm):
+        exact.recompute(g, operands, gemm)
+    elif (checked := g.to_verify(operands.target)) is not None:
+        depthwise, target, of_rows = operands.depthwise, Target.of(g, operands, gemm), gemm
+        if depthwise is None:
+            source, _, _ = read(g, operands.input, Matrices(gemm.parts, gemm.rows, gemm.depth))
+        else:
+            source, of_rows = g.checked[depthwise.output.index].results, gemm.pointwise
+        checksum.verify(g, operands, of_rows, checked, source, target.pixels)
+        target.finish(g)
         if depthwise is not None:
-            if not biases_follow:
-                tensors["bias"] = separable.bias_and_parameters(g, operands, folded=folded)
-            spec |= separable.constants(depthwise, g.device)
-            push |= {"kernel_height": 1, "kernel_width": 1}  # of the GEMM's own filter
-        if work.kind == "q8":
-            spec |= {"SIGNED": bool(offset(operands.input)), "WEIGHTS_SIGNED": bool(offset(filters.tensor))}
-            if folded and strategy.arithmetic == "dot":
-                spec["SETTLED"] = True
-            if takes_half_weights(strategy, work, g.device):
-                spec |= half_weights.constants(half_weights.form_of(g.device, work.rows, work.packed_weights))
-                spec["SHORT_SUMS"] = half_weights.has_short_sums(g, filters)
-                is_float = not split_k and half_weights.has_float_totals(g, operands.input, filters, operands.bias)
-                spec["FLOAT_TOTALS"] = is_float
-            if strategy.matrices is not None:
-                spec |= cooperative_matrix.zero_points(filters, sums_follow=gemm.split is not Split.PHASES)
-            push["last_word"] = max(0, math.prod(gemm.source) - 1) // 4
-        elif work.kind != "q16" and quantised is None:
-            push["weights_pitch"] = 0
-        if scaling is not None:
-            spec["ROUND"] = scaling.round
-            push["weight_scale"] = 1.0 / scaling.scale
-        if split_k:
-            bytes_of_sums = 8 if scaling is not None else 32 if operands.is_wide else 16
-            tensors["sums"] = g.scratch(bytes_of_sums * tiles * strategy.split_k * strategy.sums * invocations)
-            tensors["counters"] = g.counters(tiles * invocations)
-            if scaling is not None:
-                push["left_scale"] = scaling.scale_of_sum(strategy.vec4s_of_k_slice(work))
+            separable.verify(g, depthwise)
+    elif (results := g.to_bound(operands.target)) is not None:
+        quantised = operands.weights.quantised if problem.work.int8_weights else None
+        bound.verify(g, operands, gemm, results, None if quantised is None else quantised.scales)
+    else:
+        return False
+    return True
 
-    if four_bits:
-        spec["FOUR_BITS"] = True
 
-    if words:
-        before, tile = 0 if depthwise is None else separable.words_before(gemm), _tile_of_checks(strategy, work)
-        tensors["checks"] = check_words(g, operands, gemm, target, output, tile, words, before=before)
-        if depthwise is not None:
-            separable.note_checked(g, depthwise, gemm, tensors["checks"])
-    if may_be_bounded(g, operands, gemm):
-        g.bounded[operands.target.index] = target
-    variant = strategy.variant(work.kind, output.variant, checked=bool(words))
-    g.dispatch(variant, groups=groups, spec={**output.spec, **spec}, tensors=tensors, **push)
-    finish_pixels(g, target, output_tensor, gemm.target, gemm.pixel_parts)
+def _check_words(g: Lowering, problem: GemmProblem, strategy: Strategy) -> int:
+    """The number of the check words that a strategy stores, if they are to verify the product; 0 if they are not."""
+    operands, gemm, work = problem.operands, problem.gemm, problem.work
+    if operands.depthwise is not None:
+        if not separable.has_checksums(operands.depthwise, gemm, g.device):
+            return 0
+        gemm = gemm.pointwise
+    if strategy.tile == "vector" or not checksum.may_store(g, operands, gemm):
+        return 0
+    tile = _tile_of_checks(strategy, work)
+    is_avoided = g.device.avoids(strategy.variant(work.kind, operands.variant, checked=True))
+    if is_avoided or not checksum.is_possible(g.device, gemm, tile):
+        return 0
+    return strategy.tiles_of_part(work)[0] * tile[1]
 
 
 def _tile_of_checks(strategy: Strategy, work: Work) -> tuple[int, int]:
@@ -347,184 +356,22 @@ def _tile_of_checks(strategy: Strategy, work: Work) -> tuple[int, int]:
     return strategy.size[0], work.parts * across * math.prod(strategy.local)
 
 
-def _check_words(g: Lowering, strategy: Strategy, operands: Operands, gemm: Gemm, work: Work) -> int:
-    """The number of the check words that a strategy stores, if they are to verify the product; 0 if they are not."""
-    if operands.depthwise is not None:
-        if not separable.has_checksums(operands.depthwise, gemm, g.device):
-            return 0
-        gemm = separable.behind(gemm)
-    if strategy.tile == "vector" or not has_checksums(g, operands, gemm):
-        return 0
-    tile = _tile_of_checks(strategy, work)
-    end = "plain" if operands.epilogue is None else "fused"
-    is_avoided = g.device.avoids(strategy.variant(work.kind, end, checked=True))
-    if is_avoided or not checksum.is_possible(g.device, gemm, tile, words_of_pixel(gemm)):
-        return 0
-    return strategy.tiles_of_part(work)[0] * tile[1]
+def _checked(
+    g: Lowering, problem: GemmProblem, strategy: Strategy, output: FilterOutput, target: Target, words: int
+) -> Checked:
+    """Let a product be verified later by so many check words, for which there is memory then."""
+    operands, gemm, depthwise = problem.operands, problem.gemm, problem.operands.depthwise
+    of_rows, before = (gemm, 0) if depthwise is None else (gemm.pointwise, separable.words_before(gemm))
+    filters = checksum.filters_of_rows(g.device, operands, of_rows, output)
+    checks, tile = g.scratch(4 * (before + words)), _tile_of_checks(strategy, problem.work)
+    checked = Checked(target.pixels, checks, filters, tile, before)
+    g.checked[operands.target.index] = checked
+    if depthwise is not None:
+        separable.note_checked(g, depthwise, gemm, checked.words)
+    return checked
 
 
-def check_words(
-    g: Lowering,
-    operands: Operands,
-    gemm: Gemm,
-    target: TensorRef,
-    output: FilterOutput,
-    tile: tuple[int, int],
-    words: int,
-    *,
-    by_channel: bool = False,
-    before: int = 0,
-) -> TensorRef:
-    """Memory for so many check words of a product, by which it will be verified. ``tile`` is that of `Checked`.
-
-    ``by_channel``: filters see a channel each. ``before``: so many other words lie before these.
-    """
-    assert output.parameters is not None
-    every, constants = checksum.filter_and_constants(operands, gemm.source[3], output.parameters, output.push)
-    if by_channel:
-        weights = np.append(every, constants)
-    else:
-        of_rows = gemm if operands.depthwise is None else separable.behind(gemm)
-        weights = checksum.constants_of_rows(g.device, of_rows, every, constants)
-    checks = g.scratch(4 * (before + words))
-    g.checked[operands.target.index] = Checked(target, checks, weights, tile, before)
-    return checks
-
-
-def has_checksums(g: Lowering, operands: Operands, gemm: Gemm) -> bool:
-    """Whether checksums of rows verify a product at its first lowering, provided that its shader can store check words.
-
-    It writes all of its pixels, of which nobody else writes a part of a word, and rows are short.
-    """
-    may_store_checks = g.may_store_checks and operands.target.view is None
-    if not (may_store_checks and checksum.has_known_sums(operands) and gemm.split in (Split.NOTHING, Split.CHANNELS)):
-        return False
-    taps = gemm.vertical.window * gemm.horizontal.window
-    if words_of_pixel(gemm) + taps * (2 + -(-gemm.source[3] // 4)) > MOST_ROUNDS:
-        return False
-    return gemm.columns % 4 == 0 or gemm.parts == 1
-
-
-def words_of_pixel(gemm: Gemm) -> int:
-    """The words of the bytes of a pixel."""
-    return gemm.pixel_parts * -(-gemm.columns // 4)
-
-
-def verify(g: Lowering, operands: Operands, gemm: Gemm, checked: Checked, source: TensorRef, target: TensorRef) -> None:
-    """Verify a product that was stored with check words, by the sums of its rows, and copy it to ``target``.
-
-    ``source`` is the left matrix once more. The output is made of ``target``.
-    """
-    (_, out_height, out_width, _), (vertical, horizontal) = gemm.target, gemm.axes
-    magics, as_floats = divisors_below(g.device, gemm.rows, height=out_height, width=out_width)
-    others = "out_channels", "channels", "depth", "parts"
-    push = {name: value for name, value in tile_push(gemm, 1).items() if name not in others}
-    checksum.verify(
-        g,
-        operands,
-        checked,
-        {"src": source, "dst": target},
-        {
-            "SIDE_BY_SIDE": gemm.is_side_by_side,
-            "LINE_WORDS": checksum.line_words(g.device, gemm),
-            "STRIDE_Y": vertical.stride,
-            "STRIDE_X": horizontal.stride,
-            "DILATION_Y": vertical.dilation,
-            "DILATION_X": horizontal.dilation,
-            **as_floats,
-        },
-        push | magics | {"words": words_of_pixel(gemm), "depth": gemm.source[3]},
-    )
-    finish_pixels(g, target, operands.target, gemm.target, gemm.pixel_parts)
-
-
-def may_be_bounded(g: Lowering, operands: Operands, gemm: Gemm) -> bool:
-    """Whether a product of floats will be verified by `verify_by_bound` if it is computed by gemm.comp.
-
-    An epilogue may add a tensor, but not behind an activation (`epilogue.has_bound_with`), and not in the place of a
-    larger one. Results have the type of the inputs.
-    """
-    epilogue, kind = operands.epilogue, of(operands.input)
-    if not (g.may_store_checks and kind in (F32, F16) and of(operands.target) is kind):
-        return False
-    if epilogue is not None:
-        is_alone = operands.activation == FuseCode.NONE and operands.target.view is None
-        if not is_alone or added_one_for_one(epilogue) is None:
-            return False
-    return bound.is_possible(g.device, kind.name, gemm.vertical.window * gemm.horizontal.window, gemm.depth)
-
-
-def is_bounded(g: Lowering, operands: Operands, gemm: Gemm) -> bool:
-    """Whether a product's errors must have a bound, in its own lowering or in the one that verifies it.
-
-    Sums of 16-bit floats have none that tells faults from roundings, and Winograd's tiles none for each result.
-    """
-    return may_be_bounded(g, operands, gemm) or g.to_bound(operands.target) is not None
-
-
-def verify_by_bound(
-    g: Lowering,
-    operands: Operands,
-    gemm: Gemm,
-    results: TensorRef,
-    target: TensorRef,
-    quantised: QuantisedConstant | None,
-) -> None:
-    """Verify a product of floats by a bound on its rounding errors, and copy it to ``target``.
-
-    ``quantised``: these weights of 8 bits were multiplied.
-    """
-    filters, epilogue, (vertical, horizontal) = operands.weights, operands.epilogue, gemm.axes
-    limits, extra = activation_push(operands.activation, operands.output), None
-    if epilogue is not None:
-        limits, extra = activation_push(epilogue.calls[0].activation, epilogue.output), added_one_for_one(epilogue)
-    weights, layout = bound.weights_in_order(g, filters, gemm.parts_outside)
-    output = filter_output(g, operands, gemm.columns, gemm.pixel_parts)
-    taps, (_, height, width, channels) = vertical.window * horizontal.window, gemm.source
-    output_tensor, target_parts = written(operands.target, Matrices(gemm.parts, gemm.rows, gemm.columns))
-    outside, interleaved = gemm.parts_outside, gemm.pixel_parts * target_parts
-    of_results = bound.layout_of_results(g.device, output_tensor, gemm)
-    columns = round_up(gemm.columns, 4) if of_results["PADDED_RESULTS"] else gemm.columns
-    geometry = (
-        tile_push(gemm, 1)
-        | layout
-        | {
-            "src_part": height * width * channels if outside else gemm.depth,
-            "bias_part": 0 if outside else gemm.columns,
-            "dst_part": columns,
-            "dst_pitch": interleaved * columns,
-        }
-    )
-    if gemm.split is Split.PHASES:  # the shader goes through all pixels of the output
-        geometry |= {"parts": 1, "rows": math.prod(gemm.target[:3])}
-    bound.verify(
-        g,
-        output_tensor,
-        taps,
-        gemm.depth,
-        {
-            "src": dense(g, narrowed(g, operands)),
-            "filters": weights,
-            "bias": output.tensors["bias"],
-            "computed": results,
-            "dst": target,
-            "extra": results if extra is None else g.tensor(extra),
-        },
-        {
-            "HAS_EXTRA": extra is not None,
-            "INTERLEAVED": interleaved,
-            "WIDE": gemm.depth % 4 == 0,
-            **of_results,
-            "STRIDE_Y": vertical.stride,
-            "STRIDE_X": horizontal.stride,
-            "DILATION_Y": vertical.dilation,
-            "DILATION_X": horizontal.dilation,
-            "TRANSPOSED": gemm.split is Split.PHASES,
-        },
-        geometry | limits,
-        None if quantised is None else quantised.scales,
-    )
-    finish_pixels(g, target, output_tensor, gemm.target, gemm.pixel_parts)
+# --- weights as they lie -------------------------------------------------------------------------------------
 
 
 def layouts_of_weights(weights: Weights, layout: WeightLayout) -> dict[WeightLayout, Matrices]:
@@ -537,13 +384,12 @@ def layouts_of_weights(weights: Weights, layout: WeightLayout) -> dict[WeightLay
     return {WeightLayout.BY_OUTPUTS: by_outputs, WeightLayout.BY_K: by_k}
 
 
-def _weights_as_they_lie(
-    g: Lowering, strategy: Strategy, gemm: Gemm, work: Work, filters: Weights
-) -> tuple[TensorRef, dict[str, int]]:
-    """The memory of right matrices without packing, and the specialisation constants for its layout."""
-    layout = work.order if strategy.is_staged else WeightLayout.BY_K
-    if filters.tensor.view is None or gemm.split is not Split.BATCHES:
-        return dense(g, filters.tensor), {}
+def _weights_as_they_lie(g: Lowering, problem: GemmProblem, strategy: Strategy) -> Arguments:
+    """Right matrices without packing."""
+    filters = problem.operands.weights
+    layout = problem.work.order if strategy.is_staged else WeightLayout.BY_K
+    if filters.tensor.view is None or problem.gemm.split is not Split.BATCHES:
+        return Arguments(tensors={"weights": dense(g, filters.tensor)})
     layouts = {
         each: matrices
         for each, matrices in layouts_of_weights(filters, layout).items()
@@ -551,4 +397,5 @@ def _weights_as_they_lie(
     }
     weights, interleaved, found = read(g, filters.tensor, *layouts.values())
     taken = next(each for each, matrices in layouts.items() if matrices is found)
-    return weights, {"WEIGHT_PARTS": interleaved} | ({} if taken is layout else {"WEIGHT_LAYOUT": int(taken)})
+    spec = {"WEIGHT_PARTS": interleaved} if interleaved > 1 else {}
+    return Arguments(spec if taken is layout else {**spec, "WEIGHT_LAYOUT": int(taken)}, {"weights": weights})

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import IntEnum
 
 from nnvk.ops.call import Call
@@ -44,6 +44,19 @@ class Gemm:
         """The GEMM that a convolution is whose windows go along height and width as ``axes`` say."""
         return cls(call.input.shape, call.output.shape, *axes, split, parts)
 
+    @classmethod
+    def of_rows(cls, rows: int, depth: int, columns: int) -> Gemm:
+        """The product of a matrix of so many rows and one of ``depth`` rows and so many columns."""
+        return cls((rows, 1, 1, depth), (rows, 1, 1, columns), POINT, POINT)
+
+    @property
+    def pointwise(self) -> Gemm:
+        """The GEMM with the same rows whose windows are single pixels: a convolution of 1 x 1 behind these windows."""
+        batches, height, width, _ = self.target
+        vertical, horizontal = (Axis(size, 1, 1, 1, 0, 0, size) for size in (height, width))
+        source = batches, height, width, self.source[3]
+        return replace(self, source=source, vertical=vertical, horizontal=horizontal)
+
     @property
     def columns(self) -> int:
         """Output channels of a part."""
@@ -58,6 +71,16 @@ class Gemm:
     def pixel_parts(self) -> int:
         """Parts that share pixels."""
         return self.parts if self.split is Split.CHANNELS else 1
+
+    @property
+    def words_of_pixel(self) -> int:
+        """The words of an output pixel of bytes."""
+        return self.pixel_parts * -(-self.columns // 4)
+
+    @property
+    def taps(self) -> int:
+        """The pixels of a window."""
+        return self.vertical.window * self.horizontal.window
 
     @property
     def parts_outside(self) -> bool:
@@ -85,6 +108,16 @@ class Gemm:
     def axes(self) -> tuple[Axis, Axis]:
         """Along height and width."""
         return self.vertical, self.horizontal
+
+    @property
+    def steps(self) -> dict[str, int]:
+        """The specialisation constants for the steps of windows, and of taps in them."""
+        return {
+            "STRIDE_Y": self.vertical.stride,
+            "STRIDE_X": self.horizontal.stride,
+            "DILATION_Y": self.vertical.dilation,
+            "DILATION_X": self.horizontal.dilation,
+        }
 
     @property
     def pixels(self) -> tuple[int, int, int]:

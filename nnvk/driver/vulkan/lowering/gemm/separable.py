@@ -10,7 +10,6 @@ is verified by `checksum.BY_CHANNEL`, and the 1 x 1 convolution as one that read
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 
 import numpy as np
 
@@ -31,7 +30,6 @@ from nnvk.ops.call import Call
 from nnvk.ops.conv2d import conv_axes
 from nnvk.ops.depthwise_conv2d import depthwise_axes
 from nnvk.ops.linear import output_multipliers
-from nnvk.ops.window import Axis
 from nnvk.types.codes import FuseCode
 
 MOST_TAPS = 9
@@ -76,26 +74,15 @@ def gemm_of(depthwise: Call, pointwise: Call) -> Gemm:
     return Gemm(depthwise.input.shape, pointwise.output.shape, *depthwise_axes(depthwise))
 
 
-def behind(gemm: Gemm) -> Gemm:
-    """The 1 x 1 convolution of such a GEMM by itself."""
-    batches, height, width, _ = gemm.target
-    vertical, horizontal = (Axis(size, 1, 1, 1, 0, 0, size) for size in (height, width))
-    source = batches, height, width, gemm.source[3]
-    return replace(gemm, source=source, vertical=vertical, horizontal=horizontal)
-
-
 def work_of(depthwise: Call, gemm: Gemm, *, float16: bool, float16_split_k: bool) -> Work:
     """The `Work` of a GEMM with a depthwise convolution before it, for the choice of a strategy.
 
     ``float16`` and ``float16_split_k`` are as in `Work`.
     """
+    sizes = gemm.rows, gemm.columns, 1, 1, gemm.depth
     return Work(
         dtype(depthwise.input),
-        gemm.rows,
-        gemm.columns,
-        parts=1,
-        taps=1,
-        depth=gemm.depth,
+        *sizes,
         constant=True,
         in_order=False,
         matrix=False,
@@ -165,11 +152,9 @@ def _words(gemm: Gemm) -> int:
 
 def note_checked(g: Lowering, depthwise: Call, gemm: Gemm, checks: TensorRef) -> None:
     """Let the depthwise convolution be verified later. ``checks`` begins with its results and their check words."""
-    operands = _operands(depthwise)
-    output = filter_output(g, operands, gemm.depth)
-    assert output.parameters is not None
-    every = checksum.filter_and_constants(operands, gemm.depth, output.parameters, output.push)
-    g.checked[depthwise.output.index] = Checked(checks, checks, np.concatenate(every), _TILE, _words(gemm))
+    operands, own = _operands(depthwise), Gemm.of_convolution(depthwise, depthwise_axes(depthwise))
+    filters = checksum.filters_by_channel(operands, own, filter_output(g, operands, own))
+    g.checked[depthwise.output.index] = Checked(checks, checks, filters, _TILE, _words(gemm))
     g.alias(checks, depthwise.output)
 
 

@@ -443,10 +443,8 @@ def _can_stage(strategy: Strategy, device: DeviceProfile) -> bool:
 
 def _in_registers(work: Work, device: DeviceProfile, arithmetic: str) -> Iterator[Strategy]:
     orders = [False] if work.in_order or work.columns <= _NARROW else []
-    if arithmetic == "dot":
-        orders = []  # it takes four elements of K of one channel, which lie apart
-    if arithmetic == "int8":
-        orders = []
+    if arithmetic in ("dot", "int8"):
+        orders = []  # dot products take four elements of K of one channel, which lie apart
     count = 16 if device.is_cpu else 64
     for packed in (True, *orders):
         if _can_swap(arithmetic, device) and work.vec4s > 1:

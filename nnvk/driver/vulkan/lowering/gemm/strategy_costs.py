@@ -114,19 +114,29 @@ def cost(strategy: Strategy, work: Work, device: DeviceProfile) -> float:
         run = _by_shared_memory(strategy, work, costs, vectors, lanes)
     else:
         run = _by_registers(strategy, work, costs, vectors, arithmetic, lanes)
-        if (
-            device.has_small_subgroups
-            and by_elements(strategy, work, device)
-            and 4 * (strategy.sums + strategy.rows + 1) > _FEW_REGISTERS
-        ):
-            run.step *= _FEWER_THREADS
+    _slow_down(run, strategy, work, costs, vectors, device)
+    run.size = math.prod(strategy.local)
+    if strategy.split_k > 1:
+        _split(run, strategy, costs, vectors, by_elements=by_elements(strategy, work, device))
+    run.memory += _bytes(work)
+    return cycles(run, costs, device) + _preparation(strategy, work, costs, lanes * device.units)
+
+
+def _slow_down(
+    run: Run, strategy: Strategy, work: Work, costs: Costs, vectors: _Vectors, device: DeviceProfile
+) -> None:
+    """Take account of registers: of what compilers spill, and of how many invocations run at once."""
     if takes_half_weights(strategy, work, device):
         form = form_of(device, work.rows, work.packed_weights)
         run.step = _step_of_half_weights(strategy, work, costs, vectors, form)
         if strategy.sums > 2 and form is Form.FLOAT16:
             run.step *= _SPILLED_SUMS
             run.end *= _SPILLED_SUMS
-    elif converts_with_few_registers(strategy, work, device) and (strategy.tile != "register" or strategy.vec4s > 1):
+        return
+    takes_elements = device.has_small_subgroups and by_elements(strategy, work, device)
+    if takes_elements and 4 * (strategy.sums + strategy.rows + 1) > _FEW_REGISTERS:
+        run.step *= _FEWER_THREADS
+    if converts_with_few_registers(strategy, work, device) and (strategy.tile != "register" or strategy.vec4s > 1):
         run.step *= _SPILLED
     elif converts_bytes(strategy, work, device):
         run.step *= _CONVERTED
@@ -136,21 +146,20 @@ def cost(strategy: Strategy, work: Work, device: DeviceProfile) -> float:
         run.step *= _SPILLED_SUMS
     elif device.has_few_registers:
         run.step *= 1 + _PAST_MOST_HELD * max(0.0, run.held - _MOST_HELD)
-    run.size = math.prod(strategy.local)
-    if strategy.split_k > 1:
-        run.groups *= strategy.split_k
-        run.busy *= strategy.split_k
-        run.rounds = -(-run.rounds // strategy.split_k)
-        # Every K slice leaves its sums and counts, and what comes last loads them all, and ends.
-        left = strategy.sums / (2 if strategy.arithmetic == "half" else 1)  # vectors of four words
-        run.end = run.end / strategy.split_k + left * 2 * costs.load + costs.load
-        run.moved = run.moved / strategy.split_k + left * 2
-        run.memory += run.groups * run.size * 16 * left
-        run.idle = _COUNTING + strategy.sums * vectors.stored * _LEFT
-        together = _ADDED_WITH_FEW_REGISTERS if by_elements(strategy, work, device) else _ADDED_TOGETHER
-        run.idle += costs.latency * -(-strategy.split_k // max(1, together // strategy.sums))
-    run.memory += _bytes(work)
-    return cycles(run, costs, device) + _preparation(strategy, work, costs, lanes * device.units)
+
+
+def _split(run: Run, strategy: Strategy, costs: Costs, vectors: _Vectors, *, by_elements: bool) -> None:
+    """Let workgroups share K: each leaves its sums and counts, and the last one loads all sums, and ends."""
+    run.groups *= strategy.split_k
+    run.busy *= strategy.split_k
+    run.rounds = -(-run.rounds // strategy.split_k)
+    left = strategy.sums / (2 if strategy.arithmetic == "half" else 1)  # vectors of four words
+    run.end = run.end / strategy.split_k + left * 2 * costs.load + costs.load
+    run.moved = run.moved / strategy.split_k + left * 2
+    run.memory += run.groups * run.size * 16 * left
+    run.idle = _COUNTING + strategy.sums * vectors.stored * _LEFT
+    together = _ADDED_WITH_FEW_REGISTERS if by_elements else _ADDED_TOGETHER
+    run.idle += costs.latency * -(-strategy.split_k // max(1, together // strategy.sums))
 
 
 def _spills_sums(strategy: Strategy, work: Work, device: DeviceProfile) -> bool:

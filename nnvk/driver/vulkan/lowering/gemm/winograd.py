@@ -20,15 +20,15 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from nnvk.driver.vulkan.lowering.copies.relayout import finish_pixels, pixels_of, round_up
+from nnvk.driver.vulkan.lowering.arguments import Arguments
+from nnvk.driver.vulkan.lowering.copies.relayout import round_up
 from nnvk.driver.vulkan.lowering.costs import costs_of
 from nnvk.driver.vulkan.lowering.divide import divisors_below
 from nnvk.driver.vulkan.lowering.dtypes import F16, F32, DType, dtype
 from nnvk.driver.vulkan.lowering.gemm import epilogue
-from nnvk.driver.vulkan.lowering.gemm.filter_output import Operands, accumulated, filter_output, narrowed
-from nnvk.driver.vulkan.lowering.gemm.gemm import (
-    lower_gemm_by,
-)
+from nnvk.driver.vulkan.lowering.gemm.arguments import GemmProblem
+from nnvk.driver.vulkan.lowering.gemm.filter_output import Operands, Target, accumulated, filter_output, narrowed
+from nnvk.driver.vulkan.lowering.gemm.gemm import lower_gemm_by
 from nnvk.driver.vulkan.lowering.gemm.problem import POINT, Gemm, Split
 from nnvk.driver.vulkan.lowering.gemm.strategies import Strategy, Work, prefers_matrices
 from nnvk.driver.vulkan.lowering.gemm.strategy_costs import cost, ranked
@@ -161,8 +161,20 @@ def candidates(work: Work, gemm: Gemm, downs: Sequence[int], device: DeviceProfi
     return sorted(costs, key=costs.__getitem__)
 
 
-def sizes(g: Lowering, weights: Weights, gemm: Gemm, work: Work) -> tuple[int, ...]:
+def best(g: Lowering, problem: GemmProblem, downs: tuple[int, ...]) -> Strategy | Winograd:
+    """The candidate for a convolution that is thought or was measured to be the fastest."""
+    work, gemm = problem.work, problem.gemm
+    every = g.once(("candidates", work, gemm, downs), lambda: candidates(work, gemm, downs, g.device))
+    return g.choose(
+        g.tuning_key(work, gemm, f"by tiles of {downs}"),
+        every,
+        is_quick=lambda one: isinstance(one, Strategy) and one.is_quick,
+    )
+
+
+def sizes(g: Lowering, problem: GemmProblem) -> tuple[int, ...]:
     """The heights of tiles by which a convolution can be computed; none where it can't."""
+    work, gemm = problem.work, problem.gemm
     if (
         work.kind not in (F32.name, F16.name)
         or prefers_matrices(work, g.device)
@@ -171,7 +183,7 @@ def sizes(g: Lowering, weights: Weights, gemm: Gemm, work: Work) -> tuple[int, .
         or not work.constant
         or any((axis.window, axis.stride, axis.dilation) != (_WINDOW, 1, 1) for axis in gemm.axes)
         or min(work.depth, work.columns) < LEAST_CHANNELS
-        or not length_and_largest(g, weights)[1] <= _LARGEST  # NaN is not
+        or not length_and_largest(g, problem.operands.weights)[1] <= _LARGEST  # NaN is not
     ):
         return ()
     rounds = _ACROSS * (1 + _WINDOW**2 * (2 + -(-work.depth // 4)))
@@ -182,11 +194,9 @@ def sizes(g: Lowering, weights: Weights, gemm: Gemm, work: Work) -> tuple[int, .
 
 
 def _may_be(tiles: Tiles, device: DeviceProfile) -> bool:
-    return tiles.drowned <= _MOST_DROWNED and _fits(tiles, device)
-
-
-def _fits(tiles: Tiles, device: DeviceProfile) -> bool:
     """Whether the device can bind what is at the points, and that is not too much beside the images."""
+    if tiles.drowned > _MOST_DROWNED:
+        return False
     values = tiles.count * max(tiles.channels, tiles.outputs)
     weights = tiles.channels * round_up(tiles.outputs, BLOCK)
     most = device.max_buffer // (4 * tiles.points)
@@ -229,13 +239,41 @@ def _transforms(tiles: Tiles, device: DeviceProfile) -> float:
 # --- dispatches ----------------------------------------------------------------------------------------------
 
 
-def convolve(g: Lowering, candidate: Winograd, operands: Operands, gemm: Gemm) -> None:
+def convolve(g: Lowering, problem: GemmProblem, candidate: Winograd) -> None:
     """Compute a convolution by tiles: to the points, a GEMM there, and to the pixels."""
-    tiles, filters = Tiles(candidate.down, gemm), operands.weights
-    _, height, width, channels = gemm.source
-    kind = dtype(operands.input)
-    source, target = g.tensor(narrowed(g, operands)), pixels_of(g, operands.target, gemm.target)
-    seen = {
+    operands, gemm, tiles = problem.operands, problem.gemm, Tiles(candidate.down, problem.gemm)
+    target, source = Target.of(g, operands, gemm), g.tensor(narrowed(g, operands))
+    at_points = _at_points(g, "input at points", (tiles.points, tiles.count, tiles.channels))
+    sums = _at_points(g, "sums at points", (tiles.points, tiles.count, tiles.outputs))
+    groups = g.flat(tiles.count * tiles.outputs // 4, _LOCAL)
+    end = math.prod(groups) * _LOCAL
+    seen = _seen(g, tiles, end) | Arguments(tensors={"src": source})
+    _transform_input(g, tiles, operands, seen | Arguments(tensors={"dst": g.tensor(at_points)}))
+    of_points = Operands(operands.code, at_points, at_points_of(operands.weights, tiles), None, sums)
+    lower_gemm_by(g, GemmProblem(of_points, tiles.matrices, tiles.work), candidate.strategy)
+    weights, output = accumulated(g, operands.weights.tensor), filter_output(g, operands, gemm)
+    own = Arguments(
+        {"local_x": _LOCAL, "VECTOR_STORES": gemm.columns % 4 == 0, "PAIRS": g.device.has_small_subgroups},
+        {"sums": g.tensor(sums), "weights": weights},
+        {"out_channels": gemm.columns},
+    )
+    of_outputs, _ = divisors_below(g.device, end, vec4s=tiles.outputs // 4)
+    arguments = own | seen | Arguments(tensors={"dst": target.pixels}, push=of_outputs) | output
+    g.dispatch(
+        WINOGRAD_OUTPUT.variant(DTYPE=dtype(operands.input), EPILOGUE=operands.variant),
+        groups=groups,
+        spec=arguments.spec,
+        tensors=arguments.tensors,
+        **arguments.push,
+    )
+    target.finish(g)
+
+
+def _seen(g: Lowering, tiles: Tiles, end: int) -> Arguments:
+    """The arguments of both transforms for the geometry. ``end``: no invocation has this number or a larger one."""
+    _, height, width, channels = tiles.gemm.source
+    magics, as_floats = divisors_below(g.device, end, down=tiles.rows, across=tiles.columns)
+    push = {
         "tiles": tiles.count,
         "tiles_down": tiles.rows,
         "tiles_across": tiles.columns,
@@ -243,64 +281,28 @@ def convolve(g: Lowering, candidate: Winograd, operands: Operands, gemm: Gemm) -
         "width": width,
         "channels": channels,
         "src_pitch": channels,
-        "pad_top": gemm.vertical.before,
-        "pad_left": gemm.horizontal.before,
-        "out_height": gemm.target[1],
-        "out_width": gemm.target[2],
+        "pad_top": tiles.gemm.vertical.before,
+        "pad_left": tiles.gemm.horizontal.before,
+        "out_height": tiles.gemm.target[1],
+        "out_width": tiles.gemm.target[2],
     }
-    groups = g.flat(tiles.count * tiles.outputs // 4, _LOCAL)
-    end = math.prod(groups) * _LOCAL
-    magics, as_floats = divisors_below(g.device, end, down=tiles.rows, across=tiles.columns)
-    of_outputs, _ = divisors_below(g.device, end, vec4s=tiles.outputs // 4)
-    spec = {"DOWN": tiles.down, "VECTORS": channels % 4 == 0, **as_floats}
-    at_points = _at_points(g, "input at points", (tiles.points, tiles.count, tiles.channels))
-    sums = _at_points(g, "sums at points", (tiles.points, tiles.count, tiles.outputs))
-    pairs = g.device.has_small_subgroups and channels % 4 == 0
+    return Arguments({"DOWN": tiles.down, "VECTORS": channels % 4 == 0, **as_floats}, push=push | magics)
+
+
+def _transform_input(g: Lowering, tiles: Tiles, operands: Operands, seen: Arguments) -> None:
+    """Compute the values at the points."""
+    pairs = g.device.has_small_subgroups and tiles.gemm.source[3] % 4 == 0
     across, local = _together(tiles, g.device, 2 if pairs else 4), g.device.team
     line_by_line = tiles.down == 2 and not g.device.is_cpu
+    spec = {"local_x": local, "ACROSS": across, "LOCAL": local, "PAIRS": pairs, "LINE_BY_LINE": line_by_line}
     g.dispatch(
-        WINOGRAD_INPUT.variant(DTYPE=kind),
+        WINOGRAD_INPUT.variant(DTYPE=dtype(operands.input)),
         groups=g.flat(tiles.count * across, local),
-        spec={
-            "local_x": local,
-            **spec,
-            "ACROSS": across,
-            "LOCAL": local,
-            "PAIRS": pairs,
-            "LINE_BY_LINE": line_by_line,
-        },
-        tensors={"src": source, "dst": g.tensor(at_points)},
-        harmless=_harmless(length_and_largest(g, filters)[0]),
-        **seen,
-        **magics,
+        spec={**seen.spec, **spec},
+        tensors=seen.tensors,
+        harmless=_harmless(length_and_largest(g, operands.weights)[0]),
+        **seen.push,
     )
-    of_points = Operands(operands.code, at_points, at_points_of(filters, tiles), None, sums)
-    lower_gemm_by(g, candidate.strategy, of_points, tiles.matrices, tiles.work)
-    weights, output = accumulated(g, filters.tensor), filter_output(g, operands, gemm.columns)
-    g.dispatch(
-        WINOGRAD_OUTPUT.variant(DTYPE=kind, EPILOGUE=output.variant),
-        groups=groups,
-        spec={
-            "local_x": _LOCAL,
-            **spec,
-            **output.spec,
-            "VECTOR_STORES": gemm.columns % 4 == 0,
-            "PAIRS": g.device.has_small_subgroups,
-        },
-        tensors={
-            "sums": g.tensor(sums),
-            "weights": weights,
-            "src": source,
-            "dst": target,
-            **output.tensors,
-        },
-        out_channels=gemm.columns,
-        **seen,
-        **magics,
-        **of_outputs,
-        **output.push,
-    )
-    finish_pixels(g, target, operands.target, gemm.target)
 
 
 def _at_points(g: Lowering, name: str, shape: Sequence[int]) -> Tensor:

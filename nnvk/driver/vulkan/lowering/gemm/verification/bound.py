@@ -17,24 +17,28 @@ second result, as with checksums.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
 
 import numpy as np
 
 from nnvk.driver.vulkan.lowering.compared import Subject
+from nnvk.driver.vulkan.lowering.copies.arrange import dense
 from nnvk.driver.vulkan.lowering.copies.relayout import are_pixels_dense, round_up
 from nnvk.driver.vulkan.lowering.dtypes import F16, F32, dtype, of
-from nnvk.driver.vulkan.lowering.gemm.arguments import push_by_channel
-from nnvk.driver.vulkan.lowering.gemm.filter_output import Operands, filter_output
-from nnvk.driver.vulkan.lowering.gemm.problem import Gemm
+from nnvk.driver.vulkan.lowering.gemm.arguments import push_by_channel, tile_push
+from nnvk.driver.vulkan.lowering.gemm.epilogue import added_one_for_one
+from nnvk.driver.vulkan.lowering.gemm.filter_output import Operands, Target, bias_of, filter_output, narrowed
+from nnvk.driver.vulkan.lowering.gemm.problem import Gemm, Split
 from nnvk.driver.vulkan.lowering.gemm.strategies import LANES, uses_subgroups
 from nnvk.driver.vulkan.lowering.gemm.weights import BLOCK, Weights, in_order, in_order_by_blocks
 from nnvk.driver.vulkan.lowering.lowering import MOST_ROUNDS, Lowering
+from nnvk.driver.vulkan.lowering.quantised.tensors import activation_push
 from nnvk.driver.vulkan.shaders.commands import TensorRef
 from nnvk.driver.vulkan.shaders.declaration import Shader, Variant
 from nnvk.driver.vulkan.shaders.profile import DeviceProfile
 from nnvk.ops.call import Tensor
 from nnvk.ops.window import Axis
+from nnvk.types.codes import FuseCode
 
 BOUND = Shader("gemm_bound", DTYPE=("f32", "f16"), LOADS=("own", "shared"))
 BY_CHANNEL = Shader("depthwise_bound", DTYPE=("f32", "f16"))
@@ -84,6 +88,13 @@ def is_possible_by_channel(device: DeviceProfile, kind: str, vertical: Axis, hor
     return fits_by_channel(vertical, horizontal) and not device.avoids(BY_CHANNEL.variant(DTYPE=kind))
 
 
+def may_verify_by_channel(g: Lowering, operands: Operands, gemm: Gemm) -> bool:
+    """Whether `verify_by_channel` will verify a convolution of floats whose filters see a channel each."""
+    kind, target = of(operands.input), operands.target
+    is_plain = kind in (F32, F16) and operands.epilogue is None and target.view is None and of(target) is kind
+    return is_plain and g.may_store_checks and is_possible_by_channel(g.device, kind.name, *gemm.axes)
+
+
 def fits_by_channel(vertical: Axis, horizontal: Axis) -> bool:
     """Whether a window is small enough for shaders that unroll the loop along a line."""
     rounds = vertical.window * (1 + _LONG_LINE * (1 + horizontal.window))
@@ -98,6 +109,30 @@ def pixels_of_line(device: DeviceProfile, horizontal: Axis) -> int:
     while pixels > max(1, most):
         pixels //= 2
     return pixels
+
+
+def may_verify(g: Lowering, operands: Operands, gemm: Gemm) -> bool:
+    """Whether `verify` will verify a product of floats if it is computed by gemm.comp.
+
+    An epilogue may add a tensor, but not behind an activation (`epilogue.has_bound_with`), and not in the place of a
+    larger one. Results have the type of the inputs.
+    """
+    epilogue, kind = operands.epilogue, of(operands.input)
+    if not (g.may_store_checks and kind in (F32, F16) and of(operands.target) is kind):
+        return False
+    if epilogue is not None:
+        is_alone = operands.activation == FuseCode.NONE and operands.target.view is None
+        if not is_alone or added_one_for_one(epilogue) is None:
+            return False
+    return is_possible(g.device, kind.name, gemm.taps, gemm.depth)
+
+
+def is_bounded(g: Lowering, operands: Operands, gemm: Gemm) -> bool:
+    """Whether a product's errors must have a bound, in its own lowering or in the one that verifies it.
+
+    Sums of 16-bit floats have none that tells faults from roundings, and Winograd's tiles none for each result.
+    """
+    return may_verify(g, operands, gemm) or g.to_bound(operands.target) is not None
 
 
 def _rounds(rows: int, taps: int, depth: int) -> int:
@@ -147,10 +182,10 @@ def _smallest_result(device: DeviceProfile, target: Tensor) -> float:
 
 def verify_by_channel(g: Lowering, operands: Operands, gemm: Gemm, results: TensorRef, target: TensorRef) -> None:
     """Verify a convolution of floats whose filters see a channel each, and copy it to ``target``."""
-    tensor, (vertical, horizontal), taps = operands.target, gemm.axes, operands.weights.taps
+    tensor, horizontal, taps = operands.target, gemm.horizontal, operands.weights.taps
     flag, number = g.compared(Subject(g.operation, tensor.name, tensor.dtype.name, tensor.shape))
     (*_, channels), (*_, out_width, outputs) = gemm.source, gemm.target
-    output = filter_output(g, operands, outputs)
+    output = filter_output(g, operands, gemm)
     pixels, local = pixels_of_line(g.device, horizontal), LANES if g.device.is_cpu else _LOCAL
     tiles = gemm.rows // out_width * -(-out_width // pixels)
     g.dispatch(
@@ -163,10 +198,7 @@ def verify_by_channel(g: Lowering, operands: Operands, gemm: Gemm, results: Tens
             "ROWS": pixels,
             "KERNEL_WIDTH": horizontal.window,
             "PRESERVES_SPECIAL": g.device.preserves_special,
-            "STRIDE_Y": vertical.stride,
-            "STRIDE_X": horizontal.stride,
-            "DILATION_Y": vertical.dilation,
-            "DILATION_X": horizontal.dilation,
+            **gemm.steps,
         },
         tensors={
             "src": g.tensor(operands.input),
@@ -185,45 +217,77 @@ def verify_by_channel(g: Lowering, operands: Operands, gemm: Gemm, results: Tens
     )
 
 
-def verify(
-    g: Lowering,
-    target: Tensor,
-    taps: int,
-    depth: int,
-    tensors: Mapping[str, TensorRef],
-    spec: Mapping[str, int | bool],
-    push: Mapping[str, int | float],
-    scales: np.ndarray | None = None,
-) -> None:
-    """Verify a product of windows of so many taps and channels, and copy it.
+def verify(g: Lowering, operands: Operands, gemm: Gemm, results: TensorRef, scales: np.ndarray | None = None) -> None:
+    """Verify a product of floats, and copy its results.
 
-    ``tensors`` are the left matrix, the weights (`weights_in_order`), the biases, the results, what an epilogue adds,
-    and the copy; ``spec`` and ``push`` have the geometry and the range of the activation. ``scales``: sums of products
-    with 8-bit weights were multiplied by them in the end, and the filters before. That is a rounding of each. These
-    sums may overflow where magnitudes are as large as `_LARGEST` times a scale, and lose small terms times it.
+    ``scales``: sums of products with 8-bit weights were multiplied by them in the end, and the filters before. That is
+    a rounding of each. These sums may overflow where magnitudes are as large as `_LARGEST` times a scale, and lose
+    small terms times it.
     """
-    smallest, largest = (1.0, 1.0) if scales is None else (min(1.0, float(scales.min())), max(1.0, float(scales.max())))
-    flag, number = g.compared(Subject(g.operation, target.name, target.dtype.name, target.shape))
-    rows, vec4s = pixels_of(g.device, int(push["rows"]), taps, depth), -(-int(push["out_channels"]) // 4)
+    target, epilogue = Target.of(g, operands, gemm), operands.epilogue
+    limits, extra = activation_push(operands.activation, operands.output), None
+    if epilogue is not None:
+        limits, extra = activation_push(epilogue.calls[0].activation, epilogue.output), added_one_for_one(epilogue)
+    weights, layout = weights_in_order(g, operands.weights, gemm.parts_outside)
+    flag, number = g.compared(Subject(g.operation, target.tensor.name, target.tensor.dtype.name, target.tensor.shape))
+    taps, depth, (rows, parts) = gemm.taps, gemm.depth, _rows_and_parts(gemm)
+    of_row, vec4s = pixels_of(g.device, rows, taps, depth), -(-gemm.columns // 4)
     local, across, of_loads = LANES if g.device.is_cpu else _LOCAL, vec4s, dict[str, int]()
     if uses_subgroups(g.device):
         across, of_loads = round_up(vec4s, LANES), {"TOGETHER": 2 if depth % 8 == 0 else 1}
+    smallest, largest = (1.0, 1.0) if scales is None else (min(1.0, float(scales.min())), max(1.0, float(scales.max())))
+    of_results = layout_of_results(g.device, target.tensor, gemm)
+    roundings = _STEPS + 2 * (extra is not None) + 2 * (scales is not None) + _BLOCK + taps * -(-depth // _BLOCK)
     g.dispatch(
-        variant(g.device, dtype(target)),
-        groups=g.flat(int(push["parts"] * -(-push["rows"] // rows) * across), local),
+        variant(g.device, dtype(target.tensor)),
+        groups=g.flat(parts * -(-rows // of_row) * across, local),
         spec={
             "local_x": local,
-            "ROWS": rows,
+            "ROWS": of_row,
             "PRESERVES_SPECIAL": g.device.preserves_special,
             "LARGEST_EXPONENT": int(np.float32(_LARGEST * smallest).view(np.uint32)) >> 23,
+            "HAS_EXTRA": extra is not None,
+            "INTERLEAVED": gemm.pixel_parts * target.interleaved,
+            "WIDE": depth % 4 == 0,
+            "TRANSPOSED": gemm.split is Split.PHASES,
             **of_loads,
-            **spec,
+            **of_results,
+            **gemm.steps,
         },
-        tensors={**tensors, "flag": flag},
-        pad_steps=float(
-            _STEPS + 2 * spec["HAS_EXTRA"] + 2 * (scales is not None) + _BLOCK + taps * -(-depth // _BLOCK)
-        ),
-        underflow=(taps * depth + _STEPS) * _SMALLEST * largest + _smallest_result(g.device, target),
+        tensors={
+            "src": dense(g, narrowed(g, operands)),
+            "filters": weights,
+            "bias": bias_of(g, operands, gemm),
+            "computed": results,
+            "dst": target.pixels,
+            "extra": results if extra is None else g.tensor(extra),
+            "flag": flag,
+        },
+        pad_steps=float(roundings),
+        underflow=(taps * depth + _STEPS) * _SMALLEST * largest + _smallest_result(g.device, target.tensor),
         number=number,
-        **push,
+        **_geometry(gemm, target, is_padded=bool(of_results["PADDED_RESULTS"])),
+        **layout,
+        **limits,
     )
+    target.finish(g)
+
+
+def _rows_and_parts(gemm: Gemm) -> tuple[int, int]:
+    """The rows and parts that the shader goes through: of a transposed convolution all pixels of the output."""
+    return (math.prod(gemm.target[:3]), 1) if gemm.split is Split.PHASES else (gemm.rows, gemm.parts)
+
+
+def _geometry(gemm: Gemm, target: Target, *, is_padded: bool) -> dict[str, int]:
+    """The push constants for the geometry. ``is_padded``: the channels of stored pixels are padded to vec4s."""
+    (_, height, width, channels), (rows, parts) = gemm.source, _rows_and_parts(gemm)
+    columns = round_up(gemm.columns, 4) if is_padded else gemm.columns
+    return {
+        **tile_push(gemm),
+        "rows": rows,
+        "parts": parts,
+        "src_part": height * width * channels if gemm.parts_outside else gemm.depth,
+        "bias_part": 0 if gemm.parts_outside else gemm.columns,
+        "dst_part": columns,
+        "dst_pitch": gemm.pixel_parts * target.interleaved * columns,
+    }

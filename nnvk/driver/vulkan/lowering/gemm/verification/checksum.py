@@ -21,16 +21,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from math import prod
 from operator import mul
 
 import numpy as np
 
 from nnvk.driver.vulkan.lowering.compared import Checked, Subject
 from nnvk.driver.vulkan.lowering.copies.relayout import round_up
+from nnvk.driver.vulkan.lowering.divide import divisors_below
 from nnvk.driver.vulkan.lowering.gemm.epilogue import combined_one_for_one
-from nnvk.driver.vulkan.lowering.gemm.filter_output import Operands
-from nnvk.driver.vulkan.lowering.gemm.problem import Gemm
+from nnvk.driver.vulkan.lowering.gemm.filter_output import FilterOutput, Operands
+from nnvk.driver.vulkan.lowering.gemm.problem import Gemm, Split
 from nnvk.driver.vulkan.lowering.gemm.strategies import LANES, uses_subgroups
 from nnvk.driver.vulkan.lowering.gemm.verification import checksum_dispatch
 from nnvk.driver.vulkan.lowering.gemm.verification.checksum_dispatch import Check, Shared, factors
@@ -113,15 +113,27 @@ def has_known_sums(operands: Operands) -> bool:
 
 
 @np.errstate(over="ignore")
-def filter_and_constants(
-    operands: Operands, depth: int, parameters: np.ndarray, push: Mapping[str, int | float]
-) -> tuple[np.ndarray, np.ndarray]:
+def may_store(g: Lowering, operands: Operands, gemm: Gemm) -> bool:
+    """Whether checksums of rows verify a product at its first lowering, provided that its shader can store check words.
+
+    It writes all of its pixels, of which nobody else writes a part of a word, and rows are short.
+    """
+    may_store_checks = g.may_store_checks and operands.target.view is None
+    if not (may_store_checks and has_known_sums(operands) and gemm.split in (Split.NOTHING, Split.CHANNELS)):
+        return False
+    if gemm.words_of_pixel + gemm.taps * (2 + -(-gemm.source[3] // 4)) > MOST_ROUNDS:
+        return False
+    return gemm.columns % 4 == 0 or gemm.parts == 1
+
+
+def _filter_and_constants(operands: Operands, depth: int, output: FilterOutput) -> tuple[np.ndarray, np.ndarray]:
     """The sum of all filters with their factors, and the part of each word's checksum that is the same for all inputs.
 
-    ``depth`` is the number of input channels, of which a filter may see a group. ``parameters`` are the words of an
-    epilogue and the multipliers, ``push`` the push constants of filter_output.glsl. The results are uint32 [taps x
-    depth padded to vec4s] and [words of a pixel].
+    ``depth`` is the number of input channels, of which a filter may see a group. The results are uint32 [taps x depth
+    padded to vec4s] and [words of a pixel].
     """
+    assert output.parameters is not None
+    push, parameters = output.push, output.parameters
     filters = operands.weights
     parts, outputs_of_part, taps, channels = filters.shape
     outputs, groups = parts * outputs_of_part, depth // channels
@@ -141,7 +153,7 @@ def filter_and_constants(
     if operands.bias is not None:
         of_channels[:outputs] += np.ascontiguousarray(operands.bias.data).reshape(-1).view(np.uint32) * of_sums
     low, high, zero = (np.uint32(int(push[name])) for name in ("low", "high", "output_zero"))
-    of_each_word, rest = low ^ high << np.uint32(8) ^ zero << np.uint32(16), parameters.reshape(-1).view(np.uint32)
+    of_each_word, rest = low ^ high << np.uint32(8) ^ zero << np.uint32(16), parameters.view(np.uint32)
     if operands.epilogue is not None:
         own_words, rest = rest[:_EPILOGUE_WORDS], rest[_EPILOGUE_WORDS:]
         of_each_word += (own_words * factors(0, _EPILOGUE_WORDS)).sum(dtype=np.uint32)
@@ -151,7 +163,7 @@ def filter_and_constants(
     return every.reshape(-1), constants
 
 
-def line_words(device: DeviceProfile, gemm: Gemm) -> int:
+def _line_words(device: DeviceProfile, gemm: Gemm) -> int:
     """The words of a window's line, padded to a load, if one load takes several columns.
 
     They lie side by side, and none is whole words. 0: they are loaded one by one, as by Mali and VideoCore, whose
@@ -163,13 +175,19 @@ def line_words(device: DeviceProfile, gemm: Gemm) -> int:
     return min(-(-gemm.horizontal.window * depth // 4), _OF_LINE // 4)
 
 
-def constants_of_rows(device: DeviceProfile, gemm: Gemm, every: np.ndarray, constants: np.ndarray) -> np.ndarray:
-    """`Checked.filters` of the results of `filter_and_constants`, for rows: the filter and the sum of the constants.
+def filters_by_channel(operands: Operands, gemm: Gemm, output: FilterOutput) -> np.ndarray:
+    """`Checked.filters` of filters that see a channel each: the filter, and the constants of all words."""
+    return np.concatenate(_filter_and_constants(operands, gemm.source[3], output))
+
+
+def filters_of_rows(device: DeviceProfile, operands: Operands, gemm: Gemm, output: FilterOutput) -> np.ndarray:
+    """`Checked.filters` for rows: the filter, and the sum of the constants of all words.
 
     Where lines are loaded, the columns of the filter lie side by side as well. For dot products, word i of each vec4 of
     the filter has byte i of all four weights.
     """
-    if line_words(device, gemm):
+    every, constants = _filter_and_constants(operands, gemm.source[3], output)
+    if _line_words(device, gemm):
         height, width, depth = gemm.vertical.window, gemm.horizontal.window, gemm.source[3]
         lines = every.reshape(height, width, -1)[..., :depth].reshape(height, -1)
         every = np.pad(lines, ((0, 0), (0, -lines.shape[1] % _OF_LINE))).reshape(-1)
@@ -217,27 +235,19 @@ class _Rows:
         return max(self.inputs, self.results)
 
 
-def _rows_of(
-    device: DeviceProfile,
-    every: int,
-    tile_rows: int,
-    window: tuple[int, int],
-    depth: int,
-    words: int,
-    *,
-    by_lines: bool,
-) -> _Rows:
-    """The rows of a workgroup, for tiles of ``tile_rows`` and a product of ``every`` rows.
+def _rows_of(device: DeviceProfile, gemm: Gemm, tile_rows: int) -> _Rows:
+    """The rows of a workgroup, for tiles of ``tile_rows``.
 
     Several tiles fill the vectors of a CPU, a few times if each unit has several workgroups.
     """
     tiles = 1
     if device.is_cpu:
         fill = _MOST_AT_ONCE * LANES
-        tiles = max(1, fill * min(_MOST_PASSES, max(1, every // (fill * _FILLING * device.units))) // tile_rows)
-    height, width = window
+        tiles = max(1, fill * min(_MOST_PASSES, max(1, gemm.rows // (fill * _FILLING * device.units))) // tile_rows)
+    width, depth, words = gemm.horizontal.window, gemm.source[3], gemm.words_of_pixel
+    by_lines = _line_words(device, gemm) > 0
     of_line = -(-width * depth // _OF_LINE) if by_lines else width * -(-depth // (16 if depth % 16 == 0 else 4))
-    return _Rows(tiles * tile_rows, tiles, height * of_line, words if words % 4 else words // 4, by_lines)
+    return _Rows(tiles * tile_rows, tiles, gemm.vertical.window * of_line, words if words % 4 else words // 4, by_lines)
 
 
 def _at_once(rows: _Rows) -> int:
@@ -301,62 +311,59 @@ def _local(device: DeviceProfile, loads: int, most: int = _MOST_LOCAL) -> int:
     return local
 
 
-def is_possible(device: DeviceProfile, gemm: Gemm, tile: tuple[int, int], words: int) -> bool:
-    """Whether a device can verify a product by tiles of rows and check words; ``words`` is the length of a row."""
-    window, depth = (gemm.vertical.window, gemm.horizontal.window), gemm.source[3]
-    rows = _rows_of(device, gemm.rows, tile[0], window, depth, words, by_lines=line_words(device, gemm) > 0)
-    taps = prod(window)
+def is_possible(device: DeviceProfile, gemm: Gemm, tile: tuple[int, int]) -> bool:
+    """Whether a device can verify a product by tiles of rows and check words."""
+    depth, words, rows = gemm.source[3], gemm.words_of_pixel, _rows_of(device, gemm, tile[0])
     if device.is_cpu:
         local, across, at_once = LANES, 1, _at_once(rows)
     else:
         local, _, at_once, (across,) = _shared_rows(device, [rows], [-(-gemm.rows // rows.rows)])
     passes = -(-rows.rows // (local // across * at_once))
-    rounds = passes * (1 + words + taps * (2 + -(-depth // 4))) + -(-rows.tiles * tile[1] // local)
+    rounds = passes * (1 + words + gemm.taps * (2 + -(-depth // 4))) + -(-rows.tiles * tile[1] // local)
     return rounds <= MOST_ROUNDS and not device.avoids(variant(device))
 
 
-def verify(
-    g: Lowering,
-    operands: Operands,
-    checked: Checked,
-    tensors: Mapping[str, TensorRef],
-    spec: Mapping[str, int | bool],
-    values: Mapping[str, int],
-) -> None:
-    """Verify a product, and copy it: ``tensors`` are the left matrix and the copy.
+def verify(g: Lowering, operands: Operands, gemm: Gemm, checked: Checked, source: TensorRef, target: TensorRef) -> None:
+    """Verify a product that was stored with check words, by the sums of its rows, and copy it to ``target``.
 
-    ``spec`` and ``values`` have the geometry.
+    ``source`` is the left matrix once more.
     """
-    depth, words, (tile_rows, checks) = values["depth"], values["words"], checked.tile
-    window = values["kernel_height"], values["kernel_width"]
-    rows = _rows_of(g.device, values["rows"], tile_rows, window, depth, words, by_lines=spec["LINE_WORDS"] > 0)
-    tensors, of_extra, own = _arguments(g, operands, checked, tensors, (rows.rows,))
-    own_spec = {"ROWS": _at_once(rows)} if g.device.is_cpu else {}
-    check = Check(
-        variant(g.device),
-        {
-            "SPAN": next(span for span in (16, 4, 1) if depth % span == 0),
-            "WIDE": words % 4 == 0,
-            **own_spec,
-            **of_extra,
-            **spec,
-        },
-        tensors,
-        checked.filters,
-        -(-values["rows"] // rows.rows),
-        {
-            "region_rows": rows.rows,
-            "check_words": -(-values["rows"] // tile_rows) * checks,
-            "region_checks": rows.tiles * checks,
-            "kernel": values["kernel_height"] << 16 | values["kernel_width"],
-            **own,
-            **values,
-        },
-        _NAMES,
-        partial(_share, g.device),
-        rows,
+    (_, height, width, depth), (_, out_height, out_width, _) = gemm.source, gemm.target
+    rows, words, (tile_rows, checks) = _rows_of(g.device, gemm, checked.tile[0]), gemm.words_of_pixel, checked.tile
+    magics, as_floats = divisors_below(g.device, gemm.rows, height=out_height, width=out_width)
+    tensors, of_extra, own = _arguments(g, operands, checked, {"src": source, "dst": target}, (rows.rows,))
+    spec = {
+        "SPAN": next(span for span in (16, 4, 1) if depth % span == 0),
+        "WIDE": words % 4 == 0,
+        "SIDE_BY_SIDE": gemm.is_side_by_side,
+        "LINE_WORDS": _line_words(g.device, gemm),
+        **gemm.steps,
+        **as_floats,
+        **of_extra,
+    }
+    if g.device.is_cpu:
+        spec["ROWS"] = _at_once(rows)
+    values = {
+        "rows": gemm.rows,
+        "words": words,
+        "check_words": -(-gemm.rows // tile_rows) * checks,
+        "region_rows": rows.rows,
+        "region_checks": rows.tiles * checks,
+        "out_height": out_height,
+        "out_width": out_width,
+        "height": height,
+        "width": width,
+        "depth": depth,
+        "kernel": gemm.vertical.window << 16 | gemm.horizontal.window,
+        "pad_top": gemm.vertical.before,
+        "pad_left": gemm.horizontal.before,
+        **magics,
+        **own,
+    }
+    regions, share = -(-gemm.rows // rows.rows), partial(_share, g.device)
+    checksum_dispatch.verify(
+        g, Check(variant(g.device), spec, tensors, checked.filters, regions, values, _NAMES, share, rows)
     )
-    checksum_dispatch.verify(g, check)
 
 
 def _tiles_together(device: DeviceProfile, gemm: Gemm, tile: tuple[int, int]) -> int:
@@ -464,10 +471,7 @@ def verify_by_channel(
             "KERNEL_HEIGHT": vertical.window,
             "KERNEL_WIDTH": horizontal.window,
             "AT_ONCE": min(horizontal.window, _MOST_AT_ONCE_BY_CHANNEL),
-            "STRIDE_Y": vertical.stride,
-            "STRIDE_X": horizontal.stride,
-            "DILATION_Y": vertical.dilation,
-            "DILATION_X": horizontal.dilation,
+            **gemm.steps,
             "COLUMNS": min(tile[1] * together, out_width, most),
             "WIDE": is_wide,
             **of_extra,

@@ -10,17 +10,15 @@ Nothing is prepared for these shaders: they read inputs and filters as they lie 
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping
 from dataclasses import replace
 
+from nnvk.driver.vulkan.lowering.arguments import Arguments
 from nnvk.driver.vulkan.lowering.copies.arrange import dense
-from nnvk.driver.vulkan.lowering.copies.relayout import finish_pixels, pixels_of, round_up
-from nnvk.driver.vulkan.lowering.copies.side_by_side import Matrices, written
+from nnvk.driver.vulkan.lowering.copies.relayout import round_up
 from nnvk.driver.vulkan.lowering.dtypes import I32, Q8, Q16, dtype, of
 from nnvk.driver.vulkan.lowering.gemm.arguments import push_by_channel, tile_push
-from nnvk.driver.vulkan.lowering.gemm.filter_output import Operands, filter_output
-from nnvk.driver.vulkan.lowering.gemm.problem import POINT, Gemm, Split
+from nnvk.driver.vulkan.lowering.gemm.filter_output import Operands, Target, filter_output
+from nnvk.driver.vulkan.lowering.gemm.problem import Gemm, Split
 from nnvk.driver.vulkan.lowering.gemm.strategies import LANES, uses_subgroups
 from nnvk.driver.vulkan.lowering.gemm.verification import bound
 from nnvk.driver.vulkan.lowering.gemm.weights import Weights, weights_of
@@ -54,8 +52,7 @@ def variant(device: DeviceProfile, kind: str) -> Variant:
 
 def may_verify(g: Lowering, operands: Operands, gemm: Gemm) -> bool:
     """Whether `lower_gemm` computes a product that is lowered the second time."""
-    taps = gemm.vertical.window * gemm.horizontal.window
-    return _is_second(g, operands) and _is_possible(g, dtype(operands.input), taps, operands.weights.channels)
+    return _is_second(g, operands) and _is_possible(g, dtype(operands.input), gemm.taps, operands.weights.channels)
 
 
 def may_verify_by_channel(g: Lowering, operands: Operands, gemm: Gemm) -> bool:
@@ -85,29 +82,22 @@ def _is_possible(g: Lowering, kind: str, taps: int, depth: int) -> bool:
 
 def recompute(g: Lowering, operands: Operands, gemm: Gemm) -> None:
     """Compute the output of a product."""
-    output, target_parts = written(operands.target, Matrices(gemm.parts, gemm.rows, gemm.columns))
-    target = pixels_of(g, output, gemm.target, gemm.pixel_parts)
-    end, spec, push = _end(g, operands, gemm, gemm.pixel_parts * target_parts)
-    geometry = tile_push(gemm, 1)
-    if gemm.split is Split.PHASES:  # the shader goes through all pixels of the output
-        geometry |= {"parts": 1, "rows": math.prod(gemm.target[:3])}
+    target = Target.of(g, operands, gemm)
     _, height, width, channels = gemm.source
-    _dispatch(
-        g,
-        dtype(operands.input),
-        operands.weights,
-        {"src": dense(g, operands.input), "dst": target, **end},
-        {**spec, "PARTS_ALIKE": gemm.pixel_parts == 1, "TRANSPOSED": gemm.split is Split.PHASES},
-        geometry | push | {"src_part": height * width * channels if gemm.parts_outside else gemm.depth},
+    own = Arguments(
+        {"PARTS_ALIKE": gemm.pixel_parts == 1},
+        {"src": dense(g, operands.input), "dst": target.pixels},
+        {"src_part": height * width * channels if gemm.parts_outside else gemm.depth},
     )
-    finish_pixels(g, target, output, gemm.target, gemm.pixel_parts)
+    end = _end(g, operands, gemm, gemm.pixel_parts * target.interleaved)
+    _dispatch(g, dtype(operands.input), gemm, operands.weights, own | end)
+    target.finish(g)
 
 
 def recompute_depthwise(g: Lowering, operands: Operands, gemm: Gemm) -> None:
     """Compute the output of a convolution whose filters, in one part, see a channel each."""
     weights, kind, horizontal = operands.weights, dtype(operands.input), gemm.horizontal
-    target = pixels_of(g, operands.target, gemm.target)
-    end, spec, push = _end(g, operands, gemm, 1)
+    target, end = Target.of(g, operands, gemm), _end(g, operands, gemm, 1)
     (*_, channels), (*_, out_width, outputs) = gemm.source, gemm.target
     pixels, local = bound.pixels_of_line(g.device, horizontal), LANES if g.device.is_cpu else _LOCAL
     tiles = gemm.rows // out_width * -(-out_width // pixels)
@@ -116,7 +106,7 @@ def recompute_depthwise(g: Lowering, operands: Operands, gemm: Gemm) -> None:
         BY_CHANNEL.variant(DTYPE=kind),
         groups=g.flat(tiles * -(-outputs // 4), local),
         spec={
-            **spec,
+            **end.spec,
             "local_x": local,
             "ROWS": pixels,
             "KERNEL_WIDTH": horizontal.window,
@@ -126,15 +116,15 @@ def recompute_depthwise(g: Lowering, operands: Operands, gemm: Gemm) -> None:
         tensors={
             "src": dense(g, operands.input),
             "filters": dense(g, weights.tensor),
-            "dst": target,
-            **end,
+            "dst": target.pixels,
+            **end.tensors,
         },
-        **push,
+        **end.push,
         **push_by_channel(gemm),
         filter_output=by_output,
         filter_tap=tap,
     )
-    finish_pixels(g, target, operands.target, gemm.target)
+    target.finish(g)
 
 
 def add_up(
@@ -147,33 +137,29 @@ def add_up(
     """
     (rows, length), columns = source.shape, weights.shape[0]
     target = g.scratch(4 * rows * columns)
-    spec, push = _encoding(source, weights)
-    _dispatch(
-        g,
-        Q8.name,
-        replace(weights_of(weights), channels=length),
-        {"src": g.tensor(source), "bias": target if before is None else before, "multipliers": target, "dst": target},
-        {**spec, "STORES_SUMS": True, "HAS_BIAS": before is not None},
-        tile_push(Gemm((rows, 1, 1, length), (rows, 1, 1, columns), POINT, POINT), 1)
-        | push
-        | {"src_part": 0, "dst_pitch": columns, "low": 0, "high": 0},
-        first,
+    gemm, own_weights = Gemm.of_rows(rows, length, columns), replace(weights_of(weights), channels=length)
+    bias = {"bias": target if before is None else before}
+    own = Arguments(
+        {"STORES_SUMS": True, "HAS_BIAS": before is not None},
+        {"src": g.tensor(source), **bias, "multipliers": target, "dst": target},
+        {"src_part": 0, "dst_pitch": columns, "low": 0, "high": 0},
     )
+    _dispatch(g, Q8.name, gemm, own_weights, _encoding(source, weights) | own, first)
     return target
 
 
-def _encoding(source: Tensor, weights: Tensor, output: Tensor | None = None) -> tuple[dict[str, bool], dict[str, int]]:
-    """The specialisation and push constants that turn quantised values into numbers. Sums have no ``output``."""
+def _encoding(source: Tensor, weights: Tensor, output: Tensor | None = None) -> Arguments:
+    """The arguments that turn quantised values into numbers. Sums have no ``output``."""
     if of(source) is I32:
-        return {}, {}
+        return Arguments()
     has_bytes = output is not None and of(output) is Q8
-    return (
+    return Arguments(
         {
             "SIGNED": bool(offset(source)),
             "FILTERS_SIGNED": bool(offset(weights)),
             "RESULTS_SIGNED": output is not None and has_bytes and bool(offset(output)),
         },
-        {
+        push={
             "input_zero": zero_point(source),
             "filter_zero": zero_point(weights),
             "output_zero": zero_point(output) if output is not None and has_bytes else 0,
@@ -181,67 +167,51 @@ def _encoding(source: Tensor, weights: Tensor, output: Tensor | None = None) -> 
     )
 
 
-def _end(
-    g: Lowering, operands: Operands, gemm: Gemm, interleaved: int
-) -> tuple[dict[str, TensorRef], dict[str, int | bool], dict[str, int]]:
+def _end(g: Lowering, operands: Operands, gemm: Gemm, interleaved: int) -> Arguments:
     """The arguments of all shaders for windows and for results of ``interleaved`` parts."""
-    output, (vertical, horizontal) = operands.target, gemm.axes
+    output, end = operands.target, filter_output(g, operands, gemm)
     columns = gemm.columns if of(output) is I32 else round_up(gemm.columns, 4)
-    end = filter_output(g, operands, gemm.columns, gemm.pixel_parts)
-    spec, push = _encoding(operands.input, operands.weights.tensor, output)
-    return (
+    own = {"WIDE_RESULTS": columns % 4 == 0, "INTERLEAVED": interleaved, **gemm.steps}
+    return _encoding(operands.input, operands.weights.tensor, output) | Arguments(
+        {**own, **{name: end.spec[name] for name in ("WIDE_BIAS", "ROUNDING") if name in end.spec}},
         {name: tensor for name, tensor in end.tensors.items() if name in ("bias", "multipliers")},
-        {
-            **spec,
-            **{name: end.spec[name] for name in ("WIDE_BIAS", "ROUNDING") if name in end.spec},
-            "WIDE_RESULTS": columns % 4 == 0,
-            "INTERLEAVED": interleaved,
-            "STRIDE_Y": vertical.stride,
-            "STRIDE_X": horizontal.stride,
-            "DILATION_Y": vertical.dilation,
-            "DILATION_X": horizontal.dilation,
-        },
-        {**push, "dst_pitch": interleaved * columns, "low": int(end.push["low"]), "high": int(end.push["high"])},
+        {"dst_pitch": interleaved * columns, "low": int(end.push["low"]), "high": int(end.push["high"])},
     )
 
 
-def _dispatch(
-    g: Lowering,
-    kind: str,
-    weights: Weights,
-    tensors: Mapping[str, TensorRef],
-    spec: Mapping[str, int | bool],
-    push: Mapping[str, int],
-    first: int = 0,
-) -> None:
+def _dispatch(g: Lowering, kind: str, gemm: Gemm, weights: Weights, arguments: Arguments, first: int = 0) -> None:
     """Dispatch `EXACT` with filters from an element of the operand on."""
     part, by_output, tap, channel = weights.strides
-    local, across = LANES if g.device.is_cpu else _LOCAL, -(-push["out_channels"] // 4)
+    local, across = LANES if g.device.is_cpu else _LOCAL, -(-gemm.columns // 4)
     most = _FEW_ROWS if g.device.has_small_subgroups else _ROWS
     if uses_subgroups(g.device):
         most, across = _SHARED_ROWS, round_up(across, LANES)
-    lines, length = 1, push["rows"]
-    if spec.get("TRANSPOSED"):  # tiles have pixels of a line that are a stride from each other
-        phases = min(int(spec["STRIDE_X"]), push["out_width"])
-        lines, length = length // push["out_width"] * phases, -(-push["out_width"] // int(spec["STRIDE_X"]))
+    geometry, lines, length = tile_push(gemm), gemm.parts, gemm.rows
+    if gemm.split is Split.PHASES:  # tiles have pixels of a line that are a stride from each other
+        batches, height, width, _ = gemm.target
+        stride = gemm.horizontal.stride
+        geometry |= {"parts": 1, "rows": batches * height * width}
+        lines, length = batches * height * min(stride, width), -(-width // stride)
     rows = min(most, 1 << (length - 1).bit_length())
     g.dispatch(
         variant(g.device, kind),
-        groups=g.flat(push["parts"] * lines * -(-length // rows) * across, local),
+        groups=g.flat(lines * -(-length // rows) * across, local),
         spec={
-            **spec,
+            **arguments.spec,
             "local_x": local,
             "ROWS": rows,
-            "WIDE": push["depth"] % 4 == 0,
+            "WIDE": gemm.depth % 4 == 0,
             "FILTER_WORDS": _words_of(weights, first),
+            "TRANSPOSED": gemm.split is Split.PHASES,
         },
-        tensors={**tensors, "filters": dense(g, weights.tensor)},
-        **push,
+        tensors={**arguments.tensors, "filters": dense(g, weights.tensor)},
         filter_first=first,
         filter_part=part,
         filter_output=by_output,
         filter_tap=tap,
         filter_channel=channel,
+        **geometry,
+        **arguments.push,
     )
 
 
