@@ -15,6 +15,7 @@ import sys
 import textwrap
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from types import FunctionType, ModuleType
 from typing import Any
@@ -109,8 +110,7 @@ class Table:
         """A description of an operator that becomes no operation."""
         if is_function(operator):
             return "a function on the CPU"
-        mapper = self.registry.find(operator)
-        is_state = getattr(mapper, "__module__", "") == variables.__name__
+        is_state = getattr(self.registry.find(operator), "__module__", "") == variables.__name__
         return "a state" if is_state else _SAID.get(operator, "a constant")
 
 
@@ -124,6 +124,7 @@ _SAID = {
 TFLITE = Table("TFLite", tflite_registry, tflite_mappers)
 ONNX = Table("ONNX", onnx_registry, onnx_mappers)
 TABLES = (TFLITE, ONNX)
+_parsed = cache(lambda function: ast.parse(textwrap.dedent(inspect.getsource(function))))
 
 
 def _is_own(code: KnownCode, operator: str) -> bool:
@@ -142,7 +143,7 @@ def _emitted(function: Callable[..., Any], operator: str, seen: set[Callable[...
             yield from [OperationCode[name]] if name in OperationCode.__members__ else ()
             yield from _of_value(names.get(name), operator, seen)
         return
-    for node in ast.walk(ast.parse(textwrap.dedent(inspect.getsource(function)))):
+    for node in ast.walk(_parsed(function)):
         match node:
             case ast.Attribute(value=ast.Name(id="Op" | "OperationCode"), attr=name):
                 yield OperationCode[name]
@@ -169,8 +170,7 @@ def _of_value(value: Any, operator: str, seen: set[Callable[..., Any]]) -> Itera
             if isinstance(method, FunctionType) and method.__code__.co_filename == file:
                 yield from _of_value(method, operator, seen)
     elif isinstance(value, dict):
-        for one in [value[operator]] if operator in value else value.values():
-            yield from _of_value(one, operator, seen)
+        yield from _of_value(tuple([value[operator]] if operator in value else value.values()), operator, seen)
     elif isinstance(value, tuple):
         for one in value:
             yield from _of_value(one, operator, seen)

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from machines import ENVIRONMENTS, NOWHERE, absent_beside, locked_folder, on_disk, run
+from terminal import SEPARATOR, apart, together
 
 from nnvk import get_devices
 from nnvk.demo.assets import DATA
@@ -23,20 +24,14 @@ NNVK = [sys.executable, "-m", "nnvk.cli"]
 
 
 @pytest.mark.parametrize("name", ENVIRONMENTS)
-def test_models_run(name: str, locked_folder: str) -> None:
-    """Also in the environments in which `nnvk devices` is tested: the document has the devices."""
-    done = run([*NNVK, "run", MODEL, "--json"], {**PATHS, **ENVIRONMENTS[name](locked_folder)})
+def test_devices_are_listed_and_models_run(name: str, locked_folder: str) -> None:
+    calls = [["devices"], ["devices", "--all"], ["run", MODEL, "--json"]]
+    done = run(together(calls), {**PATHS, **ENVIRONMENTS[name](locked_folder)})
     assert (done.returncode, done.stderr) == (0, "")
-    assert [device["name"] for device in json.loads(done.stdout)["devices"]] == NAMES
+    *listed, printed = apart(done.stdout)
+    assert all(name in text for name in NAMES for text in listed)
+    assert [device["name"] for device in json.loads(printed)["devices"]] == NAMES
     assert not Path(absent_beside(locked_folder)).exists()
-
-
-@pytest.mark.parametrize("name", ["a home that is locked", "no home", "XDG folders that are locked"])
-def test_devices_are_listed(name: str, locked_folder: str) -> None:
-    for words in (["devices"], ["devices", "--all"]):
-        done = run([*NNVK, *words], {**PATHS, **ENVIRONMENTS[name](locked_folder)})
-        assert (done.returncode, done.stderr) == (0, "")
-        assert all(name in done.stdout for name in NAMES)
 
 
 @pytest.mark.parametrize("name", ["a home that is locked", "no folder for temporary files"])
@@ -47,13 +42,12 @@ def test_a_driver_in_a_process_of_its_own(name: str, locked_folder: str) -> None
     assert [device["name"] for device in json.loads(done.stdout)["devices"]] == NAMES
 
 
-@pytest.mark.parametrize("words", [["devices"], ["run", MODEL], ["info", MODEL]], ids=lambda words: words[0])
-def test_a_current_folder_that_is_gone(words: list[str], tmp_path: Path) -> None:
+def test_a_current_folder_that_is_gone(tmp_path: Path) -> None:
     (tmp_path / "gone").mkdir()
     script = 'cd "$0" && rmdir "$0" && exec "$@"'
-    program = [sys.executable, "-c", "from nnvk.cli.main import app; app()"]
-    done = run(["sh", "-c", script, tmp_path / "gone", *program, *words], {**PATHS, "HOME": str(tmp_path)})
-    assert (done.returncode, done.stderr) == (0, "")
+    calls = together([["devices"], ["run", MODEL], ["info", MODEL]])
+    done = run(["sh", "-c", script, tmp_path / "gone", *calls], {**PATHS, "HOME": str(tmp_path)})
+    assert (done.returncode, done.stderr, len(apart(done.stdout))) == (0, "", 3)
 
 
 KEEP = """
@@ -100,53 +94,52 @@ def test_what_can_not_be_kept_is_logged(changes: Mapping[str, str], reason: str,
 
 @needs_vulkan
 @pytest.mark.parametrize(
-    ("kind", "reason"), [("full", "No space left on device"), ("read-only", "Read-only file system")]
+    ("kind", "reason", "changes"),
+    [
+        ("full", "No space left on device", {"HOME": "{}"}),
+        ("read-only", "Read-only file system", {"HOME": NOWHERE, "NNVK_CACHE_DIR": "{}"}),
+    ],
+    ids=["full", "read-only"],
 )
-def test_disks(kind: str, reason: str, tmp_path: Path) -> None:
+def test_disks(kind: str, reason: str, changes: Mapping[str, str], tmp_path: Path) -> None:
     place = str(tmp_path)
-    for changes in ({"HOME": place, "TMPDIR": place}, {"HOME": NOWHERE, "NNVK_CACHE_DIR": place, "TMPDIR": place}):
-        done = run(on_disk(kind, tmp_path, [sys.executable, "-c", KEEP]), {**PATHS, "NNVK_VLOG": "driver", **changes})
-        assert done.returncode == 0, done.stderr
-        assert f"{WARNING}can't be kept in {place}/" in done.stderr
-        assert f"nnvk.driver: the pipelines can't be kept in {place}/" in done.stderr
-        assert done.stderr.count(reason) == 2
-        done = run(on_disk(kind, tmp_path, [*NNVK, "run", MODEL]), {**PATHS, **changes})
-        assert (done.returncode, done.stderr) == (0, "")
+    environment = {**PATHS, "TMPDIR": place, **{name: value.format(place) for name, value in changes.items()}}
+    done = run(on_disk(kind, tmp_path, [sys.executable, "-c", KEEP]), {"NNVK_VLOG": "driver", **environment})
+    assert done.returncode == 0, done.stderr
+    assert f"{WARNING}can't be kept in {place}/" in done.stderr
+    assert f"nnvk.driver: the pipelines can't be kept in {place}/" in done.stderr
+    assert done.stderr.count(reason) == 2
+    done = run(on_disk(kind, tmp_path, [*NNVK, "run", MODEL]), environment)
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 @pytest.mark.parametrize(
-    ("kind", "words", "error"),
+    ("kind", "error", "of_map"),
     [
-        ("full", ["run", MODEL, "--out", "{}/x.npz"], "no space left on device: {}/x.npz"),
-        ("full", ["info", MODEL, "--json={}/x"], "no space left on device: {}/x"),
-        ("full", ["map", MODEL, str(DATA), "--out", "{}/x"], "no space left on device: {}/x/map.json"),
-        ("read-only", ["run", MODEL, "--out", "{}/x.npz"], "can't be written (read-only file system): {}/x.npz"),
-        ("read-only", ["info", MODEL, "--json={}/x"], "can't be written (read-only file system): {}/x"),
-        ("read-only", ["map", MODEL, str(DATA), "--out", "{}/x"], "can't be written (read-only file system): {}/x"),
+        ("full", "no space left on device", "x/map.json"),
+        ("read-only", "can't be written (read-only file system)", "x"),
     ],
-    ids=lambda value: value[0] if isinstance(value, list) else None,
+    ids=["full", "read-only"],
 )
-def test_what_was_asked_for_is_an_error(kind: str, words: list[str], error: str, tmp_path: Path) -> None:
-    command = on_disk(kind, tmp_path, [*NNVK, *(word.format(tmp_path) for word in words), "--device", "cpu"])
-    done = run(command, {**PATHS, "HOME": NOWHERE})
-    assert done.returncode == 2
+def test_what_was_asked_for_is_an_error(kind: str, error: str, of_map: str, tmp_path: Path) -> None:
+    calls = [
+        ["run", MODEL, "--out", f"{tmp_path}/x.npz", "--device", "cpu"],
+        ["info", MODEL, f"--json={tmp_path}/x.json", "--device", "cpu"],
+        ["map", MODEL, DATA, "--out", f"{tmp_path}/x", "--device", "cpu"],
+    ]
+    done = run(on_disk(kind, tmp_path, together(calls)), {**PATHS, "HOME": NOWHERE})
+    assert done.stdout.count(f"{SEPARATOR}2\n") == len(calls)
     # ONNX Runtime, which `map` imports, may warn that it has no home folder either.
-    assert done.stderr.splitlines()[-1] == f"nnvk: {error.format(tmp_path)}"
+    errors = [line for line in done.stderr.splitlines() if line.startswith("nnvk: ")]
+    assert errors == [f"nnvk: {error}: {tmp_path}/{name}" for name in ("x.npz", "x.json", of_map)]
 
 
-@pytest.mark.parametrize(
-    "words",
-    [
-        ["run", MODEL, "--out", "{}/x.npz"],
-        ["run", MODEL, "--out", "{}/y/x.npz"],
-        ["info", MODEL, "--json={}/x"],
-    ],
-    ids=["output", "output in a folder", "json"],
-)
-def test_folders_that_this_user_may_not_write(words: list[str], locked_folder: str) -> None:
-    named = words[-1].format(locked_folder).rpartition("=")[2]
-    done = run([*NNVK, *(word.format(locked_folder) for word in words)], {**PATHS, "HOME": NOWHERE})
-    assert (done.returncode, done.stderr) == (2, f"nnvk: permission denied: {named}\n")
+def test_folders_that_this_user_may_not_write(locked_folder: str) -> None:
+    names = [f"{locked_folder}/{name}" for name in ("x.npz", "y/x.npz", "x")]
+    calls = [*(["run", MODEL, "--out", name] for name in names[:2]), ["info", MODEL, f"--json={names[2]}"]]
+    done = run(together(calls), {**PATHS, "HOME": NOWHERE})
+    assert done.stdout == f"{SEPARATOR}2\n" * 3
+    assert done.stderr.splitlines() == [f"nnvk: permission denied: {name}" for name in names]
 
 
 def test_a_user_without_an_entry(tmp_path_factory: pytest.TempPathFactory) -> None:

@@ -189,11 +189,10 @@ import os, signal, threading, time
 import numpy as np
 from c_library import Adding, servers
 adding = Adding(reusable=True)
-for _ in range(2):
-    os.kill(servers()[-1], signal.SIGSTOP)
-    threading.Timer(1.5, os.kill, (servers()[-1], signal.SIGCONT)).start()
-    adding.execution.compute()
-    assert adding.is_right()
+os.kill(servers()[-1], signal.SIGSTOP)
+threading.Timer(1.5, os.kill, (servers()[-1], signal.SIGCONT)).start()
+adding.execution.compute()
+assert adding.is_right()
 assert len(servers()) == 1
 """
 
@@ -233,12 +232,12 @@ subgraph = OperandType(OperandCode.MODEL)
 loop = model([subgraph, subgraph, COUNTER, COUNTER], {0: condition, 1: body},
     [(OperationCode.WHILE, [0, 1, 2], [3])], [2], [3])
 execution = CExecution(CCompilation(loop, "nnapi-reference"))
-library().call("Execution_setLoopTimeout", execution.handle, 4 * 10**9)
+library().call("Execution_setLoopTimeout", execution.handle, 3 * 10**9)
 execution.set_input(0, np.ones(1, np.int32))
 execution.set_output(0, np.zeros(1, np.int32))
 began = time.monotonic()
 assert code_of("Execution_compute", execution.handle).name == "MISSED_DEADLINE_TRANSIENT"
-assert time.monotonic() - began > 3.5
+assert time.monotonic() - began > 2.5
 assert len(servers()) == 1
 """
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import re
@@ -57,9 +58,15 @@ def build(root: Path, out: Path, *, execute: bool) -> subprocess.CompletedProces
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    out = tmp_path_factory.mktemp("site")
-    done = build(ROOT, out, execute=True)
-    assert done.returncode == 0, done.stderr
+    """The site, built once for all workers of pytest-xdist."""
+    base = tmp_path_factory.getbasetemp()
+    out = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "site"
+    with (out.parent / "site.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not out.exists():
+            done = build(ROOT, out.with_name("unfinished-site"), execute=True)
+            assert done.returncode == 0, done.stderr
+            out.with_name("unfinished-site").rename(out)
     return out
 
 

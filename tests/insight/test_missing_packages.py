@@ -8,44 +8,33 @@ import sys
 from pathlib import Path
 
 import pytest
+from terminal import SEPARATOR, together
 
 from nnvk.demo.assets import DATA
 
 MODEL = str(DATA / "digits_int8.tflite")
-CODE = """
-import sys
-sys.modules[sys.argv.pop(1)] = None
-from nnvk.cli.main import app
-app(prog_name="nnvk")
-"""
+REPORT = ["report", MODEL, "--runs", "1", "--out", "x.html"]
 
 
 @pytest.mark.parametrize(
-    ("package", "arguments"),
+    ("package", "needing", "other"),
     [
-        ("matplotlib", ["report", MODEL, "--runs", "1", "--out", "x.html"]),
-        ("jinja2", ["report", MODEL, "--runs", "1", "--out", "x.html"]),
-        ("matplotlib", ["compare", MODEL, "--plot", "x.svg"]),
-        ("jinja2", ["graph", MODEL, "--html", "x.html"]),
+        ("matplotlib", ["compare", MODEL, "--plot", "x.svg"], ["compare", MODEL]),
+        ("jinja2", ["graph", MODEL, "--html", "x.html"], ["graph", MODEL, "--dot", "x.dot"]),
     ],
 )
-def test_one_line_names_the_package(package: str, arguments: list[str], tmp_path: Path) -> None:
-    command = [sys.executable, "-c", CODE, package, *arguments]
+def test_one_line_names_the_package_and_the_rest_works(
+    package: str, needing: list[str], other: list[str], tmp_path: Path
+) -> None:
+    python, option, script, calls = together([REPORT, needing, other])
+    command = [python, option, f"import sys; sys.modules[{package!r}] = None\n{script}", calls]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr.count("\n") == 1
-    assert f"need the {package} package: pip install " in done.stderr
-    assert not list(tmp_path.iterdir())
-
-
-@pytest.mark.parametrize(
-    ("package", "arguments"),
-    [("matplotlib", ["compare", MODEL]), ("jinja2", ["graph", MODEL, "--dot", "x.dot"])],
-)
-def test_the_rest_works(package: str, arguments: list[str], tmp_path: Path) -> None:
-    command = [sys.executable, "-c", CODE, package, *arguments]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith(f"{SEPARATOR}2\n{SEPARATOR}2\n")
+    assert done.stdout.endswith(f"{SEPARATOR}0\n")
+    lines = done.stderr.splitlines()
+    assert len(lines) == 2
+    assert all(f"need the {package} package: pip install " in line for line in lines)
+    assert not (tmp_path / "x.html").exists() and not (tmp_path / "x.svg").exists()
 
 
 def test_matplotlib_without_a_cache_is_silent(tmp_path: Path) -> None:

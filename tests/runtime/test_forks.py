@@ -6,14 +6,20 @@ import textwrap
 from pathlib import Path
 
 import pytest
-from processes import SETUP, python
+from processes import SETUP, ends_well, python
 
 import nnvk
 
+NAMES = [device.name for device in nnvk.get_devices()]
 
-def test_a_child_computes_with_what_its_parent_compiled(device: nnvk.Device) -> None:
+
+def on_each_device(script: str) -> None:
+    """Run a script for each device that it knows as ``name``, all in one process."""
+    python(f"for name in sys.argv[1:]:\n{textwrap.indent(textwrap.dedent(script), '    ')}", *NAMES, timeout=250)
+
+
+def test_a_child_computes_with_what_its_parent_compiled() -> None:
     script = """
-        name = sys.argv[1]
         compilation = compiled(name, 7)
         add(name, 7, compilation)
         def work():
@@ -24,7 +30,7 @@ def test_a_child_computes_with_what_its_parent_compiled(device: nnvk.Device) -> 
         in_child(lambda: in_child(work))
         add(name, 7, compilation)
     """
-    python(script, device.name)
+    on_each_device(script)
 
 
 def test_a_child_does_the_first_thing_at_all(device: nnvk.Device) -> None:
@@ -35,9 +41,8 @@ def test_a_child_does_the_first_thing_at_all(device: nnvk.Device) -> None:
     python(script, device.name)
 
 
-def test_a_child_starts_executions(device: nnvk.Device) -> None:
+def test_a_child_starts_executions() -> None:
     script = """
-        name = sys.argv[1]
         def started():
             compilation, source, targets = compiled(name, 100), np.ones(100, np.float32), np.zeros((8, 100), np.float32)
             events = [ready(compilation, source, target).start_compute() for target in targets]
@@ -52,12 +57,11 @@ def test_a_child_starts_executions(device: nnvk.Device) -> None:
         in_child(started)
         started()
     """
-    python(script, device.name)
+    on_each_device(script)
 
 
-def test_what_was_under_way_is_dead_in_the_child(device: nnvk.Device) -> None:
+def test_what_was_under_way_is_dead_in_the_child() -> None:
     script = """
-        name, slow = sys.argv[1], threading.Event()
         compilation = compiled(name, 3)
         source, targets = np.ones(3, np.float32), np.zeros((4, 3), np.float32)
         ended = ready(compilation, source, targets[0])
@@ -86,13 +90,13 @@ def test_what_was_under_way_is_dead_in_the_child(device: nnvk.Device) -> None:
         assert select.select([descriptor], [], [], 10)[0]
         assert (targets[:2] == 2).all(), targets
     """
-    python(script, device.name)
+    on_each_device(script)
 
 
-def test_a_descriptor_signals_though_a_child_has_it_too(device: nnvk.Device) -> None:
+def test_a_descriptor_signals_though_a_child_has_it_too() -> None:
     script = """
         import select
-        compilation = compiled(sys.argv[1], 3)
+        compilation = compiled(name, 3)
         readable, writable = os.pipe()
         gate = nnvk.Event.create_from_sync_fence_fd(readable)
         source, target = np.ones(3, np.float32), np.zeros(3, np.float32)
@@ -110,12 +114,11 @@ def test_a_descriptor_signals_though_a_child_has_it_too(device: nnvk.Device) -> 
             os.kill(child, signal.SIGKILL)
             os.waitpid(child, 0)
     """
-    python(script, device.name)
+    on_each_device(script)
 
 
-def test_a_child_only_exits(device: nnvk.Device) -> None:
+def test_a_child_only_exits() -> None:
     script = """
-        name = sys.argv[1]
         compilation, source, target = compiled(name, 2**20), np.ones(2**20, np.float32), np.zeros(2**20, np.float32)
         for _ in range(3):
             events = [ready(compilation, source, target).start_compute() for _ in range(4)]
@@ -124,7 +127,7 @@ def test_a_child_only_exits(device: nnvk.Device) -> None:
             events = None
             in_child(lambda: None)
     """
-    python(script, device.name)
+    on_each_device(script)
 
 
 def test_what_is_of_the_parents_device_is_dead_in_the_child() -> None:
@@ -180,7 +183,7 @@ def test_what_is_of_the_parents_device_is_dead_in_the_child() -> None:
     python(script, device.name)
 
 
-def test_a_child_executes_in_stages_what_its_parent_compiled(device: nnvk.Device) -> None:
+def test_a_child_executes_in_stages_what_its_parent_compiled() -> None:
     """WHILE: x += 1, until x is no more less than 3."""
     script = """
         T, OP, B = nnvk.OperandType, nnvk.OperationCode, nnvk.OperandCode
@@ -206,7 +209,7 @@ def test_a_child_executes_in_stages_what_its_parent_compiled(device: nnvk.Device
         loop.add_operation(OP.WHILE, [condition, body, x], [y])
         loop.identify_inputs_and_outputs([x], [y])
         loop.finish()
-        compilation = nnvk.Compilation(loop, [nnvk.get_device(sys.argv[1])])
+        compilation = nnvk.Compilation(loop, [nnvk.get_device(name)])
         compilation.finish()
         def work():
             for start, end in ((0, 3), (1.5, 3.5), (7, 7)):
@@ -216,7 +219,7 @@ def test_a_child_executes_in_stages_what_its_parent_compiled(device: nnvk.Device
         in_child(work)
         work()
     """
-    python(script, device.name)
+    on_each_device(script)
 
 
 @pytest.mark.parametrize("process", ["0", "1"])
@@ -249,10 +252,10 @@ def test_a_child_binds_anew_what_its_parent_has_bound(process: str) -> None:
     python(script, NNVK_DRIVER_PROCESS=process)
 
 
-def test_forks_amid_everything(device: nnvk.Device) -> None:
+def test_forks_amid_everything() -> None:
     """Whatever other threads hold at the moment of a fork, the child must not wait for it."""
     script = """
-        name, stop, failed = sys.argv[1], threading.Event(), []
+        stop, failed = threading.Event(), []
         shared = compiled(name, 64)
         def busy(number):
             try:
@@ -282,37 +285,37 @@ def test_forks_amid_everything(device: nnvk.Device) -> None:
                 thread.join()
         assert not failed, failed[0]
     """
-    python(script, device.name, timeout=250)
+    on_each_device(script)
 
 
 POOL = """
 def work(count):
-    add(NAME, count)
-    add(NAME, count)
     source, target = np.ones(count, np.float32), np.zeros(count, np.float32)
-    ready(compiled(NAME, count), source, target).start_compute().wait()
-    assert (target == 2).all()
+    for name in NAMES:
+        add(name, count)
+        add(name, count)
+        target[:] = 0
+        ready(compiled(name, count), source, target).start_compute().wait()
+        assert (target == 2).all()
     return os.getpid()
 
 if __name__ == "__main__":
     import multiprocessing
-    add(NAME, 10)
+    for name in NAMES:
+        add(name, 10)
     with multiprocessing.get_context(sys.argv[1]).Pool(2) as pool:
         assert os.getpid() not in pool.map(work, range(1, 9))
-        add(NAME, 10)
+        for name in NAMES:
+            add(name, 10)
         pool.close()
         pool.join()
-    add(NAME, 10)
+    for name in NAMES:
+        add(name, 10)
 """
 
 
 @pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
-def test_pools(device: nnvk.Device, method: str, tmp_path: Path) -> None:
-    (tmp_path / "pool_of_processes.py").write_text(f"{SETUP}\nNAME = {device.name!r}\n{POOL}")
-    script = """
-        import runpy
-        path = sys.argv[2]
-        sys.argv[:] = [path, sys.argv[1]]
-        os.execv(sys.executable, [sys.executable, *sys.argv])
-    """
-    python(textwrap.dedent(script), method, str(tmp_path / "pool_of_processes.py"))
+def test_pools(method: str, tmp_path: Path) -> None:
+    file = tmp_path / "pool_of_processes.py"
+    file.write_text(f"{SETUP}\nNAMES = {NAMES}\n{POOL}")
+    ends_well([str(file), method])

@@ -54,7 +54,8 @@ def gpu() -> nnvk.Device:
     return device
 
 
-def test_compute(gpu: nnvk.Device) -> None:
+def test_computations_events_and_the_interpreter(gpu: nnvk.Device) -> None:
+    """Ctrl-C interrupts compute() and the wait for an event, and at last the interpreter ends at once and quietly."""
     script = """
     native = nnvk.get_device(name).driver.gpu.native()
     interrupted(run.compute)
@@ -68,24 +69,14 @@ def test_compute(gpu: nnvk.Device) -> None:
     run.compute()
     assert (target == 1 + operations).all()
     assert native.allocated_bytes == allocated, (native.allocated_bytes, allocated)
-    """
-    python(BUSY + script, gpu.name, timeout=250)
 
-
-def test_waiting_for_an_event(gpu: nnvk.Device) -> None:
-    script = """
     event = run.start_compute()
     interrupted(event.wait)
     refused("BAD_STATE", run.compute)  # it is under way
     event.wait()
     assert (target == 1 + operations).all()
     run.compute()
-    """
-    python(BUSY + script, gpu.name, timeout=250)
 
-
-def test_the_interpreter_ends_at_once_and_quietly(gpu: nnvk.Device) -> None:
-    script = """
     interrupted(run.compute)
     """
     python(BUSY + script, gpu.name, timeout=250)

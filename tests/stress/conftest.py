@@ -9,8 +9,6 @@ from pathlib import Path
 
 import pytest
 
-import nnvk
-
 sys.path.insert(0, str(Path(__file__).parent))
 from stress_types import Outcome, Run
 
@@ -19,10 +17,10 @@ WORKLOADS = Path(__file__).parent / "workloads.py"
 
 @pytest.fixture
 def run() -> Run:
-    """Runs a workload by name on a device; its outcome and what it printed."""
+    """Runs a workload by name on devices in turn; its outcome and what it printed."""
 
-    def start(name: str, device: str = "", timeout_s: float = 60) -> tuple[Outcome, str]:
-        command = [sys.executable, "-X", "faulthandler", str(WORKLOADS), name, device]
+    def start(name: str, *devices: str, timeout_s: float = 100) -> tuple[Outcome, str]:
+        command = [sys.executable, "-X", "faulthandler", str(WORKLOADS), name, *devices]
         with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
             try:
                 printed, _ = process.communicate(timeout=timeout_s)
@@ -39,9 +37,3 @@ def run() -> Run:
         return (Outcome.CRASH if process.returncode < 0 else Outcome.FAILURE), printed
 
     return start
-
-
-@pytest.fixture(params=[device.name for device in nnvk.get_devices()])
-def device(request: pytest.FixtureRequest) -> str:
-    """The name of each device in turn."""
-    return request.param

@@ -16,4 +16,4 @@ class Outcome(Enum):
 
 
 Run = Callable[..., tuple[Outcome, str]]
-"""Runs a workload by name on a device; its outcome and what it printed."""
+"""Runs a workload by name on devices in turn; its outcome and what it printed."""

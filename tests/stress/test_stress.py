@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 from stress_types import Outcome, Run
 
+import nnvk
+
 
 @pytest.mark.parametrize(
     ("workload", "outcome"),
@@ -35,6 +37,6 @@ def test_outcomes_are_told_apart(run: Run, workload: str, outcome: Outcome) -> N
         "exits_amid_work",
     ],
 )
-def test_stress(run: Run, workload: str, device: str) -> None:
-    ended, printed = run(workload, device)
+def test_stress(run: Run, workload: str) -> None:
+    ended, printed = run(workload, *(device.name for device in nnvk.get_devices()))
     assert ended is Outcome.SUCCESS, printed

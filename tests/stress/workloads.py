@@ -1,4 +1,4 @@
-"""The stress tests run these workloads: ``workloads.py NAME DEVICE``. A workload that returns has succeeded."""
+"""The stress tests run these workloads: ``workloads.py NAME DEVICE...``. A workload that returns has succeeded."""
 
 from __future__ import annotations
 
@@ -301,7 +301,6 @@ def many_compilations(device: nnvk.Device) -> None:
 
 def exits_amid_work(device: nnvk.Device) -> None:
     """The process ends while executions are under way, and while others wait for what will never come."""
-    global _left
     compilation = compiled(chain(1 << 20, 8), device)
     readable, _ = os.pipe()
     never = nnvk.Event.create_from_sync_fence_fd(readable)
@@ -310,7 +309,7 @@ def exits_amid_work(device: nnvk.Device) -> None:
     events = [ready(compilation, source, target).start_compute() for target in targets]
     waiting = [ready(compilation, source, target).start_compute_with_dependencies([never]) for target in targets]
     waiting[0].get_sync_fence_fd()
-    _left = [never, events, waiting]  # alive when the interpreter goes
+    _left.append((never, events, waiting))  # alive when the interpreter goes
     threading.Thread(target=ready(compilation, source, targets[0]).compute, daemon=True).start()
 
 
@@ -340,9 +339,10 @@ def deadlines_amid_work(device: nnvk.Device) -> None:
 
 
 def main() -> None:
-    """Run the workload that the arguments name."""
-    _, name, device = sys.argv
-    globals()[name](nnvk.get_device(device) if device else nnvk.get_devices()[-1])
+    """Run the workload that the arguments name on each device that they name, or on the last one."""
+    _, name, *devices = sys.argv
+    for device in devices or [nnvk.get_devices()[-1].name]:
+        globals()[name](nnvk.get_device(device))
 
 
 if __name__ == "__main__":

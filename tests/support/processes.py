@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import textwrap
+from collections.abc import Mapping, Sequence
 
 SETUP = """
 import faulthandler, gc, os, signal, sys, threading, time, traceback, warnings
@@ -76,13 +77,17 @@ def in_child(work, seconds=30):
 
 
 def python(script: str, *arguments: str, timeout: float = 100, **environment: str) -> str:
-    """Run a script in a process of its own, which must end well, soon, and with nothing on standard error.
+    """Run a script in a process of its own, which `ends_well`. `SETUP` comes before it."""
+    return ends_well(["-c", SETUP + textwrap.dedent(script), *arguments], timeout, environment)
 
-    Returns what it prints. `SETUP` comes before it.
+
+def ends_well(words: Sequence[str], timeout: float = 100, environment: Mapping[str, str] | None = None) -> str:
+    """Run Python, which must end well, soon, and with nothing on standard error.
+
+    Returns what it prints.
     """
     # From 3.12 on, Python warns of every fork in a process with threads. Forks are what some of the scripts test.
-    forks = ("-W", "ignore:This process:DeprecationWarning")
-    command = [sys.executable, *forks, "-c", SETUP + textwrap.dedent(script), *arguments]
+    command = [sys.executable, "-W", "ignore:This process:DeprecationWarning", *words]
     # From another folder: the installed package is tested, which alone has the native module.
     result = subprocess.run(
         command,
@@ -91,7 +96,7 @@ def python(script: str, *arguments: str, timeout: float = 100, **environment: st
         timeout=timeout,
         check=False,
         cwd="/",
-        env=os.environ | environment,
+        env={**os.environ, **(environment or {})},
     )
     assert (result.returncode, result.stderr) == (0, ""), result.stderr
     return result.stdout
