@@ -6,6 +6,7 @@ import math
 
 from nnvk.driver.vulkan.lowering.copies.side_by_side import Matrices
 from nnvk.driver.vulkan.lowering.dtypes import F32, of
+from nnvk.driver.vulkan.lowering.gemm.epilogue import Fused
 from nnvk.driver.vulkan.lowering.gemm.filter_output import Operands
 from nnvk.driver.vulkan.lowering.gemm.gemm import (
     GEMM_SHADERS,
@@ -18,7 +19,7 @@ from nnvk.driver.vulkan.lowering.gemm.gemm import (
 from nnvk.driver.vulkan.lowering.gemm.problem import POINT, Gemm, Split
 from nnvk.driver.vulkan.lowering.gemm.strategies import WeightLayout
 from nnvk.driver.vulkan.lowering.gemm.weights import Weights
-from nnvk.driver.vulkan.lowering.kernel import kernel
+from nnvk.driver.vulkan.lowering.kernel import gemm_kernel
 from nnvk.driver.vulkan.lowering.lowering import Lowering
 from nnvk.driver.vulkan.shaders.profile import DeviceProfile
 from nnvk.ops.call import Call, Tensor
@@ -61,7 +62,7 @@ def _epilogue_channels(call: Call, device: DeviceProfile) -> int | None:
     return None if place is None else place.interleaved * channels
 
 
-@kernel(
+@gemm_kernel(
     OperationCode.BATCH_MATMUL,
     shaders=GEMM_SHADERS,
     refuse=refuse,
@@ -69,13 +70,13 @@ def _epilogue_channels(call: Call, device: DeviceProfile) -> int | None:
     epilogue_channels=_epilogue_channels,
     takes_wide_input=lambda call: call.input0.view is None and has_few_channels(_sizes(call)[3]),
 )
-def lower(call: Call, g: Lowering) -> None:
+def lower(call: Call, g: Lowering, fused: Fused) -> None:
     """The right matrices are filters; the pass `layouts` has transposed left ones."""
     batches, rows, columns, depth = _sizes(call)
     source, target = (batches, rows, 1, depth), (batches, rows, 1, columns)
     gemm = Gemm(source, target, POINT, POINT, Split.BATCHES, batches)
     operands = Operands(call.code, call.input0, _right(call, call.input1), None, call.output)
-    lower_gemm(g, operands.fused_with(call), gemm)
+    lower_gemm(g, operands.fused_with(fused), gemm)
 
 
 def _right(call: Call, matrices: Tensor) -> Weights:

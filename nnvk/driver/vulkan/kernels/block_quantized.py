@@ -14,12 +14,13 @@ from nnvk.driver.vulkan.lowering.copies.relayout import round_up
 from nnvk.driver.vulkan.lowering.divide import magic
 from nnvk.driver.vulkan.lowering.dtypes import dtype
 from nnvk.driver.vulkan.lowering.gemm import epilogue
+from nnvk.driver.vulkan.lowering.gemm.epilogue import Fused
 from nnvk.driver.vulkan.lowering.gemm.filter_output import Operands, Target, accumulated, filter_output
 from nnvk.driver.vulkan.lowering.gemm.gemm import epilogue_channels, refuse_long_sums
 from nnvk.driver.vulkan.lowering.gemm.problem import Gemm
 from nnvk.driver.vulkan.lowering.gemm.strategies import LANES, uses_subgroups
 from nnvk.driver.vulkan.lowering.gemm.weights import BLOCK, weights_of
-from nnvk.driver.vulkan.lowering.kernel import kernel
+from nnvk.driver.vulkan.lowering.kernel import gemm_kernel, kernel
 from nnvk.driver.vulkan.lowering.lowering import Lowering
 from nnvk.driver.vulkan.shaders.commands import TensorRef
 from nnvk.driver.vulkan.shaders.declaration import Shader
@@ -93,13 +94,13 @@ def _refuse(call: Call) -> str | None:
     return refuse_long_sums((1, 1), call.input.shape[1])
 
 
-@kernel(
+@gemm_kernel(
     ExtendedOperationCode.BLOCK_QUANTIZED_FULLY_CONNECTED,
     shaders=(BLOCK_QUANTIZED, MOVE, CONVERT, ARRANGE),
     refuse=_refuse,
     epilogue_channels=epilogue_channels,
 )
-def lower(call: Call, g: Lowering) -> None:
+def lower(call: Call, g: Lowering, fused: Fused) -> None:
     """Lower to one dispatch."""
     (rows, size), (_, outputs) = call.input.shape, call.output.shape
     block_words, blocks = call.block_size // WORD_LEVELS, call.scales.shape[1]
@@ -112,9 +113,8 @@ def lower(call: Call, g: Lowering) -> None:
     by_subgroups = uses_subgroups(g.device)
     has_zeros = present(call, "zero_points")
     bias = call.bias if present(call, "bias") else None
-    operands = Operands(call.code, call.input, weights_of(call.weights), bias, call.output, call.activation).fused_with(
-        call
-    )
+    operands = Operands(call.code, call.input, weights_of(call.weights), bias, call.output, call.activation)
+    operands = operands.fused_with(fused)
     gemm = Gemm.of_rows(rows, size, outputs)
     output, target = filter_output(g, operands, gemm), Target.of(g, operands, gemm)
     weights, scales = _in_blocks(g, call.weights, rounds * _WORDS), _in_blocks(g, call.scales, blocks)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from nnvk.driver.vulkan.kernels.depthwise_conv2d import CHANNEL_SHADERS, lower_depthwise
 from nnvk.driver.vulkan.lowering.gemm import separable, winograd
 from nnvk.driver.vulkan.lowering.gemm.arguments import GemmProblem
+from nnvk.driver.vulkan.lowering.gemm.epilogue import Fused
 from nnvk.driver.vulkan.lowering.gemm.filter_output import Operands
 from nnvk.driver.vulkan.lowering.gemm.gemm import (
     GEMM_SHADERS,
@@ -21,7 +22,7 @@ from nnvk.driver.vulkan.lowering.gemm.strategies import Strategy
 from nnvk.driver.vulkan.lowering.gemm.verification import bound
 from nnvk.driver.vulkan.lowering.gemm.weights import weights_of
 from nnvk.driver.vulkan.lowering.gemm.winograd import WINOGRAD_SHADERS, Winograd
-from nnvk.driver.vulkan.lowering.kernel import kernel
+from nnvk.driver.vulkan.lowering.kernel import gemm_kernel
 from nnvk.driver.vulkan.lowering.lowering import Lowering
 from nnvk.driver.vulkan.shaders.profile import DeviceProfile
 from nnvk.ops.call import Call
@@ -40,7 +41,7 @@ def _takes_wide_input(call: Call) -> bool:
     return has_few_channels(depth) and (call.code is OperationCode.CONV_2D or depth > 1)
 
 
-@kernel(
+@gemm_kernel(
     OperationCode.CONV_2D,
     shaders=(*GEMM_SHADERS, *WINOGRAD_SHADERS),
     refuse=refuse,
@@ -48,9 +49,9 @@ def _takes_wide_input(call: Call) -> bool:
     epilogue_channels=epilogue_channels,
     takes_wide_input=_takes_wide_input,
 )
-def lower(call: Call, g: Lowering) -> None:
+def lower(call: Call, g: Lowering, fused: Fused) -> None:
     """Lower CONV_2D: by Winograd's tiles where these are possible and the fastest, else as one GEMM."""
-    operands = Operands.of_call(call, weights_of(call.filter))
+    operands = Operands.of_call(call, weights_of(call.filter)).fused_with(fused)
     if operands.depthwise is not None:
         lower_gemm(g, operands, separable.gemm_of(operands.depthwise, call))
         return
@@ -69,7 +70,7 @@ def _epilogue_channels(call: Call, device: DeviceProfile) -> int | None:
     return epilogue_channels(call, device, 1 if depth == 1 else group_count(call))
 
 
-@kernel(
+@gemm_kernel(
     OperationCode.GROUPED_CONV_2D,
     shaders=(*GEMM_SHADERS, *WINOGRAD_SHADERS, *CHANNEL_SHADERS),
     refuse=refuse,
@@ -77,7 +78,7 @@ def _epilogue_channels(call: Call, device: DeviceProfile) -> int | None:
     epilogue_channels=_epilogue_channels,
     takes_wide_input=_takes_wide_input,
 )
-def lower_grouped(call: Call, g: Lowering) -> None:
+def lower_grouped(call: Call, g: Lowering, fused: Fused) -> None:
     """Lower GROUPED_CONV_2D: as CONV_2D if there is one group, as DEPTHWISE_CONV_2D if each channel is a group.
 
     Otherwise each group is a GEMM.
@@ -85,10 +86,10 @@ def lower_grouped(call: Call, g: Lowering) -> None:
     groups, axes = group_count(call), conv_axes(call)
     _, _, _, depth = call.filter.shape
     if groups == 1:
-        lower(call, g)
+        lower(call, g, fused)
     elif depth == 1:
-        operands = Operands.of_call(call, weights_of(call.filter))
+        operands = Operands.of_call(call, weights_of(call.filter)).fused_with(fused)
         lower_depthwise(g, operands, Gemm.of_convolution(call, axes))
     else:
-        operands = Operands.of_call(call, weights_of(call.filter, groups))
+        operands = Operands.of_call(call, weights_of(call.filter, groups)).fused_with(fused)
         lower_gemm(g, operands, Gemm.of_convolution(call, axes, Split.CHANNELS, groups))

@@ -16,13 +16,15 @@ from nnvk.driver.vulkan.lowering.costs import NEAR, Run, costs_of, cycles
 from nnvk.driver.vulkan.lowering.divide import divisors_below
 from nnvk.driver.vulkan.lowering.dtypes import F16, Q8, SIZES, dtype
 from nnvk.driver.vulkan.lowering.gemm import epilogue, half_weights
+from nnvk.driver.vulkan.lowering.gemm.arguments import push_by_channel
+from nnvk.driver.vulkan.lowering.gemm.epilogue import Fused
 from nnvk.driver.vulkan.lowering.gemm.filter_output import Operands, Target, bias_of, filter_output, narrowed
 from nnvk.driver.vulkan.lowering.gemm.gemm import epilogue_channels, refuse_long_sums
 from nnvk.driver.vulkan.lowering.gemm.problem import Gemm
 from nnvk.driver.vulkan.lowering.gemm.separable import filters_of_channels
 from nnvk.driver.vulkan.lowering.gemm.verification import bound, checksum, exact
 from nnvk.driver.vulkan.lowering.gemm.weights import WEIGHT_SHADERS, in_order, may_be_float16, scale_of
-from nnvk.driver.vulkan.lowering.kernel import kernel
+from nnvk.driver.vulkan.lowering.kernel import gemm_kernel
 from nnvk.driver.vulkan.lowering.lowering import Lowering
 from nnvk.driver.vulkan.lowering.quantised.tensors import offset
 from nnvk.driver.vulkan.shaders.commands import TensorRef
@@ -257,7 +259,7 @@ def _geometry(g: Lowering, gemm: Gemm, tile: DepthwiseTile) -> tuple[tuple[int, 
     local, (batches, down, across, quads) = _local(g.device), tile.grid(gemm)
     groups = g.flat(tile.count(gemm), local)
     magics, as_floats = divisors_below(g.device, math.prod(groups) * local, down=down, across=across, quads=quads)
-    (_, height, width, channels), (_, out_height, out_width, outputs) = gemm.source, gemm.target
+    channels, outputs = gemm.source[3], gemm.target[3]
     spec = {
         "local_x": local,
         "KERNEL_HEIGHT": gemm.vertical.window,
@@ -272,20 +274,9 @@ def _geometry(g: Lowering, gemm: Gemm, tile: DepthwiseTile) -> tuple[tuple[int, 
         **gemm.steps,
         **as_floats,
     }
-    push = {
-        "batch": batches,
-        "out_height": out_height,
-        "out_width": out_width,
-        "out_channels": outputs,
-        "height": height,
-        "width": width,
-        "channels": channels,
-        "depth_multiplier": outputs // channels,
-        "pad_top": gemm.vertical.before,
-        "pad_left": gemm.horizontal.before,
-        **magics,
-    }
-    return groups, Arguments(spec, push=push)
+    others = "rows", "kernel_height"
+    push = {name: value for name, value in push_by_channel(gemm).items() if name not in others}
+    return groups, Arguments(spec, push={"batch": batches, **push, **magics})
 
 
 def _refuse(call: Call) -> str | None:
@@ -293,15 +284,14 @@ def _refuse(call: Call) -> str | None:
     return refuse_long_sums((height, width), 1)
 
 
-@kernel(
+@gemm_kernel(
     OperationCode.DEPTHWISE_CONV_2D,
     shaders=CHANNEL_SHADERS,
     refuse=_refuse,
     channels_last=True,
     epilogue_channels=epilogue_channels,
 )
-def lower(call: Call, g: Lowering) -> None:
+def lower(call: Call, g: Lowering, fused: Fused) -> None:
     """The filter is [1, height, width, output channels]."""
-    lower_depthwise(
-        g, Operands.of_call(call, filters_of_channels(call)), Gemm.of_convolution(call, depthwise_axes(call))
-    )
+    operands = Operands.of_call(call, filters_of_channels(call)).fused_with(fused)
+    lower_depthwise(g, operands, Gemm.of_convolution(call, depthwise_axes(call)))

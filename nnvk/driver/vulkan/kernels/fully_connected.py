@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from nnvk.driver.vulkan.lowering.gemm.epilogue import Fused
 from nnvk.driver.vulkan.lowering.gemm.filter_output import Operands
 from nnvk.driver.vulkan.lowering.gemm.gemm import (
     GEMM_SHADERS,
@@ -12,7 +13,7 @@ from nnvk.driver.vulkan.lowering.gemm.gemm import (
 )
 from nnvk.driver.vulkan.lowering.gemm.problem import Gemm
 from nnvk.driver.vulkan.lowering.gemm.weights import weights_of
-from nnvk.driver.vulkan.lowering.kernel import kernel
+from nnvk.driver.vulkan.lowering.kernel import gemm_kernel
 from nnvk.driver.vulkan.lowering.lowering import Lowering
 from nnvk.ops.call import Call, Tensor
 from nnvk.types.codes import OperationCode
@@ -26,7 +27,7 @@ def _takes_view(call: Call, tensor: Tensor, view: Tensor, alone: bool) -> bool:
     return tensor is call.weights and weights_of(view).can_be_packed
 
 
-@kernel(
+@gemm_kernel(
     OperationCode.FULLY_CONNECTED,
     shaders=GEMM_SHADERS,
     refuse=_refuse,
@@ -34,8 +35,8 @@ def _takes_view(call: Call, tensor: Tensor, view: Tensor, alone: bool) -> bool:
     epilogue_channels=epilogue_channels,
     takes_wide_input=lambda call: has_few_channels(call.weights.shape[1]),
 )
-def lower(call: Call, g: Lowering) -> None:
+def lower(call: Call, g: Lowering, fused: Fused) -> None:
     """Lower to one GEMM."""
     (rows, outputs), depth = call.output.shape, call.weights.shape[1]
     gemm = Gemm.of_rows(rows, depth, outputs)
-    lower_gemm(g, Operands.of_call(call, weights_of(call.weights)), gemm)
+    lower_gemm(g, Operands.of_call(call, weights_of(call.weights)).fused_with(fused), gemm)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from nnvk.driver.vulkan.lowering.gemm.epilogue import Fused
 from nnvk.driver.vulkan.lowering.gemm.filter_output import Operands
 from nnvk.driver.vulkan.lowering.gemm.gemm import (
     GEMM_SHADERS,
@@ -12,7 +13,7 @@ from nnvk.driver.vulkan.lowering.gemm.gemm import (
 )
 from nnvk.driver.vulkan.lowering.gemm.problem import Gemm, Split
 from nnvk.driver.vulkan.lowering.gemm.weights import weights_of
-from nnvk.driver.vulkan.lowering.kernel import kernel
+from nnvk.driver.vulkan.lowering.kernel import gemm_kernel
 from nnvk.driver.vulkan.lowering.lowering import Lowering
 from nnvk.ops.call import Call
 from nnvk.ops.transpose_conv2d import transpose_conv_axes
@@ -25,7 +26,7 @@ def refuse(call: Call) -> str | None:
     return refuse_long_sums((-(-height // call.stride_height), -(-width // call.stride_width)), depth)
 
 
-@kernel(
+@gemm_kernel(
     OperationCode.TRANSPOSE_CONV_2D,
     shaders=GEMM_SHADERS,
     refuse=refuse,
@@ -33,9 +34,9 @@ def refuse(call: Call) -> str | None:
     epilogue_channels=epilogue_channels,
     takes_wide_input=lambda call: has_few_channels(call.filter.shape[-1]),
 )
-def lower(call: Call, g: Lowering) -> None:
+def lower(call: Call, g: Lowering, fused: Fused) -> None:
     """As many phases as strides have pixels."""
     vertical, horizontal = axes = transpose_conv_axes(call)
     phases = min(vertical.stride, vertical.out) * min(horizontal.stride, horizontal.out)
-    operands = Operands.of_call(call, weights_of(call.filter))
+    operands = Operands.of_call(call, weights_of(call.filter)).fused_with(fused)
     lower_gemm(g, operands, Gemm.of_convolution(call, axes, Split.PHASES, phases))

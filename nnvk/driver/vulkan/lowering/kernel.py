@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+from nnvk.driver.vulkan.lowering.gemm.epilogue import Fused
 from nnvk.driver.vulkan.lowering.lowering import Lowering
 from nnvk.driver.vulkan.shaders.declaration import Shader
 from nnvk.driver.vulkan.shaders.profile import DeviceProfile
@@ -13,6 +14,7 @@ from nnvk.ops.internal import InternalCode
 from nnvk.types.extension import KnownCode
 
 Lower = Callable[[Call, Lowering], None]
+LowerGemm = Callable[[Call, Lowering, Fused], None]
 Refuse = Callable[[Call], str | None]
 """Says why a call can't run on the GPU; None where it can. It may look at anything that must be known early."""
 
@@ -31,7 +33,8 @@ EpilogueChannels = Callable[[Call, DeviceProfile], int | None]
 class Kernel:
     """One operation on the GPU, on all types that the operation has."""
 
-    lower: Lower
+    lower: LowerGemm
+    """Only the kernel of a GEMM gets anything that is fused."""
     shaders: tuple[Shader, ...]
     refuse: Refuse | None
     checks_data: bool
@@ -40,9 +43,9 @@ class Kernel:
     """Whether it takes images in NHWC order alone; the pass `layouts` transposes those in NCHW order."""
     takes_view: TakesView | None
     """Says in the place of which tensors of a call it takes views; None if it takes none."""
-    epilogue_channels: EpilogueChannels | None
+    epilogue_channels: EpilogueChannels | None = None
     """Says for which calls it takes elementwise operations behind a GEMM (`epilogue.Epilogue`); None if for none."""
-    takes_wide_input: Callable[[Call], bool] | None
+    takes_wide_input: Callable[[Call], bool] | None = None
     """Says for which calls on float16 it reads ``input`` as float32 and converts it; None if for none."""
 
 
@@ -56,28 +59,41 @@ def kernel(
     checks_data: bool = False,
     channels_last: bool = False,
     takes_view: TakesView | None = None,
-    epilogue_channels: EpilogueChannels | None = None,
-    takes_wide_input: Callable[[Call], bool] | None = None,
 ) -> Callable[[Lower], Lower]:
     """Register ``lower`` for operations. ``shaders`` are all that it may dispatch."""
 
     def register(lower: Lower) -> Lower:
-        for code in codes:
-            if code in _kernels:
-                raise ValueError(f"{code.name} has two kernels")
-            _kernels[code] = Kernel(
-                lower,
-                tuple(shaders),
-                refuse,
-                checks_data,
-                channels_last,
-                takes_view,
-                epilogue_channels,
-                takes_wide_input,
-            )
+        made = Kernel(lambda call, g, _: lower(call, g), tuple(shaders), refuse, checks_data, channels_last, takes_view)
+        _register(codes, made)
         return lower
 
     return register
+
+
+def gemm_kernel(
+    *codes: KnownCode | InternalCode,
+    shaders: Sequence[Shader],
+    epilogue_channels: EpilogueChannels,
+    takes_wide_input: Callable[[Call], bool] | None = None,
+    refuse: Refuse,
+    channels_last: bool = False,
+    takes_view: TakesView | None = None,
+) -> Callable[[LowerGemm], LowerGemm]:
+    """Register ``lower`` for GEMMs, as `kernel` does for other operations."""
+
+    def register(lower: LowerGemm) -> LowerGemm:
+        of_gemm = takes_view, epilogue_channels, takes_wide_input
+        _register(codes, Kernel(lower, tuple(shaders), refuse, False, channels_last, *of_gemm))
+        return lower
+
+    return register
+
+
+def _register(codes: Sequence[KnownCode | InternalCode], kernel: Kernel) -> None:
+    for code in codes:
+        if code in _kernels:
+            raise ValueError(f"{code.name} has two kernels")
+        _kernels[code] = kernel
 
 
 def kernels() -> Mapping[KnownCode | InternalCode, Kernel]:

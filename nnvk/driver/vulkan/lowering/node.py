@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from nnvk.driver.vulkan.graph.ir import Node
 from nnvk.driver.vulkan.lowering.elementwise.fused import fuse_elementwise
-from nnvk.driver.vulkan.lowering.gemm.epilogue import Epilogue
+from nnvk.driver.vulkan.lowering.gemm.epilogue import Epilogue, Fused
 from nnvk.driver.vulkan.lowering.kernel import kernels
 from nnvk.driver.vulkan.lowering.lowering import Lowering
 from nnvk.ops.call import Tensor
@@ -12,24 +14,22 @@ from nnvk.types.codes import OperationCode
 
 
 def lower(node: Node, g: Lowering) -> None:
-    """Lower a node: an operation, a GEMM with its prologue and epilogue, or elementwise operations together.
-
-    The kernel of a GEMM gets the rest as attributes of its call: ``wide_input``, ``depthwise`` and ``epilogue``.
-    """
+    """Lower a node: an operation, a GEMM with its prologue and epilogue, or elementwise operations together."""
     call = node.call
     if node.traits.gemm is None and node.epilogue:
         fuse_elementwise(g, node.calls, node.outputs)
         return
+    fused = Fused()
     for before in node.prologue:
         if before.code is OperationCode.DEPTHWISE_CONV_2D:
-            call = call.replaced(depthwise=before)
+            fused = replace(fused, depthwise=before)
         else:
-            call = call.replaced(wide_input=before.input.whole)
+            fused = replace(fused, wide_input=before.input.whole)
     if node.epilogue:
         (output,) = node.outputs
-        following = Epilogue(node.epilogue, call.output.index, _shaped_as(call.output, output))
-        call = call.replaced(epilogue=following)
-    kernels()[node.code].lower(call, g)
+        epilogue = Epilogue(node.epilogue, call.output.index, _shaped_as(call.output, output))
+        fused = replace(fused, epilogue=epilogue)
+    kernels()[node.code].lower(call, g, fused)
 
 
 def _shaped_as(result: Tensor, output: Tensor) -> Tensor:

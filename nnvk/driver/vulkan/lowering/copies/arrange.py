@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from nnvk.driver.vulkan.lowering.divide import magic
 from nnvk.driver.vulkan.lowering.dtypes import MOVED, moved
-from nnvk.driver.vulkan.lowering.kernel import Refuse
 from nnvk.driver.vulkan.lowering.lowering import Lowering
 from nnvk.driver.vulkan.shaders.commands import Dispatch, TensorRef, integer
 from nnvk.driver.vulkan.shaders.declaration import Shader
@@ -101,7 +100,7 @@ def folded_dimensions(name: str, rows: Sequence[Dimension]) -> dict[str, int]:
     return sizes | {f"{name}_stride_{axis}": stride for axis, (_, stride) in enumerate(full)}
 
 
-def up_to_rank(most: int, *names: str) -> Refuse:
+def up_to_rank(most: int, *names: str) -> Callable[[Call], str | None]:
     """Refuses tensors of a higher rank: those of these names, by default ``input``."""
 
     def refuse(call: Call) -> str | None:

@@ -165,7 +165,7 @@ def tile_push(gemm: Gemm, line_taps: int = 1) -> dict[str, int]:
 
 
 def push_by_channel(gemm: Gemm) -> dict[str, int]:
-    """Push constants of the shaders that verify convolutions whose filters see a channel each: their geometry."""
+    """The push constants for the geometry of convolutions whose filters see a channel each."""
     others = "parts", "depth", "kernel_width"
     push = {name: value for name, value in tile_push(gemm).items() if name not in others}
     return push | {"depth_multiplier": gemm.columns // gemm.depth}

@@ -64,6 +64,18 @@ class Epilogue:
         return self.calls[:-1] if widens(self.calls[-1]) else self.calls
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fused:
+    """The operations that a GEMM's dispatch computes besides: the prologue and the epilogue of its node."""
+
+    epilogue: Epilogue | None = None
+    """The operations that follow the activation."""
+    wide_input: Tensor | None = None
+    """The float32 tensor from which the input has yet to be converted, if it has float16."""
+    depthwise: Call | None = None
+    """The depthwise convolution that gives the input, if it is computed in the same dispatch (`separable.py`)."""
+
+
 def arguments_of(g: Lowering, epilogue: Epilogue) -> Arguments:
     """The arguments for an epilogue on floats."""
     spec: dict[str, int | bool] = {TO_FLOATS: True} if len(epilogue.elementwise) < len(epilogue.calls) else {}

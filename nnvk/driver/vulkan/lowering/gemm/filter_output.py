@@ -14,7 +14,7 @@ from nnvk.driver.vulkan.lowering.copies.relayout import finish_pixels, pixels_of
 from nnvk.driver.vulkan.lowering.copies.side_by_side import Matrices, written
 from nnvk.driver.vulkan.lowering.dtypes import F16, F32, Q8, Q16, of
 from nnvk.driver.vulkan.lowering.gemm import half_weights
-from nnvk.driver.vulkan.lowering.gemm.epilogue import Epilogue, arguments_of, arguments_on_bytes
+from nnvk.driver.vulkan.lowering.gemm.epilogue import Fused, arguments_of, arguments_on_bytes
 from nnvk.driver.vulkan.lowering.gemm.problem import Gemm
 from nnvk.driver.vulkan.lowering.gemm.weights import Weights
 from nnvk.driver.vulkan.lowering.lowering import Lowering
@@ -37,8 +37,8 @@ _LARGEST_PRODUCT = 255 * 255
 
 
 @dataclass(frozen=True, slots=True)
-class Operands:
-    """The operands of a GEMM, and its output."""
+class Operands(Fused):
+    """The operands of a GEMM, its output, and what its dispatch computes besides."""
 
     code: OperationCode
     input: Tensor
@@ -46,12 +46,6 @@ class Operands:
     bias: Tensor | None
     output: Tensor
     activation: int = FuseCode.NONE
-    epilogue: Epilogue | None = None
-    """The operations that follow the activation."""
-    wide_input: Tensor | None = None
-    """The float32 tensor from which ``input`` has yet to be converted, if it has float16."""
-    depthwise: Call | None = None
-    """The depthwise convolution that gives ``input``, if it is computed in the same dispatch (`separable.py`)."""
     rounds_once: bool = False
     """Whether sums of products of 8 bits are rounded once, not twice."""
 
@@ -59,13 +53,11 @@ class Operands:
     def of_call(cls, call: Call, weights: Weights) -> Operands:
         """The operands of a convolution or of FULLY_CONNECTED."""
         once = rounds_once(call)
-        operands = cls(call.code, call.input, weights, call.bias, call.output, call.activation, rounds_once=once)
-        return operands.fused_with(call)
+        return cls(call.code, call.input, weights, call.bias, call.output, call.activation, rounds_once=once)
 
-    def fused_with(self, call: Call) -> Operands:
-        """These operands with the prologue and the epilogue of its node, as `node.lower` says it in the call."""
-        names = "epilogue", "wide_input", "depthwise"
-        return replace(self, **{name: getattr(call, name) for name in names if call.has(name)})
+    def fused_with(self, other: Fused) -> Operands:
+        """The same operands with what a node has fused."""
+        return replace(self, epilogue=other.epilogue, wide_input=other.wide_input, depthwise=other.depthwise)
 
     @property
     def target(self) -> Tensor:

@@ -503,20 +503,14 @@ def converts_bytes(strategy: Strategy, work: Work, device: DeviceProfile) -> boo
     return work.kind == "q8" and strategy.arithmetic == "float" and takes_several
 
 
-def converts_with_few_registers(strategy: Strategy, work: Work, device: DeviceProfile) -> bool:
-    """Whether bytes are multiplied as floats on a device whose invocations have few registers."""
-    return work.kind == "q8" and strategy.arithmetic == "float" and device.has_small_subgroups
-
-
 def is_quick(strategy: Strategy, work: Work, device: DeviceProfile) -> bool:
     """Whether a driver compiles the shader of a strategy quickly.
 
     VideoCore's compiler takes up to a minute for bytes that are converted with few registers by another tile than
     `register`, even by a small one.
     """
-    return strategy.is_quick and (
-        strategy.tile == "register" or not converts_with_few_registers(strategy, work, device)
-    )
+    is_slow = strategy.tile != "register" and device.has_small_subgroups and converts_bytes(strategy, work, device)
+    return strategy.is_quick and not is_slow
 
 
 def by_elements(strategy: Strategy, work: Work, device: DeviceProfile) -> bool:

@@ -23,7 +23,6 @@ from nnvk.driver.vulkan.lowering.gemm.strategies import (
     by_elements,
     candidates,
     converts_bytes,
-    converts_with_few_registers,
     prefers_matrices,
     span,
     takes_half_weights,
@@ -136,10 +135,9 @@ def _slow_down(
     takes_elements = device.has_small_subgroups and by_elements(strategy, work, device)
     if takes_elements and 4 * (strategy.sums + strategy.rows + 1) > _FEW_REGISTERS:
         run.step *= _FEWER_THREADS
-    if converts_with_few_registers(strategy, work, device) and (strategy.tile != "register" or strategy.vec4s > 1):
-        run.step *= _SPILLED
-    elif converts_bytes(strategy, work, device):
-        run.step *= _CONVERTED
+    if converts_bytes(strategy, work, device):
+        spills = device.has_small_subgroups and (strategy.tile != "register" or strategy.vec4s > 1)
+        run.step *= _SPILLED if spills else _CONVERTED
     elif work.depthwise and device.has_small_subgroups:
         run.step *= _SPILLED
     elif _spills_sums(strategy, work, device):
