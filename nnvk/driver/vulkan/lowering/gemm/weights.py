@@ -329,7 +329,7 @@ def in_order(g: Lowering, weights: Weights, parts_outside: bool, scale: float = 
     """
     tensor = weights.tensor
     if weights.is_in_order(parts_outside, g.device) and scale == 1.0:
-        return g.tensor(tensor)
+        return dense(g, tensor)
     sizes, strides = weights.sizes_and_strides(parts_outside)
     padded = [*sizes[:3], round_up(sizes[3], 4)]
     if tensor.is_constant:

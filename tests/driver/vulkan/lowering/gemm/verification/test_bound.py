@@ -270,6 +270,17 @@ def test_matrices_side_by_side_are_verified_by_a_bound(device: VulkanDevice, kin
         run(device, row, row.inputs, with_wrong_elements)
 
 
+@pytest.mark.parametrize("columns", [5, 12])
+@pytest.mark.parametrize("kind", ["f32", "f16"])
+def test_right_matrices_side_by_side_are_verified_by_a_bound(device: VulkanDevice, kind: str, columns: int) -> None:
+    """The values of attention, which the product reads where they are."""
+    values = f"RESHAPE f32[2,8,{3 * columns}] (2,8,3,{columns}) | TRANSPOSE $ (0,2,1,3)"
+    row = parse(f"{values} | BATCH_MATMUL f32[2,3,7,8] $ false false".replace("f32", kind))
+    assert families(device, row, PrepareOptions(redundancy=Redundancy.CHECKSUMS))[BOUND.name] == 1
+    for numbers in KINDS:
+        run(device, row, _inputs(row, numbers))
+
+
 SPECIAL = {
     "a number where a term is infinite": (0, 0.5),
     "NaN where a term is infinite": (0, np.nan),
