@@ -8,7 +8,6 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from functools import partial
 
 import numpy as np
 
@@ -68,23 +67,20 @@ class Planner:
         ``values`` are those of inputs that are looked at. Raises `NeedsValue` where others are. Plans by other
         strategies are rare, and are not kept.
         """
+        found = self._of_family(model, shapes, options) if options.cache is None and not values else None
+        if found is not None:
+            return found
         follows = all(type_.is_fully_specified for type_ in model.input_types()) and not values
         kept = self._cache(model, options) if follows and not options.other_strategies else None
         if kept is not None:
             plan = kept.load(model, shapes, self.profile, self.library)
             if plan is not None and all(self._stands(choice) for choice in plan.choices):
                 return plan
-        known = self.autotune_results.known
-        if options.families is not None and not (values or options.other_strategies or options.redundancy):
-            families = options.families.setdefault((self, model.operations), PlanFamilies())
-            found = families.lowered(model, shapes, partial(self._lowered, known), self._stands)
-            if found is not None:
-                return placed(found, model, self.profile)
         plan = self.lower(
             model,
             shapes,
             values,
-            known,
+            self.autotune_results.known,
             other_strategies=options.other_strategies,
             redundancy=options.redundancy,
         )
@@ -92,8 +88,18 @@ class Planner:
             kept.store(plan)
         return plan
 
-    def _lowered(self, autotune_results: Mapping[str, str], model: Model, shapes: Sequence[Shape]) -> Lowered:
-        return lowered(model, shapes, self.profile, self.library, self.refuse, None, autotune_results)
+    def _of_family(self, model: Model, shapes: Sequence[Shape], options: PrepareOptions) -> Plan | None:
+        """The plan by that of another size; None for the first size, and for plans of other kinds."""
+        if options.families is None or options.other_strategies or options.redundancy:
+            return None
+
+        def lower_any(model: Model, shapes: Sequence[Shape]) -> Lowered:
+            known = self.autotune_results.known
+            return lowered(model, shapes, self.profile, self.library, self.refuse, None, known)
+
+        families = options.families.setdefault((self, model.operations), PlanFamilies())
+        found = families.lowered(model, shapes, lower_any, self._stands)
+        return None if found is None else placed(found, model, self.profile)
 
     def _cache(self, model: Model, options: PrepareOptions) -> PlanCache | None:
         """The cache of a model: the application's, or else the user's, if the user's keeps such plans."""
