@@ -9,7 +9,7 @@ from nnvk.ops.call import Call, Tensor
 from nnvk.ops.registry import define
 from nnvk.ops.shapes import MOVED_INT_3, axis_index, check_same_quantisation, check_shape, keeps_quantisation
 from nnvk.ops.signature import F16, F32, I32, Q8, Q8S, Signature, i32, one_of, tensor
-from nnvk.ops.strided import Box, dense_dimensions
+from nnvk.ops.strided import Box, Span
 from nnvk.ops.traits import Effect, Fp16, Traits
 from nnvk.types.codes import OperationCode
 from nnvk.types.operand import Shape
@@ -19,7 +19,7 @@ def check_indices(indices: Tensor, size: int) -> None:
     """Raise BAD_DATA where an index, once known, is not in [0, size)."""
     if not indices.is_constant or not indices.size:
         return
-    for index in (int(indices.data.min()), int(indices.data.max())):
+    for index in (indices.data.min(), indices.data.max()):
         if not 0 <= index < size:
             raise bad_data(f"{indices.name} must be in [0, {size}), got {index}")
 
@@ -85,13 +85,11 @@ def evenly_spaced(source: Tensor, axis: int, indices: Tensor) -> Box | None:
         return None
     first, *others = indices.data.reshape(-1).tolist()
     stride = others[0] - first if others else 1
-    taken = range(first, first + (1 + len(others)) * stride, stride) if stride else range(0)
-    if list(taken) != [first, *others]:
+    if not stride or any(each != first + place * stride for place, each in enumerate(others, start=1)):
         return None
-    dimensions = dense_dimensions(source.shape)
-    distance = dimensions[axis][1]
-    dimensions[axis] = len(taken), taken.step * distance
-    return Box(tuple(dimensions), first * distance if len(taken) else 0)
+    spans = [Span(0, size) for size in source.shape]
+    spans[axis] = Span(first, 1 + len(others), stride)
+    return Box.of_spans(source.shape, spans)
 
 
 def _slice(call: Call) -> list[Box] | None:

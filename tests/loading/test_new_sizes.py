@@ -103,7 +103,25 @@ CACHE = Net(
     {"q": weights(24, 24), "k": weights(24, 24)},
     ("y", "keys"),
 )
-NETS = {"attention": ATTENTION, "images": IMAGES, "cache": CACHE}
+NUMBERS = Net(
+    [
+        op("Shape", "x", "s"),
+        op("Gather", "s one", "n", axis=0),
+        op("Cast", "n", "n32", to=6),
+        op("Add", "i n32", "sums"),
+        op("Sub", "n one", "last"),
+        op("Gather", "x last", "end", axis=1),
+        op("Concat", "n one n", "tripled", axis=0),
+        op("Cast", "tripled", "t32", to=6),
+        op("Mul", "j t32", "products"),
+        op("Neg", "x", "y"),
+    ],
+    {"x": (F, [1, "n", 24]), "i": (np.int32, [1, 5]), "j": (np.int32, [2, 3])},
+    {"one": np.array([1])},
+    ("y", "sums", "end", "products"),
+)
+"""Sizes are elements of tensors, and indices."""
+NETS = {"attention": ATTENTION, "images": IMAGES, "cache": CACHE, "numbers": NUMBERS}
 SIZES = [(9, 14), (13, 11), (17, 15), (21, 7), (11, 23), (24, 20), (28, 36), (23, 9), (39, 26), (5, 6), (61, 30)]
 """Values of the first open size and of the second one: odd, prime, and multiples of 4."""
 
@@ -115,7 +133,7 @@ def feeds(net: Net, sizes: Sequence[int]) -> dict[str, np.ndarray]:
     for name, (dtype, shape) in net.inputs.items():
         whole = [size if isinstance(size, int) else symbols.setdefault(size, sizes[len(symbols) % 2]) for size in shape]
         drawn = np.random.default_rng(sizes[0]).normal(size=whole)
-        found[name] = (abs(drawn) * 9).astype(dtype) if dtype is I64 else drawn.astype(dtype)
+        found[name] = drawn.astype(dtype) if dtype is F else (abs(drawn) * 9).astype(dtype)
     return found
 
 

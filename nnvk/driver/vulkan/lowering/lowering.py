@@ -230,6 +230,8 @@ class Lowering:
 
     def constant(self, data: Constant) -> TensorRef:
         """Data that the plan carries: uploaded once, when the model is prepared."""
+        if isinstance(data, np.ndarray) and data.dtype.hasobject:  # sizes that are extents
+            return self.computed_constant(data.shape, np.int32, _int32s, data.shape, *data.reshape(-1).tolist())
         known = self._constants.get(id(data))
         if known is None:
             kept = data if isinstance(data, DeferredConstant) else np.ascontiguousarray(data)
@@ -238,7 +240,7 @@ class Lowering:
         return known[0]
 
     def computed_constant(
-        self, shape: Shape, dtype: DTypeLike, function: Callable[..., np.ndarray], *numbers: int
+        self, shape: Shape, dtype: DTypeLike, function: Callable[..., np.ndarray], *numbers: int | Shape
     ) -> TensorRef:
         """Data of this shape and type that a function computes of numbers, of which some may be extents."""
         value = computed(function, *numbers)
@@ -586,6 +588,10 @@ class Lowering:
             return replace(command, source=renamed.get(source, source), target=renamed.get(target, target))
         tensors = {name: renamed.get(tensor, tensor) for name, tensor in command.tensors.items()}
         return replace(command, tensors=tensors)
+
+
+def _int32s(shape: Shape, *numbers: int) -> np.ndarray:
+    return np.array(numbers, np.int32).reshape(shape)
 
 
 def _another(names: Sequence[str], known: Sequence[int], preferred: Sequence[int]) -> int:
