@@ -21,6 +21,8 @@ import numpy as np
 
 Number = int | float
 T = TypeVar("T")
+_open: set[int] = set()
+"""The traces that have not ended: without one, there are no extents to look for."""
 
 
 class Trace:
@@ -33,7 +35,7 @@ class Trace:
         """The name of each step's result, and its expression; for a guard "" and its condition."""
         self._guards: set[str] = set()
         self._functions: dict[str, Callable[[Any], int]] = {}
-        self._is_open = True
+        _open.add(id(self))
         self.fixed: dict[str, int] = {}
         """The lines of code that needed a number itself, and how often."""
 
@@ -74,9 +76,13 @@ class Trace:
         self.fixed[line] = self.fixed.get(line, 0) + 1
         return extent.value
 
+    def end(self) -> None:
+        """Record nothing more."""
+        _open.discard(id(self))
+
     def _check_open(self) -> None:
         """RuntimeError if the trace has ended: a decision that is made later would be no guard of it."""
-        if not self._is_open:
+        if id(self) not in _open:
             raise RuntimeError("an extent is asked for its number after its trace has ended")
 
     @property
@@ -89,7 +95,7 @@ class Trace:
 
         It returns None if a guard does not hold.
         """
-        self._is_open = False
+        self.end()
         names = ", ".join(one.name for one in self._symbols)
         lines = [f"def evaluate(symbols):\n {names}, = symbols"]
         lines += [f" {name} = {text}" if name else f" if not ({text}): return None" for name, text in self._steps]
@@ -254,6 +260,8 @@ def hint(value: Any) -> Any:
     """
     if value.__class__ is Extent:
         return value.hint
+    if not _open:
+        return value
     if value.__class__ is Computed:
         return value.function(*map(hint, value.arguments))
     if isinstance(value, tuple):

@@ -131,6 +131,7 @@ class Compilation(Pinned):
         Drivers keep there what saves them planning the next size.
         """
         self._check_unfinished("share_families")
+        instance("the families", families, dict)
         self._families = families
 
     def set_progress(self, callback: Callable[[int, int], None]) -> None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,10 +14,14 @@ pytest.importorskip("onnx")
 
 from onnx import NodeProto
 from onnx_net import model, op
+from profiles import DEVICES
+from rewritten import library
 
 import nnvk
 from nnvk.base.settings import override
 from nnvk.driver.vulkan.planning import planner
+from nnvk.importers import formats
+from nnvk.types.request import PrepareOptions
 
 onnxruntime = pytest.importorskip("onnxruntime")
 F, I64 = np.float32, np.int64
@@ -166,6 +171,22 @@ def test_results_are_onnxruntimes(name: str, device: nnvk.Device) -> None:
     loaded, session = nnvk.load(net.data, device=device), onnxruntime.InferenceSession(net.data)
     for sizes in SIZES:
         compare(net, loaded, session, sizes)
+
+
+@pytest.mark.parametrize("profile", DEVICES)
+def test_profiles_of_devices(profile: str, tmp_path: Path) -> None:
+    """Plans are those that are made anew, for devices that need not be there."""
+    found = replace(DEVICES[profile], features=library().features if DEVICES[profile].features else frozenset())
+    for net in NETS.values():
+        file, options = formats.read(net.data), PrepareOptions(families={})
+        with override(cache_dir=str(tmp_path)):
+            planner_of_device = planner.Planner(found, library(), "version")
+            for sizes in SIZES[:7]:
+                shapes = {name: array.shape for name, array in feeds(net, sizes).items()}
+                frozen = file.load(shapes=shapes).model.frozen
+                planner_of_device.plan(frozen, [type_.dimensions for type_ in frozen.input_types()], options)
+        (families,) = options.families.values()
+        assert 1 <= len(families) <= 4
 
 
 @pytest.mark.skipif(len(nnvk.get_devices()) < 2, reason="there is no Vulkan device")

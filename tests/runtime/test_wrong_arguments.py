@@ -229,6 +229,9 @@ CALLS: dict[str, Call] = {
     ),
     "Compilation.set_preference": Call(lambda: compiling().set_preference, {"preference": Given(1, [*NUMBER, 3])}),
     "Compilation.set_priority": Call(lambda: compiling().set_priority, {"priority": Given(90, [*NUMBER, 3])}),
+    "Compilation.share_families": Call(
+        lambda: compiling().share_families, {"families": Given({}, [None, 1, [], "text"])}
+    ),
     "Compilation.set_progress": Call(
         lambda: compiling().set_progress, {"callback": Given(lambda: lambda done, total: None, OBJECTS)}
     ),

@@ -189,6 +189,7 @@ def traced(
         extents.update((place, symbol) for place in places)
     try:
         lowered = lower(*_opened(sized, extents, differences.data))
+        made = PlanFamily(sized, differences, classes, lowered, trace)
     except (NeedsValue, SizeDependent) as reason:
         _log.info("plans of other sizes are made one by one: %s", reason)
         return None
@@ -199,9 +200,11 @@ def traced(
             raise
         _log.warning("a plan for several sizes can't be made", exc_info=True)
         return None
+    finally:
+        trace.end()
     for line, count in trace.fixed.items():
         _log.debug("%s needs a size itself (%d times)", line, count)
-    return PlanFamily(sized, differences, classes, lowered, trace)
+    return made
 
 
 # --- models ----------------------------------------------------------------------------------------------------------

@@ -197,7 +197,7 @@ def are_four_bits(stored: Constant, zero: int) -> bool:
 
     def near(some: np.ndarray) -> bool:
         bytes_ = unsigned_bytes(some)
-        return first <= bytes_.min(initial=255) and bytes_.max(initial=0) < end
+        return bool(first <= bytes_.min(initial=255) and bytes_.max(initial=0) < end)
 
     # Most are not: their first elements tell, and a deferred constant keeps those.
     is_possible = stored.size and first >= 0 and end <= 256 and near(np.frombuffer(beginning(stored), stored.dtype))

@@ -11,6 +11,7 @@ import math
 from dataclasses import replace
 from functools import lru_cache
 
+from nnvk.base.extents import hint
 from nnvk.driver.vulkan.graph.ir import Graph, Node
 from nnvk.driver.vulkan.kernels import depthwise_conv2d
 from nnvk.driver.vulkan.lowering.costs import costs_of
@@ -58,8 +59,8 @@ def pays(depthwise: Call, pointwise: Call, device: DeviceProfile) -> bool:
         return False
     gemm = separable.gemm_of(depthwise, pointwise)
     native = device.has_native_16 and depthwise.input.code is OperandCode.TENSOR_FLOAT16
-    together = separable.work_of(depthwise, gemm, float16=native, float16_split_k=native)
-    by_channel = Gemm.of_convolution(depthwise, depthwise_axes(depthwise))
+    together = hint(separable.work_of(depthwise, gemm, float16=native, float16_split_k=native))
+    by_channel = hint(Gemm.of_convolution(depthwise, depthwise_axes(depthwise)))
     tiles = depthwise_conv2d.tiles(by_channel, together.kind, device, native)
     spared = depthwise_conv2d.cost(tiles[0], by_channel, together.kind, device) + costs_of(device).launch
     least = _least(together, device)
