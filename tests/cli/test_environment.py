@@ -1,10 +1,10 @@
 """A variable of the environment with a wrong value is an error of one line."""
 
-import pytest
-from typer.testing import CliRunner
+import os
+import subprocess
+import sys
 
-from nnvk.base import settings
-from nnvk.cli.main import app
+import pytest
 
 
 @pytest.mark.parametrize(
@@ -17,12 +17,12 @@ from nnvk.cli.main import app
         "NNVK_DISABLE_PASSES=pads",
     ],
 )
-def test_wrong_values(setting: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_wrong_values(setting: str) -> None:
     name, _, text = setting.partition("=")
-    monkeypatch.setattr(settings, "_current", None)
-    monkeypatch.setenv(name, text)
-    result = CliRunner().invoke(app, ["devices"])
-    assert result.exit_code == 2
-    (line,) = result.stderr.splitlines()
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), name: text}
+    command = [sys.executable, "-m", "nnvk.cli", "devices"]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, cwd="/")
+    assert done.returncode == 2
+    (line,) = done.stderr.splitlines()
     assert line.startswith(f"nnvk: {name} ")
     assert repr(text) in line

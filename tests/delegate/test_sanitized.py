@@ -18,6 +18,7 @@ from nnvk.serve.installed import DELEGATE
 ROOT = Path(__file__).parents[2]
 SANITIZERS = "-fsanitize=address,undefined"
 DEVICES = [device.name for device in get_devices()]
+TARGETS = "neuralnetworks", "nnvk_delegate", "nnvk_accelerator"
 LITERT = """
 import os
 import sys
@@ -82,10 +83,10 @@ def libraries(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def build_in(folder: Path) -> None:
-    """Build what is not built yet. ONNX Runtime's provider, which takes as long as both libraries, is not built."""
+    """Build what is not built yet. ONNX Runtime's provider, which takes as long as all of these, is not built."""
     options = ["-DNNVK_SANITIZE=address,undefined", "-DCMAKE_BUILD_TYPE=Debug", f"-DPython_EXECUTABLE={sys.executable}"]
     command("cmake", "-G", "Ninja", "-S", ROOT / "clib", "-B", folder, *options)
-    command("cmake", "--build", folder, "--parallel", "2", "--target", "neuralnetworks", "nnvk_delegate")
+    command("cmake", "--build", folder, "--parallel", "2", "--target", *TARGETS)
 
 
 def test_the_examples(libraries: Path, tmp_path: Path) -> None:

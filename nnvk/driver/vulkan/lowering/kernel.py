@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import wraps
 
 from nnvk.driver.vulkan.lowering.gemm.epilogue import Fused
 from nnvk.driver.vulkan.lowering.lowering import Lowering
@@ -63,8 +64,11 @@ def kernel(
     """Register ``lower`` for operations. ``shaders`` are all that it may dispatch."""
 
     def register(lower: Lower) -> Lower:
-        made = Kernel(lambda call, g, _: lower(call, g), tuple(shaders), refuse, checks_data, channels_last, takes_view)
-        _register(codes, made)
+        @wraps(lower)
+        def without_fused(call: Call, g: Lowering, fused: Fused) -> None:
+            lower(call, g)
+
+        _register(codes, Kernel(without_fused, tuple(shaders), refuse, checks_data, channels_last, takes_view))
         return lower
 
     return register
