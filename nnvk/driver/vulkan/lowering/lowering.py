@@ -29,6 +29,7 @@ from nnvk.driver.vulkan.shaders.commands import (
     Storage,
     Table,
     TensorRef,
+    another_candidate,
     binding_of,
     padded,
 )
@@ -175,9 +176,9 @@ class Lowering:
         # Compilers for few registers take very long for large tiles.
         quick = [place for place, each in enumerate(ranked) if self.device.has_small_subgroups and is_quick(each)]
         if self.other_strategies:
-            known.append(_another(names, known, quick))
+            known.append(another_candidate(names, known, quick))
         if self._is_second:
-            return ranked[_another(names, known, quick) if is_exact else known[-1]]
+            return ranked[another_candidate(names, known, quick) if is_exact else known[-1]]
         chosen = known[-1]
         self._choices.append(Choice(self.operation, tuning_key, names, names[chosen]))
         if of_all:
@@ -579,10 +580,8 @@ class Lowering:
     def _with_names(self, command: Command) -> Command:
         """The command on the tensors that outputs took the place of."""
         renamed = self._renamed
-        if renamed.keys().isdisjoint((*command.reads, *command.writes)):
-            return command
-        if isinstance(command, Clear):
-            return command  # of what the host reads where it is
+        if isinstance(command, Clear) or renamed.keys().isdisjoint((*command.reads, *command.writes)):
+            return command  # a Clear is of what the host reads where it is
         if isinstance(command, Copy):
             source, target = command.source, command.target
             return replace(command, source=renamed.get(source, source), target=renamed.get(target, target))
@@ -592,17 +591,6 @@ class Lowering:
 
 def _int32s(shape: Shape, *numbers: int) -> np.ndarray:
     return np.array(numbers, np.int32).reshape(shape)
-
-
-def _another(names: Sequence[str], known: Sequence[int], preferred: Sequence[int]) -> int:
-    """The place of another candidate than those at the known places: the first one of another kind, or else any.
-
-    The last known one if there is no other. ``preferred`` has the places of candidates that come first.
-    """
-    others = [place for place in range(len(names)) if place not in known]
-    others = [place for place in others if place in preferred] or others
-    kinds = {names[place].split()[0] for place in known}
-    return next((place for place in others if names[place].split()[0] not in kinds), (*others, known[-1])[0])
 
 
 def _is_computed(form: object) -> bool:

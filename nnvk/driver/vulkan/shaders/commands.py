@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any
@@ -171,6 +171,17 @@ class Choice:
     chosen: str
     commands: tuple[int, ...] = ()
     """Positions of the commands that compute it."""
+
+
+def another_candidate(names: Sequence[str], known: Sequence[int], preferred: Sequence[int]) -> int:
+    """The place of another candidate than those at the known places: the first one of another kind, or else any.
+
+    The last known one if there is no other. ``preferred`` has the places of candidates that come first.
+    """
+    others = [place for place in range(len(names)) if place not in known]
+    others = [place for place in others if place in preferred] or others
+    kinds = {names[place].split()[0] for place in known}
+    return next((place for place in others if names[place].split()[0] not in kinds), (*others, known[-1])[0])
 
 
 def describe(command: Command, model: Model) -> tuple[str, dict[str, Any]]:
