@@ -20,6 +20,7 @@ T = TypeVar("T")
 E = TypeVar("E", bound=IntEnum)
 LARGEST_DESCRIPTOR = 2**31 - 1
 """Descriptors of files are of type int in C."""
+_USUAL = 2**63
 _MOST_BITS = 256
 """Larger numbers are no use anywhere, and can't even be printed from some size on."""
 
@@ -70,8 +71,15 @@ def whole(what: str, value: Any, least: int | None = None, most: int | None = No
     return number
 
 
+def _is_usual(value: Any) -> bool:
+    return value.__class__ is int and -_USUAL < value < _USUAL
+
+
 def wholes(what: str, values: Any, least: int | None = None, most: int | None = None) -> tuple[int, ...]:
     """Whole numbers in a sequence or a NumPy array of one dimension."""
+    if values.__class__ is tuple and least is None and most is None and all(map(_is_usual, values)):
+        usual: tuple[int, ...] = values
+        return usual
     each = f"each of {what}"
     return tuple([whole(each, value, least, most) for value in sequence(what, values)])
 

@@ -115,9 +115,16 @@ class OperandType:
 
     def with_dimensions(self, dimensions: Sequence[int]) -> OperandType:
         """The same type with other dimensions."""
-        return OperandType(
-            self.code, wholes("the dimensions", dimensions), self.scale, self.zero_point, self.channel_quant
-        )
+        if dimensions.__class__ is not tuple or any(size.__class__ is not int for size in dimensions):
+            dimensions = wholes("the dimensions", dimensions)
+        made = object.__new__(OperandType)  # all else was checked when this one was made
+        put = object.__setattr__
+        put(made, "code", self.code)
+        put(made, "dimensions", dimensions)
+        put(made, "scale", self.scale)
+        put(made, "zero_point", self.zero_point)
+        put(made, "channel_quant", self.channel_quant)
+        return made
 
     def check(self, what: str) -> None:
         """Raise BAD_DATA where the parts of the type contradict each other. ``what`` names the operand."""
