@@ -13,8 +13,9 @@ from __future__ import annotations
 import math
 import operator
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
+from functools import partial
 from typing import Any, TypeVar
 
 import numpy as np
@@ -34,7 +35,7 @@ class Trace:
         self._steps: list[tuple[str, str]] = []
         """The name of each step's result, and its expression; for a guard "" and its condition."""
         self._guards: set[str] = set()
-        self._functions: dict[str, Callable[[Any], int]] = {}
+        self._functions: dict[Callable[..., Number], str] = {}
         _open.add(id(self))
         self.fixed: dict[str, int] = {}
         """The lines of code that needed a number itself, and how often."""
@@ -54,11 +55,12 @@ class Trace:
             self._steps.append((known.name, expression))
         return known
 
-    def applied(self, function: Callable[[Any], int], extent: Extent) -> Extent:
-        """The result of a function for an extent's number."""
-        self._functions[function.__name__] = function
-        expression = f"{function.__name__}({extent.name})"
-        return self.step(expression, function(extent.value), function(extent.hint))
+    def applied(self, function: Callable[..., Number], *arguments: Any) -> Extent:
+        """The result of a function for numbers, of which some are extents."""
+        name = self._functions.setdefault(function, f"f{len(self._functions)}")
+        given = [_operand(one) for one in arguments]
+        texts, values, hints = zip(*(one for one in given if one is not None), strict=True)
+        return self.step(f"{name}({', '.join(texts)})", function(*values), function(*hints))
 
     def guard(self, condition: str, holds: bool) -> bool:
         """Note that a condition holds, or does not. Returns which."""
@@ -101,7 +103,8 @@ class Trace:
         lines += [f" {name} = {text}" if name else f" if not ({text}): return None" for name, text in self._steps]
         lines.append(f" return ({''.join(f'{one.name},' for one in results)})")
         found: dict[str, Any] = {}
-        named = {"__builtins__": {}, "inf": math.inf, "nan": math.nan, **self._functions}
+        named = {"__builtins__": {}, "inf": math.inf, "nan": math.nan}
+        named.update((name, partial(applied, function)) for function, name in self._functions.items())
         exec("\n".join(lines), named, found)  # names and numbers of this module alone
         function: Callable[[Sequence[int]], tuple[Number, ...] | None] = found["evaluate"]
         return function
@@ -180,6 +183,16 @@ def _operand(other: Any) -> tuple[str, Number, Number] | None:
     return None
 
 
+def _each(operate: Callable[[Any, Any], Any], extent: Extent, other: Any, is_left: bool) -> Any:
+    """The results for each number of an array."""
+    if not isinstance(other, np.ndarray):
+        return NotImplemented
+    numbers = np.empty(other.size, object)
+    numbers[:] = [operate(extent, one) if is_left else operate(one, extent) for one in other.reshape(-1).tolist()]
+    found = numbers.reshape(other.shape)
+    return found.astype(bool) if all(isinstance(one, bool) for one in numbers) else found
+
+
 _NEUTRAL = {"+": 0, "-": 0, "*": 1, "//": 1}
 """The right operand with which an operator changes no whole number."""
 
@@ -188,7 +201,7 @@ def _arithmetic(sign: str, operate: Callable[[Any, Any], Any]) -> tuple[Callable
     def forward(self: Extent, other: Any) -> Any:
         given = _operand(other)
         if given is None:
-            return NotImplemented
+            return _each(operate, self, other, is_left=True)
         text, value, hint = given
         if sign == "//" and self.factor is not None and self.factor[1] == text and value > 0:
             return self.factor[0]
@@ -202,7 +215,7 @@ def _arithmetic(sign: str, operate: Callable[[Any, Any], Any]) -> tuple[Callable
     def backward(self: Extent, other: Any) -> Any:
         given = _operand(other)
         if given is None:
-            return NotImplemented
+            return _each(operate, self, other, is_left=False)
         text, value, hint = given
         if sign in "+*":
             return forward(self, other)
@@ -215,7 +228,7 @@ def _comparison(sign: str, operate: Callable[[Any, Any], bool]) -> Callable[...,
     def compare(self: Extent, other: Any) -> Any:
         given = _operand(other)
         if given is None:
-            return NotImplemented
+            return _each(operate, self, other, is_left=True)
         text, value, _ = given
         if text == self.name:
             return operate(0, 0)
@@ -275,6 +288,15 @@ def hint(value: Any) -> Any:
     return value
 
 
+def fixed(value: Any) -> Any:
+    """The number of an extent, of a computed result, or of each in a tuple: the trace holds for them alone."""
+    if value.__class__ is Extent:
+        return value.trace.fix(value)
+    if value.__class__ is Computed:
+        return value.function(*fixed(value.arguments))
+    return tuple(map(fixed, value)) if isinstance(value, tuple) else value
+
+
 @dataclass(frozen=True, slots=True)
 class Computed:
     """The result of a function of numbers of which some are extents: it is computed when they are known."""
@@ -290,12 +312,61 @@ def computed(function: Callable[..., T], *arguments: Any) -> T | Computed:
     return Computed(function, arguments)
 
 
-def applied(function: Callable[[int], int], number: Any) -> int:
-    """The result of a function, which may need the number itself, for a number or an extent."""
-    if is_extent(number):
-        result: int = number.trace.applied(function, number)
-        return result
-    return function(number)
+def applied(function: Callable[..., Number], *numbers: Any) -> Any:
+    """The result of a function, which may need the numbers themselves, for numbers or extents."""
+    for number in numbers:
+        if is_extent(number):
+            return number.trace.applied(function, *numbers)
+    return function(*numbers)
+
+
+def extents_in(value: Any) -> Iterator[Extent]:
+    """The extents in a number, in a computed result, or in tuples of these."""
+    if value.__class__ is Extent:
+        yield value
+    elif isinstance(value, Computed):
+        yield from extents_in(value.arguments)
+    elif isinstance(value, tuple):
+        for one in value:
+            yield from extents_in(one)
+
+
+def filled(value: Any, known: Mapping[str, Number], made: dict[int, Any] | None = None) -> Any:
+    """The same with the numbers of extents, by their names.
+
+    ``made`` has what was computed already, so that what others depend on is computed once.
+    """
+    made = {} if made is None else made
+    if value.__class__ is Extent:
+        return known[value.name]
+    if isinstance(value, Computed):
+        if id(value) not in made:
+            made[id(value)] = value.function(*filled(value.arguments, known, made))
+        return made[id(value)]
+    if isinstance(value, tuple):
+        return tuple(filled(one, known, made) for one in value)
+    return value
+
+
+def tracing() -> bool:
+    """Whether there may be extents."""
+    return bool(_open)
+
+
+def is_open(array: np.ndarray) -> bool:
+    """Whether an array has extents among its elements."""
+    return array.dtype == object and has_extents(array.flat)
+
+
+def once(table: dict[Any, tuple[Any, T]], key: Any, make: Callable[[], T]) -> T:
+    """The object that was made for a key, or for one that is equal for the present sizes, which is a guard."""
+    name = identity(key) if _open else key
+    found = table.get(name)
+    if found is None and _open:
+        found = next((made for made in table.values() if made[0] == key), None)
+    if found is None:
+        found = table[name] = key, make()
+    return found[1]
 
 
 def unique(numbers: Iterable[Any]) -> list[Any]:
@@ -314,7 +385,7 @@ def identity(value: Any) -> Any:
         return value.hex()
     if isinstance(value, tuple):
         return tuple(map(identity, value))
-    if is_dataclass(value) and not isinstance(value, type):
+    if is_dataclass(value) and not isinstance(value, type) and value.__class__.__eq__ is not object.__eq__:
         return value.__class__, *(identity(getattr(value, each.name)) for each in fields(value))
     return value
 

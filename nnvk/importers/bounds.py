@@ -7,6 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
+from nnvk.base.extents import is_open
+from nnvk.base.sizes import largest, least
 from nnvk.types.codes import OperandCode, OperationCode
 from nnvk.types.extension import ExtendedOperationCode, KnownCode
 from nnvk.types.operand import OperandType
@@ -33,12 +35,14 @@ def of_dtype(dtype: np.dtype) -> Bounds:
 
 def of_array(array: np.ndarray) -> Bounds:
     """The least and the largest element of whole numbers."""
+    if is_open(array):
+        return least(*array.flat), largest(*array.flat)
     return (int(array.min()), int(array.max())) if array.size else (0, 0)
 
 
 def union(*several: Bounds) -> Bounds:
     """The bounds of elements out of any of these."""
-    return min(low for low, _ in several), max(high for _, high in several)
+    return least(*(low for low, _ in several)), largest(*(high for _, high in several))
 
 
 # --- exact results: no number comes round --------------------------------------------------------------------
@@ -57,20 +61,20 @@ def difference(first: Bounds, second: Bounds) -> Bounds:
 def product(first: Bounds, second: Bounds) -> Bounds:
     """Bound the products of two numbers."""
     corners = [one * other for one in first for other in second]
-    return min(corners), max(corners)
+    return least(*corners), largest(*corners)
 
 
 def quotient(first: Bounds, second: Bounds) -> Bounds:
     """Bound the quotients of two numbers, however they are rounded. A number divided by 0 is 0."""
     divisors = {one for one in (*second, -1, 1) if one and second[0] <= one <= second[1]}
     rounded = [found for number in first for one in divisors for found in (number // one, -(-number // one))]
-    return (min(0, *rounded), max(0, *rounded)) if rounded else (0, 0)
+    return (least(0, *rounded), largest(0, *rounded)) if rounded else (0, 0)
 
 
 def magnitude(source: Bounds) -> Bounds:
     """Bound the absolute values of numbers."""
-    least = 0 if source[0] <= 0 <= source[1] else min(map(abs, source))
-    return least, max(map(abs, source))
+    lowest = 0 if source[0] <= 0 <= source[1] else least(*map(abs, source))
+    return lowest, largest(*map(abs, source))
 
 
 PAIRS: Mapping[KnownCode, Callable[[Bounds, Bounds], Bounds]] = {
@@ -78,8 +82,8 @@ PAIRS: Mapping[KnownCode, Callable[[Bounds, Bounds], Bounds]] = {
     Op.SUB: difference,
     Op.MUL: product,
     Op.DIV: quotient,
-    Op.MAXIMUM: lambda first, second: (max(first[0], second[0]), max(first[1], second[1])),
-    Op.MINIMUM: lambda first, second: (min(first[0], second[0]), min(first[1], second[1])),
+    Op.MAXIMUM: lambda first, second: (largest(first[0], second[0]), largest(first[1], second[1])),
+    Op.MINIMUM: lambda first, second: (least(first[0], second[0]), least(first[1], second[1])),
 }
 SINGLE: Mapping[KnownCode, Callable[[Bounds], Bounds]] = {
     Op.ABS: magnitude,

@@ -6,6 +6,7 @@ import weakref
 
 import numpy as np
 
+from nnvk.base.extents import hint
 from nnvk.base.settings import settings
 from nnvk.importers.errors import OverBudget
 
@@ -41,7 +42,7 @@ class Budget:
 
     def check(self, nbytes: int) -> None:
         """Raise `OverBudget` where ``nbytes`` are too many, before what may take less is computed."""
-        if nbytes > self._left:
+        if hint(nbytes) > self._left:
             raise OverBudget(
                 f"constants, states and operations take more than the {self._limit} bytes that a file of this size may"
                 "; NNVK_IMPORT_MEMORY raises that"
@@ -50,7 +51,7 @@ class Budget:
     def charge(self, nbytes: int) -> None:
         """Subtract ``nbytes`` of memory. Raises `OverBudget` if they are too many."""
         self.check(nbytes)
-        self._left -= max(nbytes, 0)  # shapes that make no sense, which are refused later, pay nothing back
+        self._left -= max(hint(nbytes), 0)  # shapes that make no sense, which are refused later, pay nothing back
 
     def hold(self, array: np.ndarray) -> None:
         """Charge the memory of an array as long as it is there. Views of one array count once.
@@ -83,6 +84,7 @@ class Budget:
 
     def work(self, elements: int) -> None:
         """Subtract the work of computing elements. Raises `OverBudget` if they are too many."""
+        elements = hint(elements)
         if elements > self._work_left:
             raise OverBudget(
                 f"more is computed at import than the {self._work_limit} elements that a file of this size may have; "

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import TypeGuard
+from typing import Any, TypeGuard
 
 import numpy as np
 
-from nnvk.importers.bounds import INT32, of_array, within
+from nnvk.base.extents import has_extents, hint, is_open
+from nnvk.importers.bounds import INT32, Bounds, of_array, within
 from nnvk.importers.errors import Unmapped
 from nnvk.importers.graph_builder import Argument, Graph, Value, at_least_1d
 from nnvk.importers.ranks import add
 from nnvk.types.codes import FuseCode, OperandCode, OperationCode
-from nnvk.types.constant import Constant, QuantisedConstant
+from nnvk.types.constant import Constant, OpenConstant, QuantisedConstant
 from nnvk.types.extension import KnownCode
 from nnvk.types.operand import QUANTISED_CODES, OperandType, Shape
 
@@ -73,6 +74,12 @@ class Emitter:
     def constant(self, elements: np.ndarray | float, type: OperandType) -> Value:
         """Add a constant of few elements, or of an existing array; levels if the type is quantised."""
         array = np.atleast_1d(np.asarray(elements))
+        if is_open(array):
+            made = OpenConstant.made(array.shape, type.dtype, _converted, array, type.dtype)
+            made.bounds = of_array(array) if type.code is OperandCode.TENSOR_INT32 else None
+            if made.bounds is not None and not within(made.bounds, INT32):
+                raise Unmapped(f"whole numbers must fit into 32 bits, got {made.bounds[0]} to {made.bounds[1]}")
+            return self.graph.kept(type.with_dimensions(array.shape), made)
         if array.dtype.kind in "iu" and type.code is OperandCode.TENSOR_INT32 and not within(of_array(array), INT32):
             raise Unmapped(f"whole numbers must fit into 32 bits, got {array.min()} to {array.max()}")
         array = np.asarray(array, type.dtype)
@@ -83,6 +90,16 @@ class Emitter:
     def computed(self, shape: Sequence[int], type: OperandType, make: Callable[[], np.ndarray]) -> Value:
         """Add a constant. ``make`` gives its elements and is called after the budget allowed them."""
         return self.graph.constant(type.with_dimensions(shape), make)
+
+    def whole_numbers(
+        self, shape: Sequence[int], known: Bounds, function: Callable[..., np.ndarray], *numbers: Any
+    ) -> Value:
+        """Add a constant of whole numbers within bounds, which a function gives of sizes that may be extents."""
+        if not has_extents(shape) and hint(numbers) is numbers:
+            return self.computed(shape, I32, lambda: function(*numbers))
+        made = OpenConstant.made(tuple(shape), I32.dtype, function, *numbers)
+        made.bounds = known
+        return self.graph.kept(I32.with_dimensions(shape), made)
 
     def deferred(self, shape: Sequence[int], type: OperandType, make: Callable[[], np.ndarray]) -> Value:
         """Add a deferred constant. ``make`` gives its elements whenever they are read, and must not fail."""
@@ -157,7 +174,8 @@ class Emitter:
         if value.is_constant:
             if value.size == 1 and value.type.channel_quant is None:
                 return self.filled(value.array.reshape(()), value.type, shape)
-            return self.deferred(shape, value.type, lambda: np.broadcast_to(value.array, shape))
+            assert value.constant is not None
+            return self.graph.computed(value.type.with_dimensions(shape), np.broadcast_to, value.constant)
         if value.code is OperandCode.TENSOR_BOOL8:
             return self.emit(OperationCode.LOGICAL_OR, value, self.filled(False, BOOL8, shape), out=BOOL8)
         repeats = np.array([full // size for size, full in zip(padded, shape, strict=True)])
@@ -179,6 +197,10 @@ class Emitter:
         """A boolean tensor: whether each element is not 0."""
         zero = self.constant(value.type.zero_point, value.type)
         return self.emit(OperationCode.NOT_EQUAL, value, zero, out=BOOL8)
+
+
+def _converted(array: np.ndarray, dtype: np.dtype) -> np.ndarray:
+    return array.astype(dtype)
 
 
 def _is_bool(argument: Argument) -> TypeGuard[Value]:

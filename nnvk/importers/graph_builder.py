@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any
 
 import numpy as np
 
 from nnvk.api import Model
 from nnvk.base.errors import NnapiError
+from nnvk.base.extents import has_extents, hint, is_extent, is_open, once, tracing
+from nnvk.base.sizes import whole_numbers
 from nnvk.importers import bounds
 from nnvk.importers.bounds import Bounds
 from nnvk.importers.budget import PART_COST, SCALE_COST, Budget
@@ -17,7 +21,16 @@ from nnvk.importers.errors import NotConstant, Unmapped
 from nnvk.ops import registry
 from nnvk.ops.call import Call
 from nnvk.types.codes import ExtensionCode, OperandCode, OperationCode
-from nnvk.types.constant import Constant, DeferredConstant, converted, elements, reshaped
+from nnvk.types.constant import (
+    Constant,
+    DeferredConstant,
+    OpenConstant,
+    QuantisedConstant,
+    converted,
+    elements,
+    origin,
+    reshaped,
+)
 from nnvk.types.extension import AnyCode, ExtendedOperationCode, KnownCode
 from nnvk.types.model import Lifetime, Operand, Operation
 from nnvk.types.operand import OperandType, Shape
@@ -73,7 +86,7 @@ class Value(MaybeConstant):
     """The operand in the graph; -1 for a constant or another shape that no operation has used so far."""
     origin: Value | None = None
     """The tensor that this one is another shape of."""
-    memo: dict[Hashable, Value] = field(default_factory=dict)
+    memo: dict[Any, tuple[Any, Value]] = field(default_factory=dict)
     """Values that were derived from this one, so that each is derived only once."""
     known: Bounds | None = None
     """The bounds of TENSOR_INT32 elements, if more is known than the type's range."""
@@ -82,7 +95,9 @@ class Value(MaybeConstant):
     def bounds(self) -> Bounds:
         """Between which numbers the elements lie, of whole numbers."""
         if self.known is None:
-            if self.is_constant:
+            if isinstance(self.constant, OpenConstant) and self.constant.bounds is not None:
+                self.known = self.constant.bounds
+            elif self.is_constant:
                 self.known = bounds.of_array(self.array)
             else:
                 self.known = bounds.INT32 if self.origin is None else self.origin.bounds
@@ -90,9 +105,7 @@ class Value(MaybeConstant):
 
     def once(self, key: Hashable, make: Callable[[], Value]) -> Value:
         """The value that ``make`` gave when it was first called for ``key``."""
-        if key not in self.memo:
-            self.memo[key] = make()
-        return self.memo[key]
+        return once(self.memo, key, make)
 
     @property
     def shape(self) -> Shape:
@@ -136,7 +149,7 @@ class Graph:
         self._operations: list[Operation] = []
         self._models: dict[int, Model] = {}
         self._inputs: list[int] = []
-        self._filled: dict[Hashable, Value] = {}
+        self._filled: dict[Any, tuple[Any, Value]] = {}
         self.is_checked = False
         """Whether an execution fails if integers of the added operations leave 32 bits."""
         self.source: Source | None = None
@@ -166,32 +179,43 @@ class Graph:
         """
         return self.kept(type, DeferredConstant(type.dimensions, type.dtype, make))
 
+    def computed(self, type: OperandType, function: Callable[..., np.ndarray], source: Constant) -> Value:
+        """A constant of a type with all its dimensions, which a function makes of a constant and of the dimensions."""
+        if isinstance(source, OpenConstant) or has_extents(type.dimensions):
+            made = OpenConstant.made(type.dimensions, type.dtype, function, source, type.dimensions)
+            if isinstance(source, np.ndarray) and source.dtype.kind in "iu":
+                made.bounds = bounds.of_array(source)
+            return Value(type, made)
+        return self.deferred(type, lambda: function(elements(source), type.dimensions))
+
     def kept(self, type: OperandType, constant: Constant) -> Value:
         """A constant of a type with all its dimensions. If it is large, nothing is copied now."""
+        if isinstance(constant, OpenConstant):
+            return Value(type, constant)
         is_small = type.size < SMALL
         if is_small or (
             isinstance(constant, np.ndarray) and constant.flags.c_contiguous and constant.dtype == type.dtype
         ):
             return self.constant(type, lambda: elements(constant))
         self.budget.charge(type.size)
+        if tracing() and not isinstance(constant, QuantisedConstant) and origin(constant) is None:
+            elements(constant)  # what needs the sizes themselves must do so now
         if isinstance(constant, DeferredConstant) and constant.dtype == type.dtype:
             return Value(type, constant)
         return Value(type, converted(constant, type.dimensions, type.dtype))
 
     def filled(self, number: np.ndarray, type: OperandType) -> Value:
         """The constant of one element everywhere, of which there is one for each number and type."""
-        key = type, number.tobytes()
-        if key not in self._filled:
-            number = np.array(number, type.dtype)  # which is all that a large one keeps
-            self._filled[key] = (
-                self.constant(type, lambda: np.full(type.dimensions, number))
-                if type.size < SMALL
-                else Value(
-                    type,
-                    DeferredConstant(type.dimensions, type.dtype, lambda: np.broadcast_to(number, type.dimensions)),
-                )
-            )
-        return self._filled[key]
+        number = np.array(number, type.dtype)  # which is all that a large one keeps
+        return once(self._filled, (number.tobytes(), type), lambda: self._repeated(number, type))
+
+    def _repeated(self, number: np.ndarray, type: OperandType) -> Value:
+        if has_extents(type.dimensions):
+            return self.computed(type, np.broadcast_to, number)
+        if type.size < SMALL:
+            return self.constant(type, lambda: np.full(type.dimensions, number))
+        repeat = DeferredConstant(type.dimensions, type.dtype, lambda: np.broadcast_to(number, type.dimensions))
+        return Value(type, repeat)
 
     def emit(
         self,
@@ -223,7 +247,7 @@ class Graph:
             and registry.lookup(call.code).traits.foldable
             and all(operand.constant is not None for operand in operands if operand.type.is_tensor)
         ):
-            folded = self._fold(call, types)
+            folded = self._fold(call, operands, types)
             if folded is not None:
                 return folded
         values = self._append(code, inputs, operands, types)
@@ -242,7 +266,7 @@ class Graph:
             raise Unmapped("a tensor whose size data decide is an output twice")
         if value.code is OperandCode.TENSOR_BOOL8:
             return self.emit(Op.LOGICAL_OR, [value, value], [value.type], fold=False)[0]
-        shape = np.array(value.shape, np.int32)
+        shape = whole_numbers(value.shape, np.int32)
         return self.emit(Op.RESHAPE, [value, shape], [value.type], fold=False)[0]
 
     def expose(self, value: Value) -> None:
@@ -279,16 +303,15 @@ class Graph:
                 value = self.copy(value)
             results[value.index] = None
         live, operations = set(results), []
-        held = most = sum(map(self._activation, results))
+        held = sum(map(self._activation, results))
         for operation in reversed(self._operations):
             if not live.isdisjoint(operation.outputs):
                 read_here = {*operation.inputs, *operation.outputs} - live
                 held += sum(map(self._activation, read_here))
-                most = max(most, held)
+                self.budget.check_activations(held)
                 held -= sum(map(self._activation, operation.outputs))
                 live |= read_here
                 operations.append(operation)
-        self.budget.check_activations(most)
         return self._build(sorted(live.union(self._inputs)), operations[::-1], list(results), names)
 
     def sources(self, model: Model) -> tuple[Source | None, ...]:
@@ -360,7 +383,7 @@ class Graph:
         if value.index < 0 and value.origin is not None:
             is_bool = value.code is OperandCode.TENSOR_BOOL8
             moved = self._as_number(value.origin) if is_bool else value.origin
-            moved = self.emit(Op.RESHAPE, [moved, np.array(value.shape, np.int32)], [moved.type])[0]
+            moved = self.emit(Op.RESHAPE, [moved, whole_numbers(value.shape, np.int32)], [moved.type])[0]
             if is_bool:
                 zero = self.filled(np.array(0, np.float32), _F32.with_dimensions((1,)))
                 moved = self.emit(Op.NOT_EQUAL, [moved, zero], [value.type])[0]
@@ -373,9 +396,11 @@ class Graph:
         )
         return self.emit(Op.SELECT, [value, ones, zeros], [_F32])[0]
 
-    def _fold(self, call: Call, types: Sequence[OperandType]) -> list[Value] | None:
+    def _fold(self, call: Call, operands: Sequence[Operand], types: Sequence[OperandType]) -> list[Value] | None:
         """The results of the operation's reference on constants; None where they are too large to keep."""
         reference = registry.lookup(call.code).reference
+        if any(isinstance(one.constant, OpenConstant) for one in operands):
+            return self._fold_later(call.code, operands, types)
         if reference is None or sum(math.prod(type_.dimensions) for type_ in types) > _MAX_FOLDED:
             return None
         self.budget.charge(sum(type_.size for type_ in types))
@@ -385,6 +410,21 @@ class Graph:
         return [
             Value(type_, np.ascontiguousarray(array, type_.dtype)) for array, type_ in zip(arrays, types, strict=True)
         ]
+
+    def _fold_later(
+        self, code: KnownCode, operands: Sequence[Operand], types: Sequence[OperandType]
+    ) -> list[Value] | None:
+        """The one result on constants that depend on sizes, which is computed when these are known."""
+        if len(types) != 1:
+            return None
+        constants = [one.constant for one in operands]
+        plain = [replace(one, constant=None) for one in operands]
+        compute = partial(_reference, code, plain, types[0].with_dimensions(()))
+        made = OpenConstant.made(types[0].dimensions, types[0].dtype, compute, *constants)
+        value = Value(types[0], made)
+        _bound(code, [Value(one.type, one.constant) for one in operands], operands, [value])
+        made.bounds = value.known
+        return [value]
 
     def _build(
         self, kept: Sequence[int], operations: Sequence[Operation], outputs: Sequence[int], names: Sequence[str]
@@ -450,16 +490,39 @@ def _operand(argument: Argument, reals: OperandCode) -> Operand:
     if isinstance(argument, Model):
         return Operand(OperandType(OperandCode.MODEL), Lifetime.SUBGRAPH, subgraph=argument.frozen)
     if isinstance(argument, np.ndarray):
+        if is_open(argument):
+            return Operand(OperandType(OperandCode.TENSOR_INT32, argument.shape), Lifetime.CONSTANT, argument)
         array = argument.astype(np.int32, order="C")
         if not np.array_equal(array, argument):
             raise Unmapped(f"parameters must be whole numbers of 32 bits, got {argument.reshape(-1)[:8].tolist()}")
         return Operand(OperandType(OperandCode.TENSOR_INT32, array.shape), Lifetime.CONSTANT, array)
     if argument is None:
         return Operand(OperandType(OperandCode.TENSOR_FLOAT32), Lifetime.NO_VALUE)
-    code = OperandCode.BOOL if isinstance(argument, bool) else OperandCode.INT32 if isinstance(argument, int) else reals
+    number = hint(argument)
+    code = OperandCode.BOOL if isinstance(number, bool) else OperandCode.INT32 if isinstance(number, int) else reals
     type_ = OperandType(code)
+    if is_extent(argument):
+        return Operand(type_, Lifetime.CONSTANT, np.array(argument, object))
     with np.errstate(over="ignore"):  # beyond FLOAT16 is infinity
         return Operand(type_, Lifetime.CONSTANT, np.array(argument, type_.dtype))
+
+
+def _reference(
+    code: KnownCode, operands: Sequence[Operand], type_: OperandType, *arrays: np.ndarray | None
+) -> np.ndarray:
+    """The result of an operation's reference on these elements of its operands."""
+    given = []
+    for operand, array in zip(operands, arrays, strict=True):
+        if array is not None:
+            sizes = array.shape if operand.type.is_tensor else ()
+            array = np.asarray(array, operand.type.dtype)
+            operand = replace(operand, type=operand.type.with_dimensions(sizes), constant=array)
+        given.append(operand)
+    call, _ = _inferred(code, given, [Operand(type_, Lifetime.TEMPORARY_VARIABLE)], None, False)
+    reference = registry.lookup(code).reference
+    assert reference is not None
+    with np.errstate(all="ignore"):
+        return np.asarray(reference(call))
 
 
 def _inferred(

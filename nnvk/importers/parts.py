@@ -14,6 +14,7 @@ from nnvk.base import forks
 from nnvk.importers.errors import Malformed, ModelImportError, Problem, Unmapped
 from nnvk.importers.ports import ImportedModel, Port
 from nnvk.importers.shapes import Shapes
+from nnvk.importers.sized import SizedImports
 
 
 class Loadable(Protocol):
@@ -184,6 +185,7 @@ class ByValue:
         """The names of the inputs, in their order."""
         self.options = options
         self._known: tuple[str, ...] = ()
+        self._by_shapes = SizedImports(lambda shapes: file.load_in_parts(shapes=shapes, knows_inputs=True, **options))
 
     @property
     def is_by_shapes(self) -> bool:
@@ -201,6 +203,8 @@ class ByValue:
             known = {name: array for name, array in arrays.items() if name in self._known or 0 in array.shape}
             shapes = {name: array.shape for name, array in arrays.items() if name not in known}
             try:
+                if not known:
+                    return self._by_shapes(shapes)
                 return self.file.load_in_parts(shapes=shapes, constants=known, knows_inputs=True, **self.options)
             except ModelImportError as error:
                 more = [name for name in error.unknown if name in arrays and name not in known]

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import numpy as np
 
+from nnvk.base.sizes import broadcast_sizes
 from nnvk.importers.errors import Unmapped
 from nnvk.importers.graph_builder import MAX_RANK, Argument, Graph, Value
 from nnvk.types.codes import FuseCode, OperandCode, OperationCode
@@ -81,7 +82,7 @@ def _elementwise(graph: Graph, code: KnownCode, inputs: Sequence[Argument], type
     """Axes along which the same operands broadcast are merged."""
     tensors = _tensors(inputs)
     try:
-        shape = np.broadcast_shapes(*(value.shape for value in tensors))
+        shape = broadcast_sizes(*(value.shape for value in tensors))
     except ValueError:
         shapes = " and ".join(str(list(value.shape)) for value in tensors)
         raise Unmapped(f"{code.name}: shapes {shapes} don't broadcast") from None
@@ -133,9 +134,10 @@ def _merge_broadcast(shapes: Sequence[Shape], full: Shape) -> list[list[int]]:
 def broadcast(graph: Graph, value: Value, shape: Shape) -> Value:
     """The tensor repeated along its axes of size 1 to fill ``shape``, of the same rank or a higher one."""
     if value.is_constant:
-        if np.broadcast_shapes(value.shape, shape) != shape:
+        if broadcast_sizes(value.shape, shape) != shape:
             raise Unmapped(f"a tensor of shape {list(value.shape)} can't be broadcast to {list(shape)}")
-        return graph.deferred(value.type.with_dimensions(shape), lambda: np.broadcast_to(value.array, shape))
+        assert value.constant is not None
+        return graph.computed(value.type.with_dimensions(shape), np.broadcast_to, value.constant)
     value = graph.reshape(value, (1,) * (len(shape) - len(value.shape)) + value.shape)
     for axes in _runs(axis for axis, size in enumerate(shape) if size != value.shape[axis]):
         first, end = axes.start, axes.stop

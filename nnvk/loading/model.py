@@ -24,6 +24,7 @@ from nnvk.importers.metadata import Metadata
 from nnvk.importers.mixed import Described, MixedFile, may_compute
 from nnvk.importers.ports import ImportedModel, Port
 from nnvk.importers.shapes import Shapes
+from nnvk.importers.sized import SizedImports
 from nnvk.inputs.randoms import random_edges, random_ports
 from nnvk.inputs.reader import InputReader, are_images
 from nnvk.insight.limits import Limits
@@ -79,6 +80,7 @@ class LoadedModel(Pinned):
         self._whole: MixedPlan | None = None
         self._settings = settings
         self._importer = importer
+        self._sized = None if importer is None else SizedImports(importer)
         self._reader = InputReader(imported, settings.images, free_shapes, settings.say)
         self._plans = Plans(settings.plan_bytes)
         self._current: ShapedModel | None = None
@@ -489,11 +491,11 @@ class LoadedModel(Pinned):
             return self._whole
 
     def _imported(self, shapes: tuple[Shape, ...]) -> ImportedModel:
-        assert self._importer is not None
+        assert self._sized is not None
         for port, shape in zip(self._file.inputs, shapes, strict=True):
             if 0 in shape:
                 raise bad_data(f"{port} of shape {dimensions(shape)} has no elements")
-        return self._importer({port.name: shape for port, shape in zip(self._file.inputs, shapes, strict=True)})
+        return self._sized({port.name: shape for port, shape in zip(self._file.inputs, shapes, strict=True)})
 
     def _returned(self, results: list[np.ndarray], wanted: str | Sequence[str] | type[dict] | None) -> Any:
         if wanted is None:

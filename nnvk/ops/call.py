@@ -12,8 +12,10 @@ import numpy as np
 from nnvk.ops.signature import Param
 from nnvk.ops.strided import Box
 from nnvk.types.codes import OperandCode, OperationCode
-from nnvk.types.constant import Constant, SizedConstant, elements
+from nnvk.types.constant import Constant, OpenConstant, SizedConstant, elements
 from nnvk.types.operand import OperandType, Shape
+
+SizeDependentConstant = (SizedConstant, OpenConstant)
 
 
 class UnknownValue(Exception):
@@ -108,14 +110,14 @@ class Tensor:
     @property
     def constant(self) -> Constant:
         """The elements as they are kept: those that are deferred are not made."""
-        if self._data is None or isinstance(self._data, SizedConstant):
+        if self._data is None or isinstance(self._data, SizeDependentConstant):
             raise UnknownValue(f"the value of {self.name} is not known yet", self.index)
         return self._data
 
     @property
     def is_constant(self) -> bool:
         """Whether the elements are known (always so while a reference runs)."""
-        return self._data is not None and not isinstance(self._data, SizedConstant)
+        return self._data is not None and not isinstance(self._data, SizeDependentConstant)
 
     @property
     def stored(self) -> Constant | None:

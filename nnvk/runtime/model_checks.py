@@ -11,6 +11,7 @@ import numpy as np
 
 from nnvk.base.checks import shown
 from nnvk.base.errors import bad_data
+from nnvk.base.extents import is_open
 from nnvk.ops.check import check_calls
 from nnvk.ops.control_flow import check_nesting
 from nnvk.types.codes import OperandCode
@@ -31,6 +32,8 @@ def as_array(value: Any, type: OperandType, what: str) -> np.ndarray:
         raise bad_data(f"{what}: an operand of type MODEL takes a model")
     if isinstance(value, (bool, int, float, list, tuple, np.generic)):
         array = _converted(value, type, what)
+    elif isinstance(value, np.ndarray) and is_open(value):
+        return value
     elif isinstance(value, np.ndarray):
         check_dtype(value, type, what)
         array = value

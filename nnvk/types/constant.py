@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 import weakref
 from collections.abc import Callable, Hashable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from nnvk.base.extents import Computed, hint
+from nnvk.base.extents import Computed, fixed, hint, is_open
 from nnvk.types.operand import Shape
 
 _FIRST = 16
@@ -59,7 +59,7 @@ class DeferredConstant:
     @property
     def size(self) -> int:
         """Number of elements."""
-        return int(np.prod(self.shape, dtype=np.int64))
+        return math.prod(self.shape)
 
     @property
     def nbytes(self) -> int:
@@ -166,11 +166,6 @@ class SizedConstant(DeferredConstant):
     def _refuse(self) -> np.ndarray:
         raise SizeDependent(f"the elements of operand {self.operand} differ with the sizes of the model")
 
-    @property
-    def size(self) -> int:
-        """Number of elements."""
-        return math.prod(self.shape)
-
 
 class ComputedConstant(DeferredConstant):
     """Elements that are computed of sizes which are not numbers yet (`nnvk.base.extents`)."""
@@ -181,10 +176,42 @@ class ComputedConstant(DeferredConstant):
         super().__init__(shape, dtype, lambda: hint(value))
         self.value = value
 
+
+class OpenConstant(ComputedConstant):
+    """The same, during an import: whoever looks at the elements decides by them, so that the sizes become fixed."""
+
+    __slots__ = ("bounds",)
+
+    def __init__(self, shape: Shape, dtype: np.dtype, value: Computed) -> None:
+        super().__init__(shape, dtype, value)
+        self.bounds: tuple[int, int] | None = None
+        """The least and the largest number that an element may be, of whole numbers."""
+
+    @classmethod
+    def made(cls, shape: Shape, dtype: np.dtype, function: Callable[..., np.ndarray], *arguments: Any) -> OpenConstant:
+        """Elements that a function gives, of constants and of numbers or tuples of them."""
+        given = tuple(map(_later, arguments))
+        made = cls(shape, dtype, Computed(function, given))
+        made.bounds = next((one.bounds for one in arguments if isinstance(one, OpenConstant)), None)
+        return made
+
     @property
-    def size(self) -> int:
-        """Number of elements."""
-        return math.prod(self.shape)
+    def array(self) -> np.ndarray:
+        """The elements for the present sizes, for which alone the import then holds."""
+        return np.asarray(fixed(self.value), self.dtype).reshape(fixed(self.shape))
+
+
+def _later(argument: Any) -> Any:
+    """An argument in a form in which its extents are found."""
+    if isinstance(argument, OpenConstant):
+        return argument.value
+    if isinstance(argument, np.ndarray) and is_open(argument):
+        return Computed(_reshaped, (tuple(argument.flat), argument.shape))
+    return argument
+
+
+def _reshaped(numbers: Sequence[Any], shape: Shape) -> np.ndarray:
+    return np.array(numbers).reshape(shape)
 
 
 def deferred_bytes(nbytes: int, make: Callable[[], np.ndarray]) -> DeferredConstant:
@@ -221,7 +248,14 @@ def _is_immutable(memory: object) -> bool:
 
 def converted(constant: Constant, shape: Shape, dtype: np.dtype) -> DeferredConstant:
     """The same elements in another shape and type, deferred."""
+    if isinstance(constant, OpenConstant):
+        return OpenConstant.made(shape, dtype, _converted, constant, shape, dtype)
     return DeferredConstant(shape, dtype, lambda: elements(constant), constant)
+
+
+def _converted(array: np.ndarray, shape: Shape, dtype: np.dtype) -> np.ndarray:
+    with np.errstate(over="ignore"):
+        return array.astype(dtype).reshape(shape)
 
 
 def bytes_of(constant: Constant) -> np.ndarray:
@@ -243,6 +277,9 @@ def transposed(constant: Constant, order: Sequence[int]) -> Constant:
     if isinstance(constant, QuantisedConstant):
         axis = list(order).index(constant.axis)
         return QuantisedConstant(constant.levels.transpose(order), constant.scales, constant.zero_point, axis)
+    if isinstance(constant, OpenConstant):
+        shape = tuple(constant.shape[axis] for axis in order)
+        return OpenConstant.made(shape, constant.dtype, np.transpose, constant, tuple(order))
     if isinstance(constant, DeferredConstant):
         shape = tuple(constant.shape[axis] for axis in order)
         return DeferredConstant(shape, constant.dtype, lambda: constant.array.transpose(order), constant, tuple(order))
@@ -267,6 +304,8 @@ def reshaped(constant: Constant, shape: Shape) -> Constant:
     """The same elements in another shape; those that are deferred stay deferred."""
     if isinstance(constant, QuantisedConstant) and constant.scales.size == 1:
         return QuantisedConstant(constant.levels.reshape(shape), constant.scales, constant.zero_point)
+    if isinstance(constant, OpenConstant):
+        return OpenConstant.made(shape, constant.dtype, np.reshape, constant, shape)
     if isinstance(constant, DeferredConstant):
         return DeferredConstant(shape, constant.dtype, lambda: constant.array.reshape(shape), constant)
     return constant.reshape(shape)

@@ -72,6 +72,8 @@ class Model(_Referable):
     """FLOAT32 may be computed with the range and precision of FLOAT16 (relaxComputationFloat32toFloat16)."""
     input_names: tuple[str, ...] = ()
     """Names of the inputs, for callers; NNAPI has none. Empty where they were not given."""
+    sizes: object = None
+    """See `nnvk.types.template.sizes_of`."""
 
     def input_types(self) -> tuple[OperandType, ...]:
         """Types of the model's inputs, in order."""

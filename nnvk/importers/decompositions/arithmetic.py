@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import numpy as np
-
+from nnvk.base.sizes import broadcast_sizes
 from nnvk.importers.emitter import BOOL8, I32, NONE, Emitter
 from nnvk.importers.errors import Unmapped
 from nnvk.importers.graph_builder import Value
@@ -17,7 +16,7 @@ Op = OperationCode
 def broadcast_shape(*values: Value) -> Shape:
     """The shape that several tensors broadcast to."""
     try:
-        return np.broadcast_shapes(*(value.shape for value in values))
+        return broadcast_sizes(*(value.shape for value in values))
     except ValueError:
         shapes = " and ".join(str(list(value.shape)) for value in values)
         raise Unmapped(f"shapes {shapes} don't broadcast") from None

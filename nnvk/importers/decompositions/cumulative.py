@@ -83,8 +83,17 @@ def _delayed_word(c: Emitter, value: Value, distance: int, number: int) -> Value
         paddings = np.array([[0, 0], [distance, 0], [0, 0]])
         return c.keep(Op.PAD_V2, kept, paddings, float(number)) if number else c.keep(Op.PAD, kept, paddings)
     # NNAPI pads no integers: they are picked, and multiplied with 0 where there are none.
-    places = charged.arange(size) - distance
-    picked = c.keep(Op.GATHER, value, 1, np.maximum(places, 0))
-    is_there = (places >= 0).astype(np.int32).reshape(1, size, 1)
-    there = c.emit(Op.MUL, picked, c.constant(is_there, I32), NONE, out=I32)
-    return c.emit(Op.ADD, there, c.constant(1 - is_there, I32), NONE, out=I32) if number else there
+    places = c.whole_numbers((size,), (0, size - distance - 1), _places_before, size, distance)
+    is_there = c.whole_numbers((1, size, 1), (0, 1), _are_there, size, distance)
+    there = c.emit(Op.MUL, c.keep(Op.GATHER, value, 1, places), is_there, NONE, out=I32)
+    if not number:
+        return there
+    return c.emit(Op.ADD, there, c.emit(Op.SUB, c.filled(1, I32, (1,)), is_there, NONE, out=I32), NONE, out=I32)
+
+
+def _places_before(size: int, distance: int) -> np.ndarray:
+    return np.maximum(charged.arange(size) - distance, 0)
+
+
+def _are_there(size: int, distance: int) -> np.ndarray:
+    return (charged.arange(size) >= distance).astype(np.int32).reshape(1, size, 1)

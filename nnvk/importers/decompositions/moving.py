@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from nnvk.base.sizes import count, is_all
 from nnvk.importers import charged
 from nnvk.importers.decompositions.arithmetic import chosen
 from nnvk.importers.emitter import BOOL8, I32, NONE, Emitter
@@ -30,9 +31,9 @@ def axis_of(axis: int, rank: int, what: str = "the axis") -> int:
 
 def sliced(c: Emitter, source: Value, taken: Sequence[range]) -> Value:
     """Add a SLICE, unless it takes all elements."""
-    if all(axis == range(full) for axis, full in zip(taken, source.shape, strict=True)):
+    if all(is_all(axis, full) for axis, full in zip(taken, source.shape, strict=True)):
         return source
-    return c.keep(Op.SLICE, source, np.array([axis.start for axis in taken]), np.array([len(axis) for axis in taken]))
+    return c.keep(Op.SLICE, source, np.array([axis.start for axis in taken]), np.array([count(axis) for axis in taken]))
 
 
 def gathered(c: Emitter, source: Value, axis: int, indices: Value) -> Value:
@@ -57,7 +58,7 @@ def strided(c: Emitter, source: Value, taken: Sequence[range]) -> Value:
         bounds = (np.array([getattr(axis, name) for axis in taken]) for name in ("start", "stop", "step"))
         return c.keep(Op.STRIDED_SLICE, source, *bounds, 0, masked, 0)
     for axis, one in enumerate(taken):
-        if one != range(source.shape[axis]):
+        if not is_all(one, source.shape[axis]):
             source = elements_at(c, source, axis, np.array(one))
     return source
 

@@ -20,7 +20,8 @@ from nnvk.importers.onnx.node import Node
 from nnvk.importers.onnx.reader import types_of
 from nnvk.importers.onnx.tensors import F16, Tensor, carrier
 from nnvk.types.codes import OperationCode
-from nnvk.types.constant import elements
+from nnvk.types.constant import OpenConstant, elements
+from nnvk.types.constant import converted as converted_constant
 from nnvk.types.extension import ExtendedOperationCode
 from nnvk.types.operand import Shape
 
@@ -99,6 +100,9 @@ class Context(Emitter):
         if not tensor.size:
             raise Unmapped(f"a tensor of shape {list(tensor.shape)} has no elements, which NNAPI has not")
         type_, constant = carrier(tensor.dtype), tensor.constant
+        if isinstance(constant, OpenConstant):
+            shape = at_least_1d(tensor.shape)
+            return self.graph.kept(type_.with_dimensions(shape), converted_constant(constant, shape, type_.dtype))
         if tensor.dtype.kind != "f" or (isinstance(constant, np.ndarray) and tensor.dtype == type_.dtype):
             return self.constant(tensor.array, type_)
 
@@ -151,7 +155,7 @@ class Context(Emitter):
     def ints(self, position: int, what: str) -> list[int]:
         """The whole numbers of an input that must be a constant, and few."""
         array = self.array(position, what)
-        if array.dtype.kind not in "iu":
+        if self.tensor(position).dtype.kind not in "iu":
             raise Unmapped(f"{what} (input {position}) must be whole numbers, got {array.dtype}")
         if array.size > _MOST_NUMBERS:
             raise Unmapped(f"{what} (input {position}) must be at most {_MOST_NUMBERS} numbers, got {array.size}")
@@ -161,7 +165,7 @@ class Context(Emitter):
     def scalar(self, position: int, what: str) -> float:
         """The one number of an input that must be a constant."""
         array = self.array(position, what)
-        if array.size != 1 or array.dtype.kind not in "biuf":
+        if array.size != 1 or self.tensor(position).dtype.kind not in "biuf":
             raise Unmapped(f"{what} (input {position}) must be one number, got {array.dtype} {list(array.shape)}")
         number: float = array.reshape(()).item()
         return number
@@ -183,6 +187,8 @@ class Context(Emitter):
 
     def needs_words(self, tensor: Tensor) -> bool:
         """Whether it may have whole numbers beyond 32 bits."""
+        if isinstance(tensor.constant, OpenConstant) and tensor.constant.bounds is not None:
+            return False  # see `nnvk.importers.onnx.open_folding`
         if tensor.words is None and tensor.is_constant and tensor.dtype.kind in "iu" and tensor.dtype.itemsize > 2:
             found = None if within(of_array(tensor.array), INT32) else int64_constant(self, tensor.array)
             tensor.words = found if isinstance(found, Words) else None
@@ -260,8 +266,8 @@ class Context(Emitter):
         if target.code is BOOL8.code:
             return self.as_bool(value)
         if value.code is not target.code:
-            known = value.memo.get(("cast", target.code))
-            value = self.emit(OperationCode.CAST, value, out=target) if known is None else known
+            source = value
+            value = value.once(("cast", target.code), lambda: self.emit(OperationCode.CAST, source, out=target))
         return self.wrapped(value, dtype)
 
     def take_cast(self, value: Value, result: Value) -> None:

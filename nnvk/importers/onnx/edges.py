@@ -94,7 +94,7 @@ def resized(edges: Sequence[Edge], shapes: Shapes) -> list[Edge]:
     """Inputs in other shapes; an open size that has a name is that size wherever the name is."""
     bound = []
     for edge, shape in zip(edges, wanted_shapes(edges, shapes), strict=True):
-        if max(shape, default=0) > _LARGEST_SIZE or math.prod(size or 1 for size in shape) > _MOST_ELEMENTS:
+        if any(size > _LARGEST_SIZE for size in shape) or math.prod(size or 1 for size in shape) > _MOST_ELEMENTS:
             raise Malformed(f"input '{printable(edge.name, NAME_SHOWN)}' can't be of shape {list(shape)}")
         bound.append(replace(edge, shape=shape))
     return bound

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
 import numpy as np
 from onnx import GraphProto, ModelProto, NodeProto, TensorProto, helper, numpy_helper
@@ -16,6 +17,7 @@ from onnx.reference import ReferenceEvaluator
 from nnvk.importers.budget import Budget
 from nnvk.importers.errors import Unmapped
 from nnvk.importers.graph_builder import SMALL
+from nnvk.importers.onnx import open_folding
 from nnvk.importers.onnx.folding_process import computed
 from nnvk.importers.onnx.node import Node, domain_of
 from nnvk.importers.onnx.tensors import Tensor, constant
@@ -293,6 +295,12 @@ def folded(node: Node, inputs: Sequence[Tensor | None], budget: Budget) -> list[
         return None
     if not given and node.op_type not in _SOURCES:
         return None
+    if any(map(open_folding.depends, given)):
+        done = open_folding.folded(node, inputs, partial(_evaluated, node))
+        if done is not None or node.op_type in open_folding.MAPPED:
+            return done
+        inputs = [one if one is None or not open_folding.depends(one) else open_folding.fixed(one) for one in inputs]
+        given = [tensor for tensor in inputs if tensor is not None]
     if given and given[0].constant is not None and given[0].constant.nbytes >= SMALL:
         deferred = _deferred(node, given[0], given[0].constant)
         if deferred is not None:
@@ -313,17 +321,7 @@ def folded(node: Node, inputs: Sequence[Tensor | None], budget: Budget) -> list[
     einsum = most // _EINSUM_MULTIPLICATIONS if node.op_type == "Einsum" else 0
     walked = arrays[1:] if node.op_type in _PICKING else arrays
     budget.work(_NODE_WORK + einsum + passes * sum(array.size for array in walked))
-    proto = type(node.proto)()
-    proto.CopyFrom(node.proto)
-    del proto.attribute[:]
-    for name, attribute in node.attributes().items():
-        proto.attribute.add().CopyFrom(attribute)
-        proto.attribute[-1].name = name
-    if node.op_type == "ReduceMean" and not arrays[0].size:
-        proto.op_type = "ReduceL1"  # that is 0, as onnxruntime's mean of nothing; ONNX leaves it undefined
-    is_repeated = node.op_type in _REPEATING
-    results = _repeated(node, [tensor.stored for tensor in given]) if is_repeated else _computed(node, proto, inputs)
-    found = iter(results)
+    found = iter(_results(node, inputs))
     outputs = []
     for name in node.outputs:
         array = np.asarray(next(found)) if name else np.zeros(0)
@@ -333,6 +331,28 @@ def folded(node: Node, inputs: Sequence[Tensor | None], budget: Budget) -> list[
         budget.work(passes * array.size)
         outputs.append(constant(array))
     return outputs
+
+
+def _results(node: Node, inputs: Sequence[Tensor | None]) -> Sequence[np.ndarray]:
+    """The outputs that have names."""
+    given = [tensor for tensor in inputs if tensor is not None]
+    if node.op_type in _REPEATING:
+        return _repeated(node, [tensor.stored for tensor in given])
+    proto = type(node.proto)()
+    proto.CopyFrom(node.proto)
+    del proto.attribute[:]
+    for name, attribute in node.attributes().items():
+        proto.attribute.add().CopyFrom(attribute)
+        proto.attribute[-1].name = name
+    if node.op_type == "ReduceMean" and not given[0].array.size:
+        proto.op_type = "ReduceL1"  # that is 0, as onnxruntime's mean of nothing; ONNX leaves it undefined
+    return _computed(node, proto, inputs)
+
+
+def _evaluated(node: Node, *arrays: np.ndarray | None) -> np.ndarray:
+    """The first output, of the elements of all inputs."""
+    inputs = [None if one is None else Tensor(one.dtype, one.shape, None, one) for one in arrays]
+    return np.asarray(_results(node, inputs)[0])
 
 
 def _repeated(node: Node, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from nnvk.base.sizes import broadcast_sizes
 from nnvk.importers import bounds
 from nnvk.importers.decompositions import int64
 from nnvk.importers.decompositions.cumulative import cumulative_exactly
@@ -64,7 +65,7 @@ def _has_words(c: Context) -> bool:
 
 def _shape(c: Context, *positions: int) -> Shape:
     """The shape that inputs broadcast to."""
-    return np.broadcast_shapes(*(c.tensor(position).shape for position in positions))
+    return broadcast_sizes(*(c.tensor(position).shape for position in positions))
 
 
 def _pair(c: Context) -> tuple[Number, Number]:

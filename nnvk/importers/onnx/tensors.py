@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 
+from nnvk.base.extents import once
 from nnvk.importers.decompositions.int64 import Words
 from nnvk.importers.dynamic_extents import DynamicExtent
 from nnvk.importers.emitter import BOOL8, F32, I32
@@ -96,14 +99,12 @@ class Tensor(MaybeConstant):
     """The file's type, of a constant, an input or a cast, if ``dtype`` only carries its numbers."""
     extent: DynamicExtent | None = None
     """The dynamic extent if data decide the number of elements. ``shape`` then has the most that there can be."""
-    laid: dict[Hashable, Value] = field(default_factory=dict)
+    laid: dict[Any, tuple[Any, Value]] = field(default_factory=dict)
     """Values that were made of a constant before, so that nodes that share it share them too."""
 
     def once(self, key: Hashable, make: Callable[[], Value]) -> Value:
         """The value that ``make`` gave when it was first called for ``key``."""
-        if key not in self.laid:
-            self.laid[key] = make()
-        return self.laid[key]
+        return once(self.laid, key, make)
 
     @property
     def axis_levels(self) -> Levels | None:
@@ -118,7 +119,7 @@ class Tensor(MaybeConstant):
     @property
     def size(self) -> int:
         """Number of elements."""
-        return int(np.prod(self.shape, dtype=np.int64))
+        return math.prod(self.shape)
 
     @property
     def rank(self) -> int:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -27,6 +27,7 @@ from nnvk.driver.vulkan.shaders.commands import Choice, Clear, Copy, Dispatch, T
 from nnvk.types.constant import ComputedConstant, Constant, SizedConstant, SizeDependent, bytes_of, elements, origin
 from nnvk.types.model import Model, Operand
 from nnvk.types.operand import Shape
+from nnvk.types.template import ModelTemplate, Sizes, sizes_of
 
 _log = logger("driver")
 
@@ -76,24 +77,72 @@ class Sized:
         return int(elements(operand.constant).flat[at])
 
 
-class PlanFamily:
-    """The commands of all models that differ from a base in sizes for which planning decides the same."""
+class Scope(Protocol):
+    """Models that differ in sizes alone, and the sizes in which they do."""
 
-    def __init__(
-        self,
-        base: Sized,
-        differences: Differences,
-        classes: Sequence[Sequence[Place]],
-        lowered: Lowered,
-        trace: Trace,
-    ) -> None:
+    def sizes_of(self, sized: Sized) -> Sequence[int] | None:
+        """The sizes of a model, one for each symbol; None if it is no such model."""
+
+    def opened(self, sized: Sized, sizes: Sequence[Extent]) -> tuple[Model, Sequence[Shape]]:
+        """One of the models, and the shapes of its inputs, with extents in the place of sizes."""
+
+
+class ByTemplate:
+    """Models that are filled from a template, for the shapes of inputs that they have."""
+
+    def __init__(self, template: ModelTemplate) -> None:
+        self._template = template
+
+    def sizes_of(self, sized: Sized) -> Sequence[int] | None:
+        """See `Scope`."""
+        sizes = filled_with(sized)
+        return sizes.numbers if sizes is not None and sizes.template is self._template else None
+
+    def opened(self, sized: Sized, sizes: Sequence[Extent]) -> tuple[Model, Sequence[Shape]]:
+        """See `Scope`."""
+        model = self._template.opened(sizes, sized.model)
+        return model, [type_.dimensions for type_ in model.input_types()]
+
+
+class ByDifferences:
+    """Models that differ from a base in numbers at certain places."""
+
+    def __init__(self, base: Sized, differences: Differences, classes: Sequence[Sequence[Place]]) -> None:
         """``classes`` are the places of numbers that are the same in each model: those of one symbol."""
         self.base = base
         self.differences = differences
+        self._classes = classes
+
+    def sizes_of(self, sized: Sized) -> Sequence[int] | None:
+        """See `Scope`."""
+        differences = differences_of(self.base, sized)
+        if differences is None or not differences.within(self.differences):
+            return None
+        sizes = []
+        for places in self._classes:
+            first, *others = map(sized.number_at, places)
+            if any(other != first for other in others):
+                return None
+            sizes.append(first)
+        return sizes
+
+    def opened(self, sized: Sized, sizes: Sequence[Extent]) -> tuple[Model, Sequence[Shape]]:
+        """See `Scope`."""
+        pairs = zip(self._classes, sizes, strict=True)
+        extents = {place: extent for places, extent in pairs for place in places}
+        return _opened(sized, extents, self.differences.data)
+
+
+class PlanFamily:
+    """The commands of all models of a scope for whose sizes planning decides the same."""
+
+    def __init__(self, scope: Scope, base: Sequence[int], lowered: Lowered, trace: Trace) -> None:
+        """``base`` are the sizes of the model that it was made of."""
+        self.scope = scope
         self.choices = lowered.choices
         self.guards = trace.guards
         """The conditions under which planning decides the same."""
-        self._classes = classes
+        self._base = base
         self._lowered = lowered
         self._results = list({one.name: one for one in _extents_in(lowered, set())}.values())
         self._evaluate = trace.function(self._results)
@@ -103,24 +152,15 @@ class PlanFamily:
 
         ``lower`` makes them anew for the comparison that ``NNVK_VERIFY_SIZES`` asks for. AssertionError: they differ.
         """
-        differences = differences_of(self.base, sized)
-        if differences is None or not differences.within(self.differences):
-            return None
-        symbols = []
-        for places in self._classes:
-            first, *others = map(sized.number_at, places)
-            if any(other != first for other in others):
-                return None
-            symbols.append(first)
-        numbers = self._evaluate(symbols)
-        if numbers is None:
+        sizes = self.scope.sizes_of(sized)
+        numbers = None if sizes is None else self._evaluate(sizes)
+        if sizes is None or numbers is None:
             return None
         found = self._filled(numbers, sized.model)
         if settings().verify_sizes:
-            hints = [self.base.number_at(places[0]) for places in self._classes]
-            again = traced(sized, self.differences, self._classes, lower, hints)
+            again = traced(sized, self.scope, lower, self._base)
             assert again is not None, "another size can't be traced"
-            numbers = again._evaluate(symbols)
+            numbers = again._evaluate(sizes)
             assert numbers is not None, "a guard of a trace does not hold for its own sizes"
             other = again._filled(numbers, sized.model)
             for name in ("commands", "parts", "inputs", "outputs", "output_shapes", "flags", "counts"):
@@ -133,11 +173,18 @@ class PlanFamily:
         return filled
 
 
+def filled_with(sized: Sized) -> Sizes | None:
+    """The template of a model and its sizes, if its inputs have the shapes that it says."""
+    shapes = [type_.dimensions for type_ in sized.model.input_types()]
+    return sizes_of(sized.model) if shapes == list(sized.shapes) else None
+
+
 class PlanFamilies:
     """The families of the models of one file."""
 
     def __init__(self) -> None:
         self._last: Sized | None = None
+        """The last model of which a family was wanted."""
         self._families: tuple[PlanFamily, ...] = ()
 
     def __len__(self) -> int:
@@ -156,40 +203,45 @@ class PlanFamilies:
             found = family.lowered(sized, lower)
             if found is not None:
                 return found
-        last, self._last = self._last, sized
-        differences = None if last is None else differences_of(last, sized)
-        if last is None or differences is None or not differences.places:
-            return None
-        for family in self._families:
-            others = differences_of(family.base, sized)
-            if others is not None:
-                differences = differences.joined(family.differences).joined(others)
-        classes: dict[tuple[int, int], list[Place]] = {}
-        for place in sorted(differences.places):
-            classes.setdefault((last.number_at(place), sized.number_at(place)), []).append(place)
-        made = traced(sized, differences, list(classes.values()), lower)
+        scope = self._scope_for(sized)
+        made = None if scope is None else traced(sized, scope, lower)
         if made is None:
             return None
         self._families = (made, *self._families[: _MOST - 1])
         return made.lowered(sized, lower)
 
+    def _scope_for(self, sized: Sized) -> Scope | None:
+        """The scope of a new family; None if nothing tells in which sizes others may differ."""
+        last, self._last = self._last, sized
+        sizes = filled_with(sized)
+        if sizes is not None:
+            return ByTemplate(sizes.template)
+        differences = None if last is None else differences_of(last, sized)
+        if last is None or differences is None or not differences.places:
+            return None
+        for family in self._families:
+            if isinstance(family.scope, ByDifferences):
+                others = differences_of(family.scope.base, sized)
+                if others is not None:
+                    differences = differences.joined(family.scope.differences).joined(others)
+        classes: dict[tuple[int, int], list[Place]] = {}
+        for place in sorted(differences.places):
+            classes.setdefault((last.number_at(place), sized.number_at(place)), []).append(place)
+        return ByDifferences(sized, differences, list(classes.values()))
 
-def traced(
-    sized: Sized,
-    differences: Differences,
-    classes: Sequence[Sequence[Place]],
-    lower: Lower,
-    hints: Sequence[int] | None = None,
-) -> PlanFamily | None:
-    """The family of a model; None if planning has to know what differs with sizes. See `nnvk.base.extents.hint`."""
+
+def traced(sized: Sized, scope: Scope, lower: Lower, base: Sequence[int] | None = None) -> PlanFamily | None:
+    """The family of a model; None if planning has to know what differs with sizes.
+
+    ``base`` are the sizes by which costs are compared, if not the model's (`nnvk.base.extents.hint`).
+    """
+    sizes = scope.sizes_of(sized)
+    assert sizes is not None
+    base = sizes if base is None else base
     trace = Trace()
-    extents: dict[Place, Extent] = {}
-    for number, places in enumerate(classes):
-        symbol = trace.symbol(sized.number_at(places[0]), None if hints is None else hints[number])
-        extents.update((place, symbol) for place in places)
+    symbols = [trace.symbol(*pair) for pair in zip(sizes, base, strict=True)]
     try:
-        lowered = lower(*_opened(sized, extents, differences.data))
-        made = PlanFamily(sized, differences, classes, lowered, trace)
+        made = PlanFamily(scope, base, lower(*scope.opened(sized, symbols)), trace)
     except (NeedsValue, SizeDependent) as reason:
         _log.info("plans of other sizes are made one by one: %s", reason)
         return None

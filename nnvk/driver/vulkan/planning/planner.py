@@ -40,6 +40,7 @@ from nnvk.ops.call import Call, UnknownValue
 from nnvk.types.model import Lifetime, Model
 from nnvk.types.operand import Shape
 from nnvk.types.request import PrepareOptions, Redundancy
+from nnvk.types.template import Holds, ModelTemplate, sizes_of
 
 
 class Planner:
@@ -54,6 +55,7 @@ class Planner:
         """The ways that were measured to be the fastest."""
         self._version = version
         self._support = weakref.WeakKeyDictionary[Model, list[str | None]]()
+        self._support_by_template = weakref.WeakKeyDictionary[ModelTemplate, list[tuple[Holds, list[str | None]]]]()
 
     def plan(
         self,
@@ -217,8 +219,21 @@ class Planner:
         """For each operation why no shader can run it; None where one can, as far as that is known."""
         known = self._support.get(model)
         if known is None:
-            known = self._support[model] = support(model, self.profile, self.library)
+            known = self._support[model] = self._new_support(model)
         return known
+
+    def _new_support(self, model: Model) -> list[str | None]:
+        """The answers for a model, of which those of a template have the same as long as guards hold."""
+        sizes = sizes_of(model)
+        if sizes is None:
+            return support(model, self.profile, self.library)
+        kept = self._support_by_template.setdefault(sizes.template, [])
+        for holds, answers in kept:
+            if holds(sizes.numbers):
+                return answers
+        holds, answers = sizes.template.decided(model, lambda opened: support(opened, self.profile, self.library))
+        kept.append((holds, answers))
+        return answers
 
 
 def lower(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from nnvk.base.sizes import broadcast_sizes
 from nnvk.importers.bounds import INT64
 from nnvk.importers.decompositions import int64
 from nnvk.importers.decompositions.arithmetic import broadcast_shape, chosen
@@ -33,7 +34,7 @@ def _bits(c: Context, kind: Kind, first: Value, second: Value) -> Value:
 def bitwise(c: Context) -> Tensor:
     """Map BitwiseAnd, BitwiseOr and BitwiseXor. Numbers that may need 64 bits are combined word by word."""
     kind, dtype = _KINDS[c.node.op_type], c.tensor().dtype
-    shape = np.broadcast_shapes(c.tensor(0).shape, c.tensor(1).shape)
+    shape = broadcast_sizes(c.tensor(0).shape, c.tensor(1).shape)
     first, second = (c.exact(c.tensor(position)) for position in (0, 1))
     if not isinstance(first, Words) and not isinstance(second, Words):
         return c.give(_bits(c, kind, first, second), shape, dtype)
@@ -56,13 +57,13 @@ def bit_shift(c: Context) -> Tensor:
         is_within = c.emit(Op.LESS, by, c.constant(bits, I32), out=BOOL8)
         by = chosen(c, is_within, by, c.constant(WIDTH, I32))
     result = _bits(c, Kind.SHIFT_LEFT if direction == "LEFT" else Kind.SHIFT_RIGHT, value, by)
-    return c.give(c.wrapped(result, dtype), np.broadcast_shapes(c.tensor(0).shape, c.tensor(1).shape), dtype)
+    return c.give(c.wrapped(result, dtype), broadcast_sizes(c.tensor(0).shape, c.tensor(1).shape), dtype)
 
 
 def _by_powers(c: Context, direction: str) -> Tensor:
     """Shifts of numbers that may need 64 bits: products with powers of 2, or quotients that are rounded down."""
     power = int64.power_of(c, c.constant(2, I32), c.number(1))
-    value, shape = c.exact(c.tensor()), np.broadcast_shapes(c.tensor(0).shape, c.tensor(1).shape)
+    value, shape = c.exact(c.tensor()), broadcast_sizes(c.tensor(0).shape, c.tensor(1).shape)
     if direction == "LEFT":
         return c.give_exactly(int64.combined(c, Op.MUL, value, power), shape, c.tensor().dtype)
     return c.give_exactly(int64.floor_quotient(c, value, power), shape, c.tensor().dtype)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from nnvk.base.sizes import broadcast_sizes
 from nnvk.importers.decompositions import arithmetic as decompositions
 from nnvk.importers.decompositions import int64
 from nnvk.importers.decompositions.arithmetic import chosen, each, scalar, with_number
@@ -192,7 +193,7 @@ def power(c: Context) -> Value:
         result = base if known != 0.5 else each(c, Op.SQRT, base)
         for _ in range(int(known) - 1):
             result = c.emit(Op.MUL, result, base, NONE, out=base.type)
-        return c.broadcast(result, np.broadcast_shapes(base.shape, c.tensor(1).shape))
+        return c.broadcast(result, broadcast_sizes(base.shape, c.tensor(1).shape))
     if base.code is not I32.code:
         return c.emit(Op.POW, base, c.cast(c.number(1), base.type.dtype), out=base.type)
     if c.number(1).code is I32.code:
@@ -235,7 +236,7 @@ _TRUTH = {**COMPARISONS, "And": Op.LOGICAL_AND, "Or": Op.LOGICAL_OR, "Xor": Op.N
 def truth(c: Context) -> Tensor:
     """Map comparisons and logical operators."""
     result = c.emit(_TRUTH[c.node.op_type], c.number(0), c.number(1), out=BOOL8)
-    return c.give(result, np.broadcast_shapes(c.tensor(0).shape, c.tensor(1).shape), np.bool_)
+    return c.give(result, broadcast_sizes(c.tensor(0).shape, c.tensor(1).shape), np.bool_)
 
 
 # --- choices -------------------------------------------------------------------------------------------------
@@ -247,10 +248,10 @@ def where(c: Context) -> Tensor:
     known = c.tensor(0).known_array
     if known is not None and known.size and (known.all() or not known.any()):
         taken = c.tensor(1 if known.all() else 2)
-        if taken.shape == np.broadcast_shapes(*(c.tensor(position).shape for position in range(3))):
+        if taken.shape == broadcast_sizes(*(c.tensor(position).shape for position in range(3))):
             return taken
     condition, first, second = c.number(0), c.number(1), c.number(2)
-    shape = np.broadcast_shapes(*(c.tensor(position).shape for position in range(3)))
+    shape = broadcast_sizes(*(c.tensor(position).shape for position in range(3)))
     return c.give(chosen(c, condition, first, second), shape, c.tensor(1).dtype)
 
 

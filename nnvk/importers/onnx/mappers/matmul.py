@@ -9,6 +9,7 @@ from functools import reduce
 
 import numpy as np
 
+from nnvk.base.sizes import broadcast_sizes
 from nnvk.importers import charged
 from nnvk.importers.decompositions.arithmetic import with_number
 from nnvk.importers.decompositions.block_quantized import Blocks, block_product, packed, packed_later
@@ -110,7 +111,7 @@ def quantised_dense(c: Context, operands: QuantisedOperands, output_axis: int) -
 def multiplied(c: Context, first: Value, second: Value, *, adj_y: bool = False) -> Value:
     """A product of matrices [..., m, k] and [..., k, n], or [..., n, k] with ``adj_y``; batches broadcast."""
     try:
-        batches = np.broadcast_shapes(first.shape[:-2], second.shape[:-2])
+        batches = broadcast_sizes(first.shape[:-2], second.shape[:-2])
     except ValueError:
         raise Unmapped(f"batches of {list(first.shape)} and {list(second.shape)} don't broadcast") from None
     count = math.prod(batches)
@@ -160,7 +161,7 @@ def _product(c: Context, first: Value, second: Value) -> Value:
 
 
 def _product_shape(left: Tensor, right: Tensor) -> tuple[int, ...]:
-    batches = np.broadcast_shapes(left.shape[:-2], right.shape[:-2])
+    batches = broadcast_sizes(left.shape[:-2], right.shape[:-2])
     return (*batches, *left.shape[-2:-1], *(right.shape[-1:] if right.rank > 1 else ()))
 
 
@@ -273,7 +274,7 @@ def exact_product(c: Context, first: Value, second: Value) -> Value:
     first = c.reshape(first, (1, *first.shape)) if len(first.shape) == 1 else first
     second = c.reshape(second, (*second.shape, 1)) if len(second.shape) == 1 else second
     size = first.shape[-1]
-    shape = *np.broadcast_shapes(first.shape[:-2], second.shape[:-2]), first.shape[-2], second.shape[-1]
+    shape = *broadcast_sizes(first.shape[:-2], second.shape[:-2]), first.shape[-2], second.shape[-1]
     products = []
     begin = 0
     while begin < size:

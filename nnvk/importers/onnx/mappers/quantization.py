@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 
+from nnvk.base.sizes import broadcast_sizes
 from nnvk.importers import charged
 from nnvk.importers.decompositions import arithmetic as decompositions
 from nnvk.importers.decompositions.arithmetic import chosen, each, scalar, with_number
@@ -285,7 +286,7 @@ def qlinear_matmul(c: Context) -> Tensor:
     first = c.reshape(first, (1, *first.shape)) if left.rank == 1 else first
     second = c.reshape(second, (*second.shape, 1)) if right.rank == 1 else second
     result = multiplied(c, first, second)
-    batches = np.broadcast_shapes(left.shape[:-2], right.shape[:-2])
+    batches = broadcast_sizes(left.shape[:-2], right.shape[:-2])
     shape = (*batches, *left.shape[-2:-1], *(right.shape[-1:] if right.rank > 1 else ()))
     return _result(c, c.reshape(result, shape or (1,)), 6, dtype, shape)
 
@@ -307,7 +308,7 @@ def qlinear_pair(c: Context) -> Tensor:
         and (code is Op.ADD or allows_product(first, second, out))
     ):
         values = as_levels(c, c.tensor(0), first), as_levels(c, c.tensor(3), second)
-        shape = np.broadcast_shapes(c.tensor(0).shape, c.tensor(3).shape)
+        shape = broadcast_sizes(c.tensor(0).shape, c.tensor(3).shape)
         return Tensor(dtype, shape, c.emit(code, *values, NONE, out=out))
     return _result(c, c.emit(code, _real(c, 0), _real(c, 3), NONE, out=F32), 6, dtype)
 

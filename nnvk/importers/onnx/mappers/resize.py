@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
+from nnvk.base.extents import applied, is_open
 from nnvk.importers import charged
 from nnvk.importers.decompositions.arithmetic import chosen, scalar
 from nnvk.importers.decompositions.moving import axis_of, elements_at, transposed
@@ -81,7 +82,7 @@ def _interpolated(c: Context, axes: list[Axis], mode: str) -> Value:
 def _is_outside(c: Context, axis: Axis) -> np.ndarray:
     """Whether each element of the output is outside of the input: of a region that is cropped."""
     if not _crops(c):
-        return charged.zeros(axis.out, np.bool_)
+        return charged.zeros(1, np.bool_)
     position = _positions(c, axis)
     return ~((position >= 0) & (position <= axis.size - 1))
 
@@ -123,7 +124,7 @@ def _axes(c: Context) -> list[Axis]:
         factors = list(scales or ())
         if not all(math.isfinite(factor) and factor > 0 for factor in factors):
             raise Unmapped(f"scales must be positive, got {factors}")
-        sizes = [math.floor(float32(size) * float32(factor)) for size, factor in zip(spans, factors, strict=True)]
+        sizes = [applied(_scaled, size, factor) for size, factor in zip(spans, factors, strict=True)]
     if min(sizes) < 1:
         raise Unmapped(f"the sizes must be positive, got {sizes}")
     crops = _crops(c)
@@ -134,6 +135,10 @@ def _axes(c: Context) -> list[Axis]:
     return found
 
 
+def _scaled(size: int, factor: float) -> int:
+    return math.floor(float32(size) * float32(factor))
+
+
 def _crops(c: Context) -> bool:
     return c.node.text("coordinate_transformation_mode", "half_pixel") == "tf_crop_and_resize"
 
@@ -141,7 +146,8 @@ def _crops(c: Context) -> bool:
 def _reals(c: Context, position: int) -> list[float] | None:
     if not c.has(position) or not c.tensor(position).size:
         return None
-    numbers: list[float] = c.array(position, "the scales").reshape(-1).astype(np.float32).tolist()
+    array = c.array(position, "the scales").reshape(-1)
+    numbers: list[float] = (array if is_open(array) else array.astype(np.float32)).tolist()
     return numbers
 
 
@@ -196,44 +202,57 @@ def _is_image(value: Value, axes: list[Axis]) -> bool:
     return len(value.shape) == 4 and axes[0].is_same and axes[1].is_same and not all(axis.is_same for axis in axes[2:])
 
 
-_FLAGS = ((False, False), (True, False), (False, True))
+Flags = tuple[bool, bool]
+_FLAGS: tuple[Flags, ...] = ((False, False), (True, False), (False, True))
 """align_corners and half_pixel_centers."""
 
 
 def _nearest(c: Context, value: Value, axes: list[Axis]) -> Value:
-    places = [_nearest_places(c, axis) for axis in axes]
-    if _is_image(value, axes) and value.type.dtype != np.int32:
-        for flags in _FLAGS:
-            own = [nearest_indices(axis.size, axis.out, *flags) for axis in axes[2:]]
-            if all(np.array_equal(one, other) for one, other in zip(own, places[2:], strict=True)):
-                numbers = (axes[3].out, axes[2].out, True, *flags)
-                return c.keep(Op.RESIZE_NEAREST_NEIGHBOR, value, *numbers)
+    flags = _flags(value, axes, lambda axis, flags: _is_nearest(c, axis, flags))
+    if flags is not None:
+        return c.keep(Op.RESIZE_NEAREST_NEIGHBOR, value, axes[3].out, axes[2].out, True, *flags)
     for place, axis in enumerate(axes):
-        if not np.array_equal(places[place], charged.arange(axis.size)):
-            value = elements_at(c, value, place, places[place])
+        places = _nearest_places(c, axis)
+        if not np.array_equal(places, charged.arange(axis.size)):
+            value = elements_at(c, value, place, places)
     return value
+
+
+def _flags(value: Value, axes: list[Axis], fits: Callable[[Axis, Flags], bool]) -> Flags | None:
+    """The flags with which NNAPI's operation takes the same places along both axes of an image; None: there are none.
+
+    The places depend on sizes, so that whether they are the same is a guard where sizes are extents.
+    """
+    if not _is_image(value, axes) or value.type.dtype == np.int32:
+        return None
+
+    def holds(axis: Axis, flags: Flags) -> bool:
+        def fits_for(size: int, out: int, scale: float) -> int:
+            return int(fits(replace(axis, size=size, out=out, scale=scale), flags))
+
+        return bool(applied(fits_for, axis.size, axis.out, axis.scale))
+
+    return next((flags for flags in _FLAGS if all(holds(axis, flags) for axis in axes[2:])), None)
+
+
+def _is_nearest(c: Context, axis: Axis, flags: Flags) -> bool:
+    return np.array_equal(nearest_indices(axis.size, axis.out, *flags), _nearest_places(c, axis))
 
 
 def _bilinear(c: Context, value: Value, axes: list[Axis]) -> Value | None:
     """NNAPI's operation, where its weights are those of ONNX."""
-    if not _is_image(value, axes) or value.type.dtype == np.int32:
-        return None
-    weights = [_weights(c, axis, "linear") for axis in axes[2:]]
-    for flags in _FLAGS:
-        own = []
-        for axis in axes[2:]:
-            lower, upper, part = linear_taps(axis.size, axis.out, *flags)
-            matrix = charged.zeros((axis.out, axis.size))
-            rows = charged.arange(axis.out)
-            np.add.at(matrix, (rows, lower), 1 - part)
-            np.add.at(matrix, (rows, upper), part)
-            own.append(matrix)
-        if all(
-            one.shape == other.shape and np.allclose(one, other, atol=1e-5)
-            for one, other in zip(own, weights, strict=True)
-        ):
-            return c.keep(Op.RESIZE_BILINEAR, value, axes[3].out, axes[2].out, True, *flags)
-    return None
+    flags = _flags(value, axes, lambda axis, flags: _is_linear(c, axis, flags))
+    return None if flags is None else c.keep(Op.RESIZE_BILINEAR, value, axes[3].out, axes[2].out, True, *flags)
+
+
+def _is_linear(c: Context, axis: Axis, flags: Flags) -> bool:
+    weights = _weights(c, axis, "linear")
+    lower, upper, part = linear_taps(axis.size, axis.out, *flags)
+    matrix = charged.zeros((axis.out, axis.size))
+    rows = charged.arange(axis.out)
+    np.add.at(matrix, (rows, lower), 1 - part)
+    np.add.at(matrix, (rows, upper), part)
+    return weights.shape == matrix.shape and np.allclose(matrix, weights, atol=1e-5)
 
 
 def _weights(c: Context, axis: Axis, mode: str) -> np.ndarray:

@@ -7,6 +7,7 @@ import math
 
 import numpy as np
 
+from nnvk.base.sizes import broadcast_sizes, quotient, whole_numbers
 from nnvk.importers import charged
 from nnvk.importers.decompositions.arithmetic import chosen
 from nnvk.importers.decompositions.moving import (
@@ -44,9 +45,15 @@ def shape_of(c: Context) -> Tensor:
     start, end = c.node.integer("start", 0), c.node.integer("end", len(shape))
     axes = range(len(shape))[start:end] if start < len(shape) else range(0)
     if extent is None or extent.axis not in axes:
-        return constant(np.array([shape[axis] for axis in axes], np.int64))
+        return sizes_tensor([shape[axis] for axis in axes])
     sizes = sizes_of(c, shape, extent)
     return c.give(sliced(c, sizes, [axes]), (len(axes),), np.int64)
+
+
+def sizes_tensor(sizes: list[int] | int) -> Tensor:
+    """A constant of sizes."""
+    array = whole_numbers(sizes, np.int64) if isinstance(sizes, list) else whole_numbers([sizes], np.int64).reshape(())
+    return Tensor(np.dtype(np.int64), array.shape, None, array)
 
 
 @operator("Size")
@@ -54,7 +61,7 @@ def size_of(c: Context) -> Tensor:
     """Map Size: the number of elements."""
     if c.tensor().extent is not None:
         raise Unmapped("data decide it")
-    return constant(np.array(c.tensor().size, np.int64))
+    return sizes_tensor(c.tensor().size)
 
 
 @operator("ConstantOfShape")
@@ -110,8 +117,8 @@ def reshape(c: Context) -> Tensor:
             raise Unmapped(f"the shape {shape} keeps sizes that {list(source.shape)} has not")
         shape = [size or source.shape[axis] for axis, size in enumerate(shape)]
     if shape.count(-1) == 1:
-        rest = math.prod(size for size in shape if size != -1)
-        shape[shape.index(-1)] = source.size // rest if rest else 0
+        rest = [size for size in shape if size != -1]
+        shape[shape.index(-1)] = quotient(source.shape, rest) if all(rest) else 0
     return reshaped(c, source, shape)
 
 
@@ -210,7 +217,7 @@ def reverse_sequence(c: Context) -> Value:
 def expand(c: Context) -> Tensor:
     """Map Expand to a constant shape, which broadcasts with the input's."""
     source = c.tensor()
-    shape = np.broadcast_shapes(source.shape, tuple(c.ints(1, "the shape")))
+    shape = broadcast_sizes(source.shape, tuple(c.ints(1, "the shape")))
     return c.give(c.broadcast(c.value(), at_least_1d(shape)), shape, source.dtype)
 
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 
+from nnvk.base.sizes import count, part
 from nnvk.importers import charged
 from nnvk.importers.decompositions.arithmetic import each, floor_remainder, with_number
 from nnvk.importers.decompositions.moving import (
@@ -22,13 +24,14 @@ from nnvk.importers.decompositions.moving import (
 from nnvk.importers.dynamic_extents import DynamicExtent, coordinates, true_first
 from nnvk.importers.emitter import BOOL8, I32, NONE
 from nnvk.importers.errors import Unmapped
-from nnvk.importers.graph_builder import Value
+from nnvk.importers.graph_builder import Value, at_least_1d
 from nnvk.importers.onnx.context import Context
 from nnvk.importers.onnx.mappers.shape import joined
 from nnvk.importers.onnx.mappers.windows import numbers_of
 from nnvk.importers.onnx.registry import operator
 from nnvk.importers.onnx.tensors import Tensor, constant
 from nnvk.types.codes import OperationCode
+from nnvk.types.constant import OpenConstant
 from nnvk.types.extension import ExtendedOperationCode
 from nnvk.types.operand import Shape
 
@@ -47,12 +50,12 @@ def slice_(c: Context) -> Tensor:
     steps = c.ints(4, "the steps") if c.has(4) else [1] * len(begins)
     if not len(begins) == len(axes) == len(steps):
         raise Unmapped(f"axes and steps must be as many as starts, got {axes} and {steps}")
-    taken = [range(size) for size in source.shape]
+    taken = [part(size, 0, size) for size in source.shape]
     for axis, begin, end, step in zip(axes, begins, ends, steps, strict=True):
         if not step:
             raise Unmapped("steps must not be 0")
-        taken[axis] = range(*slice(begin, end, step).indices(source.shape[axis]))
-    shape = [len(one) for one in taken]
+        taken[axis] = part(source.shape[axis], begin, end, step)
+    shape = [count(one) for one in taken]
     if not all(shape):
         return constant(charged.zeros(shape, source.dtype))
     return c.give(strided(c, c.value(), taken), shape, source.dtype)
@@ -64,6 +67,10 @@ def slice_(c: Context) -> Tensor:
 def _from_zero(c: Context, position: int, size: int) -> Value:
     """Indices of which those below 0 count from the end."""
     tensor = c.tensor(position)
+    if isinstance(tensor.constant, OpenConstant) and tensor.constant.bounds is not None:
+        low, high = tensor.constant.bounds
+        if low >= 0 and high < size:
+            return c.number(position)
     if tensor.is_constant:
         indices = tensor.array
         if indices.size and not -size <= int(indices.min()) <= int(indices.max()) < size:
@@ -102,12 +109,17 @@ def _element_places(c: Context, source: Tensor, places: Tensor, axis: int) -> Va
     if places.rank != source.rank:
         raise Unmapped(f"indices of shape {list(places.shape)} must have the rank of {list(source.shape)}")
     strides = [math.prod(source.shape[one + 1 :]) for one in range(source.rank)]
-    grid = charged.indices(places.shape)
-    firsts = sum(
-        (grid[one] * strides[one] for one in range(source.rank) if one != axis), charged.zeros(places.shape, int)
-    )
+    steps = tuple(0 if one == axis else stride for one, stride in enumerate(strides))
+    last = sum((size - 1) * step for size, step in zip(places.shape, steps, strict=True))
+    firsts = c.whole_numbers(at_least_1d(places.shape), (0, last), _grid, places.shape, steps)
     indices = with_number(c, Op.MUL, _from_zero(c, 1, source.shape[axis]), strides[axis], NONE)
-    return c.emit(Op.ADD, indices, c.constant(firsts, I32), NONE, out=I32)
+    return c.emit(Op.ADD, indices, firsts, NONE, out=I32)
+
+
+def _grid(shape: Shape, steps: Sequence[int]) -> np.ndarray:
+    """The sum of each element's places along the axes, times the steps."""
+    grid = charged.indices(shape)
+    return sum((grid[one] * step for one, step in enumerate(steps) if step), charged.zeros(shape, int))
 
 
 @operator("GatherND")

@@ -9,6 +9,7 @@ import numpy as np
 import tflite
 
 from nnvk.api import ExtendedOperationCode, FuseCode, OperandCode, OperandType, OperationCode, PaddingCode
+from nnvk.base.sizes import broadcast_sizes
 from nnvk.importers.decompositions.block_quantized import block_product
 from nnvk.importers.emitter import is_quantised
 from nnvk.importers.errors import Unmapped
@@ -208,7 +209,7 @@ def batch_matmul(c: Context) -> Value:
     if OperandCode.TENSOR_QUANT8_ASYMM in (first.code, second.code):
         first, second = c.real(first), c.real(second)
     try:
-        batches = np.broadcast_shapes(first.shape[:-2], second.shape[:-2])
+        batches = broadcast_sizes(first.shape[:-2], second.shape[:-2])
     except ValueError:
         raise Unmapped(f"batches of {list(first.shape)} and {list(second.shape)} don't broadcast") from None
     first, second = (c.broadcast(value, (*batches, *value.shape[-2:])) for value in (first, second))

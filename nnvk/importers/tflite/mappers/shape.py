@@ -7,6 +7,7 @@ import math
 import numpy as np
 
 from nnvk.api import ExtendedOperationCode, OperandCode, OperationCode
+from nnvk.base.sizes import broadcast_sizes
 from nnvk.importers import charged
 from nnvk.importers.decompositions.moving import axis_of, joined_integers, packed, padded_integers, transposed
 from nnvk.importers.emitter import I32
@@ -137,7 +138,7 @@ def broadcast_to(c: Context) -> Value:
 def broadcast_args(c: Context) -> Value:
     """Map BROADCAST_ARGS: the shape that constant shapes broadcast to."""
     try:
-        shape = np.broadcast_shapes(tuple(c.ints(0, "a shape")), tuple(c.ints(1, "a shape")))
+        shape = broadcast_sizes(tuple(c.ints(0, "a shape")), tuple(c.ints(1, "a shape")))
     except ValueError as error:
         raise Unmapped(str(error)) from None
     return c.constant(np.array(shape, np.int32), I32)
