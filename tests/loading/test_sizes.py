@@ -265,6 +265,23 @@ def test_a_window_larger_than_the_placeholder_of_a_tflite_file() -> None:
     assert loaded(np.ones((1, 4, 6, 2), np.float32)).shape == (1, 2, 4, 2)
 
 
+def test_later_sizes_of_a_tflite_file_are_not_imported(imports: list[Any]) -> None:
+    signature = (1, -1, -1, 2)
+    x, y = T("FLOAT32", (1, 1, 1, 2), name="x", signature=signature), T("FLOAT32", (1, 1, 1, 2), signature=signature)
+    mean, net = T("FLOAT32", (1, 2)), Net([x], [])
+    window = {"Padding": 0, "FilterHeight": 3, "FilterWidth": 3, "StrideH": 2, "StrideW": 2}
+    net.op("AVERAGE_POOL_2D", [x], y, "Pool2DOptions", **window)
+    net.op("MEAN", [y, T("INT32", data=[1, 2])], mean, "ReducerOptions")
+    net.outputs += [y, mean]
+    loaded = nnvk.load(write(net), device="cpu")
+    with override(verify_sizes=False):
+        for height, width in ((9, 12), (13, 10), (7, 14), (21, 6)):
+            pooled, means = loaded(np.ones((1, height, width, 2), np.float32))
+            assert pooled.shape == (1, -(-height // 2), -(-width // 2), 2)
+            np.testing.assert_array_equal(means, np.ones((1, 2), np.float32))
+    assert len(imports) == 3
+
+
 def test_a_size_that_is_the_sum_of_two_others() -> None:
     """A mask is as long as the cache and the tokens behind it, which no name in the file says."""
     x, past, mask = (np.ones(shape, np.float32) for shape in ((2, 3), (2, 4), (7, 5)))

@@ -6,12 +6,13 @@ import struct
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
 from nnvk.api import Model
 from nnvk.base.errors import NnapiError
+from nnvk.base.extents import identity
 from nnvk.base.text import printable
 from nnvk.importers.budget import PART_COST, Budget
 from nnvk.importers.decompositions.int64 import Number, Words, low, narrowed, together
@@ -82,7 +83,7 @@ class Import:
     round_hybrid: bool
     relaxed: bool
     problems: list[Problem] = field(default_factory=list)
-    finished: dict[tuple[int, tuple[Shape, ...]], Finished | None] = field(default_factory=dict)
+    finished: dict[tuple[int, Any], Finished | None] = field(default_factory=dict)
     under_way: list[int] = field(default_factory=list)
     missing: dict[int, tuple[Sequence[str], Collection[int]]] = field(default_factory=dict)
     """The names of inputs that must be known, and the operators that wait for others, by subgraph."""
@@ -150,7 +151,7 @@ class Import:
 
     def subgraph(self, index: int, shapes: Sequence[Shape]) -> Finished | None:
         """A subgraph's model with inputs of these shapes; None where operators of it could not be mapped."""
-        key = index, tuple(shapes)
+        key = index, identity(tuple(shapes))
         if key not in self.finished:
             with self._inside(index):
                 self.finished[key] = Builder(self, resized(self.file.subgraph(index), shapes)).build()

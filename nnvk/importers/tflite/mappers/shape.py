@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from nnvk.api import ExtendedOperationCode, OperandCode, OperationCode
-from nnvk.base.sizes import broadcast_sizes
+from nnvk.base.sizes import broadcast_sizes, whole_numbers
 from nnvk.importers import charged
 from nnvk.importers.decompositions.moving import axis_of, joined_integers, packed, padded_integers, transposed
 from nnvk.importers.emitter import I32
@@ -85,7 +85,7 @@ def expanded(c: Context, source: Shape) -> Shape:
 @builtin("SHAPE")
 def shape_of(c: Context) -> Value:
     """Map SHAPE to a constant, which is known at import."""
-    return c.constant(np.array([] if c.is_scalar(0) else c.input().shape, np.int32), I32)
+    return c.constant(whole_numbers(() if c.is_scalar(0) else c.input().shape, np.int32), I32)
 
 
 @builtin("RANK")
