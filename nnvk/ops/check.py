@@ -13,6 +13,7 @@ from nnvk.types.extension import AnyCode
 from nnvk.types.model import Lifetime, Model, Operand
 from nnvk.types.operand import OperandType
 from nnvk.types.request import InputArgument, OutputArgument, Request
+from nnvk.types.template import sizes_of
 
 _GIVEN = (Lifetime.SUBGRAPH_INPUT, Lifetime.CONSTANT, Lifetime.NO_VALUE, Lifetime.SUBGRAPH)
 
@@ -26,9 +27,14 @@ def validate_model(model: Model) -> None:
 
 def validate_structure(model: Model) -> None:
     """Raise BAD_DATA unless a model keeps the rules of HAL 1.3, except for its operations' (see `check_calls`)."""
+    sizes = sizes_of(model)
+    if sizes is not None and sizes.template.is_checked:
+        return
     for each in (*model.referenced(), model):
         _check_structure(each)
     check_nesting(model)
+    if sizes is not None:
+        sizes.template.is_checked = True
 
 
 def check_calls(model: Model) -> None:

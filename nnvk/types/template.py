@@ -36,6 +36,8 @@ class ModelTemplate:
         results = {one.name: one for value in values for one in extents_in(value)}
         self._names = tuple(results)
         self._evaluate = trace.function(list(results.values()))
+        self.is_checked = False
+        """Whether the structure of one of the models was checked, which is that of all."""
         self.guards = trace.guards
         """The conditions on sizes, which are s0, s1 and so on."""
 
@@ -47,7 +49,7 @@ class ModelTemplate:
     def filled(self, sizes: Sequence[int], numbers: Mapping[str, Number]) -> Model:
         """The model for these sizes, whose numbers `numbers` has given."""
         made: dict[int, Any] = {}
-        operands = self._operands(numbers, lambda place, operand: _filled_constant(operand, numbers, made))
+        operands = self._operands(numbers, lambda _, operand: _filled_constant(operand, numbers, made))
         return replace(self.model, operands=operands, sizes=Sizes(self, tuple(sizes), operands))
 
     def opened(self, sizes: Sequence[Extent], model: Model) -> Model:
@@ -124,7 +126,8 @@ def _numbers_of(operand: Operand) -> tuple[Any, ...]:
 def _filled_constant(operand: Operand, numbers: Mapping[str, Number], made: dict[int, Any]) -> Constant | None:
     constant, dtype = operand.constant, operand.type.dtype
     if isinstance(constant, OpenConstant):
-        return np.ascontiguousarray(filled(constant.value, numbers, made), dtype)
+        array = np.ascontiguousarray(filled(constant.value, numbers, made), dtype)
+        return array.reshape(filled(constant.shape, numbers))
     if isinstance(constant, np.ndarray) and is_open(constant):
         return np.array(filled(tuple(constant.flat), numbers), dtype).reshape(constant.shape)
     return constant

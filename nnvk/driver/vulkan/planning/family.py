@@ -8,8 +8,7 @@ would have decided the same. A later model whose sizes meet them needs no planni
 
 from __future__ import annotations
 
-import operator
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any, Protocol
 
@@ -144,7 +143,11 @@ class PlanFamily:
         """The conditions under which planning decides the same."""
         self._base = base
         self._lowered = lowered
-        self._results = list({one.name: one for one in _extents_in(lowered, set())}.values())
+        self._open: set[int] = set()
+        """The identities of all objects in ``lowered`` that differ with sizes."""
+        found: dict[str, Extent] = {}
+        _find_open(lowered, self._open, found, {})
+        self._results = list(found.values())
         self._evaluate = trace.function(self._results)
 
     def lowered(self, sized: Sized, lower: Lower) -> Lowered | None:
@@ -169,7 +172,7 @@ class PlanFamily:
 
     def _filled(self, numbers: Sequence[Number], model: Model) -> Lowered:
         named = {one.name: number for one, number in zip(self._results, numbers, strict=True)}
-        filled: Lowered = _filled(self._lowered, named, model, {})
+        filled: Lowered = _filled(self._lowered, named, model, self._open, {})
         return filled
 
 
@@ -345,11 +348,13 @@ _HOLDERS = (Lowered, Dispatch, Copy, Clear, TensorRef, TensorPart, StridedView)
 """The classes of commands whose fields may be extents."""
 
 
-def _extents_in(value: Any, seen: set[int]) -> Iterator[Extent]:
+def _find_open(value: Any, found: set[int], extents: dict[str, Extent], known: dict[int, bool]) -> bool:
+    """Whether a value has parts that differ with sizes. Note all such parts, and the extents by their names."""
     if value.__class__ is Extent:
-        yield value
-    elif id(value) not in seen:
-        seen.add(id(value))
+        extents[value.name] = value
+        return True
+    if id(value) not in known:
+        known[id(value)] = isinstance(value, SizedConstant)
         parts: Iterable[Any] = ()
         if isinstance(value, (tuple, list)):
             parts = value
@@ -361,34 +366,37 @@ def _extents_in(value: Any, seen: set[int]) -> Iterator[Extent]:
             parts = (value.value,)
         elif isinstance(value, _HOLDERS):
             parts = (getattr(value, each.name) for each in fields(value))
-        for part in parts:
-            yield from _extents_in(part, seen)
+        open_ = [_find_open(part, found, extents, known) for part in parts]
+        known[id(value)] |= any(open_)
+        if known[id(value)]:
+            found.add(id(value))
+    return known[id(value)]
 
 
-def _filled(value: Any, numbers: Mapping[str, Number], model: Model, known: dict[int, Any]) -> Any:
+def _filled(
+    value: Any, numbers: Mapping[str, Number], model: Model, open_: Collection[int], known: dict[int, Any]
+) -> Any:
     """A value with the numbers of its extents, and with the constants of a model."""
     if value.__class__ is Extent:
         return numbers[value.name]
+    if id(value) not in open_:
+        return value
+    made = known.get(id(value))
+    if made is None:
+        made = known[id(value)] = _made(value, model, lambda part: _filled(part, numbers, model, open_, known))
+    return made
+
+
+def _made(value: Any, model: Model, fill: Callable[[Any], Any]) -> Any:
+    """An object anew, of parts that are filled."""
     if isinstance(value, SizedConstant):
         return model.operands[value.operand].constant
     if isinstance(value, Computed):
-        return value.function(*_filled(value.arguments, numbers, model, {}))
+        return value.function(*map(fill, value.arguments))
     if isinstance(value, ComputedConstant):
-        return np.ascontiguousarray(_filled(value.value, numbers, model, known))
-    found = known.get(id(value))
-    if found is not None:
-        return found
-    made = value
-    if isinstance(value, (tuple, list)):
-        made = type(value)([_filled(each, numbers, model, known) for each in value])
-    elif isinstance(value, dict):
-        made = {
-            _filled(key, numbers, model, known): _filled(each, numbers, model, known) for key, each in value.items()
-        }
-    elif isinstance(value, _HOLDERS):
-        given = [getattr(value, each.name) for each in fields(value)]
-        values = [_filled(each, numbers, model, known) for each in given]
-        if any(map(operator.is_not, values, given)):
-            made = type(value)(*values)
-    known[id(value)] = made
-    return made
+        return np.ascontiguousarray(fill(value.value))
+    if isinstance(value, dict):
+        return {fill(key): fill(each) for key, each in value.items()}
+    if isinstance(value, _HOLDERS):
+        return type(value)(*[fill(getattr(value, each.name)) for each in fields(value)])
+    return type(value)(map(fill, value))
