@@ -70,6 +70,11 @@ def part(size: Any, begin: Any, end: Any, step: Any = 1) -> Any:
     return Run(first, last if last > first else first)
 
 
+def everything(shape: Sequence[Any]) -> list[Any]:
+    """All places along each axis."""
+    return [part(size, 0, size) for size in shape]
+
+
 def _clamped(number: Any, size: Any) -> Any:
     """The end of a slice as a number from 0 to ``size``."""
     if number < 0:

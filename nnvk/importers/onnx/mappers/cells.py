@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from nnvk.base.sizes import everything
 from nnvk.importers.decompositions.arithmetic import each, scalar, with_number
 from nnvk.importers.decompositions.moving import sliced, transposed
 from nnvk.importers.emitter import BOOL8, NONE
@@ -138,13 +139,13 @@ class Cell:
     def row(self, position: int, direction: int) -> Value:
         """One direction of an input."""
         value = self.c.real_number(position)
-        taken = [range(direction, direction + 1), *(range(size) for size in value.shape[1:])]
+        taken = [range(direction, direction + 1), *everything(value.shape[1:])]
         return self.c.reshape(sliced(self.c, value, taken), value.shape[1:])
 
     def cut(self, value: Value, count: int) -> list[Value]:
         """Parts of one size along the first axis."""
         size = value.shape[0] // count
-        rest = [range(one) for one in value.shape[1:]]
+        rest = everything(value.shape[1:])
         return [sliced(self.c, value, [range(place * size, (place + 1) * size), *rest]) for place in range(count)]
 
     def state(self, position: int, direction: int) -> Value:
@@ -154,7 +155,7 @@ class Cell:
         value = self.c.real_number(position)
         if self.is_batch_first:
             value = transposed(self.c, value, (1, 0, 2))
-        taken = [range(direction, direction + 1), *(range(size) for size in value.shape[1:])]
+        taken = [range(direction, direction + 1), *everything(value.shape[1:])]
         return self.c.reshape(sliced(self.c, value, taken), (self.batch, self.units))
 
     def zeros(self) -> Value:

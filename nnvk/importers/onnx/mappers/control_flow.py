@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from nnvk.base.sizes import everything
 from nnvk.importers.decompositions.moving import strided
 from nnvk.importers.errors import Unmapped
 from nnvk.importers.onnx.context import Context
@@ -90,7 +91,7 @@ def _taken(c: Context, tensor: Tensor, axis: int, place: int) -> Tensor:
     shape = (*tensor.shape[:axis], *tensor.shape[axis + 1 :])
     if tensor.is_constant:
         return constant(np.take(tensor.array, place, axis))
-    taken = [range(size) for size in tensor.shape]
+    taken = everything(tensor.shape)
     taken[axis] = range(place, place + 1)
     return c.give(strided(c, c.carried(tensor), taken), shape, tensor.dtype)
 

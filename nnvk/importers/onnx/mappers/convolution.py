@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from nnvk.base.sizes import everything
 from nnvk.importers import charged
 from nnvk.importers.decompositions.arithmetic import scalar, with_number
 from nnvk.importers.decompositions.moving import sliced, strided, transposed
@@ -141,7 +142,7 @@ def _as_images(c: Context, source: Value, filters: Constant | Value, window: Win
     planes = padded(c, planes, [0, window.before, 0, 0], [0, window.after, 0, 0], 0.0)
     seen = []
     for tap in range(window.kernel):
-        taken = [range(size) for size in planes.shape]
+        taken = everything(planes.shape)
         first = tap * window.dilation
         taken[1] = range(first, first + (window.out - 1) * window.stride + 1, window.stride)
         seen.append(c.reshape(strided(c, planes, taken), (count * window.out * channels, 1, area)))
@@ -294,7 +295,7 @@ def _along_depth(
     parts = c.reshape(images, (count * depth, units, taps, area))
     total: Value | None = None
     for tap in range(taps):
-        taken = [range(size) for size in parts.shape]
+        taken = everything(parts.shape)
         taken[2] = range(tap, tap + 1)
         one = c.reshape(sliced(c, parts, taken), (count, depth, 1, units * area))
         one = padded(c, one, [0] * 4, [0, 0, stride - 1, 0], 0.0)
@@ -313,7 +314,7 @@ def _transposed_image(
     groups = len(laid)
     per_group, units = image.shape[1] // groups, bias.shape[0] // groups
     numbers = (*pads[1], *pads[0], strides[1], strides[0], NONE, True)
-    full = [range(size) for size in image.shape]
+    full = everything(image.shape)
     parts = []
     for group, filters in enumerate(laid):
         some, own = image, bias
@@ -371,7 +372,7 @@ def _laid_transposed(
     value = padded(c, value, [0] * 4, [0, *extra, 0], 0.0)
     if groups == 1:
         return [value]
-    full = [range(size) for size in value.shape]
+    full = everything(value.shape)
     return [sliced(c, value, (*full[:3], range(one * per_group, (one + 1) * per_group))) for one in range(groups)]
 
 

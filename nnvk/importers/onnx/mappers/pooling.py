@@ -8,6 +8,7 @@ from typing import Literal
 
 import numpy as np
 
+from nnvk.base.sizes import everything
 from nnvk.importers import charged
 from nnvk.importers.decompositions.arithmetic import chosen, each, scalar, with_number
 from nnvk.importers.decompositions.moving import strided
@@ -88,7 +89,7 @@ def _by_taps(c: Context, value: Value, windows: Sequence[Window]) -> Value:
     for axis, window in enumerate(windows, 2):
         best: Value | None = None
         for tap in range(window.kernel):
-            taken = [range(size) for size in wide.shape]
+            taken = everything(wide.shape)
             first = tap * window.dilation
             taken[axis] = range(first, first + (window.out - 1) * window.stride + 1, window.stride)
             seen = strided(c, wide, taken)
@@ -118,7 +119,7 @@ def _with_places(c: Context, value: Value, windows: Sequence[Window]) -> tuple[V
     for axis, window in reversed(list(enumerate(windows, 2))):
         best: tuple[Value, Value] | None = None
         for tap in range(window.kernel):
-            taken = [range(size) for size in value.shape]
+            taken = everything(value.shape)
             first = tap * window.dilation
             taken[axis] = range(first, first + (window.out - 1) * window.stride + 1, window.stride)
             seen = strided(c, value, taken), strided(c, places, taken)
@@ -200,7 +201,7 @@ def _averaged_by_taps(c: Context, value: Value, windows: Sequence[Window]) -> Va
         for tap in range(window.kernel):
             first = tap * window.dilation
             one = range(first, first + (window.out - 1) * window.stride + 1, window.stride)
-            taken = [range(size) for size in wide.shape]
+            taken = everything(wide.shape)
             taken[axis] = one
             seen = strided(c, wide, taken)
             total = seen if total is None else c.emit(Op.ADD, total, seen, NONE, out=value.type)

@@ -7,7 +7,7 @@ import math
 
 import numpy as np
 
-from nnvk.base.sizes import broadcast_sizes, quotient, whole_numbers
+from nnvk.base.sizes import broadcast_sizes, everything, quotient, whole_numbers
 from nnvk.importers import charged
 from nnvk.importers.decompositions.arithmetic import chosen
 from nnvk.importers.decompositions.moving import (
@@ -378,7 +378,7 @@ def split(c: Context) -> list[Tensor]:
         if not size:
             results.append(constant(charged.zeros(shape, source.dtype)))
             continue
-        taken = [range(one) for one in source.shape]
+        taken = everything(source.shape)
         taken[axis] = range(begin, begin + size)
         results.append(c.give(strided(c, value, taken), shape, source.dtype))
     return results

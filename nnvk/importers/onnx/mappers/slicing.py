@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from nnvk.base.sizes import count, part
+from nnvk.base.sizes import count, everything, part
 from nnvk.importers import charged
 from nnvk.importers.decompositions.arithmetic import each, floor_remainder, with_number
 from nnvk.importers.decompositions.moving import (
@@ -50,7 +50,7 @@ def slice_(c: Context) -> Tensor:
     steps = c.ints(4, "the steps") if c.has(4) else [1] * len(begins)
     if not len(begins) == len(axes) == len(steps):
         raise Unmapped(f"axes and steps must be as many as starts, got {axes} and {steps}")
-    taken = [part(size, 0, size) for size in source.shape]
+    taken = everything(source.shape)
     for axis, begin, end, step in zip(axes, begins, ends, steps, strict=True):
         if not step:
             raise Unmapped("steps must not be 0")

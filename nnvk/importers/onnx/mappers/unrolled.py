@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from nnvk.base.sizes import everything
 from nnvk.importers.decompositions.arithmetic import chosen, with_number
 from nnvk.importers.decompositions.moving import sliced
 from nnvk.importers.emitter import NONE
@@ -168,6 +169,6 @@ def gru(cell: Cell, direction: int) -> Sequenced:
 
 def _parts(cell: Cell, value: Value) -> tuple[Value, Value]:
     """The rows of the first two gates, and those of the third."""
-    units, rest = cell.units, [range(size) for size in value.shape[1:]]
+    units, rest = cell.units, everything(value.shape[1:])
     first, second = range(2 * units), range(2 * units, 3 * units)
     return sliced(cell.c, value, [first, *rest]), sliced(cell.c, value, [second, *rest])

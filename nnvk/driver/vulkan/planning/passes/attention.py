@@ -274,6 +274,5 @@ def _sum_of(rewriter: Rewriter, parts: list[_Part]) -> Node | None:
     readers = {rewriter.only_user(part.node.outputs[0]) for part in parts}
     if len(readers) != 1 or (node := readers.pop()) is None:
         return None
-    shapes = {part.node.outputs[0].shape for part in parts}
     is_sum = node.code is OperationCode.ADD and has_no_activation(node.call) and not node.epilogue
-    return node if is_sum and shapes == {node.outputs[0].shape} else None
+    return node if is_sum and all(part.node.outputs[0].shape == node.outputs[0].shape for part in parts) else None

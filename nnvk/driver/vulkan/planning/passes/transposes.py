@@ -194,13 +194,14 @@ def _join(rewriter: Rewriter, node: Node, context: Context) -> None:
     call, output = node.call, node.call.output
     images = math.prod(call.output.shape[: call.axis])
     sources = [found for tensor in call.inputs if (found := _images(rewriter, tensor, images)) is not None]
-    pixels = {count for _, count in sources}
     alone = any(rewriter.only_user(tensor) is node for tensor in call.inputs)
-    if len(sources) < len(call.inputs) or len(pixels) != 1 or not alone or rewriter.is_output(output):
+    if len(sources) < len(call.inputs) or not alone or rewriter.is_output(output):
+        return
+    count = sources[0][1]
+    if any(pixels != count for _, pixels in sources):
         return
     if not all(_may_arrange(reader) for reader in rewriter.users(output)):
         return
-    (count,) = pixels
     channels = output.size // (images * count)
     before = context.tensor(output.name, output.type.with_dimensions((images, count, channels)))
     reshaped, instead = _Reshaped(node, context), {output.index: before}
