@@ -82,15 +82,22 @@ def memory_of(compilation: Compilation) -> dict[str, int]:
     return dict(total)
 
 
-def held_bytes(compilations: Iterable[Compilation]) -> int:
-    """The bytes that compilations hold on their devices; constants that they share count once."""
+def held_alone(compilation: Compilation) -> tuple[int, dict[tuple[str, str], int]]:
+    """The bytes that a compilation holds on its devices alone, and those of constants that others may hold too."""
     held = 0
     shared: dict[tuple[str, str], int] = {}
-    for partition in (partition for compilation in compilations for partition in compilation.partitions):
+    for partition in compilation.partitions:
         constants = partition.prepared.shared_constants()
         held += sum(partition.prepared.memory_bytes().values()) - sum(constants.values())
         shared |= {(partition.device.name, name): nbytes for name, nbytes in constants.items()}
-    return held + sum(shared.values())
+    return held, shared
+
+
+def held_bytes(compilations: Iterable[Compilation]) -> int:
+    """The bytes that compilations hold on their devices; constants that they share count once."""
+    each = [held_alone(compilation) for compilation in compilations]
+    shared = {name: nbytes for _, constants in each for name, nbytes in constants.items()}
+    return sum(held for held, _ in each) + sum(shared.values())
 
 
 @dataclass(frozen=True, slots=True)

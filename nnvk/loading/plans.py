@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Hashable, Iterable, Iterator
 
 from nnvk.base import forks
-from nnvk.insight.placement import held_bytes
+from nnvk.insight.placement import held_alone, held_bytes
 from nnvk.loading.shaped_model import ShapedModel
 
 
@@ -17,6 +17,10 @@ class Plans:
         """``most`` are the bytes on devices that they may take together; the latest plan is always kept."""
         self._most = most
         self._plans: OrderedDict[Hashable, ShapedModel] = OrderedDict()
+        self._held = 0
+        """The bytes that the plans hold together."""
+        self._sharing: Counter[tuple[str, str]] = Counter()
+        """The number of plans that hold a constant which they may share."""
         self._lock = forks.lock()
 
     def __iter__(self) -> Iterator[ShapedModel]:
@@ -35,19 +39,29 @@ class Plans:
     def put(self, key: Hashable, plan: ShapedModel) -> None:
         """Keep a plan, and drop those that were not used for the longest time, until the others are small enough."""
         with self._lock:
+            replaced = self._plans.pop(key, None)
+            if replaced is not None:
+                self._drop(replaced)
             self._plans[key] = plan
-            while len(self._plans) > 1 and _held(self._plans.values()) > self._most:
-                self._plans.popitem(last=False)
+            held, shared = held_alone(plan.compilation)
+            self._held += held + sum(nbytes for name, nbytes in shared.items() if not self._sharing[name])
+            self._sharing.update(shared.keys())
+            while len(self._plans) > 1 and self._held > self._most:
+                self._drop(self._plans.popitem(last=False)[1])
+
+    def _drop(self, plan: ShapedModel) -> None:
+        held, shared = held_alone(plan.compilation)
+        self._sharing.subtract(shared.keys())
+        self._held -= held + sum(nbytes for name, nbytes in shared.items() if not self._sharing[name])
 
     def clear(self) -> None:
         """Drop all plans."""
         with self._lock:
             self._plans.clear()
+            self._sharing.clear()
+            self._held = 0
 
     def nbytes(self, others: Iterable[ShapedModel]) -> int:
         """The bytes that they and others hold on devices. Constants that several plans share count once."""
-        return _held({id(plan): plan for plan in (*self, *others)}.values())
-
-
-def _held(plans: Iterable[ShapedModel]) -> int:
-    return held_bytes(plan.compilation for plan in plans)
+        plans = {id(plan): plan for plan in (*self, *others)}
+        return held_bytes(plan.compilation for plan in plans.values())

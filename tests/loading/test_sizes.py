@@ -138,8 +138,8 @@ def plans(loaded: LoadedModel) -> list[int]:
 
 
 def test_the_plans_that_were_used_last_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("nnvk.loading.plans.held_bytes", lambda compilations: 100 * len(list(compilations)))
-    loaded = nnvk.load(rows(), device="cpu", plan_bytes=300)
+    monkeypatch.setattr("nnvk.loading.plans.held_alone", lambda compilation: (60, {("cpu", "weights"): 120}))
+    loaded = nnvk.load(rows(), device="cpu", plan_bytes=300)  # 3 x 60 + 120
     for count in (1, 2, 3, 1, 4):
         loaded(*inputs(count))
     assert plans(loaded) == [3, 1, 4]
