@@ -105,6 +105,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             is_test = any(item.nodeid.startswith(name) for item in items)
             if not is_test and (file in files or not (config.rootpath / file).exists()):
                 raise pytest.UsageError(f"proof.txt: no test is called {name}")
+    in_turn.number_cases(items)
     kept = set(items)
     if proof:
         kept -= {i for i in items if (i.nodeid.startswith(names) and _is_quick(i)) != (proof == "only")}

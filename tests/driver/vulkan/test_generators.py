@@ -19,6 +19,7 @@ def test_like_the_reference(vulkan: VulkanDevice, code: OperationCode, leading: 
 
 
 @pytest.mark.parametrize(("code", "leading"), KERNELS)
+@pytest.mark.crossed
 def test_parameters_that_come_with_the_execution(
     vulkan: VulkanDevice, code: OperationCode, leading: OperandCode
 ) -> None:
