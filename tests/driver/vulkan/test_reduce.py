@@ -54,6 +54,7 @@ def test_like_the_reference(vulkan, text):
 
 
 @pytest.mark.parametrize("text", rows(CASES + SHARED, {**TYPES, "f16{}": ("MAX", "MIN", "SUM")}))
+@pytest.mark.crossed
 def test_elements_that_invocations_share(as_gpu, text):
     check(as_gpu, text)
 
