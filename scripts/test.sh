@@ -56,12 +56,17 @@ check_types() {
         PYTHONPATH=$folder "$bin/mypy" --python-version 3.12 --cache-dir "build/mypy-$version"
     done
 }
+# mypy takes one core. On the other one pytest compiles the tests, which each worker of the next stage would do itself.
 lint() {
+    local compiling
+    "$bin/pytest" --collect-only -q >/dev/null &
+    compiling=$!
     "$bin/ruff" check .
     check_types
     "$bin/lint-imports" --no-logo
     "$bin/python" tools/terms.py
     "$bin/python" tools/lines.py
+    wait "$compiling"
 }
 stage "Linters, and types with each NumPy of scripts/constraints.txt" lint
 # Mesa's software device spends most of the time on compiling shaders: a fifth less without LLVM's optimisations, with

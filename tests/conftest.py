@@ -18,9 +18,11 @@ import in_turn
 import pytest
 from c_library import write_server
 
+from nnvk.base.limits import cores
 from nnvk.base.settings import override, settings
 from nnvk.driver.vulkan import find_devices, take_validation_messages
 from nnvk.driver.vulkan.planning.passes import fp16
+from nnvk.driver.vulkan.running import compiler
 
 _PROOF_MINUTES = 3
 
@@ -103,6 +105,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             is_test = any(item.nodeid.startswith(name) for item in items)
             if not is_test and (file in files or not (config.rootpath / file).exists()):
                 raise pytest.UsageError(f"proof.txt: no test is called {name}")
+    in_turn.number_cases(items)
     kept = set(items)
     if proof:
         kept -= {i for i in items if (i.nodeid.startswith(names) and _is_quick(i)) != (proof == "only")}
@@ -144,6 +147,11 @@ def pytest_configure(config: pytest.Config) -> None:
     replaced = override(cache_dir=folder.name, verify_graph=1, verify_sizes=True, cpu_libraries=False)
     replaced.__enter__()
     config.add_cleanup(lambda: replaced.__exit__(None, None, None))
+    # Where each core has a worker, threads that help one to compile shaders only take time from another.
+    workers = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
+    patch = pytest.MonkeyPatch()
+    patch.setattr(compiler, "cores", lambda: max(1, cores() // workers))
+    config.add_cleanup(patch.undo)
 
 
 def pytest_sessionstart() -> None:

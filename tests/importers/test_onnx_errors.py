@@ -12,13 +12,27 @@ import pytest
 
 pytest.importorskip("onnx")
 
-from onnx import NodeProto, TensorProto, helper, numpy_helper
+from onnx import ModelProto, NodeProto, TensorProto, helper, numpy_helper, shape_inference
 from onnx_net import model, op, subgraph
 
 from nnvk import NnapiError, ResultCode
-from nnvk.importers.onnx import OnnxImportError, load
+from nnvk.importers.limited import Refused
+from nnvk.importers.onnx import OnnxImportError, inference, load
 
 F = np.float32
+
+
+@pytest.fixture(autouse=True)
+def without_processes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Infer shapes in this process; `test_onnx_bombs.py` has what needs a process with limits for it."""
+
+    def infer(program: str, data: bytes, seconds: int, nbytes: int) -> bytes:
+        try:
+            return shape_inference.infer_shapes(ModelProto.FromString(data)).SerializeToString()
+        except Exception as error:
+            raise Refused(str(error)) from error
+
+    monkeypatch.setattr(inference, "run_limited", infer)
 
 
 def net() -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import models_doc
@@ -15,6 +16,15 @@ from nnvk.importers import onnx, tflite
 from nnvk.types.extension import ExtendedOperationCode, KnownCode
 
 Op = OperationCode
+
+
+@pytest.fixture(scope="module", autouse=True)
+def texts_are_kept() -> Iterator[None]:
+    """Make each table once for all tests, as it takes seconds."""
+    texts = {table.format: table.text() for table in models_doc.TABLES}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(models_doc.Table, "text", lambda table: texts[table.format])
+        yield
 
 
 def test_page_is_up_to_date() -> None:

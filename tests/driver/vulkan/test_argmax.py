@@ -32,6 +32,7 @@ def test_like_the_reference(vulkan, text):
 
 
 @pytest.mark.parametrize("text", SHARED_ROWS)
+@pytest.mark.crossed
 def test_axes_that_invocations_share(vulkan, as_gpu, text):
     check_like_the_reference(vulkan, text)
     check_like_the_reference(as_gpu, text)
@@ -40,6 +41,7 @@ def test_axes_that_invocations_share(vulkan, as_gpu, text):
 @pytest.mark.parametrize("text", ["f32[3,1021] 1", "f16[1021,3] 0", "f32[1021,4] 0", "f16[1,1021] 1"])
 @pytest.mark.parametrize("code", ["ARGMAX", "ARGMIN"])
 @pytest.mark.parametrize("filling", [0, -np.inf, np.inf, np.nan])
+@pytest.mark.crossed
 def test_the_first_of_equal_ones_wins(vulkan, as_gpu, code, text, filling):
     """Also among infinities and NaN, wherever they are: an extreme element at two positions, all others are equal."""
     row = parse(f"{code} {text} -> i32")

@@ -37,6 +37,7 @@ def run(vulkan: VulkanDevice, net: Net, *outputs: int) -> list[str]:
 @both_kinds
 @pytest.mark.parametrize("beta", [1.0, 0.3])
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
+@pytest.mark.crossed
 def test_rows(vulkan: VulkanDevice, shape: tuple[int, ...], beta: float, kind: OperandCode) -> None:
     net = Net(real=kind)
     assert run(vulkan, net, softmax(net, net.input(*shape), beta)) == ["softmax_rows"]
@@ -83,6 +84,7 @@ MASKS = {
 @both_kinds
 @pytest.mark.parametrize(("scaled", "swapped"), [(False, True), (True, False)], ids=["plain", "scaled"])
 @pytest.mark.parametrize("mask", MASKS)
+@pytest.mark.crossed
 def test_masks_of_what_products_give(
     vulkan: VulkanDevice, mask: str, swapped: bool, scaled: bool, kind: OperandCode
 ) -> None:
@@ -98,6 +100,7 @@ def test_masks_of_what_products_give(
 
 @both_kinds
 @pytest.mark.parametrize("mask", MASKS)
+@pytest.mark.crossed
 def test_masks_of_other_scores(vulkan: VulkanDevice, mask: str, kind: OperandCode) -> None:
     net = Net(real=kind)
     x = net.op(Op.MUL, net.scalar(0.35), net.input(2, 3, 6, 130))

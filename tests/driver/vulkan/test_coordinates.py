@@ -37,6 +37,7 @@ def test_gather_nd(vulkan: VulkanDevice, text: str) -> None:
 
 @pytest.mark.parametrize("reduction", range(5))
 @pytest.mark.parametrize("type_", TYPES)
+@pytest.mark.crossed
 def test_scatter_nd(vulkan: VulkanDevice, type_: str, reduction: int) -> None:
     if reduction > 1 and type_ not in TYPES[:3]:
         pytest.skip("defined for numbers")

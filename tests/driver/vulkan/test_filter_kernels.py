@@ -190,6 +190,7 @@ def model_of(case: Filter, kind: str, rng: np.random.Generator) -> tuple[Model, 
 @pytest.mark.parametrize(
     ("name", "kind"), [(name, kind) for name in CASES for kind in TYPES if kind != "f32" or not CASES[name].extreme]
 )
+@pytest.mark.crossed
 def test_filter(device: Device, name: str, kind: str) -> None:
     case = CASES[name]
     model, values = model_of(case, kind, np.random.default_rng(len(name)))

@@ -77,6 +77,7 @@ CHAINS: dict[str, Callable[[Net, int], int]] = {
 
 @pytest.mark.parametrize("name", CHAINS)
 @pytest.mark.parametrize("shape", [(2, 5, 8), (1, 8), (7, 3, 8)], ids=str)
+@pytest.mark.crossed
 def test_chains(vulkan: VulkanDevice, real: OperandCode, name: str, shape: tuple[int, ...]) -> None:
     net = Net(real=real)
     model = net.finish(CHAINS[name](net, net.input(*shape)))
@@ -205,6 +206,7 @@ ACTIVATIONS = (Op.RELU, Op.RELU6, Op.LOGISTIC, Op.TANH, Op.HARD_SWISH)
 
 @pytest.mark.parametrize("place", [0, 2], ids=["first", "third"])
 @pytest.mark.parametrize("name", PRODUCTS)
+@pytest.mark.crossed
 def test_activations_are_ends(vulkan: VulkanDevice, real: OperandCode, name: str, place: int) -> None:
     """Two of the activations for each product, in turn."""
     code = ACTIVATIONS[(list(PRODUCTS).index(name) + place) % len(ACTIVATIONS)]
@@ -215,6 +217,7 @@ def test_activations_are_ends(vulkan: VulkanDevice, real: OperandCode, name: str
 
 
 @pytest.mark.parametrize("name", PRODUCTS)
+@pytest.mark.crossed
 def test_swish_and_prelu_are_ends(vulkan: VulkanDevice, real: OperandCode, name: str) -> None:
     net = Net(real=real)
     y = PRODUCTS[name](net)
@@ -227,6 +230,7 @@ def test_swish_and_prelu_are_ends(vulkan: VulkanDevice, real: OperandCode, name:
 
 @pytest.mark.parametrize("name", PRODUCTS)
 @pytest.mark.parametrize("swapped", [False, True])
+@pytest.mark.crossed
 def test_residuals_are_ends(vulkan: VulkanDevice, real: OperandCode, name: str, swapped: bool) -> None:
     net = Net(real=real)
     y = PRODUCTS[name](net)
@@ -271,6 +275,7 @@ def test_bytes_that_meet_themselves_in_another_shape(vulkan: VulkanDevice, kind:
     ids=lambda each: each.name if isinstance(each, Op) else str(each),
 )
 @pytest.mark.parametrize("swapped", [False, True])
+@pytest.mark.crossed
 def test_bytes_are_combined(vulkan: VulkanDevice, code: OperandCode, kind: Op, swapped: bool, scale: float) -> None:
     """Sums with a tiny scale are multiplied by more than 1 in the end."""
     net = Net()
@@ -297,6 +302,7 @@ def test_bytes_are_looked_up(vulkan: VulkanDevice, code: OperandCode) -> None:
 
 @pytest.mark.parametrize("tile", ["register", "quads", "shared"])
 @pytest.mark.parametrize("code", [F32, F16, I8, U8], ids=lambda code: code.name)
+@pytest.mark.crossed
 def test_sums_in_pieces_have_ends(
     vulkan: VulkanDevice, monkeypatch: pytest.MonkeyPatch, code: OperandCode, tile: str
 ) -> None:
@@ -343,6 +349,7 @@ PADS = {
 @pytest.mark.parametrize("pads", PADS)
 @pytest.mark.parametrize("batches", [1, 2])
 @pytest.mark.parametrize("channels", [1, 3, 8])
+@pytest.mark.crossed
 def test_pads_go_into_convolutions(vulkan: VulkanDevice, pads: str, batches: int, channels: int) -> None:
     for kind in ("conv", "depthwise"):
         net = Net()
@@ -388,6 +395,7 @@ def test_a_pad_that_others_read_stays(vulkan: VulkanDevice) -> None:
 @pytest.mark.parametrize("pads", PADS)
 @pytest.mark.parametrize("channels", [1, 3, 8])
 @pytest.mark.parametrize("code", [Op.MAX_POOL_2D, Op.AVERAGE_POOL_2D, Op.L2_POOL_2D], ids=lambda code: code.name)
+@pytest.mark.crossed
 def test_pads_go_into_pools(vulkan: VulkanDevice, code: Op, pads: str, channels: int) -> None:
     """Where what is around counts, and the pool's own padding beyond it does not."""
     for scheme, stride, window in ((2, 1, 3), (1, 2, 3), (1, 3, 5)):
@@ -455,6 +463,7 @@ def test_a_pad_of_a_pad_goes_in_once(vulkan: VulkanDevice) -> None:
     [((1, 640), 1, 1), ((3, 37), 1, 1), ((2, 9000), 2, 1), ((5, 66), 1, 1), ((1, 7003), 2, 1), ((1, 66_004), 2, 2)],
     ids=str,
 )
+@pytest.mark.crossed
 def test_activations_are_rounded_at_once(
     device: VulkanDevice, shape: tuple[int, int], on_cpu: int, on_gpu: int, asymmetric: bool
 ) -> None:

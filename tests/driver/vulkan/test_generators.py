@@ -10,7 +10,7 @@ from nnvk.driver.vulkan import VulkanDevice
 from nnvk.types.codes import OperandCode, OperationCode
 
 
-@pytest.mark.parametrize("seeds", [range(3), pytest.param(range(3, 8), marks=pytest.mark.numbers)], ids=str)
+@pytest.mark.parametrize("seeds", [range(2), pytest.param(range(2, 8), marks=pytest.mark.numbers)], ids=str)
 @pytest.mark.parametrize(("code", "leading"), KERNELS)
 def test_like_the_reference(vulkan: VulkanDevice, code: OperationCode, leading: OperandCode, seeds: range) -> None:
     """Nothing is written past a tensor, and nothing read that nobody wrote."""
@@ -19,8 +19,9 @@ def test_like_the_reference(vulkan: VulkanDevice, code: OperationCode, leading: 
 
 
 @pytest.mark.parametrize(("code", "leading"), KERNELS)
+@pytest.mark.crossed
 def test_parameters_that_come_with_the_execution(
     vulkan: VulkanDevice, code: OperationCode, leading: OperandCode
 ) -> None:
-    for seed, row in supported(vulkan, code, leading, range(300, 303), late=True):
+    for seed, row in supported(vulkan, code, leading, range(300, 302), late=True):
         check_like_the_reference(vulkan, row, f"seed {seed}")

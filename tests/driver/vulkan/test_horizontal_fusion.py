@@ -89,6 +89,7 @@ def run(device: VulkanDevice, net: Net, *outputs: int) -> int:
 @kinds
 @pytest.mark.parametrize("scaled", ["nothing", "query", "query and key"])
 @pytest.mark.parametrize("rank", [2, 3])
+@pytest.mark.crossed
 def test_attention(as_gpu: VulkanDevice, rank: int, scaled: str, kind: str) -> None:
     a = Attention(kind, rank)
     query, key, value = (a.heads(a.dense()) for _ in range(3))

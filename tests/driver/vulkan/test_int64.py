@@ -23,6 +23,7 @@ EDGES = np.array(
 @pytest.mark.parametrize("code", ["ADD_INT64", "SUB_INT64", "MUL_INT64", "DIV_INT64", "COMPARE_INT64"])
 @pytest.mark.parametrize(("first", "second"), SHAPES)
 @pytest.mark.parametrize("wide", ["both", "first", "second", "neither"])
+@pytest.mark.crossed
 def test_pairs(vulkan: VulkanDevice, code: str, first: str, second: str, wide: str) -> None:
     words = [f"i32{first}{ANY}", f"i32{first}{ANY}" if wide in ("both", "first") else "none"]
     words += [f"i32{second}{ANY}", f"i32{second}{ANY}" if wide in ("both", "second") else "none"]

@@ -22,6 +22,7 @@ def test_keys_of_every_length(vulkan, length):
 )
 @pytest.mark.parametrize("type_", ["f32", "f16"])
 @pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.crossed
 def test_all_types(vulkan, kind, items, type_, weighted):
     count = items[items.index("[") + 1 : -1].split("]")[0].split(",")[0]
     weights = f"{type_}[{count}]" if weighted else "none"

@@ -21,6 +21,7 @@ OPTIONS = ["", "f32[1]=0 1 false 0.0f", "#f32[1]=0.5 1 true 0.0f", "f32[1]=0 0 f
 
 @pytest.mark.parametrize("options", OPTIONS)
 @pytest.mark.parametrize("size", SIZES, ids=lambda size: size[0])
+@pytest.mark.crossed
 def test_like_the_reference(vulkan: VulkanDevice, size: tuple[str, int], options: str) -> None:
     check(vulkan, size, options)
 

@@ -64,6 +64,7 @@ def with_open_shapes(model: Model) -> Model:
 
 
 @pytest.mark.parametrize(("code", "leading"), KERNELS)
+@pytest.mark.crossed
 def test_all_paths_agree(vulkan: VulkanDevice, code: OperationCode, leading: OperandCode) -> None:
     seed, row = next(supported(vulkan, code, leading, range(200, 210)))
     results = reference(row)

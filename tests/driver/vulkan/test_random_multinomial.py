@@ -15,6 +15,7 @@ from nnvk.types.request import ExecuteOptions, PrepareOptions
     "shape", ["[1,1] 7", "[3,2] 101", "[1,5] 1", "[7,11] 13", "[2,1023] 31", "[3,1024] 5", "[2,1025] 9", "[3,7001] 17"]
 )
 @pytest.mark.parametrize("seeds", ["(37,-42)", "(-1,0)", "(0,7)"])
+@pytest.mark.crossed
 def test_like_the_reference(vulkan, type_, shape, seeds):
     sizes, samples = shape.split()
     check_like_the_reference(vulkan, f"RANDOM_MULTINOMIAL {type_}{sizes} {samples} {seeds} -> i32")

@@ -79,12 +79,14 @@ def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
 
 @pytest.mark.parametrize("seed", [1000, 1001, 1002])
 @pytest.mark.parametrize(("code", "leading"), CASES)
+@pytest.mark.crossed
 def test_wide_cells(vulkan: VulkanDevice, way: str, code: OperationCode, leading: OperandCode, seed: int) -> None:
     check_like_the_reference(vulkan, drawn(draw_case(WideDraw(seed), code, leading)))
 
 
 @pytest.mark.parametrize("seed", [2000, 2001])
 @pytest.mark.parametrize(("code", "leading"), CASES)
+@pytest.mark.crossed
 def test_weights_at_run_time(vulkan: VulkanDevice, code: OperationCode, leading: OperandCode, seed: int) -> None:
     case = draw_case(WideDraw(seed), code, leading)
     given = [replace(arg, is_parameter=arg.data is None or not arg.type.is_tensor) for arg in case.inputs]

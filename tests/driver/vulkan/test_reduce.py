@@ -54,6 +54,7 @@ def test_like_the_reference(vulkan, text):
 
 
 @pytest.mark.parametrize("text", rows(CASES + SHARED, {**TYPES, "f16{}": ("MAX", "MIN", "SUM")}))
+@pytest.mark.crossed
 def test_elements_that_invocations_share(as_gpu, text):
     check(as_gpu, text)
 
@@ -77,6 +78,7 @@ def test_truth_values(vulkan, as_gpu, text):
     "text", rows("[5,131] (1) nhwc\n[131,4] (0) nhwc\n[131,3] (0) nhwc", {"f32{}": ("MAX", "MIN", "SUM")})
 )
 @pytest.mark.parametrize("special", [np.nan, np.inf, -np.inf])
+@pytest.mark.crossed
 def test_special_values(vulkan, as_gpu, text, special):
     """One of them decides, wherever it is, and also if all elements are alike."""
     row = parse(text)

@@ -81,6 +81,7 @@ def run(vulkan: VulkanDevice, net: Net, *outputs: int) -> str:
 
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
+@pytest.mark.crossed
 def test_forms(vulkan: VulkanDevice, form: str, shape: Shape) -> None:
     net = Net()
     assert run(vulkan, net, FORMS[form](net, net.input(*shape), shape[-1])) == "normalize_rows"

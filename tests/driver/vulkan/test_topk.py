@@ -18,6 +18,7 @@ def test_like_the_reference(vulkan, type_, shape):
 
 @pytest.mark.parametrize("shape", SHAPES + BLOCKS)
 @pytest.mark.parametrize("type_", TYPES)
+@pytest.mark.crossed
 def test_blocks_that_workgroups_of_gpus_sort(as_gpu, type_, shape):
     check(as_gpu, type_, shape)
 

@@ -169,6 +169,7 @@ CASES = [pytest.param(layer, kind, id=f"{name}-{kind}") for name, (layer, kinds)
 
 
 @pytest.mark.parametrize(("layer", "kind"), CASES)
+@pytest.mark.crossed
 def test_written_in_place(vulkan: VulkanDevice, layer: Layer, kind: str) -> None:
     net = net_of(kind)
     x, y = typed(net, kind, 2, 6, 5, 8), typed(net, kind, 2, 6, 5, 8)
@@ -179,6 +180,7 @@ def test_written_in_place(vulkan: VulkanDevice, layer: Layer, kind: str) -> None
 
 
 @pytest.mark.parametrize(("layer", "kind"), CASES)
+@pytest.mark.crossed
 def test_read_in_place(vulkan: VulkanDevice, layer: Layer, kind: str) -> None:
     net = net_of(kind)
     parts = split(net, maximum(net, typed(net, kind, 2, 7, 6, 24), kind), 3, 3, kind)
@@ -387,6 +389,7 @@ class _Drawn:
 
 @pytest.mark.parametrize("kind", TYPES)
 @pytest.mark.parametrize("seed", range(12))
+@pytest.mark.crossed
 def test_random_networks(vulkan: VulkanDevice, kind: str, seed: int) -> None:
     drawn = _Drawn(seed, kind)
     run_both(vulkan, drawn.finish(), drawn.net.arrays)

@@ -63,6 +63,7 @@ def reads_as_they_lie(device: VulkanDevice) -> bool:
 
 @kinds
 @sizes
+@pytest.mark.crossed
 def test_left_matrices(vulkan: VulkanDevice, size: Sequence[int], kind: str) -> None:
     net = net_of(kind)
     plan = run_both(vulkan, net.finish(scores(net, kind, size)), net.arrays)
@@ -72,6 +73,7 @@ def test_left_matrices(vulkan: VulkanDevice, size: Sequence[int], kind: str) -> 
 
 @kinds
 @sizes
+@pytest.mark.crossed
 def test_right_matrices_and_results(vulkan: VulkanDevice, size: Sequence[int], kind: str) -> None:
     net = net_of(kind)
     plan = run_both(vulkan, net.finish(mixed(net, kind, size)), net.arrays)
@@ -84,6 +86,7 @@ TILES = ("register", "quads", "shared", "subgroup")
 
 @kinds
 @pytest.mark.parametrize("tile", TILES)
+@pytest.mark.crossed
 def test_every_tile(vulkan: VulkanDevice, monkeypatch: pytest.MonkeyPatch, tile: str, kind: str) -> None:
     """Also with weights in order, and with K in pieces."""
 
@@ -104,6 +107,7 @@ def test_every_tile(vulkan: VulkanDevice, monkeypatch: pytest.MonkeyPatch, tile:
 
 @kinds
 @pytest.mark.parametrize("tile", ["shared", "quads", "any"])
+@pytest.mark.crossed
 def test_heads_of_one_product(vulkan: VulkanDevice, monkeypatch: pytest.MonkeyPatch, kind: str, tile: str) -> None:
     """Queries, keys and values that lie side by side themselves: their matrices are columns of columns."""
 
@@ -131,6 +135,7 @@ def _shared(work: Work, device: DeviceProfile) -> Iterator[Strategy]:
 
 @kinds
 @sizes
+@pytest.mark.crossed
 def test_right_matrices_turned_over(
     vulkan: VulkanDevice, monkeypatch: pytest.MonkeyPatch, size: Sequence[int], kind: str
 ) -> None:
@@ -163,6 +168,7 @@ def test_all_of_a_tensor_turned_over(vulkan: VulkanDevice, kind: str) -> None:
 
 @kinds
 @pytest.mark.parametrize("end", ["channels", "residual", "both", "a number"])
+@pytest.mark.crossed
 def test_what_follows_is_the_products_end(vulkan: VulkanDevice, end: str, kind: str) -> None:
     net = net_of(kind)
     x = mixed(net, kind, (2, 3, 6, 7, 8))

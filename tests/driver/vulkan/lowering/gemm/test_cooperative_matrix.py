@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -367,15 +368,17 @@ PRODUCTS = (
 )
 
 
-def rows() -> Iterator[str]:
-    for (code, source, filters, options), template in itertools.product(
-        CONVOLUTIONS, (*BYTES.values(), *FLOATS.values())
-    ):
+def rows() -> Iterator[Any]:
+    templates = (*BYTES.values(), *FLOATS.values())
+    for number, (code, source, filters, options) in enumerate(CONVOLUTIONS):
         taps = np.prod([int(size) for size in filters.strip("[]").split(",")[1:]])
         count = filters.strip("[").split(",")[0]
-        if code == "FULLY_CONNECTED" and "pc0" in template:
-            continue  # NNAPI has no such weights
-        yield f"{code} " + template.format(source, filters, count, options, round(0.08 * float(taps) ** 0.5, 3))
+        # Each begins with the next type, so that every third row has each type and each convolution.
+        for template in (*templates[number % len(templates) :], *templates[: number % len(templates)]):
+            if code == "FULLY_CONNECTED" and "pc0" in template:
+                continue  # NNAPI has no such weights
+            row = template.format(source, filters, count, options, round(0.08 * float(taps) ** 0.5, 3))
+            yield pytest.param(f"{code} {row}", marks=pytest.mark.crossed)
     yield from PRODUCTS
 
 

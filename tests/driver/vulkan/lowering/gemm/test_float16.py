@@ -143,6 +143,7 @@ def constant_of(text: str) -> np.ndarray:
 
 
 @pytest.mark.parametrize("text", SHAPES.strip().splitlines())
+@pytest.mark.crossed
 def test_integers_are_exact(in_float16: VulkanDevice, text: str) -> None:
     """Results are right for weights that are integers times a power of two, and nothing else in memory is written."""
     check_like_the_reference(in_float16, spoilt(text, shortened(constant_of(text)), *parse(text).inputs))
@@ -150,6 +151,7 @@ def test_integers_are_exact(in_float16: VulkanDevice, text: str) -> None:
 
 @pytest.mark.parametrize("vec4s", ROUNDS)
 @pytest.mark.parametrize("text", SHAPES.strip().splitlines())
+@pytest.mark.crossed
 def test_numbers_are_as_close_as_the_vectors_ask(in_float16: VulkanDevice, text: str, vec4s: int) -> None:
     rng = np.random.default_rng(1)
     weights = rng.standard_normal(constant_of(text).shape)
@@ -161,6 +163,7 @@ def test_numbers_are_as_close_as_the_vectors_ask(in_float16: VulkanDevice, text:
 
 @pytest.mark.parametrize("size", [65504.0, 1000.0, 1.0, 2.0**-14, 2.0**-24])
 @pytest.mark.parametrize("weight", [0.4, 2.0**-6, 2.0**-14, 2.0**-24])
+@pytest.mark.crossed
 def test_sums_never_leave_the_range(in_float16: VulkanDevice, size: float, weight: float) -> None:
     """Large products that cancel, next to each other or far apart, or that add up to what is just within the range.
 

@@ -106,6 +106,7 @@ def products() -> Iterator[str]:
 
 
 @pytest.mark.parametrize("text", [*convolutions(), *products()], ids=str)
+@pytest.mark.crossed
 def test_like_the_reference(vulkan: VulkanDevice, text: str) -> None:
     check_like_the_reference(vulkan, text)
 

@@ -95,6 +95,7 @@ def unrolled(
 
 @pytest.mark.parametrize("seed", range(6))
 @pytest.mark.parametrize(("code", "leading"), [*CELLS, *SEQUENCES])
+@pytest.mark.crossed
 def test_steps(vulkan: VulkanDevice, code: KnownCode, leading: OperandCode, seed: int) -> None:
     """Batches, sizes that are no vec4s, projections, peepholes, layer normalisation; several layers on one sequence."""
     check_like_the_reference(vulkan, unrolled(draw_case(Draw(seed), code, leading), layers=1 + seed % 2))

@@ -84,6 +84,7 @@ def run(
 
 @pytest.mark.parametrize("rows", [EVERY, HALVES], ids=["f32", "f16"])
 @pytest.mark.parametrize("place", range(len(EVERY)))
+@pytest.mark.crossed
 def test_products_of_floats_are_verified_by_a_bound(device: VulkanDevice, place: int, rows: list[str]) -> None:
     row, name = parse(rows[place]), (BOUND if place < len(ROWS) else BY_CHANNEL).name
     tolerance = 1e-4 if rows is EVERY else 2e-3
@@ -156,6 +157,7 @@ KINDS = (
 
 @pytest.mark.parametrize("rows", [EVERY, HALVES], ids=["f32", "f16"])
 @pytest.mark.parametrize("place", range(len(EVERY)))
+@pytest.mark.crossed
 def test_clean_products_raise_no_alarm(device: VulkanDevice, place: int, rows: list[str]) -> None:
     row = parse(rows[place])
     prepared = device.prepare_model(row.model, PrepareOptions(redundancy=Redundancy.CHECKSUMS))
@@ -406,6 +408,7 @@ def with_short_sums(plan: Plan) -> Plan:
 
 @pytest.mark.parametrize("rows", [EVERY, HALVES], ids=["f32", "f16"])
 @pytest.mark.parametrize("place", [1, 3, 4, 5, 6, 8, 9, 10, 12, 13, 14, 15, 16, *range(18, 23)])
+@pytest.mark.crossed
 def test_a_shader_that_is_wrong_each_time_is_found(own: VulkanDevice, place: int, rows: list[str]) -> None:
     row = parse(rows[place])
     for _ in range(2):
