@@ -23,7 +23,6 @@ DEFAULTS = [
     Default("Elu", {"a": MATRIX}, {"alpha": (1.0, 2.0, 0.0)}),
     Default("Selu", {"a": MATRIX}, {"alpha": (1.6732632423543772, 1.0), "gamma": (1.0507009873554805, 1.0)}),
     Default("Celu", {"a": MATRIX}, {"alpha": (1.0, 2.0, -1.0)}),
-    Default("ThresholdedRelu", {"a": MATRIX}, {"alpha": (1.0, 2.0, 0.0)}),
     Default("Shrink", {"a": MATRIX}, {"lambd": (0.5, 1.5, 0.0), "bias": (0.0, 1.0)}),
     Default("Shrink", {"a": x(4, dtype=INT)}, {"lambd": (0.5, 1.5, 0.0), "bias": (0.0, 1.0)}),
     Default("Swish", {"a": MATRIX}, {"alpha": (1.0, 2.0, 0.0)}, opset=24),
@@ -50,8 +49,6 @@ DEFAULTS = [
     Default("CumSum", {"a": MATRIX, "b": np.array(1)}, {"exclusive": (0, 1), "reverse": (0, 1)}),
     Default("CumSum", {"a": x(3, 4, dtype=I64), "b": np.array(1)}, {"exclusive": (0, 1), "reverse": (0, 1)}),
     Default("LpNormalization", {"a": x(2, 3, 4)}, {"axis": (-1, 0, 1), "p": (2, 1)}),
-    Default("GlobalLpPool", {"a": IMAGE}, {"p": (2, 1, 3)}),
-    Default("MeanVarianceNormalization", {"a": IMAGE}, {"axes": ([0, 2, 3], [0, 2], [1, 2, 3])}),
     Default(
         "LayerNormalization",
         {"a": x(2, 4, 4), "s": small(4), "b": small(4)},
@@ -131,33 +128,14 @@ DEFAULTS = [
             {"kernel_shape": [3, 2]},
             opset=19,
         )
-        for kind in ("MaxPool", "AveragePool", "LpPool")
+        for kind in ("MaxPool", "AveragePool")
     ),
     *(
         Default(kind, {"a": IMAGE}, {"ceil_mode": (0, 1)}, {"kernel_shape": [3, 2], "strides": [2, 2]})
-        for kind in ("MaxPool", "AveragePool", "LpPool")
+        for kind in ("MaxPool", "AveragePool")
     ),
     Default("AveragePool", {"a": IMAGE}, {"count_include_pad": (0, 1)}, {"kernel_shape": [3, 2], "pads": [1, 0, 1, 0]}),
-    Default("LpPool", {"a": IMAGE}, {"p": (2, 1, 3)}, {"kernel_shape": [3, 2]}),
     Default("MaxPool", {"a": IMAGE}, {"storage_order": (0, 1)}, {"kernel_shape": [3, 2]}, outputs="y z"),
-    Default(
-        "MaxUnpool",
-        {"a": x(1, 2, 3, 2), "b": x(1, 2, 3, 2, dtype=I64)},
-        {
-            "strides": ([1, 1], [2, 1], [1, 2]),
-            "pads": ([0, 0, 0, 0], [1, 0, 0, 0], [0, 0, 0, 1]),
-        },
-        {"kernel_shape": [3, 3]},
-    ),
-    Default(
-        "Col2Im",
-        {"a": x(1, 8, 6), "i": ints(3, 4), "b": ints(2, 2)},
-        {
-            "strides": ([1, 1],),
-            "dilations": ([1, 1],),
-            "pads": ([0, 0, 0, 0],),
-        },
-    ),
     Default("NonMaxSuppression", {"a": x(1, 6, 4), "b": x(1, 2, 6), "c": ints(3)}, {"center_point_box": (0, 1)}),
     Default(
         "RoiAlign",

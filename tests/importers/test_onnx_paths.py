@@ -100,9 +100,6 @@ POOLS = [
         VOLUME,
         kernel_shape=[3, 2, 2],
     ),
-    Path("LpPool", "ABS AVERAGE_POOL_2D MUL", IMAGE, **KERNEL, p=1),
-    Path("LpPool", "MUL PAD_V2 AVERAGE_POOL_2D MUL SQRT", IMAGE, **KERNEL, p=2, pads=[1, 0, 0, 1]),
-    Path("LpPool", "ABS POW AVERAGE_POOL_2D MUL POW", IMAGE, **KERNEL, p=3),
 ]
 CONVOLUTIONS = [
     Path("Conv", "CONV_2D", conv((1, 4, 7, 6), 5, 4, 3, 2)),

@@ -10,12 +10,8 @@ import pytest
 pytest.importorskip("onnx")
 pytest.importorskip("onnxruntime")
 
-from in_turn import devices
-from onnx.reference import ReferenceEvaluator
 from onnx_net import model, op
-from onnx_oracle import actual, check
-
-from nnvk.importers.onnx import load
+from onnx_oracle import check
 
 F, I64 = np.float32, np.int64
 
@@ -57,31 +53,3 @@ def test_places_alone() -> None:
     node = op("MaxPool", "x", "unread i", kernel_shape=[2, 2])
     net = model([node, op("Add", "i i", "y")], {"x": (F, (1, 2, 5, 4))}, {"y": I64})
     check(net, {"x": drawn((1, 2, 5, 4))})
-
-
-UNPOOLS: dict[str, tuple[tuple[int, ...], dict[str, Any]]] = {
-    "row": ((2, 3, 12), {"kernel_shape": [3], "strides": [3]}),
-    "image": ((2, 3, 8, 6), {"kernel_shape": [4, 2], "strides": [4, 2]}),
-    "pads": ((1, 2, 8, 6), {"kernel_shape": [2, 2], "strides": [2, 2], "pads": [1, 1, 1, 1]}),
-    "volume": ((1, 2, 4, 6, 2), {"kernel_shape": [2, 3, 2], "strides": [2, 3, 2]}),
-}
-
-
-@pytest.mark.parametrize("name", UNPOOLS)
-def test_unpooled(name: str) -> None:
-    """Where windows don't overlap; at any place that is none of the largest there is a 0."""
-    shape, attributes = UNPOOLS[name]
-    nodes = [op("MaxPool", "x", "p i", **attributes), op("MaxUnpool", "p i", "y", **attributes)]
-    check(model(nodes, {"x": (F, shape)}, ["y"]), {"x": drawn(shape)}, tolerance=0)
-
-
-def test_unpooled_into_a_larger_shape() -> None:
-    """Against ONNX's reference: onnxruntime counts places in the larger shape."""
-    node = op("MaxUnpool", "x i s", "y", kernel_shape=[2, 2], strides=[2, 2])
-    inputs = {"x": (F, (1, 2, 2, 3)), "i": (I64, (1, 2, 2, 3))}
-    net = model([node], inputs, {"y": F}, {"s": np.array([1, 2, 5, 7])})
-    feeds = {"x": drawn((1, 2, 2, 3)), "i": np.random.default_rng(1).permutation(48)[:12].reshape(1, 2, 2, 3)}
-    (wanted,) = ReferenceEvaluator(net).run(None, feeds)
-    imported = load(net.SerializeToString())
-    for device in devices():
-        np.testing.assert_array_equal(actual(imported, feeds, device)[0], wanted)

@@ -101,14 +101,6 @@ def test_shapes_and_types_that_attributes_say() -> None:
         assert ((y - r > 0) & (y - r < 1.01)).all()
 
 
-@pytest.mark.parametrize("device", DEVICES)
-def test_bernoulli(device: str) -> None:
-    feeds = {"x": np.repeat(np.array([[0.2], [0.9]], F), 3000, axis=1)}
-    (y,) = actual(imported("Bernoulli", feeds, seed=5.0), feeds, device)
-    assert set(np.unique(y)) == {0, 1}
-    np.testing.assert_allclose(y.mean(axis=1), [0.2, 0.9], atol=0.03)
-
-
 def test_too_many_numbers() -> None:
     with pytest.raises(OnnxImportError, match="too many at once"):
         imported("RandomNormalLike", {"x": np.zeros((4096, 4096), F)})

@@ -25,12 +25,8 @@ Op = OperationCode
 @operator("LeakyRelu")
 def leaky_relu(c: Context) -> Value:
     """Map LeakyRelu to PRELU with one slope."""
-    return leaky_relu_of(c, c.real_number(), c.node.real("alpha", 0.01))
-
-
-def leaky_relu_of(c: Context, x: Value, alpha: float) -> Value:
-    """Multiply negative numbers by ``alpha``."""
-    return c.emit(Op.PRELU, x, scalar(c, alpha, x), out=x.type)
+    x = c.real_number()
+    return c.emit(Op.PRELU, x, scalar(c, c.node.real("alpha", 0.01), x), out=x.type)
 
 
 @operator("PRelu")
@@ -69,17 +65,6 @@ def celu(c: Context) -> Value:
     return c.emit(Op.ADD, with_number(c, Op.MAXIMUM, value, 0.0), bent, NONE, out=value.type)
 
 
-@operator("ThresholdedRelu")
-def thresholded_relu(c: Context) -> Value:
-    """Map ThresholdedRelu: numbers up to alpha become 0."""
-    return thresholded_relu_of(c, c.real_number(), c.node.real("alpha", 1.0))
-
-
-def thresholded_relu_of(c: Context, x: Value, alpha: float) -> Value:
-    """Replace the numbers up to ``alpha`` by 0."""
-    return chosen(c, c.emit(Op.GREATER, x, scalar(c, alpha, x), out=BOOL8), x, scalar(c, 0.0, x))
-
-
 @operator("Shrink")
 def shrink(c: Context) -> Value:
     """Map Shrink: numbers between -lambd and lambd become 0, and others move towards 0 by ``bias``."""
@@ -103,11 +88,7 @@ def smooth(c: Context) -> Value:
 @operator("Softsign")
 def softsign(c: Context) -> Value:
     """Map Softsign: x / (1 + |x|)."""
-    return softsign_of(c, c.real_number())
-
-
-def softsign_of(c: Context, x: Value) -> Value:
-    """X / (1 + |x|)."""
+    x = c.real_number()
     return c.emit(Op.DIV, x, with_number(c, Op.ADD, each(c, Op.ABS, x), 1.0, NONE), NONE, out=x.type)
 
 

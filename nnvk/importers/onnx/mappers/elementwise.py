@@ -70,17 +70,6 @@ def relu(c: Context) -> Value:
     return with_number(c, Op.MAXIMUM, value, 0) if value.code is I32.code else each(c, Op.RELU, value)
 
 
-@operator("BitwiseNot")
-def bitwise_not(c: Context) -> Value:
-    """Map BitwiseNot: the difference to the largest number, or to -1."""
-    dtype = c.tensor().dtype
-    if dtype.kind == "u" and dtype.itemsize >= 4:
-        raise Unmapped(f"NNAPI has no {dtype}")
-    top = np.iinfo(dtype).max if dtype.kind == "u" else -1
-    value = c.number()
-    return c.emit(Op.SUB, c.constant(top, I32), value, NONE, out=I32)
-
-
 _COMPOSED = {
     "Ceil": decompositions.ceiling,
     "Round": decompositions.round_half_even,

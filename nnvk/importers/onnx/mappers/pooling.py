@@ -9,18 +9,17 @@ from typing import Literal
 import numpy as np
 
 from nnvk.importers import charged
-from nnvk.importers.decompositions.arithmetic import chosen, each, scalar, with_number
+from nnvk.importers.decompositions.arithmetic import chosen
 from nnvk.importers.decompositions.moving import strided
 from nnvk.importers.emitter import BOOL8, I32, NONE, is_quantised
 from nnvk.importers.errors import Unmapped
 from nnvk.importers.graph_builder import Value
 from nnvk.importers.onnx.context import Context
 from nnvk.importers.onnx.mappers.shape import padded
-from nnvk.importers.onnx.mappers.windows import Window, covered, kernel_of, numbers_of, windows_of
+from nnvk.importers.onnx.mappers.windows import Window, covered, kernel_of, windows_of
 from nnvk.importers.onnx.registry import operator
 from nnvk.importers.onnx.tensors import Tensor
 from nnvk.types.codes import OperationCode
-from nnvk.types.extension import ExtendedOperationCode
 
 Op = OperationCode
 _MOST_TAPS = 1024
@@ -134,33 +133,6 @@ def _with_places(c: Context, value: Value, windows: Sequence[Window]) -> tuple[V
     return value, places
 
 
-@operator("MaxUnpool")
-def max_unpool(c: Context) -> Tensor:
-    """Map MaxUnpool to SCATTER_ND into zeros. Places count in the shape that the windows tell.
-
-    A larger ``output_shape`` has zeros behind that, as in ONNX's reference; onnxruntime counts in the larger shape.
-    """
-    value, places = c.real_number(0), c.tensor(1)
-    rank = len(value.shape) - 2
-    if rank < 1 or places.shape != value.shape:
-        raise Unmapped(f"places of shape {list(places.shape)} do not fit an input of shape {list(value.shape)}")
-    kernel, strides = kernel_of(c.node, rank), numbers_of(c.node, "strides", rank, 1)
-    pads = numbers_of(c.node, "pads", 2 * rank, 0)
-    sizes = [
-        (value.shape[axis + 2] - 1) * strides[axis] - pads[axis] - pads[axis + rank] + kernel[axis]
-        for axis in range(rank)
-    ]
-    shape = (*value.shape[:2], *sizes)
-    wanted = c.ints(2, "the shape of the output") if c.has(2) else list(shape)
-    if min(sizes) < 1 or len(wanted) != len(shape) or any(one < size for one, size in zip(wanted, shape, strict=True)):
-        raise Unmapped(f"windows give shape {list(shape)}, which the shape of the output {wanted} can't be")
-    zeros = c.filled(0.0, value.type, (math.prod(shape),))
-    where, numbers = c.reshape(c.number(1), (value.size, 1)), c.reshape(value, (value.size,))
-    scattered = c.emit(ExtendedOperationCode.SCATTER_ND, zeros, where, numbers, 0, out=value.type)
-    after = [one - size for one, size in zip(wanted, shape, strict=True)]
-    return c.give(padded(c, c.reshape(scattered, shape), [0] * len(shape), after, 0.0), wanted)
-
-
 @operator("AveragePool")
 def average_pool(c: Context) -> Value:
     """Map AveragePool. NNAPI does not count padding. If ONNX does, zeros are padded before."""
@@ -214,24 +186,3 @@ def _averaged_by_taps(c: Context, value: Value, windows: Sequence[Window]) -> Va
         NONE,
         out=value.type,
     )
-
-
-@operator("LpPool")
-def lp_pool(c: Context) -> Value:
-    """Map LpPool: the mean of powers, times their number. Padding counts as zeros."""
-    value, windows = _image(c)
-    value = c.real(value)
-    p = float(c.node.integer("p", 2))
-    if p == 1:
-        powers = each(c, Op.ABS, value)
-    elif p == 2:
-        powers = c.emit(Op.MUL, value, value, NONE, out=value.type)
-    else:
-        powers = c.emit(Op.POW, each(c, Op.ABS, value), scalar(c, p, value), out=value.type)
-    even = [
-        Window(one.size, one.kernel, one.stride, one.dilation, one.before, one.after + one.beyond) for one in windows
-    ]
-    total = with_number(c, Op.MUL, _averaged(c, powers, even, True), covered(windows), NONE)
-    if p == 1:
-        return total
-    return each(c, Op.SQRT, total) if p == 2 else c.emit(Op.POW, total, scalar(c, 1 / p, value), out=value.type)
