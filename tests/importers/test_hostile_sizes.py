@@ -66,9 +66,6 @@ CASES = {
     "Resize linear": resize("linear", (1, 1, 3000, 1), (1, 1, 3000, 1000)),
     "Resize cubic": resize("cubic", (1, 1, 3000, 3), (1, 1, 2000, 3)),
     "Resize antialias": resize("linear", (1, 1, 3000, 3), (1, 1, N, 3), antialias=1),
-    "Resize cropping": resize(
-        "nearest", (1, 1, N, 1), (1, 1, 2, 1), coordinate_transformation_mode="tf_crop_and_resize"
-    ),
     "Pad reflect": onnx(op("Pad", "x p", "y", mode="reflect"), {"x": (F, [2])}, ("p", whole(0, 1 << 40))),
     "Pad wrap": onnx(op("Pad", "x p", "y", mode="wrap"), {"x": (F, [2])}, ("p", whole(0, 1 << 40))),
     "Trilu": onnx(op("Trilu", "x", "y"), {"x": (F, [4000, 4000])}),

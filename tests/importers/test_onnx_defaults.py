@@ -37,7 +37,7 @@ DEFAULTS = [
     Default("Cast", {"a": MATRIX}, {"saturate": (1, 0)}, {"to": 17}, opset=19),
     *(
         Default(kind, {"a": x(2, 3, 4)}, {"axis": (default, *others)}, opset=opset)
-        for kind in ("Softmax", "LogSoftmax", "Hardmax")
+        for kind in ("Softmax", "LogSoftmax")
         for opset, default, others in ((11, 1, (0, 2)), (13, -1, (0, 1)))
     ),
     # --- along axes
@@ -122,8 +122,8 @@ DEFAULTS = [
             {
                 "strides": ([1, 1], [2, 1], [1, 2]),
                 "pads": ([0, 0, 0, 0], [1, 0, 0, 0], [0, 1, 0, 0], [0, 0, 1, 0], [0, 0, 0, 1]),
-                "dilations": ([1, 1], [2, 1], [1, 2]),
                 "auto_pad": ("NOTSET", "SAME_UPPER", "SAME_LOWER"),
+                **({"dilations": ([1, 1], [2, 1], [1, 2])} if kind == "MaxPool" else {}),
             },
             {"kernel_shape": [3, 2]},
             opset=19,
@@ -135,7 +135,6 @@ DEFAULTS = [
         for kind in ("MaxPool", "AveragePool")
     ),
     Default("AveragePool", {"a": IMAGE}, {"count_include_pad": (0, 1)}, {"kernel_shape": [3, 2], "pads": [1, 0, 1, 0]}),
-    Default("MaxPool", {"a": IMAGE}, {"storage_order": (0, 1)}, {"kernel_shape": [3, 2]}, outputs="y z"),
     Default("NonMaxSuppression", {"a": x(1, 6, 4), "b": x(1, 2, 6), "c": ints(3)}, {"center_point_box": (0, 1)}),
     Default(
         "RoiAlign",
@@ -181,12 +180,6 @@ DEFAULTS = [
         {"a": IMAGE, "r": None, "s": None, "z": ints(9, 11)},
         {"keep_aspect_ratio_policy": ("stretch", "not_larger", "not_smaller")},
         {"axes": [2, 3]},
-    ),
-    Default(
-        "Resize",
-        {"a": IMAGE, "r": np.array([0, 0, 0, 0, 1, 1, 2, 2], F), "s": SCALES},
-        {"extrapolation_value": (0.0, 1.0)},
-        {"coordinate_transformation_mode": "tf_crop_and_resize"},
     ),
     Default("Upsample", {"a": IMAGE, "s": np.array([1, 1, 2, 3], F)}, {"mode": ("nearest", "linear")}, opset=9),
     Default(

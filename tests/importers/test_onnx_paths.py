@@ -83,16 +83,6 @@ POOLS = [
     Path("AveragePool", "AVERAGE_POOL_2D", IMAGE, **KERNEL, pads=[2, 1, 1, 0]),
     Path("AveragePool", "PAD_V2 AVERAGE_POOL_2D", IMAGE, **KERNEL, pads=[2, 1, 1, 0], count_include_pad=1),
     Path("AveragePool", "AVERAGE_POOL_2D", IMAGE, **KERNEL, pads=[0, 0, 0, 0], count_include_pad=1),
-    Path("AveragePool", "SLICE SLICE ADD SLICE ADD SLICE SLICE ADD MUL", IMAGE, **KERNEL, dilations=[1, 2], opset=19),
-    Path(
-        "AveragePool",
-        "PAD_V2 SLICE SLICE ADD SLICE ADD SLICE SLICE ADD MUL",
-        IMAGE,
-        **KERNEL,
-        dilations=[2, 1],
-        pads=[2, 1, 1, 0],
-        opset=19,
-    ),
     Path("AveragePool", "RESHAPE AVERAGE_POOL_2D RESHAPE", ROW, kernel_shape=[3]),
     Path(
         "AveragePool",
@@ -234,8 +224,6 @@ ALONG_AXES = [
     Path("LogSoftmax", "RESHAPE LOG_SOFTMAX RESHAPE", {"a": reals(2, 3, 4)}),
     Path("LogSoftmax", "LOG_SOFTMAX", {"a": reals(2, 3, 4)}, axis=0),
     Path("Softmax", "RESHAPE SOFTMAX RESHAPE", {"a": reals(2, 3, 4)}, opset=11),
-    Path("Hardmax", "TRANSPOSE ARGMAX RESHAPE EQUAL SELECT TRANSPOSE", {"a": reals(2, 3, 4)}, axis=1),
-    Path("Hardmax", "RESHAPE ARGMAX RESHAPE EQUAL SELECT RESHAPE", {"a": reals(2, 3, 4)}, axis=1, opset=11),
     Path("LRN", "LOCAL_RESPONSE_NORMALIZATION", {"a": reals(1, 5, 3, 2)}, size=3),
 ]
 MOVED = [

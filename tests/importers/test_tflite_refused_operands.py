@@ -177,27 +177,6 @@ CASES = [
     ),
     *optional("CONV_3D", VOLUME, "Conv3DOptions", WINDOW, ("depth", {"StrideD": 0}), ("depth", {"DilationDFactor": 0})),
     *family(
-        "CONV_3D_TRANSPOSE",
-        UPSIDE,
-        ("do not give an output of shape [8, 5, 6, 3]", [i32c(8, 5, 6, 3), *UPSIDE[1:]]),
-        ("do not give an output of shape [2, 8, 5, 6, 3]", [i32c(2, 8, 5, 6, 3), *UPSIDE[1:]]),
-        ("do not give an output of shape [1, 8, 5, 6, 4]", [i32c(1, 8, 5, 6, 4), *UPSIDE[1:]]),
-        ("do not give an output of shape [1, 8, 5, 6, 3]", [UPSIDE[0], UPSIDE[1], f32(1, 4, 5, 6, 3)]),
-        ("4 planes do not give 9 with a stride of 2 and 2 taps", [i32c(1, 9, 5, 6, 3), *UPSIDE[1:]]),
-        table="Conv3DOptions",
-        **TWICE,
-    ),
-    *optional(
-        "CONV_3D_TRANSPOSE",
-        UPSIDE,
-        "Conv3DOptions",
-        TWICE,
-        *(
-            ("NNAPI has no transposed convolution with dilation", {f"Dilation{axis}Factor": 2})
-            for axis in ("D", "H", "W")
-        ),
-    ),
-    *family(
         "LSTM",
         BASIC,
         ("the basic kernel for TENSOR_FLOAT32 and TENSOR_QUANT8_ASYMM only", [q8(1, 3), *BASIC[1:]]),

@@ -57,6 +57,7 @@ ONNX: dict[str, tuple[Sequence[np.ndarray], dict[str, Any]]] = {
     "Col2Im": ([reals(1, 6, 9), np.int64([4, 5]), np.int64([2, 3])], {}),
     "DeformConv": ([reals(1, 2, 5, 5), reals(3, 2, 2, 2), reals(1, 8, 4, 4)], {"kernel_shape": [2, 2]}),
     "GlobalLpPool": ([reals(1, 3, 4, 4)], {"p": 2}),
+    "Hardmax": ([reals(3, 4)], {"axis": 1}),
     "LpPool": ([reals(1, 3, 4, 4)], {"p": 2, "kernel_shape": [2, 2]}),
     "MaxUnpool": (
         [np.abs(reals(1, 1, 2, 2)), np.int64([5, 7, 13, 15]).reshape(1, 1, 2, 2)],
@@ -90,6 +91,39 @@ def test_onnxruntime_computes(name: str) -> None:
         assert devices(mixed)[name] == "onnxruntime"
 
 
+def agrees_with_onnxruntime(made: Any, x: np.ndarray) -> LoadedModel:
+    """The model of the input ``x``, whose first output is onnxruntime's."""
+    data = made.SerializeToString()
+    want = onnxruntime.InferenceSession(data, providers=["CPUExecutionProvider"]).run(None, {"x": x})
+    mixed = loaded(data)
+    got = mixed(x)
+    np.testing.assert_allclose(got[0] if len(want) > 1 else got, want[0], rtol=1e-5, atol=1e-6)
+    return mixed
+
+
+def test_places_of_the_largest_elements() -> None:
+    nodes = [op("Abs", "x", "a"), op("MaxPool", "a", "p i", kernel_shape=[2, 2]), op("Neg", "p", "y")]
+    mixed = agrees_with_onnxruntime(model(nodes, {"x": (np.float32, (1, 2, 5, 4))}, ["y", "i"]), reals(1, 2, 5, 4))
+    assert devices(mixed)["MaxPool"] == "onnxruntime"
+
+
+def test_means_of_windows_with_dilations() -> None:
+    nodes = [op("Abs", "x", "a"), op("AveragePool", "a", "y", kernel_shape=[2, 2], dilations=[2, 1])]
+    mixed = agrees_with_onnxruntime(model(nodes, {"x": (np.float32, (1, 2, 5, 4))}, ["y"], opset=19), reals(1, 2, 5, 4))
+    assert devices(mixed)["AveragePool"] == "onnxruntime"
+
+
+def test_regions_that_are_resized() -> None:
+    given = {"mode": "linear", "coordinate_transformation_mode": "tf_crop_and_resize", "extrapolation_value": 2.5}
+    regions = np.array([0, 0, -0.5, 0.1, 1, 1, 0.6, 0.8], np.float32)
+    nodes = [op("Abs", "x", "a"), op("Resize", "a r - n", "y", **given)]
+    constants = {"r": regions, "n": np.array([1, 2, 5, 4])}
+    mixed = agrees_with_onnxruntime(
+        model(nodes, {"x": (np.float32, (1, 2, 5, 4))}, ["y"], constants, opset=18), reals(1, 2, 5, 4)
+    )
+    assert devices(mixed)["Resize"] == "onnxruntime"
+
+
 def test_bits_that_onnxruntime_reads_as_another_type() -> None:
     made = model([op("BitCast", "x", "y", to=6)], {"x": (np.float32, (5,))}, ["y"], opset=26)
     x = reals(5)
@@ -104,10 +138,7 @@ def test_activations_of_cells(activation: str) -> None:
         ["y"],
         {"w": reals(1, 3, 5), "r": reals(1, 3, 3)},
     )
-    data, x = made.SerializeToString(), reals(4, 2, 5)
-    (want,) = onnxruntime.InferenceSession(data, providers=["CPUExecutionProvider"]).run(None, {"x": x})
-    mixed = loaded(data)
-    np.testing.assert_allclose(mixed(x), want, rtol=1e-5, atol=1e-6)
+    mixed = agrees_with_onnxruntime(made, reals(4, 2, 5))
     assert devices(mixed) == {"RNN": "onnxruntime"}
 
 
@@ -166,6 +197,26 @@ def agrees_with_litert(data: bytes, *inputs: np.ndarray) -> LoadedModel:
 
 def longs(*numbers: int) -> np.ndarray:
     return np.array(numbers, np.int64)
+
+
+def test_volumes_that_litert_spreads() -> None:
+    x, y = T("FLOAT32", (1, 2, 3, 4, 2), name="x"), T("FLOAT32", (1, 4, 3, 4, 3), name="y")
+    net = Net([x], [y])
+    net.op("ABS", [x], inner := T("FLOAT32", x.shape))
+    options = {"StrideD": 2, "DilationDFactor": 1}
+    options |= {f"{what}{axis}{end}": 1 for what, end in (("Stride", ""), ("Dilation", "Factor")) for axis in "HW"}
+    inputs = [i32c(1, 4, 3, 4, 3), T("FLOAT32", data=reals(2, 1, 1, 3, 2)), inner]
+    net.op("CONV_3D_TRANSPOSE", inputs, y, "Conv3DOptions", Padding=0, **options)
+    mixed = agrees_with_litert(write(net), reals(1, 2, 3, 4, 2))
+    assert devices(mixed)["CONV_3D_TRANSPOSE"] == "LiteRT"
+
+
+def test_products_of_levels() -> None:
+    x, y = T("INT8", (3, 4), scale=0.02, name="x"), T("INT8", (3,), scale=0.02, name="y")
+    net = Net([x], [y])
+    net.op("REDUCE_PROD", [x, i32c(1)], y, "ReducerOptions")
+    mixed = agrees_with_litert(write(net), RNG.integers(30, 60, (3, 4)).astype(np.int8))
+    assert devices(mixed)["REDUCE_PROD"] == "LiteRT"
 
 
 def test_rows_by_index_in_stablehlo() -> None:

@@ -100,7 +100,7 @@ _RULES = Rules[Context](
         **dict.fromkeys(
             (*ELEMENTWISE, "DequantizeLinear", "Dropout", "Identity"), lambda c, extents: elementwise(extents)
         ),
-        **dict.fromkeys(("Softmax", "LogSoftmax", "Hardmax"), _softmax),
+        **dict.fromkeys(("Softmax", "LogSoftmax"), _softmax),
         **dict.fromkeys(("ArgMax", "ArgMin", *(f"Reduce{kind}" for kind in _REDUCTIONS)), _reduction),
         "CumSum": _cumulative,
         **dict.fromkeys(("Gemm", "MatMul"), _matrix_product),

@@ -6,11 +6,10 @@ import math
 
 import numpy as np
 
-from nnvk.importers import charged
 from nnvk.importers.decompositions import arithmetic as decompositions
 from nnvk.importers.decompositions.arithmetic import chosen, each, scalar, with_number
-from nnvk.importers.decompositions.moving import axis_of, transposed
-from nnvk.importers.emitter import BOOL8, F32, I32, NONE
+from nnvk.importers.decompositions.moving import axis_of
+from nnvk.importers.emitter import BOOL8, F32, NONE
 from nnvk.importers.errors import Unmapped
 from nnvk.importers.graph_builder import Value
 from nnvk.importers.onnx.context import Context
@@ -147,26 +146,6 @@ def softmax(c: Context) -> Value:
         soft = c.emit(code, rows, 1.0, *(() if code is Op.SOFTMAX else (-1,)), out=value.type)
         return c.reshape(soft, value.shape)
     return c.emit(code, value, 1.0, axis, out=value.type)
-
-
-@operator("Hardmax")
-def hardmax(c: Context) -> Value:
-    """Map Hardmax: 1 at the first of the largest elements, otherwise 0."""
-    value = c.real_number()
-    rank = len(value.shape)
-    axis = axis_of(c.node.integer("axis", -1 if c.node.version >= _SINGLE_AXIS else 1), rank)
-    if c.node.version < _SINGLE_AXIS:
-        last = math.prod(value.shape[axis:])
-        table = c.reshape(value, (value.size // last, 1, last))
-    else:
-        table = transposed(c, c.around(value, axis), (0, 2, 1))
-    best = c.emit(Op.ARGMAX, table, 2, out=I32)
-    places = c.constant(charged.arange(table.shape[2]).reshape(1, 1, -1), I32)
-    hot = c.emit(Op.EQUAL, c.reshape(best, (*best.shape, 1)), places, out=BOOL8)
-    ones = c.as_number(hot, value.type)
-    if c.node.version >= _SINGLE_AXIS:
-        ones = transposed(c, ones, (0, 2, 1))
-    return c.reshape(ones, value.shape)
 
 
 @operator("com.microsoft.BiasGelu")

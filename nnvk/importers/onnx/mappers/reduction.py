@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from nnvk.importers.decompositions.arithmetic import each, scalar, with_number
+from nnvk.importers.decompositions.arithmetic import each, with_number
 from nnvk.importers.decompositions.cumulative import cumulative
 from nnvk.importers.decompositions.moving import axis_of
 from nnvk.importers.decompositions.reductions import folded
@@ -110,21 +110,12 @@ def global_pool(c: Context) -> Tensor:
     return c.give(folded(c, Op.MEAN if c.node.op_type == "GlobalAveragePool" else Op.REDUCE_MAX, value, axes))
 
 
-def _lp(c: Context, x: Value, axes: list[int], p: float) -> Value:
-    if p == 1:
-        return _norm1(c, x, axes)
-    if p == 2:
-        return _norm2(c, x, axes)
-    powers = c.emit(Op.POW, each(c, Op.ABS, x), scalar(c, p, x), out=x.type)
-    return c.emit(Op.POW, folded(c, Op.REDUCE_SUM, powers, axes), scalar(c, 1 / p, x), out=x.type)
-
-
 @operator("LpNormalization")
 def lp_normalization(c: Context) -> Value:
     """Map LpNormalization: divide by the norm along an axis. Zeros stay zeros."""
     x = c.real_number()
     axis = axis_of(c.node.integer("axis", -1), len(x.shape))
-    norm = _lp(c, x, [axis], float(c.node.integer("p", 2)))
+    norm = (_norm1 if c.node.integer("p", 2) == 1 else _norm2)(c, x, [axis])
     safe = with_number(c, Op.MAXIMUM, norm, 1e-37 if x.code is F32.code else 6e-8)
     return c.emit(Op.DIV, x, safe, NONE, out=x.type)
 
