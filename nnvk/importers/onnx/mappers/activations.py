@@ -16,7 +16,7 @@ from nnvk.importers.onnx.context import Context
 from nnvk.importers.onnx.registry import operator
 from nnvk.importers.onnx.tensors import Tensor
 from nnvk.types.codes import OperationCode
-from nnvk.types.extension import ExtendedOperationCode
+from nnvk.types.extension import ExtendedOperationCode, KnownCode
 
 Op = OperationCode
 
@@ -38,10 +38,13 @@ def prelu(c: Context) -> Value:
     return c.emit(Op.PRELU, value, slopes, out=value.type)
 
 
-@operator("Elu")
-def elu(c: Context) -> Value:
-    """Map Elu, with any alpha."""
-    return each(c, Op.ELU, c.real_number(), c.node.real("alpha", 1.0))
+_WITH_ALPHA: dict[str, KnownCode] = {"Elu": Op.ELU, "Swish": ExtendedOperationCode.SWISH}
+
+
+@operator(*_WITH_ALPHA)
+def with_alpha(c: Context) -> Value:
+    """Map activations that have a factor."""
+    return each(c, _WITH_ALPHA[c.node.op_type], c.real_number(), c.node.real("alpha", 1.0))
 
 
 @operator("Selu")
@@ -78,23 +81,11 @@ def shrink(c: Context) -> Value:
     return result if dtype.kind == "f" else c.cast(result, dtype)
 
 
-@operator("Softplus", "Mish")
-def smooth(c: Context) -> Value:
-    """Map Softplus, log(1 + exp(x)), and Mish, x * tanh(softplus(x))."""
-    return each(c, ExtendedOperationCode[c.node.op_type.upper()], c.real_number())
-
-
 @operator("Softsign")
 def softsign(c: Context) -> Value:
     """Map Softsign: x / (1 + |x|)."""
     x = c.real_number()
     return c.emit(Op.DIV, x, with_number(c, Op.ADD, each(c, Op.ABS, x), 1.0, NONE), NONE, out=x.type)
-
-
-@operator("Swish")
-def swish(c: Context) -> Value:
-    """Map Swish: x * sigmoid(alpha * x)."""
-    return each(c, ExtendedOperationCode.SWISH, c.real_number(), c.node.real("alpha", 1.0))
 
 
 @operator("HardSigmoid")
@@ -107,12 +98,6 @@ def hard_sigmoid_of(c: Context, x: Value, alpha: float, beta: float) -> Value:
     """Compute alpha * x + beta, clipped to [0, 1]."""
     line = with_number(c, Op.ADD, with_number(c, Op.MUL, x, alpha, NONE), beta, NONE)
     return with_number(c, Op.MAXIMUM, with_number(c, Op.MINIMUM, line, 1.0), 0.0)
-
-
-@operator("HardSwish")
-def hard_swish(c: Context) -> Value:
-    """Map HardSwish to NNAPI's HARD_SWISH."""
-    return each(c, Op.HARD_SWISH, c.real_number())
 
 
 @operator("Gelu", "com.microsoft.Gelu", "com.microsoft.FastGelu")

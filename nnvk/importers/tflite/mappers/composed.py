@@ -60,12 +60,6 @@ def add_n(c: Context) -> Value:
     return total
 
 
-@builtin("COS")
-def cosine(c: Context) -> Value:
-    """Map COS."""
-    return decompositions.each(c, ExtendedOperationCode.COS, c.real(c.input()))
-
-
 @builtin("ATAN2")
 def arctangent_of_point(c: Context) -> Value:
     """Map ATAN2: the angle of the points whose height is the first input and whose width the second."""
@@ -75,22 +69,17 @@ def arctangent_of_point(c: Context) -> Value:
     return c.emit(ExtendedOperationCode.ATAN2, y, x, out=F32)
 
 
-@builtin("CEIL")
-def ceil(c: Context) -> Value:
-    """Map CEIL to -floor(-x)."""
-    return decompositions.ceiling(c, c.real(c.input()))
+_FUNCTIONS = {
+    "CEIL": decompositions.ceiling,
+    "ROUND": decompositions.round_half_even,
+    "SIGN": decompositions.sign,
+}
 
 
-@builtin("SIGN")
-def sign(c: Context) -> Value:
-    """Map SIGN: 1, 0 or -1."""
-    return decompositions.sign(c, c.real(c.input()))
-
-
-@builtin("ROUND")
-def round_half_even(c: Context) -> Value:
-    """Map ROUND: to the nearest integer, ties to even."""
-    return decompositions.round_half_even(c, c.real(c.input()))
+@builtin(*_FUNCTIONS)
+def composed(c: Context) -> Value:
+    """Map functions of a few operations: NNAPI has no ceiling, no rounding of ties to even and no sign."""
+    return _FUNCTIONS[c.operator.name](c, c.real(c.input()))
 
 
 @builtin("GELU")
