@@ -211,14 +211,6 @@ def test_volumes_that_litert_spreads() -> None:
     assert devices(mixed)["CONV_3D_TRANSPOSE"] == "LiteRT"
 
 
-def test_products_of_levels() -> None:
-    x, y = T("INT8", (3, 4), scale=0.02, name="x"), T("INT8", (3,), scale=0.02, name="y")
-    net = Net([x], [y])
-    net.op("REDUCE_PROD", [x, i32c(1)], y, "ReducerOptions")
-    mixed = agrees_with_litert(write(net), RNG.integers(30, 60, (3, 4)).astype(np.int8))
-    assert devices(mixed)["REDUCE_PROD"] == "LiteRT"
-
-
 def test_rows_by_index_in_stablehlo() -> None:
     x, places, y = T("FLOAT32", (5, 4), name="x"), T("INT32", (3, 1), name="i"), T("FLOAT32", (3, 4), name="y")
     net = Net([x, places], [y])

@@ -315,15 +315,18 @@ def _select(d: Draft, name: str, kind: str) -> None:
 
 
 @_operators(["MEAN", "SUM", "REDUCE_MAX", "REDUCE_MIN"], [*_ALL, I32])
+@_operators(["REDUCE_PROD"], _SIGNED)
 def _reductions(d: Draft, name: str, kind: str) -> None:
     source = d.source(kind)
     shape = source.shape or ()
     axes = [axis for axis in range(len(shape)) if d.chance()] or [len(shape) - 1]
+    if name == "REDUCE_PROD":
+        axes = axes[:1]
     if kind == I32 or name in ("REDUCE_MAX", "REDUCE_MIN") or (name == "MEAN" and d.chance(0.3)):
         result = _same(source)
     else:
         count = math.prod(shape[axis] for axis in axes)
-        result = d.result(kind, (math.sqrt(count) if name == "SUM" else 0.5) * source.scale)
+        result = d.result(kind, {"SUM": math.sqrt(count), "REDUCE_PROD": 1.0}.get(name, 0.5) * source.scale)
     d.add(name, [source, d.constant(axes)], result, "ReducerOptions", KeepDims=d.chance())
 
 
