@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from emitted import elements, emitter
 
-from nnvk.importers.decompositions import arithmetic, moving, random
+from nnvk.importers.decompositions import arithmetic, moving
 from nnvk.importers.decompositions.block_quantized import packed, packed_later, words_of
 from nnvk.importers.decompositions.cumulative import cumulative
 from nnvk.importers.decompositions.fourier import to_real, transform
@@ -294,29 +294,26 @@ def test_reductions_of_truths(c: Emitter) -> None:
 @pytest.mark.parametrize("reverse", [False, True])
 @pytest.mark.parametrize("exclusive", [False, True])
 @pytest.mark.parametrize("axis", [0, 1, 2])
-@pytest.mark.parametrize(("code", "rule"), [(Op.ADD, np.cumsum), (Op.MUL, np.cumprod)])
 @pytest.mark.parametrize("size", [1, 2, 5])
-def test_cumulative(
-    c: Emitter, size: int, code: Op, rule: Any, axis: int, exclusive: bool, reverse: bool, dtype: Any
-) -> None:
+def test_cumulative(c: Emitter, size: int, axis: int, exclusive: bool, reverse: bool, dtype: Any) -> None:
     shape = [2, 3, 2]
     shape[axis] = size
     numbers = np.random.default_rng(0).integers(1, 4, shape).astype(dtype)
     turned = np.flip(numbers, axis) if reverse else numbers
-    wanted = rule(turned, axis)
+    wanted = np.cumsum(turned, axis)
     if exclusive:
-        first = np.full_like(np.take(wanted, [0], axis), 0 if code is Op.ADD else 1)
+        first = np.zeros_like(np.take(wanted, [0], axis))
         wanted = np.concatenate([first, np.take(wanted, range(size - 1), axis)], axis)
     wanted = np.flip(wanted, axis) if reverse else wanted
-    found = cumulative(c, code, known(c, numbers), axis, exclusive=exclusive, reverse=reverse)
+    found = cumulative(c, known(c, numbers), axis, exclusive=exclusive, reverse=reverse)
     np.testing.assert_array_equal(array_of(c, found), wanted)
 
 
 def test_only_numbers_are_summed(c: Emitter) -> None:
     half = free(c, 2, type_=OperandType(OperandCode.TENSOR_FLOAT16))
-    assert cumulative(c, Op.ADD, half, 0, exclusive=False, reverse=False).code is half.code
+    assert cumulative(c, half, 0, exclusive=False, reverse=False).code is half.code
     with pytest.raises(Unmapped, match="NNAPI sums no "):
-        cumulative(c, Op.ADD, free(c, 2, type_=BOOL8), 0, exclusive=False, reverse=False)
+        cumulative(c, free(c, 2, type_=BOOL8), 0, exclusive=False, reverse=False)
 
 
 # --- Fourier transforms ----------------------------------------------------------------------------------------------
@@ -356,21 +353,6 @@ def test_waves_that_vanish_are_exact(c: Emitter) -> None:
     np.testing.assert_array_equal(found[0, :, 0], [[1, 0]] * 4)
     found = array_of(c, transform(c, known(c, np.eye(4, 1, -1, dtype=F).reshape(1, 4, 1, 1)), 4, 4))
     np.testing.assert_array_equal(found[0, :, 0], [[1, 0], [0, -1], [-1, 0], [0, 1]])
-
-
-# --- random numbers --------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("parts", [1, 2])
-def test_the_most_random_numbers(c: Emitter, parts: int) -> None:
-    """Each takes two draws, of 2^24 at most."""
-    most = (1 << 23) // parts
-    seeds = c.constant(np.zeros(2), I32)
-    found = random.uniform(c, most, seeds, parts)
-    assert [one.shape for one in found] == [(most,)] * parts
-    with pytest.raises(Unmapped) as raised:
-        random.uniform(c, most + 1, seeds, parts)
-    assert str(raised.value) == f"{most + 1} random numbers are too many at once"
 
 
 # --- weights of 4 bits -----------------------------------------------------------------------------------------------

@@ -11,7 +11,6 @@ from onnx_net import model, op
 from onnx_oracle import actual
 
 from nnvk import NnapiError, get_device
-from nnvk.importers.onnx import OnnxImportError, load
 from nnvk.importers.onnx.backend import NnvkBackend
 from nnvk.importers.onnx.file import OnnxFile, known_outputs
 
@@ -20,17 +19,6 @@ F = np.float32
 
 class Backend(NnvkBackend):
     devices = [get_device("nnapi-reference")]  # noqa: RUF012
-
-
-def test_outputs_that_inputs_decide_alone() -> None:
-    made = model([op("Unique", "x", "y i j n"), op("Neg", "y", "z")], {"x": (F, ["n"])}, ["z", "n"])
-    z, n = Backend.prepare(made).run([np.array([3, 1, 3, 2, 1], F)])
-    assert z.tolist() == [-1, -2, -3]
-    assert n.tolist() == [2, 1, 2]
-    assert n.dtype == np.int64
-    with pytest.raises(OnnxImportError) as error:
-        load(made.SerializeToString())
-    assert error.value.unknown == ("x",)
 
 
 def test_outputs_without_elements() -> None:

@@ -24,7 +24,7 @@ from onnx.backend.test.runner import Runner
 from nnvk import NnapiError
 
 PARTS = 40
-LEAST = 1300
+LEAST = 1200
 """How many pass, at least."""
 
 

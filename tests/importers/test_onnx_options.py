@@ -218,30 +218,6 @@ def test_reversed_sequences(time: int, batch: int) -> None:
     compared("ReverseSequence", {"x": x, "L": np.array([1, 4, 3])}, time_axis=time, batch_axis=batch)
 
 
-@pytest.mark.parametrize(
-    ("image", "block", "given"),
-    [
-        ([5, 6], [2, 3], {}),
-        ([5, 6], [2, 3], {"strides": [2, 1]}),
-        ([5, 6], [2, 3], {"dilations": [1, 2]}),
-        ([5, 6], [2, 3], {"pads": [1, 0, 0, 2]}),
-        ([7], [3], {"strides": [2], "pads": [1, 1]}),
-        ([3, 4, 5], [2, 1, 2], {"strides": [1, 2, 1]}),
-    ],
-    ids=str,
-)
-def test_blocks_of_images(image: list[int], block: list[int], given: dict[str, Any]) -> None:
-    rank = len(image)
-    strides, dilations = given.get("strides", [1] * rank), given.get("dilations", [1] * rank)
-    pads = given.get("pads", [0] * 2 * rank)
-    counts = [
-        (image[at] + pads[at] + pads[at + rank] - dilations[at] * (block[at] - 1) - 1) // strides[at] + 1
-        for at in range(rank)
-    ]
-    x = reals(2, 3 * int(np.prod(block)), int(np.prod(counts)))
-    compared("Col2Im", {"x": x, "I": np.array(image), "B": np.array(block)}, **given)
-
-
 @pytest.mark.parametrize("align", [0, 1])
 @pytest.mark.parametrize(
     ("shape", "mode", "padding"),

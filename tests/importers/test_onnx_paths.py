@@ -83,16 +83,6 @@ POOLS = [
     Path("AveragePool", "AVERAGE_POOL_2D", IMAGE, **KERNEL, pads=[2, 1, 1, 0]),
     Path("AveragePool", "PAD_V2 AVERAGE_POOL_2D", IMAGE, **KERNEL, pads=[2, 1, 1, 0], count_include_pad=1),
     Path("AveragePool", "AVERAGE_POOL_2D", IMAGE, **KERNEL, pads=[0, 0, 0, 0], count_include_pad=1),
-    Path("AveragePool", "SLICE SLICE ADD SLICE ADD SLICE SLICE ADD MUL", IMAGE, **KERNEL, dilations=[1, 2], opset=19),
-    Path(
-        "AveragePool",
-        "PAD_V2 SLICE SLICE ADD SLICE ADD SLICE SLICE ADD MUL",
-        IMAGE,
-        **KERNEL,
-        dilations=[2, 1],
-        pads=[2, 1, 1, 0],
-        opset=19,
-    ),
     Path("AveragePool", "RESHAPE AVERAGE_POOL_2D RESHAPE", ROW, kernel_shape=[3]),
     Path(
         "AveragePool",
@@ -100,9 +90,6 @@ POOLS = [
         VOLUME,
         kernel_shape=[3, 2, 2],
     ),
-    Path("LpPool", "ABS AVERAGE_POOL_2D MUL", IMAGE, **KERNEL, p=1),
-    Path("LpPool", "MUL PAD_V2 AVERAGE_POOL_2D MUL SQRT", IMAGE, **KERNEL, p=2, pads=[1, 0, 0, 1]),
-    Path("LpPool", "ABS POW AVERAGE_POOL_2D MUL POW", IMAGE, **KERNEL, p=3),
 ]
 CONVOLUTIONS = [
     Path("Conv", "CONV_2D", conv((1, 4, 7, 6), 5, 4, 3, 2)),
@@ -237,8 +224,6 @@ ALONG_AXES = [
     Path("LogSoftmax", "RESHAPE LOG_SOFTMAX RESHAPE", {"a": reals(2, 3, 4)}),
     Path("LogSoftmax", "LOG_SOFTMAX", {"a": reals(2, 3, 4)}, axis=0),
     Path("Softmax", "RESHAPE SOFTMAX RESHAPE", {"a": reals(2, 3, 4)}, opset=11),
-    Path("Hardmax", "TRANSPOSE ARGMAX RESHAPE EQUAL SELECT TRANSPOSE", {"a": reals(2, 3, 4)}, axis=1),
-    Path("Hardmax", "RESHAPE ARGMAX RESHAPE EQUAL SELECT RESHAPE", {"a": reals(2, 3, 4)}, axis=1, opset=11),
     Path("LRN", "LOCAL_RESPONSE_NORMALIZATION", {"a": reals(1, 5, 3, 2)}, size=3),
 ]
 MOVED = [

@@ -76,14 +76,6 @@ CASES = [
         ("max_output_boxes_per_class (input 2) must be one number, got int64 [2]", {"c": ints(3, 3)}),
     ),
     *family(
-        "BitwiseNot",
-        {"a": x(2, dtype=np.uint16)},
-        {},
-        ("NNAPI has no uint32", {"a": x(2, dtype=np.uint32)}),
-        ("NNAPI has no uint64", {"a": x(2, dtype=np.uint64)}),
-        opset=18,
-    ),
-    *family(
         "Clip",
         {"a": x(2, 3), "b": x(1), "c": None},
         {},
@@ -127,14 +119,6 @@ CASES = [
         ("the sizes [-1, 6] do not make up axis 1", {"s": ints(-1, 6)}),
         ("the sizes [5] do not make up axis 1, of size 5, of 2 outputs", {"s": ints(5)}),
         outputs="y z",
-    ),
-    *family(
-        "BitCast",
-        {"a": x(2)},
-        {"to": 6},
-        ("the bits of float32 are no int64 here", {"to": 7}),
-        ("the bits of float32 are no int16 here", {"to": 5}),
-        opset=26,
     ),
     *family(
         "GRU",

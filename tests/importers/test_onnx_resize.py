@@ -41,41 +41,6 @@ def test_resize(name: str, size: tuple[int, int]) -> None:
         assert operations(imported) == ["RESIZE_BILINEAR"]
 
 
-REGIONS = {
-    "inside": [0, 0, 0.2, 0.3, 1, 1, 0.7, 0.9],
-    "above": [0, 0, -0.5, 0.1, 1, 1, 0.6, 0.8],
-    "behind": [0, 0, 0.3, 0.4, 1, 1, 1.2, 1.7],
-    "around": [0, 0, -0.4, -0.3, 1, 1, 1.6, 1.2],
-    "outside": [0, 0, 1.5, 0, 1, 1, 2, 1],
-    "upside down": [0, 0, 0.9, 1.3, 1, 1, 0.1, -0.2],
-}
-
-
-@pytest.mark.parametrize("mode", ["nearest", "linear", "cubic"])
-@pytest.mark.parametrize("name", REGIONS)
-def test_regions(name: str, mode: str) -> None:
-    """Elements that are outside of the input are a number of the node's."""
-    attributes = {"mode": mode, "coordinate_transformation_mode": "tf_crop_and_resize", "extrapolation_value": 2.5}
-    net = model(
-        [op("Resize", "x roi - sizes", "y", **attributes)],
-        {"x": (F, [1, 2, 5, 7])},
-        ["y"],
-        {"roi": np.array(REGIONS[name], F), "sizes": np.array([1, 2, 4, 9])},
-    )
-    check(net, {"x": IMAGE}, tolerance=1e-5)
-
-
-@pytest.mark.parametrize("mode", ["nearest", "linear"])
-@pytest.mark.parametrize("dtype", [np.int32, np.int8, np.uint8])
-def test_regions_of_whole_numbers(dtype: Any, mode: str) -> None:
-    attributes = {"mode": mode, "coordinate_transformation_mode": "tf_crop_and_resize", "extrapolation_value": 7.0}
-    constants = {"roi": np.array(REGIONS["behind"], F), "sizes": np.array([1, 2, 4, 9])}
-    net = model(
-        [op("Resize", "x roi - sizes", "y", **attributes)], {"x": (dtype, [1, 2, 5, 7])}, {"y": dtype}, constants
-    )
-    check(net, {"x": (IMAGE * 10 + 30).astype(dtype)}, steps=mode == "linear")
-
-
 @pytest.mark.parametrize("mode", ["nearest", "linear", "cubic"])
 def test_resize_to_the_same_size_changes_nothing(mode: str) -> None:
     """So it is in onnxruntime, whatever the scales are."""
@@ -207,20 +172,6 @@ def test_ranks(mode: str, shape: tuple[int, ...]) -> None:
     scales = np.array([1, 1, 1, 1.5, 2][-len(shape) :], F)
     net = model([op("Resize", "x - s", "y", mode=mode)], {"x": (F, shape)}, ["y"], {"s": scales})
     check(net, {"x": x}, devices=("nnapi-reference",))
-
-
-@pytest.mark.parametrize(
-    ("sizes", "start", "end"), [((1, 1), 0.2, 0.8), ((1, 9), 0.1, 0.5), ((4, 1), -0.2, 0.4)], ids=str
-)
-def test_regions_of_one_element(sizes: tuple[int, int], start: float, end: float) -> None:
-    """It is the middle of the region."""
-    attributes = {"mode": "linear", "coordinate_transformation_mode": "tf_crop_and_resize"}
-    constants = {"r": np.array([0, 0, start, start, 1, 1, end, end], F), "n": np.array([1, 2, *sizes])}
-    check(
-        model([op("Resize", "x r - n", "y", **attributes)], {"x": (F, IMAGE.shape)}, ["y"], constants),
-        {"x": IMAGE},
-        devices=("nnapi-reference",),
-    )
 
 
 FOUR = np.array([1, 1, 2, 2], F)

@@ -70,15 +70,6 @@ def test_not(shape: tuple[int, ...]) -> None:
     compared("Not", {"x": np.asarray(whole(*shape) > 0)})
 
 
-@pytest.mark.parametrize("kind", ["BitwiseAnd", "BitwiseOr", "BitwiseXor"])
-@pytest.mark.parametrize("shape", [(2, 3), (3,), (2, 1)])
-def test_bits_of_more_than_32_bits(kind: str, shape: tuple[int, ...]) -> None:
-    rng = np.random.default_rng(3)
-    x, mask = (rng.integers(-(2**31), 2**31, size) for size in ((2, 3), shape))
-    nodes = [op("Mul", "x x", "z"), op(kind, "z m", "y")]
-    check(model(nodes, {"x": (I64, (2, 3)), "m": (I64, shape)}, ["y"], opset=18), {"x": x, "m": mask})
-
-
 @pytest.mark.parametrize("kind", ["FastGelu", "BiasGelu"])
 def test_gelu_with_a_bias(kind: str) -> None:
     compared(kind, {"x": 2 * reals(3, 5)}, {"b": reals(5, seed=1)}, domain=MICROSOFT)
@@ -348,12 +339,6 @@ def test_signs_of_numbers_of_more_than_32_bits() -> None:
     ]
     net = model(nodes, {"x": (I64, x.shape), "y": (I64, x.shape)}, list("man"), opset=18)
     check(net, {"x": x, "y": y})
-
-
-@pytest.mark.parametrize("p", [1, 2, 3])
-def test_pools_of_powers(p: int) -> None:
-    compared("LpPool", {"x": reals(1, 2, 6, 5)}, kernel_shape=[2, 3], p=p)
-    compared("GlobalLpPool", {"x": reals(1, 2, 6, 5)}, p=p)
 
 
 def test_no_boxes_at_most() -> None:

@@ -467,17 +467,6 @@ def test_the_sign_of_nan_is_nan() -> None:
     compare(write(net), [np.float32([np.nan, -0.0, 0, np.inf, -2])])
 
 
-@pytest.mark.parametrize("boundaries", [[], [0.5], [-1.5, -1.5, 0.0, 0.25, 2.0]])
-def test_bucketize(boundaries: list[float]) -> None:
-    near = [np.nextafter(np.float32(edge), np.float32(way)) for edge in boundaries for way in (-9, 9)]
-    feed = np.float32([*boundaries, *near, -0.0, np.nan, np.inf, -np.inf, 1e30])
-    floats = np.float32(boundaries)
-    check("BUCKETIZE", [f32(feed.size)], T("INT32"), "BucketizeOptions", feed=[feed], Boundaries=floats)
-    check("BUCKETIZE", [f32(2, 3, 1, 4)], T("INT32"), "BucketizeOptions", Boundaries=floats)
-    whole = np.int32([[-3, -2, -1], [0, 1, 2]])
-    check("BUCKETIZE", [T("INT32", (2, 3))], T("INT32"), "BucketizeOptions", feed=[whole], Boundaries=floats)
-
-
 @pytest.mark.parametrize(
     ("low", "high"), [(-1.0, 1.0), (0.0, 6.0), (-6.0, 0.0), (-0.3, 2.9), (-1.27, 0.004), (1.0, 3.0), (-3.0, -1.0)]
 )

@@ -298,7 +298,6 @@ ON_WORDS: dict[str, tuple[list[T], str | None, dict[str, int], Wanted]] = {
     "SPLIT_V": ([i32c(2, 3), i32c(1)], None, {}, lambda x: [x[:, :2], x[:, 2:]]),
     "BROADCAST_TO": ([i32c(2, 3, 5)], None, {}, lambda x: np.broadcast_to(x, (2, 3, 5))),
     "GATHER_ND": ([i32c([[2, 0], [1, 4]])], None, {}, lambda x: x[[2, 1], [0, 4]]),
-    "MATRIX_DIAG": ([], None, {}, lambda x: np.stack([np.diag(row) for row in x])),
     "DYNAMIC_UPDATE_SLICE": (
         [T("INT64", data=[[5, -6]]), i32c(1, 2)],
         None,
@@ -325,7 +324,7 @@ def test_other_operators_on_words(name: str) -> None:
         np.testing.assert_array_equal(array, want)
 
 
-@pytest.mark.parametrize("name", ["FILL", "SPLIT", "MATRIX_SET_DIAG", "SELECT"])
+@pytest.mark.parametrize("name", ["FILL", "SPLIT", "SELECT"])
 def test_words_that_are_not_the_first_input(name: str) -> None:
     x, y = wide(3, 1), wide(3, 1)
     feeds = [numbers(1, (3, 1)), numbers(2, (3, 1))]
@@ -333,13 +332,11 @@ def test_words_that_are_not_the_first_input(name: str) -> None:
     inputs: dict[str, Callable[[T], list[T]]] = {
         "FILL": lambda made: [i32c(2, 3, 4), made],
         "SPLIT": lambda made: [T("INT32", data=0), made],
-        "MATRIX_SET_DIAG": lambda made: [T("INT64", data=np.arange(9).reshape(3, 3)), made],
         "SELECT": lambda made: [T("BOOL", data=[[True], [False], [True]]), made, T("INT64", data=[[7], [8], [9]])],
     }
     wants = {
         "FILL": [np.broadcast_to(product, (2, 3, 4))],
         "SPLIT": [product[at : at + 1] for at in range(3)],
-        "MATRIX_SET_DIAG": [with_diagonal(product)],
         "SELECT": [np.where([[1], [0], [1]], product, [[7], [8], [9]])],
     }[name]
     net = Net([x, y], [wide(*want.shape) for want in wants])
@@ -351,22 +348,3 @@ def test_words_that_are_not_the_first_input(name: str) -> None:
     got, _ = imported.decode(run(imported.model.frozen, imported.encode(feeds), Clock(None, 2 * 10**9)))
     for array, want in zip(got, wants, strict=True):
         np.testing.assert_array_equal(array, want)
-
-
-@pytest.mark.parametrize("name", ["SEGMENT_SUM", "UNSORTED_SEGMENT_SUM"])
-def test_sums_of_segments_that_leave_32_bits(name: str) -> None:
-    x = wide(4, 2)
-    more = [T("INT32", data=2)] if name != "SEGMENT_SUM" else []
-    net = Net([x], [wide(2, 2)])
-    net.op(name, [x, i32c(0, 0, 1, 1), *more], net.outputs)
-    given = np.array([[2**31 - 1, -(2**31)], [2**31 - 1, -(2**31)], [5, -7], [-5, -7]])
-    imported = load(write(net))
-    (got,), _ = imported.decode(run(imported.model.frozen, imported.encode([given]), Clock(None, 2 * 10**9)))
-    np.testing.assert_array_equal(got, [given[:2].sum(0), given[2:].sum(0)])
-
-
-def test_products_of_segments_are_refused() -> None:
-    net = Net([wide(4)], [wide(2)])
-    net.op("UNSORTED_SEGMENT_PROD", [net.inputs[0], i32c(0, 0, 1, 1), T("INT32", data=2)], net.outputs)
-    with pytest.raises(TfliteImportError, match="its products of INT64 may leave 32 bits, which NNAPI does not have"):
-        load(write(net))

@@ -214,7 +214,6 @@ CASES: dict[str, Callable[[tuple[int, ...]], Any]] = {
         KeepNumDims=True,
     ),
     "TOPK_V2": lambda shape: check("TOPK_V2", [f32(*shape), scalar(1)], [out(), out("INT32")]),
-    "MATRIX_DIAG": lambda shape: check("MATRIX_DIAG", [f32(*shape[1:])]),
     "ADD_N": lambda shape: check("ADD_N", [f32(*shape) for _ in range(3)]),
 }
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from tflite_case import Case
 from tflite_net import T
-from tflite_oracle import f32, f32c, i32, i32c, out, q8, scalar
+from tflite_oracle import f32, f32c, i32, i32c, out, scalar
 
 
 def conv(*shapes: tuple[int, ...]) -> list[T]:
@@ -14,20 +14,6 @@ def conv(*shapes: tuple[int, ...]) -> list[T]:
 
 WINDOW = {"StrideW": 1, "StrideH": 1, "DilationWFactor": 1, "DilationHFactor": 1}
 CASES = [
-    Case(
-        "BITCAST",
-        [f32(2, 3)],
-        "bits are of FLOAT32 and INT32, got",
-        outputs=[T("FLOAT32", (2, 3))],
-        good_outputs=[T("INT32", (2, 3))],
-    ),
-    Case(
-        "RANDOM_UNIFORM",
-        [i32c(2, 0)],
-        "the shape (input 0) must have positive sizes, got [2, 0]",
-        "RandomOptions",
-        good_inputs=[i32c(2, 3)],
-    ),
     Case(
         "LEAKY_RELU",
         [f32(2, 3)],
@@ -276,15 +262,6 @@ CASES = [
         good={"NewAxisMask": 0},
     ),
     Case(
-        "BUCKETIZE",
-        [q8(2, 3)],
-        "only numbers of FLOAT32 and integers are put into buckets",
-        "BucketizeOptions",
-        {"Boundaries": [1.0]},
-        [f32(2, 3)],
-        outputs=[out("INT32")],
-    ),
-    Case(
         "GATHER",
         [f32(2, 3, 4), i32(3, 2)],
         "have no 1 batch dimensions before axis 1 in common",
@@ -354,41 +331,6 @@ CASES = [
         {"Num": 2, "Axis": 1},
         [f32(3, 2)],
         outputs=[T(), T()],
-    ),
-    Case(
-        "EMBEDDING_LOOKUP_SPARSE",
-        [i32c(0, 1), i32c([[0], [1]]), i32c(2), f32(2), f32c(3, 4)],
-        "do not fit the shape [2]",
-        "EmbeddingLookupSparseOptions",
-        good_inputs=[i32c(0, 1), i32c([[0, 0], [1, 0]]), i32c(2, 1), f32(2), f32c(3, 4)],
-    ),
-    Case(
-        "EMBEDDING_LOOKUP_SPARSE",
-        [i32c(0, 1), i32c([[0, 0]]), i32c(2, 1), f32(2), f32c(3, 4)],
-        "do not fit the shape [2, 1]",
-        "EmbeddingLookupSparseOptions",
-        good_inputs=[i32c(0, 1), i32c([[0, 0], [1, 0]]), i32c(2, 1), f32(2), f32c(3, 4)],
-    ),
-    Case(
-        "SPARSE_TO_DENSE",
-        [i32c([[0], [1]]), i32c(3, 4), f32(1), f32c(1)],
-        "do not fit an output of shape [3, 4]",
-        "SparseToDenseOptions",
-        good_inputs=[i32c([[0, 1]]), i32c(3, 4), f32(1), f32c(1)],
-    ),
-    Case(
-        "SPARSE_TO_DENSE",
-        [i32c([[0, 1]]), i32c(3, 0), f32(1), f32c(1)],
-        "do not fit an output of shape [3, 0]",
-        "SparseToDenseOptions",
-        good_inputs=[i32c([[0, 1]]), i32c(3, 4), f32(1), f32c(1)],
-    ),
-    Case(
-        "SPARSE_TO_DENSE",
-        [i32c(0, 1, 2), i32c(3, 4), f32(1), f32c(1)],
-        "do not fit an output of shape [3, 4]",
-        "SparseToDenseOptions",
-        good_inputs=[i32c(0, 1), i32c(3, 4), f32(1), f32c(1)],
     ),
 ]
 

@@ -346,18 +346,6 @@ def test_a_slice_beyond_the_input_is_refused(shape: tuple[int, ...]) -> None:
         check("SLICE", [f32(*shape), i32c(*[0] * (rank - 1), 1), i32c(*[-1] * (rank - 1), 3)], (), "SliceOptions")
 
 
-@pytest.mark.parametrize("combiner", [0, 1, 2])
-def test_embedding_lookup_sparse(combiner: int) -> None:
-    """Sums, means, and sums divided by the root of the squares, with a place that nothing goes to."""
-    places = np.int32([[0, 0, 0], [0, 0, 2], [0, 1, 0], [2, 1, 0]])
-    inputs = [i32(4), i32(4, 3), i32c(3, 2, 5), f32(4), f32(7, 2, 3)]
-    rng = np.random.default_rng(5)
-    table = rng.standard_normal((7, 2, 3)).astype(np.float32)
-    feed = [np.int32([1, 3, 0, 6]), places, np.float32([1, 2, 4, 0.5]), table]
-    name = "EmbeddingLookupSparseOptions"
-    check("EMBEDDING_LOOKUP_SPARSE", inputs, out("FLOAT32", None), name, Combiner=combiner, feed=feed)
-
-
 @pytest.mark.parametrize("begins", range(4))
 @pytest.mark.parametrize("ends", range(4))
 def test_masks_of_slices_that_begin_where_data_say(begins: int, ends: int) -> None:

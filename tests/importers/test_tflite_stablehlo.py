@@ -10,7 +10,7 @@ import pytest
 from flatbuffers import flexbuffers
 from stablehlo import Array, agree, function, integers, longs, model, reals, rng, tensor_of
 from tflite_net import Net, T, write
-from tflite_oracle import actual, boolean, check, compare, f32, i32, i32c, out, scalar
+from tflite_oracle import actual, boolean, compare, f32, i32, i32c, out, scalar
 
 from nnvk.importers.tflite import TfliteImportError, load
 
@@ -199,34 +199,6 @@ def test_slices_at_places_that_the_model_computes(start: tuple[int, int], is_con
     agree(data, [x, update, *feed], wanted)
 
 
-PADDINGS = [
-    ([1, 0], [2, 3], [0, 0]),
-    ([0, 1], [0, 0], [2, 1]),
-    ([-1, 2], [1, -2], [0, 1]),
-    ([-2, -3], [-1, 0], [1, 2]),
-    ([0, 0], [0, 0], [0, 0]),
-]
-
-
-@pytest.mark.parametrize(("low", "high", "interior"), PADDINGS)
-@pytest.mark.parametrize("number", [0, 3])
-@pytest.mark.parametrize("make", [f32, i32])
-def test_pad(low: list[int], high: list[int], interior: list[int], number: int, make: Callable[..., T]) -> None:
-    kind = make().type
-    names = "EdgePaddingLow", "EdgePaddingHigh", "InteriorPadding"
-    options: dict[str, Any] = dict(zip(names, map(longs, (low, high, interior)), strict=True))
-    sizes = [size + (size - 1) * i + a + b for size, i, a, b in zip((3, 4), interior, low, high, strict=True)]
-    result = out(kind, tuple(sizes))
-    check("STABLEHLO_PAD", [make(3, 4), T(kind, data=number)], result, "StablehloPadOptions", atol=0, **options)
-
-
-@pytest.mark.parametrize("number", [None, 0.0, -1.5])
-def test_dilate(number: float | None) -> None:
-    given = f32() if number is None else T("FLOAT32", data=number)
-    check("DILATE", [f32(3, 1, 4), i32c(2, 3, 1), given], (), "DilateOptions", atol=0)
-    check("DILATE", [f32(2, 3), i32c(1, 1), given], (), "DilateOptions", atol=0)
-
-
 # --- reducing ------------------------------------------------------------------------------------------------
 
 REDUCED: dict[str, Any] = {
@@ -272,50 +244,6 @@ def test_a_function_that_is_refused() -> None:
     data = model("STABLEHLO_REDUCE", inputs, out("FLOAT32", (3,)), "StablehloReduceOptions", body, **options)
     with pytest.raises(TfliteImportError, match=r"AND or OR of its inputs, got STABLEHLO_SUBTRACT"):
         load(data)
-
-
-WINDOWS = [
-    # window, strides, base dilations, window dilations, padding
-    ([2, 3], [1, 1], [1, 1], [1, 1], [0, 0, 0, 0]),
-    ([1, 5], [1, 2], [1, 1], [1, 1], [0, 0, 4, 0]),
-    ([3, 2], [2, 1], [2, 1], [1, 2], [1, 1, 2, 0]),
-    ([2, 2], [1, 3], [1, 2], [2, 1], [0, 2, -1, 1]),
-    ([6, 7], [1, 1], [1, 1], [1, 1], [0, 0, 0, 0]),
-]
-
-
-@pytest.mark.parametrize("name", ["STABLEHLO_ADD", "STABLEHLO_MULTIPLY", "STABLEHLO_MAXIMUM", "STABLEHLO_MINIMUM"])
-@pytest.mark.parametrize("number", range(len(WINDOWS)))
-@pytest.mark.parametrize("first", [0.0, 0.5])
-def test_reduce_window(name: str, number: int, first: float) -> None:
-    window, strides, base, dilations, padding = WINDOWS[number]
-    source, result = f32(6, 7), out("FLOAT32", None)
-    net = Net([source], [result])
-    lists = {
-        "WindowDimensions": window,
-        "WindowStrides": strides,
-        "BaseDilations": base,
-        "WindowDilations": dilations,
-        "Padding": padding,
-    }
-    net.op(
-        "STABLEHLO_REDUCE_WINDOW",
-        [source, T("FLOAT32", data=first)],
-        result,
-        "StablehloReduceWindowOptions",
-        BodySubgraphIndex=1,
-        **{key: longs(value) for key, value in lists.items()},
-    )
-    compare(write(net, function(name)), [reals(6, 7)], atol=1e-4)
-
-
-@pytest.mark.parametrize("kind", range(1, 7))
-def test_builtin_reduce_window(kind: int) -> None:
-    is_logical = kind > 4
-    source, type_ = (boolean(6, 7), "BOOL") if is_logical else (f32(6, 7), "FLOAT32")
-    first = T(type_, data=kind == 5) if is_logical else T(type_, data=0.5)
-    numbers = [T("INT64", data=one) for one in ([2, 3], [2, 1], [1, 2])]
-    check("REDUCE_WINDOW", [source, first, *numbers], out(type_), "ReduceWindowOptions", ReduceFunction=kind, atol=1e-4)
 
 
 @pytest.mark.parametrize("direction", [2, 3, 4, 5])

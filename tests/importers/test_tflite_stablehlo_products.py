@@ -1,16 +1,15 @@
-"""StableHLO's products, and reading and writing by index, against LiteRT, NumPy and plain loops."""
+"""StableHLO's products, against NumPy and plain loops."""
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
-from stablehlo import Array, agree, function, integers, longs, model, reals, rng, tensor_of
-from tflite_net import Net, T, write
-from tflite_oracle import compare, f32, i32, out
+from stablehlo import Array, agree, longs, model, reals
+from tflite_net import T
+from tflite_oracle import f32, out
 
 # --- products ------------------------------------------------------------------------------------------------
 
@@ -106,111 +105,3 @@ def test_convolution(name: str, is_last: bool) -> None:
     agree(
         model("STABLEHLO_CONVOLUTION", inputs, out("FLOAT32", wanted.shape), table, **options), [x], wanted, atol=1e-5
     )
-
-
-# --- by index ------------------------------------------------------------------------------------------------
-
-GATHERS = [
-    # operand, indices, offset axes, collapsed axes, map, axis of the vectors, sizes of boxes
-    ((5, 4), (3, 1), [1], [0], [0], 1, [1, 4]),
-    ((5, 4), (2, 3, 2), [2], [1], [0, 1], 2, [2, 1]),
-    ((5, 4, 3), (2, 4), [0, 2], [0], [0, 2], 0, [1, 4, 2]),
-    ((5, 4, 3), (4,), [0, 2], [1], [1], 1, [2, 1, 3]),
-    ((3, 4), (2, 2), [0, 1], [], [1, 0], 1, [3, 4]),
-]
-
-
-@pytest.mark.parametrize("case", GATHERS)
-@pytest.mark.parametrize("make", [f32, i32])
-def test_gather(case: Any, make: Callable[..., T]) -> None:
-    shape, of_indices, offsets, collapsed, axes, vector, sizes = case
-    source = make(*shape)
-    result = out(source.type)
-    net = Net([source, indices := i32(*of_indices)], [result])
-    lists = {"OffsetDims": offsets, "CollapsedSliceDims": collapsed, "StartIndexMap": axes, "SliceSizes": sizes}
-    options: dict[str, Any] = {key: longs(value) for key, value in lists.items()}
-    net.op("STABLEHLO_GATHER", [source, indices], result, "StablehloGatherOptions", IndexVectorDim=vector, **options)
-    feed = reals(*shape) if make is f32 else integers(*shape)
-    places = rng.integers(-1, 6, of_indices).astype(np.int32)
-    own = [size for axis, size in enumerate(sizes) if axis not in collapsed]
-    batch = [size for axis, size in enumerate(of_indices) if axis != vector]
-    wanted = np.empty([0] * (len(own) + len(batch)), feed.dtype)
-    wanted.resize([own.pop(0) if axis in offsets else batch.pop(0) for axis in range(wanted.ndim)], refcheck=False)
-    rows = np.moveaxis(places, vector, -1) if vector < places.ndim else places[..., np.newaxis]
-    for place in np.ndindex(*wanted.shape):
-        first = np.zeros(len(shape), int)
-        first[axes] = rows[tuple(place[axis] for axis in range(wanted.ndim) if axis not in offsets)]
-        first = np.clip(first, 0, np.subtract(shape, sizes))
-        first[[axis for axis in range(len(shape)) if axis not in collapsed]] += [place[axis] for axis in offsets]
-        wanted[place] = feed[tuple(first)]
-    agree(write(net), [feed, places], wanted)
-    if vector < len(of_indices):  # LiteRT's kernel has no indices without an axis of their own
-        result.shape = wanted.shape  # which it has to know
-        compare(write(net), [feed, places], atol=0)
-
-
-SCATTERS = [
-    # operand, indices, updates, window axes, inserted axes, map, axis of the vectors
-    ((5, 4), (3, 1), (3, 4), [1], [0], [0], 1),
-    ((5, 4), (3, 2), (3, 2, 3), [1, 2], [], [0, 1], 1),
-    ((5, 4), (2, 3), (3,), [], [0, 1], [1, 0], 0),
-    ((5, 4, 3), (2, 1), (4, 2, 3), [0, 2], [0], [0], 1),
-]
-
-
-def scattered(case: Any, base: Array, places: Array, updates: Array, combine: Callable[[Any, Any], Any]) -> Array:
-    _, _, _, windows, inserted, axes, vector = case
-    result = base.copy()
-    rows = np.moveaxis(places, vector, -1)
-    kept = [axis for axis in range(base.ndim) if axis not in inserted]
-    sizes = np.ones(base.ndim, int)
-    sizes[kept] = [updates.shape[axis] for axis in windows]
-    for place in np.ndindex(*updates.shape):
-        first = np.zeros(base.ndim, int)
-        first[axes] = rows[tuple(place[axis] for axis in range(updates.ndim) if axis not in windows)]
-        if (first < 0).any() or (first + sizes > base.shape).any():
-            continue
-        first[kept] += np.array([place[axis] for axis in windows], int)
-        result[tuple(first)] = combine(result[tuple(first)], updates[place])
-    return result
-
-
-@pytest.mark.parametrize("case", SCATTERS)
-@pytest.mark.parametrize("name", ["STABLEHLO_ADD", "STABLEHLO_MULTIPLY", "STABLEHLO_MAXIMUM", "nothing"])
-@pytest.mark.parametrize("make", [reals, integers])
-@pytest.mark.parametrize("is_inside", [True, False])
-def test_scatter(case: Any, name: str, make: Callable[..., Array], is_inside: bool) -> None:
-    shape, of_indices, of_updates, windows, inserted, axes, vector = case
-    base, updates = make(*shape), make(*of_updates)
-    kind = tensor_of(base).type
-    if is_inside:
-        sizes = np.ones(len(shape), int)
-        kept = [axis for axis in range(len(shape)) if axis not in inserted]
-        sizes[kept] = [of_updates[axis] for axis in windows]
-        most = [shape[axis] - sizes[axis] for axis in axes]
-        rows = rng.permuted(np.tile(np.arange(4), (8, 1)), axis=1)[: np.prod(of_indices) // len(axes), : len(axes)]
-        places = np.moveaxis(np.minimum(rows, most).reshape(-1, len(axes)), 1, 0 if vector == 0 else 1)
-    else:
-        places = rng.integers(-2, 6, of_indices)
-    places = places.reshape(of_indices).astype(np.int32)
-    body = function(name, kind) if name != "nothing" else Net([T(kind, ()), last := T(kind, ())], [last])
-    lists = {"UpdateWindowDims": windows, "InsertedWindowDims": inserted, "ScatterDimsToOperandDims": axes}
-    data = model(
-        "STABLEHLO_SCATTER",
-        [T(kind, shape), i32(*of_indices), T(kind, of_updates)],
-        out(kind, shape),
-        "StablehloScatterOptions",
-        body,
-        IndexVectorDim=vector,
-        UpdateComputationSubgraphIndex=1,
-        **{key: longs(value) for key, value in lists.items()},
-    )
-    functions: dict[str, Any] = {
-        "STABLEHLO_ADD": np.add,
-        "STABLEHLO_MULTIPLY": np.multiply,
-        "STABLEHLO_MAXIMUM": np.maximum,
-        "nothing": lambda _, new: new,
-    }
-    agree(data, [base, places, updates], scattered(case, base, places, updates, functions[name]), atol=1e-5)
-    if is_inside and name != "nothing":
-        compare(data, [base, places, updates], atol=1e-5)

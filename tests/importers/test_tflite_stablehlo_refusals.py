@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from stablehlo import function, longs
+from stablehlo import longs
 from tflite_case import Case
 from tflite_net import Net, T
-from tflite_oracle import boolean, f32, f32c, i32, i32c, out
+from tflite_oracle import boolean, f32, f32c, i32, out
 
 
 def given(**lists: Sequence[int] | int) -> dict[str, Any]:
@@ -57,57 +57,6 @@ def sliced(reason: str, starts: list[int], limits: list[int], strides: list[int]
     return case("SLICE", "Slice", [f32(4, 5)], reason, bad=options, good=options | given(**good))
 
 
-def window(name: str, numbers: list[int], reason: str) -> Case:
-    good = given(WindowDimensions=[1, 2], WindowStrides=[1, 1], WindowDilations=[1, 1], BodySubgraphIndex=1)
-    return case(
-        "REDUCE_WINDOW",
-        "ReduceWindow",
-        [f32(3, 5), f32c(1)],
-        reason,
-        bad=good | given(**{name: numbers}),
-        good=good,
-        nets=[function("STABLEHLO_ADD")],
-    )
-
-
-GATHER = given(OffsetDims=[1], CollapsedSliceDims=[0], StartIndexMap=[0], SliceSizes=[1, 4], IndexVectorDim=1)
-
-
-def gather(reason: str, of_indices: Sequence[int] = (3, 1), kind: Any = i32, **bad: Any) -> Case:
-    return case(
-        "GATHER",
-        "Gather",
-        [f32(5, 4), kind(*of_indices)],
-        reason,
-        bad=GATHER | given(**bad),
-        good=GATHER,
-        good_inputs=[f32(5, 4), i32(3, 1)],
-    )
-
-
-SCATTER = given(
-    UpdateWindowDims=[1],
-    InsertedWindowDims=[0],
-    ScatterDimsToOperandDims=[0],
-    IndexVectorDim=1,
-    UpdateComputationSubgraphIndex=1,
-)
-SCATTERED = [f32(5, 4), i32(3, 1), f32(3, 4)]
-
-
-def scatter(reason: str, inputs: Sequence[T] = SCATTERED, **bad: Any) -> Case:
-    return case(
-        "SCATTER",
-        "Scatter",
-        inputs,
-        reason,
-        bad=SCATTER | given(**bad),
-        good=SCATTER,
-        good_inputs=SCATTERED,
-        nets=[function("STABLEHLO_ADD")],
-    )
-
-
 DOT = given(
     LhsBatchingDimensions=[0], RhsBatchingDimensions=[0], LhsContractingDimensions=[2], RhsContractingDimensions=[1]
 )
@@ -149,24 +98,6 @@ def convolution(reason: str, first: T | None = None, second: T | None = None, **
         good_inputs=good,
         result=out("FLOAT32", (1, 3, 5, 6)),
     )
-
-
-def padded(reason: str, number: T | None = None, source: T | None = None, **bad: list[int]) -> Case:
-    good = given(EdgePaddingLow=[1, 0], EdgePaddingHigh=[0, 1], InteriorPadding=[0, 2])
-    return case(
-        "PAD",
-        "Pad",
-        [source or f32(2, 3), number or f32c(1)],
-        reason,
-        bad=good | given(**bad),
-        good=good,
-        good_inputs=[f32(2, 3), f32c(1)],
-    )
-
-
-def dilated(reason: str, *distances: int) -> Case:
-    good = [f32(2, 3), i32c(1, 2), f32c(1)]
-    return Case("DILATE", [f32(2, 3), i32c(*distances), f32c(1)], reason, "DilateOptions", good_inputs=good)
 
 
 def boxed(reason: str, sizes: list[int], *starts: T) -> Case:
@@ -253,14 +184,6 @@ CASES = [
     boxed("there must be 2 first indices of INT32, got 2", [4, 1], f32(), i32()),
     boxed("there must be 2 first indices of INT32, got 2", [4, 1], i32(), f32()),
     boxed("there must be 2 first indices of INT32, got 3", [4, 1], i32(), i32(), i32()),
-    padded("is padded with one number of its type", number=i32c(1)),
-    padded("is padded with one number of its type", number=f32c(2)),
-    padded("spaces of [0, -1] can't be put between elements", InteriorPadding=[0, -1]),
-    padded("paddings of [-2, 0] and [0, 1] leave nothing of [2, 3]", EdgePaddingLow=[-2, 0]),
-    padded("paddings of [1, 0] and [0, -7] leave nothing of [2, 3]", EdgePaddingHigh=[0, -7]),
-    dilated("there must be a distance from 1 on for each axis of [2, 3], got [1]", 1),
-    dilated("there must be a distance from 1 on for each axis of [2, 3], got [0, 2]", 0, 2),
-    dilated("there must be a distance from 1 on for each axis of [2, 3], got [1, 2, 1]", 1, 2, 1),
     dot("its inputs must be FLOAT32", f32(2, 3, 4), i32(2, 4, 5)),
     dot("its inputs must be FLOAT32", i32(2, 3, 4), f32(2, 4, 5)),
     dot("the axes [0] and [0] have the sizes [2] and [3]", f32(2, 3, 4), f32(3, 4, 5)),
@@ -275,32 +198,6 @@ CASES = [
     convolution("the output's axes must be 4", OutputFeatureDimension=2),
     convolution("2 groups do not fit images", FeatureGroupCount=2),
     convolution("4 groups do not fit images", FeatureGroupCount=4, second=f32c(3, 2, 1, 6)),
-    gather("do not have 1 numbers along axis 1", kind=f32),
-    gather("do not have 1 numbers along axis 3", IndexVectorDim=3),
-    gather("do not have 1 numbers along axis -1", IndexVectorDim=-1),
-    gather("do not have 1 numbers along axis 1", of_indices=(3, 2)),
-    gather("do not have 2 numbers along axis 1", StartIndexMap=[0, 1]),
-    gather("do not have 2 numbers along axis 2", StartIndexMap=[0, 1], IndexVectorDim=2),
-    gather("the axes of boxes must be ascending and of 2, got [2]", OffsetDims=[2]),
-    gather("the axes of boxes must be ascending and of 3, got [2, 1]", OffsetDims=[2, 1], CollapsedSliceDims=[]),
-    gather("the axes of boxes must be ascending and of 3, got [1, 1]", OffsetDims=[1, 1], CollapsedSliceDims=[]),
-    gather("axes [1] of boxes of [1, 4] can't be left out", CollapsedSliceDims=[1]),
-    gather("boxes of [6, 4] along axes [0] do not fit [5, 4]", SliceSizes=[6, 4]),
-    gather("boxes of [0, 4] along axes [0] do not fit [5, 4]", SliceSizes=[0, 4]),
-    gather("boxes of [1, 4] along axes [2] do not fit [5, 4]", StartIndexMap=[2]),
-    gather("boxes of [1, 4] along axes [0, 0] do not fit [5, 4]", of_indices=(3, 2), StartIndexMap=[0, 0]),
-    gather("there must be 2 of SliceSizes, got [1]", SliceSizes=[1]),
-    scatter("one tensor of FLOAT32 or INT32 is updated", [f32(5, 4), i32(3, 1), i32(3, 4)]),
-    scatter("one tensor of FLOAT32 or INT32 is updated", [boolean(5, 4), i32(3, 1), boolean(3, 4)]),
-    scatter("updates of [3, 4] do not fit indices for [2] boxes", [f32(5, 4), i32(2, 1), f32(3, 4)]),
-    scatter("do not fit indices for [3] boxes", InsertedWindowDims=[]),
-    scatter("boxes of [1, 5] along axes [0] do not fit [5, 4]", [f32(5, 4), i32(3, 1), f32(3, 5)]),
-    window("WindowDimensions", [1, 6], "windows of 6 do not fit 5 elements along axis 1"),
-    window("WindowDilations", [1, 5], "windows of 2 do not fit 5 elements along axis 1"),
-    window("WindowDimensions", [0, 2], "have as many numbers from 1 on, got [0, 2]"),
-    window("WindowStrides", [1, 0], "have as many numbers from 1 on, got [1, 0]"),
-    window("WindowDilations", [0, 1], "have as many numbers from 1 on, got [0, 1]"),
-    window("WindowDimensions", [2], "2 of WindowDimensions, got [2]"),
     selected("does not choose between", boolean(2, 3), f32(2, 3), f32(3, 2)),
     selected("does not choose between", boolean(2, 3), f32(2, 3), i32(2, 3)),
     selected("does not choose between", boolean(2), f32(2, 3), f32(2, 3)),

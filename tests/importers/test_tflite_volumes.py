@@ -1,11 +1,11 @@
-"""CONV_3D and CONV_3D_TRANSPOSE against TFLite's kernels."""
+"""CONV_3D against TFLite's kernels."""
 
 from __future__ import annotations
 
 import pytest
 import tflite
 from tflite_net import Net, T, write
-from tflite_oracle import check, f32, f32c, i32c
+from tflite_oracle import check, f32, f32c
 
 from nnvk.importers.tflite import TfliteImportError, load
 
@@ -43,33 +43,6 @@ def test_conv_3d_with_weights_that_are_computed() -> None:
     check("CONV_3D", [f32(1, 4, 4, 5, 2), f32(3, 2, 2, 2, 3)], (), "Conv3DOptions", Padding=SAME, **steps((2, 1, 1)))
 
 
-def full_size(planes: int, taps: int, stride: int) -> int:
-    return (planes - 1) * stride + taps
-
-
-@pytest.mark.parametrize("stride", [(1, 1, 1), (2, 1, 2), (3, 2, 1), (4, 2, 2)])
-@pytest.mark.parametrize("bias", [True, False])
-def test_conv_3d_transpose_valid(stride: tuple[int, ...], bias: bool) -> None:
-    source, taps = (3, 2, 4), (3, 2, 3)
-    size = [full_size(*spans) for spans in zip(source, taps, stride, strict=True)]
-    tensors = [i32c(2, *size, 4), f32c(*taps, 4, 3), f32(2, *source, 3), *([f32c(4)] if bias else [])]
-    check("CONV_3D_TRANSPOSE", tensors, (), "Conv3DOptions", Padding=VALID, **steps(stride))
-
-
-@pytest.mark.parametrize(
-    ("stride", "size"), [((1, 1, 1), (3, 2, 4)), ((2, 1, 2), (5, 2, 8)), ((2, 2, 2), (6, 3, 7)), ((4, 1, 1), (9, 2, 4))]
-)
-def test_conv_3d_transpose_same(stride: tuple[int, ...], size: tuple[int, ...]) -> None:
-    tensors = [i32c(1, *size, 2), f32c(3, 2, 3, 2, 3), f32(1, 3, 2, 4, 3), f32c(2)]
-    check("CONV_3D_TRANSPOSE", tensors, (), "Conv3DOptions", Padding=SAME, **steps(stride))
-
-
-def test_taps_that_never_meet_the_output() -> None:
-    """One plane, and a window of which only the middle one lies on it."""
-    tensors = [i32c(1, 1, 2, 4, 2), f32c(3, 1, 1, 2, 3), f32(1, 1, 2, 4, 3), f32c(2)]
-    check("CONV_3D_TRANSPOSE", tensors, (), "Conv3DOptions", Padding=SAME, **steps())
-
-
 @pytest.mark.parametrize(
     ("name", "tensors", "options", "reason"),
     [
@@ -81,18 +54,6 @@ def test_taps_that_never_meet_the_output() -> None:
         ),
         ("CONV_3D", [f32(1, 3, 4, 4, 2), f32c(1, 1, 1, 3, 3)], {}, "a filter of 3 channels does not fit an input"),
         ("CONV_3D", [f32(1, 3, 4, 2), f32c(1, 1, 1, 2, 3)], {}, "the input must have rank 5"),
-        (
-            "CONV_3D_TRANSPOSE",
-            [i32c(1, 9, 2, 4, 2), f32c(3, 1, 1, 2, 3), f32(1, 3, 2, 4, 3)],
-            {},
-            "3 planes do not give 9 with a stride of 1 and 3 taps",
-        ),
-        (
-            "CONV_3D_TRANSPOSE",
-            [i32c(1, 5, 2, 4, 2), f32c(3, 1, 1, 2, 3), f32(1, 3, 2, 4, 3)],
-            {"DilationDFactor": 2},
-            "no transposed convolution with dilation",
-        ),
     ],
 )
 def test_volumes_that_are_refused(name: str, tensors: list[T], options: dict[str, int], reason: str) -> None:

@@ -1,4 +1,4 @@
-"""Cumulative sums and products."""
+"""Cumulative sums."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from nnvk.types.codes import OperandCode, OperationCode
 Op = OperationCode
 
 
-def cumulative(c: Emitter, code: OperationCode, source: Value, axis: int, *, exclusive: bool, reverse: bool) -> Value:
-    """Sums (ADD) or products (MUL) of all elements up to each one, or of those before it; those of INT32 come round.
+def cumulative(c: Emitter, source: Value, axis: int, *, exclusive: bool, reverse: bool) -> Value:
+    """The sums of all elements up to each one, or of those before it; those of INT32 come round.
 
     Each element and the one before it, then each pair and the pair before it, and so on: log2 of the size operations.
     """
@@ -27,23 +27,20 @@ def cumulative(c: Emitter, code: OperationCode, source: Value, axis: int, *, exc
 
     def together(first: Number, second: Number) -> Number:
         assert isinstance(first, Value) and isinstance(second, Value)
-        return c.emit(code, first, second, NONE, out=source.type)
+        return c.emit(Op.ADD, first, second, NONE, out=source.type)
 
-    found = _cumulative(c, code, together, source, axis, exclusive, reverse)
+    found = _cumulative(c, together, source, axis, exclusive, reverse)
     assert isinstance(found, Value)
     return found
 
 
-def cumulative_exactly(
-    c: Emitter, code: OperationCode, source: Number, axis: int, *, exclusive: bool, reverse: bool
-) -> Number:
+def cumulative_exactly(c: Emitter, source: Number, axis: int, *, exclusive: bool, reverse: bool) -> Number:
     """`cumulative` of integers of up to 64 bits."""
-    return _cumulative(c, code, lambda *pair: combined(c, code, *pair), source, axis, exclusive, reverse)
+    return _cumulative(c, lambda *pair: combined(c, Op.ADD, *pair), source, axis, exclusive, reverse)
 
 
 def _cumulative(
     c: Emitter,
-    code: OperationCode,
     together: Callable[[Number, Number], Number],
     source: Number,
     axis: int,
@@ -53,42 +50,37 @@ def _cumulative(
     def turned(number: Number) -> Number:
         return moved(c, lambda word: c.keep(Op.REVERSE, word, np.array([1])), number) if reverse else number
 
-    nothing = 0 if code is Op.ADD else 1
     total = turned(moved(c, lambda word: c.around(word, axis), source))
     size = total.shape[1]
     if exclusive:
-        total = _delayed(c, total, 1, nothing)
+        total = _delayed(c, total, 1)
     distance = 1
     while distance < size:
-        total = together(total, _delayed(c, total, distance, nothing))
+        total = together(total, _delayed(c, total, distance))
         distance *= 2
     return moved(c, lambda word: c.reshape(word, source.shape), turned(total))
 
 
-def _delayed(c: Emitter, number: Number, distance: int, nothing: int) -> Number:
-    """Shift elements by ``distance`` along axis 1 of three, and fill the beginning with a number."""
+def _delayed(c: Emitter, number: Number, distance: int) -> Number:
+    """Shift elements by ``distance`` along axis 1 of three, and fill the beginning with 0."""
     if isinstance(number, Value):
-        return _delayed_word(c, number, distance, nothing)
-    low, high = _delayed_word(c, number.low, distance, nothing), _delayed_word(c, number.high, distance, 0)
-    return Words(low, high, union(number.bounds, (nothing, nothing)))
+        return _delayed_word(c, number, distance)
+    low, high = (_delayed_word(c, word, distance) for word in (number.low, number.high))
+    return Words(low, high, union(number.bounds, (0, 0)))
 
 
-def _delayed_word(c: Emitter, value: Value, distance: int, number: int) -> Value:
-    """Shift the elements of one word by ``distance`` along axis 1 of three, and fill the beginning with a number."""
+def _delayed_word(c: Emitter, value: Value, distance: int) -> Value:
+    """Shift the elements of one word by ``distance`` along axis 1 of three, and fill the beginning with 0."""
     before, size, behind = value.shape
     if distance >= size:
-        return c.filled(number, value.type, value.shape)
+        return c.filled(0, value.type, value.shape)
     if value.code is not I32.code:
         kept = c.keep(Op.SLICE, value, charged.zeros(3), np.array([before, size - distance, behind]))
-        paddings = np.array([[0, 0], [distance, 0], [0, 0]])
-        return c.keep(Op.PAD_V2, kept, paddings, float(number)) if number else c.keep(Op.PAD, kept, paddings)
+        return c.keep(Op.PAD, kept, np.array([[0, 0], [distance, 0], [0, 0]]))
     # NNAPI pads no integers: they are picked, and multiplied with 0 where there are none.
     places = c.whole_numbers((size,), (0, size - distance - 1), _places_before, size, distance)
     is_there = c.whole_numbers((1, size, 1), (0, 1), _are_there, size, distance)
-    there = c.emit(Op.MUL, c.keep(Op.GATHER, value, 1, places), is_there, NONE, out=I32)
-    if not number:
-        return there
-    return c.emit(Op.ADD, there, c.emit(Op.SUB, c.filled(1, I32, (1,)), is_there, NONE, out=I32), NONE, out=I32)
+    return c.emit(Op.MUL, c.keep(Op.GATHER, value, 1, places), is_there, NONE, out=I32)
 
 
 def _places_before(size: int, distance: int) -> np.ndarray:

@@ -24,17 +24,9 @@ from nnvk.importers.dynamic_extents import (
 )
 from nnvk.importers.errors import Unmapped
 from nnvk.importers.onnx.context import Context
+from nnvk.importers.onnx.kinds import ELEMENTWISE
 from nnvk.importers.onnx.tensors import Tensor
 
-_ELEMENTWISE = (
-    *("Abs", "Acos", "Acosh", "Add", "And", "Asin", "Asinh", "Atan", "Atanh", "Cast", "CastLike", "Ceil", "Celu"),
-    *("Clip", "Cos", "Cosh", "DequantizeLinear", "Div", "Dropout", "Elu", "Equal", "Erf", "Exp", "Floor", "Gelu"),
-    *("Greater", "GreaterOrEqual", "HardSigmoid", "HardSwish", "Identity", "IsInf", "IsNaN", "LeakyRelu", "Less"),
-    *("LessOrEqual", "Log", "Max", "Mean", "Min", "Mish", "Mod", "Mul", "Neg", "Not", "Or", "PRelu", "Pow"),
-    *("QuantizeLinear", "Reciprocal", "Relu", "Round", "Selu", "Sigmoid", "Sign", "Sin", "Sinh", "Softplus"),
-    *("Softsign", "Sqrt", "Sub", "Sum", "Swish", "Tan", "Tanh", "Where", "Xor"),
-)
-"""Operators that compute each element by itself."""
 _REDUCTIONS = ("L1", "L2", "LogSum", "LogSumExp", "Max", "Mean", "Min", "Prod", "Sum", "SumSquare")
 _PER_BATCH = (
     *("AveragePool", "BatchNormalization", "Conv", "ConvTranspose", "GlobalAveragePool", "GlobalMaxPool", "MaxPool"),
@@ -105,10 +97,12 @@ def _cumulative(c: Context, extents: Extents) -> DynamicExtent:
 
 _RULES = Rules[Context](
     {
-        **dict.fromkeys(_ELEMENTWISE, lambda c, extents: elementwise(extents)),
-        **dict.fromkeys(("Softmax", "LogSoftmax", "Hardmax"), _softmax),
+        **dict.fromkeys(
+            (*ELEMENTWISE, "DequantizeLinear", "Dropout", "Identity"), lambda c, extents: elementwise(extents)
+        ),
+        **dict.fromkeys(("Softmax", "LogSoftmax"), _softmax),
         **dict.fromkeys(("ArgMax", "ArgMin", *(f"Reduce{kind}" for kind in _REDUCTIONS)), _reduction),
-        **dict.fromkeys(("CumProd", "CumSum"), _cumulative),
+        "CumSum": _cumulative,
         **dict.fromkeys(("Gemm", "MatMul"), _matrix_product),
         **dict.fromkeys(_PER_BATCH, lambda c, extents: along(extents, range(1, extents.rank))),
         "Concat": lambda c, extents: concatenation(extents, c.node.integer("axis", 0)),

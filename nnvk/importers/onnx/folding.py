@@ -19,138 +19,21 @@ from nnvk.importers.errors import Unmapped
 from nnvk.importers.graph_builder import SMALL
 from nnvk.importers.onnx import open_folding
 from nnvk.importers.onnx.folding_process import computed
+from nnvk.importers.onnx.kinds import ELEMENTWISE, PAIRS
 from nnvk.importers.onnx.node import Node, domain_of
 from nnvk.importers.onnx.tensors import Tensor, constant
 from nnvk.types.constant import Constant, DeferredConstant, elements, transposed
 
-_BROADCASTING = frozenset(
-    [
-        "Add",
-        "And",
-        "BitwiseAnd",
-        "BitwiseOr",
-        "BitwiseXor",
-        "BitShift",
-        "Div",
-        "Equal",
-        "Expand",
-        "Greater",
-        "GreaterOrEqual",
-        "Less",
-        "LessOrEqual",
-        "Max",
-        "Mean",
-        "Min",
-        "Mod",
-        "Mul",
-        "Or",
-        "Pow",
-        "PRelu",
-        "Sub",
-        "Sum",
-        "Where",
-        "Xor",
-    ]
-)
-_KEEPING = frozenset(
-    [
-        "Constant",
-        "Abs",
-        "Acos",
-        "Acosh",
-        "ArgMax",
-        "ArgMin",
-        "Asin",
-        "Asinh",
-        "Atan",
-        "Atanh",
-        "BatchNormalization",
-        "BitwiseNot",
-        "Cast",
-        "CastLike",
-        "Ceil",
-        "Celu",
-        "Clip",
-        "Compress",
-        "Concat",
-        "Cos",
-        "Cosh",
-        "CumSum",
-        "DepthToSpace",
-        "Elu",
-        "Erf",
-        "Exp",
-        "EyeLike",
-        "Flatten",
-        "Floor",
-        "Gelu",
-        "HardSigmoid",
-        "HardSwish",
-        "IsInf",
-        "IsNaN",
-        "LeakyRelu",
-        "Log",
-        "LogSoftmax",
-        "Mish",
-        "Neg",
-        "NonZero",
-        "Not",
-        "QuantizeLinear",
-        "Reciprocal",
-        "ReduceL1",
-        "ReduceL2",
-        "ReduceLogSum",
-        "ReduceLogSumExp",
-        "ReduceMax",
-        "ReduceMean",
-        "ReduceMin",
-        "ReduceProd",
-        "ReduceSum",
-        "ReduceSumSquare",
-        "Relu",
-        "Reshape",
-        "ReverseSequence",
-        "Round",
-        "ScatterElements",
-        "ScatterND",
-        "Selu",
-        "Shape",
-        "Shrink",
-        "Sigmoid",
-        "Sign",
-        "Sin",
-        "Sinh",
-        "Size",
-        "Slice",
-        "Softmax",
-        "Softplus",
-        "Softsign",
-        "SpaceToDepth",
-        "Split",
-        "Sqrt",
-        "Squeeze",
-        "Swish",
-        "Tan",
-        "Tanh",
-        "ThresholdedRelu",
-        "TopK",
-        "Transpose",
-        "Trilu",
-        "Unique",
-        "Unsqueeze",
-    ]
-)
+_BROADCASTING = PAIRS | {"BitShift", "BitwiseAnd", "BitwiseOr", "BitwiseXor", "Expand"}
+_KEEPING = ELEMENTWISE | {
+    *("ArgMax", "ArgMin", "BatchNormalization", "BitwiseNot", "Compress", "Concat", "Constant", "CumSum"),
+    *("DepthToSpace", "EyeLike", "Flatten", "LogSoftmax", "NonZero", "ReduceL1", "ReduceL2", "ReduceLogSum"),
+    *("ReduceLogSumExp", "ReduceMax", "ReduceMean", "ReduceMin", "ReduceProd", "ReduceSum", "ReduceSumSquare"),
+    *("Reshape", "ReverseSequence", "ScatterElements", "ScatterND", "Shape", "Shrink", "Size", "Slice", "Softmax"),
+    *("SpaceToDepth", "Split", "Squeeze", "ThresholdedRelu", "TopK", "Transpose", "Trilu", "Unique", "Unsqueeze"),
+}
 """Operators that give no more elements than their largest input has, but for Concat."""
-_MULTIPLYING = frozenset(
-    [
-        "Einsum",
-        "Gather",
-        "GatherElements",
-        "GatherND",
-        "Gemm",
-        "MatMul",
-    ]
-)
+_MULTIPLYING = frozenset({"Einsum", "Gather", "GatherElements", "GatherND", "Gemm", "MatMul"})
 _IR_VERSION = 8
 """The version of the format of graphs for onnxruntime, which each one reads that knows the operators."""
 _SOURCES = frozenset({"Constant"})

@@ -178,18 +178,14 @@ def _reduced(c: Context) -> Tensor | None:
     return c.give_exactly(folded_exactly(c, _REDUCTIONS[name], number, axes), shape, source.dtype)
 
 
-_CUMULATIVE = {"CumSum": Op.ADD, "CumProd": Op.MUL}
-
-
-@_rule(*_CUMULATIVE)
+@_rule("CumSum")
 def _cumulative(c: Context) -> Tensor | None:
     source = c.tensor()
     if not _is_wide(c):
         return None
     axis = axis_of(int(c.scalar(1, "the axis")), source.rank)
     exclusive, reverse = bool(c.node.integer("exclusive", 0)), bool(c.node.integer("reverse", 0))
-    code = _CUMULATIVE[c.node.op_type]
-    result = cumulative_exactly(c, code, c.exact(source), axis, exclusive=exclusive, reverse=reverse)
+    result = cumulative_exactly(c, c.exact(source), axis, exclusive=exclusive, reverse=reverse)
     return c.give_exactly(result, source.shape, source.dtype)
 
 

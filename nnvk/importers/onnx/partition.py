@@ -15,6 +15,7 @@ from nnvk.importers.onnx.edges import Edge, edges_of, resized
 from nnvk.importers.onnx.errors import Malformed, OnnxImportError
 from nnvk.importers.onnx.file import OnnxFile
 from nnvk.importers.onnx.importer import Import
+from nnvk.importers.onnx.kinds import ELEMENTWISE
 from nnvk.importers.onnx.node import Node
 from nnvk.importers.onnx.parts import part_of
 from nnvk.importers.onnx.scope import reads
@@ -30,19 +31,11 @@ They are a single one, a sequence's, a line of text's, an image's, and a second 
 """
 _FEW = 64
 """The most elements of an input whose values a part waits for: for other values it is imported again."""
-# fmt: off
-_CHEAP = frozenset((
-    "Abs", "Acos", "Acosh", "Add", "And", "Asin", "Asinh", "Atan", "Atanh", "BitShift", "BitwiseAnd", "BitwiseNot",
-    "BitwiseOr", "BitwiseXor", "Cast", "CastLike", "Ceil", "Celu", "Clip", "Concat", "Constant", "ConstantOfShape",
-    "Cos", "Cosh", "DepthToSpace", "DequantizeLinear", "Div", "Elu", "Equal", "Erf", "Exp", "Expand", "Flatten",
-    "Floor", "Gather", "GatherElements", "GatherND", "Gelu", "Greater", "GreaterOrEqual", "HardSigmoid",
-    "HardSwish", "Identity", "IsInf", "IsNaN", "LeakyRelu", "Less", "LessOrEqual", "Log", "Max", "Mean", "Min",
-    "Mish", "Mod", "Mul", "Neg", "NonZero", "Not", "OneHot", "Or", "PRelu", "Pad", "Pow", "QuantizeLinear", "Range",
-    "Reciprocal", "Relu", "Reshape", "Round", "Selu", "Shape", "Sigmoid", "Sign", "Sin", "Sinh", "Size", "Slice",
-    "Softplus", "Softsign", "SpaceToDepth", "Split", "Sqrt", "Squeeze", "Sub", "Sum", "Swish", "Tan", "Tanh",
-    "ThresholdedRelu", "Tile", "Transpose", "Trilu", "Unsqueeze", "Where", "Xor",
-))
-# fmt: on
+_CHEAP = ELEMENTWISE | {
+    *("Concat", "Constant", "ConstantOfShape", "DepthToSpace", "DequantizeLinear", "Expand", "Flatten", "Gather"),
+    *("GatherElements", "GatherND", "Identity", "NonZero", "OneHot", "Pad", "Range", "Reshape", "Shape", "Size"),
+    *("Slice", "SpaceToDepth", "Split", "Squeeze", "ThresholdedRelu", "Tile", "Transpose", "Trilu", "Unsqueeze"),
+}
 """Operators of ONNX that move elements, or compute each from few others."""
 
 

@@ -58,8 +58,7 @@ LAYOUTS = {
     "ConcatenationOptions": Layout("CONCATENATION", [("Axis", "i"), _ACTIVATION]),
     "Conv2DOptions": Layout("CONV_2D", [*_STRIDES, _ACTIVATION, *_DILATION]),
     "Conv3DOptions": Layout(
-        "CONV_3D CONV_3D_TRANSPOSE",
-        [*_STRIDES, ("StrideD", "i"), *_DILATION, ("DilationDFactor", "i"), _ACTIVATION],
+        "CONV_3D", [*_STRIDES, ("StrideD", "i"), *_DILATION, ("DilationDFactor", "i"), _ACTIVATION]
     ),
     "DepthToSpaceOptions": Layout("DEPTH_TO_SPACE", [("BlockSize", "i")]),
     "DepthwiseConv2DOptions": Layout(

@@ -13,7 +13,6 @@ from nnvk.importers.decompositions.int64 import Number, Words
 from nnvk.importers.decompositions.moving import axis_of
 from nnvk.importers.decompositions.reductions import folded_exactly
 from nnvk.importers.emitter import BOOL8, F32, I32
-from nnvk.importers.errors import Unmapped
 from nnvk.importers.graph_builder import Value
 from nnvk.importers.registry import Mappers
 from nnvk.importers.tflite.context import Context
@@ -23,17 +22,15 @@ Op = OperationCode
 
 _FITTING = frozenset(
     [
-        *("ARG_MAX", "ARG_MIN", "BROADCAST_ARGS", "BROADCAST_TO", "CALL_ONCE", "CAST", "CONCATENATION"),
-        *("DYNAMIC_UPDATE_SLICE", "EXPAND_DIMS", "FILL", "FLOOR_MOD", "GATHER", "GATHER_ND", "IF", "MATRIX_DIAG"),
-        *("MATRIX_SET_DIAG", "MAXIMUM", "MINIMUM", "MIRROR_PAD", "ONE_HOT", "PACK", "PAD", "PADV2", "RANGE", "RANK"),
-        *("READ_VARIABLE", "REDUCE_MAX", "REDUCE_MIN", "RESHAPE", "REVERSE_SEQUENCE", "REVERSE_V2", "SELECT"),
-        *("SELECT_V2", "SHAPE", "SIGN", "SLICE", "SPARSE_TO_DENSE", "SPLIT", "SPLIT_V", "SQUEEZE", "STRIDED_SLICE"),
-        *("STABLEHLO_BROADCAST_IN_DIM", "STABLEHLO_CLAMP", "STABLEHLO_COMPOSITE", "STABLEHLO_CONCATENATE"),
-        *("STABLEHLO_CONVERT", "STABLEHLO_DYNAMIC_SLICE", "STABLEHLO_DYNAMIC_UPDATE_SLICE", "STABLEHLO_GATHER"),
-        *("STABLEHLO_IOTA", "STABLEHLO_MAXIMUM", "STABLEHLO_MINIMUM", "STABLEHLO_PAD", "STABLEHLO_REMAINDER"),
-        *("STABLEHLO_RESHAPE", "STABLEHLO_SELECT", "STABLEHLO_SLICE", "STABLEHLO_SORT", "STABLEHLO_TRANSPOSE"),
-        *("STABLEHLO_WHILE", "CALL", "DILATE", "TILE", "TOPK_V2", "TRANSPOSE", "UNPACK", "WHERE", "WHILE"),
-        "ZEROS_LIKE",
+        *("ARG_MAX", "ARG_MIN", "BROADCAST_ARGS", "BROADCAST_TO", "CALL", "CALL_ONCE", "CAST", "CONCATENATION"),
+        *("DYNAMIC_UPDATE_SLICE", "EXPAND_DIMS", "FILL", "FLOOR_MOD", "GATHER", "GATHER_ND", "IF", "MAXIMUM"),
+        *("MINIMUM", "MIRROR_PAD", "ONE_HOT", "PACK", "PAD", "PADV2", "RANGE", "RANK", "READ_VARIABLE", "REDUCE_MAX"),
+        *("REDUCE_MIN", "RESHAPE", "REVERSE_SEQUENCE", "REVERSE_V2", "SELECT", "SELECT_V2", "SHAPE", "SIGN", "SLICE"),
+        *("SPLIT", "SPLIT_V", "SQUEEZE", "STABLEHLO_BROADCAST_IN_DIM", "STABLEHLO_CLAMP", "STABLEHLO_COMPOSITE"),
+        *("STABLEHLO_CONCATENATE", "STABLEHLO_CONVERT", "STABLEHLO_DYNAMIC_SLICE", "STABLEHLO_DYNAMIC_UPDATE_SLICE"),
+        *("STABLEHLO_IOTA", "STABLEHLO_MAXIMUM", "STABLEHLO_MINIMUM", "STABLEHLO_REMAINDER", "STABLEHLO_RESHAPE"),
+        *("STABLEHLO_SELECT", "STABLEHLO_SLICE", "STABLEHLO_SORT", "STABLEHLO_TRANSPOSE", "STABLEHLO_WHILE"),
+        *("STRIDED_SLICE", "TILE", "TOPK_V2", "TRANSPOSE", "UNPACK", "WHERE", "WHILE", "ZEROS_LIKE"),
     ]
 )
 """Operators whose results fit into 32 bits where their inputs do."""
@@ -156,22 +153,19 @@ def _cumulative(c: Context) -> Number | None:
     options, source = c.options("CumsumOptions"), c.exact(0)
     axis = axis_of(c.integer(1, "the axis"), len(source.shape))
     exclusive, reverse = bool(options.Exclusive()), bool(options.Reverse())
-    return cumulative_exactly(c, Op.ADD, source, axis, exclusive=exclusive, reverse=reverse)
+    return cumulative_exactly(c, source, axis, exclusive=exclusive, reverse=reverse)
 
 
-@_rule("SCATTER_ND", "SEGMENT_SUM", "UNSORTED_SEGMENT_SUM", "UNSORTED_SEGMENT_PROD")
+@_rule("SCATTER_ND")
 def _scattered(c: Context) -> Number | None:
-    """Sums of updates; products are refused, which may leave 64 bits."""
+    """Sums of updates."""
     if not _is_wide(c):
         return None
-    if c.operator.name == "UNSORTED_SEGMENT_PROD":
-        raise Unmapped("its products of INT64 may leave 32 bits, which NNAPI does not have")
-    position = 1 if c.operator.name == "SCATTER_ND" else 0
-    updates = c.exact(position)
-    most = math.prod(c.input(1 - position).shape)
+    updates = c.exact(1)
+    most = math.prod(c.input(0).shape)
     if bounds.within(bounds.product(updates.bounds, (0, most)), bounds.INT32):
         return None
-    return int64.scattered_sum(c, lambda word: _as_it_is(c, {position: word})[0], updates, most)
+    return int64.scattered_sum(c, lambda word: _as_it_is(c, {1: word})[0], updates, most)
 
 
 # --- comparison and choice -----------------------------------------------------------------------------------
@@ -220,9 +214,8 @@ _MOVED: Mapping[str, tuple[int, ...] | None] = {
     **dict.fromkeys(("BROADCAST_TO", "EXPAND_DIMS", "GATHER", "GATHER_ND", "MIRROR_PAD", "PAD", "RESHAPE"), (0,)),
     **dict.fromkeys(("REVERSE_SEQUENCE", "REVERSE_V2", "SLICE", "SPLIT_V", "SQUEEZE", "STRIDED_SLICE", "TILE"), (0,)),
     **dict.fromkeys(("TRANSPOSE", "UNPACK"), (0,)),
-    **dict.fromkeys(("DYNAMIC_UPDATE_SLICE", "MATRIX_SET_DIAG"), (0, 1)),
+    "DYNAMIC_UPDATE_SLICE": (0, 1),
     **dict.fromkeys(("FILL", "SPLIT"), (1,)),
-    "MATRIX_DIAG": (0,),
     **dict.fromkeys(("SELECT", "SELECT_V2"), (1, 2)),
 }
 """Operators that give elements of some of their inputs, or zeros, and which inputs these are; None: all."""

@@ -6,18 +6,17 @@ import math
 
 import numpy as np
 
-from nnvk.importers import charged
 from nnvk.importers.decompositions import arithmetic as decompositions
 from nnvk.importers.decompositions.arithmetic import chosen, each, scalar, with_number
-from nnvk.importers.decompositions.moving import axis_of, transposed
-from nnvk.importers.emitter import BOOL8, F32, I32, NONE
+from nnvk.importers.decompositions.moving import axis_of
+from nnvk.importers.emitter import BOOL8, F32, NONE
 from nnvk.importers.errors import Unmapped
 from nnvk.importers.graph_builder import Value
 from nnvk.importers.onnx.context import Context
 from nnvk.importers.onnx.registry import operator
 from nnvk.importers.onnx.tensors import Tensor
 from nnvk.types.codes import OperationCode
-from nnvk.types.extension import ExtendedOperationCode
+from nnvk.types.extension import ExtendedOperationCode, KnownCode
 
 Op = OperationCode
 
@@ -25,12 +24,8 @@ Op = OperationCode
 @operator("LeakyRelu")
 def leaky_relu(c: Context) -> Value:
     """Map LeakyRelu to PRELU with one slope."""
-    return leaky_relu_of(c, c.real_number(), c.node.real("alpha", 0.01))
-
-
-def leaky_relu_of(c: Context, x: Value, alpha: float) -> Value:
-    """Multiply negative numbers by ``alpha``."""
-    return c.emit(Op.PRELU, x, scalar(c, alpha, x), out=x.type)
+    x = c.real_number()
+    return c.emit(Op.PRELU, x, scalar(c, c.node.real("alpha", 0.01), x), out=x.type)
 
 
 @operator("PRelu")
@@ -43,10 +38,13 @@ def prelu(c: Context) -> Value:
     return c.emit(Op.PRELU, value, slopes, out=value.type)
 
 
-@operator("Elu")
-def elu(c: Context) -> Value:
-    """Map Elu, with any alpha."""
-    return each(c, Op.ELU, c.real_number(), c.node.real("alpha", 1.0))
+_WITH_ALPHA: dict[str, KnownCode] = {"Elu": Op.ELU, "Swish": ExtendedOperationCode.SWISH}
+
+
+@operator(*_WITH_ALPHA)
+def with_alpha(c: Context) -> Value:
+    """Map activations that have a factor."""
+    return each(c, _WITH_ALPHA[c.node.op_type], c.real_number(), c.node.real("alpha", 1.0))
 
 
 @operator("Selu")
@@ -69,17 +67,6 @@ def celu(c: Context) -> Value:
     return c.emit(Op.ADD, with_number(c, Op.MAXIMUM, value, 0.0), bent, NONE, out=value.type)
 
 
-@operator("ThresholdedRelu")
-def thresholded_relu(c: Context) -> Value:
-    """Map ThresholdedRelu: numbers up to alpha become 0."""
-    return thresholded_relu_of(c, c.real_number(), c.node.real("alpha", 1.0))
-
-
-def thresholded_relu_of(c: Context, x: Value, alpha: float) -> Value:
-    """Replace the numbers up to ``alpha`` by 0."""
-    return chosen(c, c.emit(Op.GREATER, x, scalar(c, alpha, x), out=BOOL8), x, scalar(c, 0.0, x))
-
-
 @operator("Shrink")
 def shrink(c: Context) -> Value:
     """Map Shrink: numbers between -lambd and lambd become 0, and others move towards 0 by ``bias``."""
@@ -94,27 +81,11 @@ def shrink(c: Context) -> Value:
     return result if dtype.kind == "f" else c.cast(result, dtype)
 
 
-@operator("Softplus", "Mish")
-def smooth(c: Context) -> Value:
-    """Map Softplus, log(1 + exp(x)), and Mish, x * tanh(softplus(x))."""
-    return each(c, ExtendedOperationCode[c.node.op_type.upper()], c.real_number())
-
-
 @operator("Softsign")
 def softsign(c: Context) -> Value:
     """Map Softsign: x / (1 + |x|)."""
-    return softsign_of(c, c.real_number())
-
-
-def softsign_of(c: Context, x: Value) -> Value:
-    """X / (1 + |x|)."""
+    x = c.real_number()
     return c.emit(Op.DIV, x, with_number(c, Op.ADD, each(c, Op.ABS, x), 1.0, NONE), NONE, out=x.type)
-
-
-@operator("Swish")
-def swish(c: Context) -> Value:
-    """Map Swish: x * sigmoid(alpha * x)."""
-    return each(c, ExtendedOperationCode.SWISH, c.real_number(), c.node.real("alpha", 1.0))
 
 
 @operator("HardSigmoid")
@@ -127,12 +98,6 @@ def hard_sigmoid_of(c: Context, x: Value, alpha: float, beta: float) -> Value:
     """Compute alpha * x + beta, clipped to [0, 1]."""
     line = with_number(c, Op.ADD, with_number(c, Op.MUL, x, alpha, NONE), beta, NONE)
     return with_number(c, Op.MAXIMUM, with_number(c, Op.MINIMUM, line, 1.0), 0.0)
-
-
-@operator("HardSwish")
-def hard_swish(c: Context) -> Value:
-    """Map HardSwish to NNAPI's HARD_SWISH."""
-    return each(c, Op.HARD_SWISH, c.real_number())
 
 
 @operator("Gelu", "com.microsoft.Gelu", "com.microsoft.FastGelu")
@@ -166,26 +131,6 @@ def softmax(c: Context) -> Value:
         soft = c.emit(code, rows, 1.0, *(() if code is Op.SOFTMAX else (-1,)), out=value.type)
         return c.reshape(soft, value.shape)
     return c.emit(code, value, 1.0, axis, out=value.type)
-
-
-@operator("Hardmax")
-def hardmax(c: Context) -> Value:
-    """Map Hardmax: 1 at the first of the largest elements, otherwise 0."""
-    value = c.real_number()
-    rank = len(value.shape)
-    axis = axis_of(c.node.integer("axis", -1 if c.node.version >= _SINGLE_AXIS else 1), rank)
-    if c.node.version < _SINGLE_AXIS:
-        last = math.prod(value.shape[axis:])
-        table = c.reshape(value, (value.size // last, 1, last))
-    else:
-        table = transposed(c, c.around(value, axis), (0, 2, 1))
-    best = c.emit(Op.ARGMAX, table, 2, out=I32)
-    places = c.constant(charged.arange(table.shape[2]).reshape(1, 1, -1), I32)
-    hot = c.emit(Op.EQUAL, c.reshape(best, (*best.shape, 1)), places, out=BOOL8)
-    ones = c.as_number(hot, value.type)
-    if c.node.version >= _SINGLE_AXIS:
-        ones = transposed(c, ones, (0, 2, 1))
-    return c.reshape(ones, value.shape)
 
 
 @operator("com.microsoft.BiasGelu")

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from nnvk.base.sizes import everything
-from nnvk.importers.decompositions.arithmetic import each, scalar, with_number
+from nnvk.importers.decompositions.arithmetic import each, scalar
 from nnvk.importers.decompositions.moving import sliced, transposed
-from nnvk.importers.emitter import BOOL8, NONE
+from nnvk.importers.emitter import BOOL8
 from nnvk.importers.errors import Unmapped
 from nnvk.importers.graph_builder import Value
 from nnvk.importers.onnx.context import Context
@@ -18,33 +18,17 @@ from nnvk.importers.onnx.mappers import activations
 from nnvk.importers.onnx.mappers.shape import joined
 from nnvk.importers.onnx.tensors import Tensor
 from nnvk.types.codes import OperationCode
-from nnvk.types.extension import ExtendedOperationCode
 from nnvk.types.operand import OperandType
 
 Op = OperationCode
 
 
-def _affine(c: Context, x: Value, alpha: float, beta: float) -> Value:
-    return with_number(c, Op.ADD, with_number(c, Op.MUL, x, alpha, NONE), beta, NONE)
-
-
-def _scaled_tanh(c: Context, x: Value, alpha: float, beta: float) -> Value:
-    return with_number(c, Op.MUL, each(c, Op.TANH, with_number(c, Op.MUL, x, beta, NONE)), alpha, NONE)
-
-
 _Made = Callable[[Context, Value, float, float], Value]
 _FUNCTIONS: dict[str, tuple[float | None, float | None, _Made]] = {
-    "Affine": (0.0, 0.0, _affine),
-    "Elu": (1.0, None, lambda c, x, alpha, _: each(c, Op.ELU, x, alpha)),
     "HardSigmoid": (0.2, 0.5, activations.hard_sigmoid_of),
-    "LeakyRelu": (0.01, None, lambda c, x, alpha, _: activations.leaky_relu_of(c, x, alpha)),
     "Relu": (None, None, lambda c, x, *_: each(c, Op.RELU, x)),
-    "ScaledTanh": (0.0, 0.0, _scaled_tanh),
     "Sigmoid": (None, None, lambda c, x, *_: each(c, Op.LOGISTIC, x)),
-    "Softplus": (None, None, lambda c, x, *_: each(c, ExtendedOperationCode.SOFTPLUS, x)),
-    "Softsign": (None, None, lambda c, x, *_: activations.softsign_of(c, x)),
     "Tanh": (None, None, lambda c, x, *_: each(c, Op.TANH, x)),
-    "ThresholdedRelu": (0.0, None, lambda c, x, alpha, _: activations.thresholded_relu_of(c, x, alpha)),
 }
 """Activations of recurrent operators: alpha and beta unless they are given, as onnxruntime has them; None: no such."""
 _BY_NAME = {name.lower(): name for name in _FUNCTIONS}

@@ -36,10 +36,13 @@ _UNARY: dict[str, KnownCode] = {
     "Erf": Extended.ERF,
     "Exp": Op.EXP,
     "Floor": Op.FLOOR,
+    "HardSwish": Op.HARD_SWISH,
     "Log": Op.LOG,
+    "Mish": Extended.MISH,
     "Sigmoid": Op.LOGISTIC,
     "Sin": Op.SIN,
     "Sinh": Extended.SINH,
+    "Softplus": Extended.SOFTPLUS,
     "Sqrt": Op.SQRT,
     "Tan": Extended.TAN,
     "Tanh": Op.TANH,
@@ -69,17 +72,6 @@ def relu(c: Context) -> Value:
     """Map Relu. Real numbers that are quantised keep their quantisation."""
     value = c.value() if c.tensor().dtype.kind == "f" else c.number()
     return with_number(c, Op.MAXIMUM, value, 0) if value.code is I32.code else each(c, Op.RELU, value)
-
-
-@operator("BitwiseNot")
-def bitwise_not(c: Context) -> Value:
-    """Map BitwiseNot: the difference to the largest number, or to -1."""
-    dtype = c.tensor().dtype
-    if dtype.kind == "u" and dtype.itemsize >= 4:
-        raise Unmapped(f"NNAPI has no {dtype}")
-    top = np.iinfo(dtype).max if dtype.kind == "u" else -1
-    value = c.number()
-    return c.emit(Op.SUB, c.constant(top, I32), value, NONE, out=I32)
 
 
 _COMPOSED = {

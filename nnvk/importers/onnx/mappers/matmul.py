@@ -143,7 +143,7 @@ def matmul(c: Context) -> Tensor:
     second = c.number(1)
     if first.code is I32.code:
         return c.give(_whole_product(c, first, second, left, right), None, left.dtype)
-    return c.give(_product(c, first, second), _product_shape(left, right), left.dtype)
+    return c.give(product(c, first, second), product_shape(left, right), left.dtype)
 
 
 def _by_constant(c: Context, first: Value, right: Tensor) -> Value:
@@ -154,13 +154,18 @@ def _by_constant(c: Context, first: Value, right: Tensor) -> Value:
     return dense(c, rows, units_of(c, right, rows, by_column=True))
 
 
-def _product(c: Context, first: Value, second: Value) -> Value:
+def _as_matrices(c: Context, first: Value, second: Value) -> tuple[Value, Value]:
     first = c.reshape(first, (1, *first.shape)) if len(first.shape) == 1 else first
-    second = c.reshape(second, (*second.shape, 1)) if len(second.shape) == 1 else second
-    return multiplied(c, first, second)
+    return first, c.reshape(second, (*second.shape, 1)) if len(second.shape) == 1 else second
 
 
-def _product_shape(left: Tensor, right: Tensor) -> tuple[int, ...]:
+def product(c: Context, first: Value, second: Value) -> Value:
+    """The product of matrices, or of a vector as a single row or column."""
+    return multiplied(c, *_as_matrices(c, first, second))
+
+
+def product_shape(left: Tensor, right: Tensor) -> tuple[int, ...]:
+    """The shape of a product in ONNX, in which a vector has no second axis."""
     batches = broadcast_sizes(left.shape[:-2], right.shape[:-2])
     return (*batches, *left.shape[-2:-1], *(right.shape[-1:] if right.rank > 1 else ()))
 
@@ -266,13 +271,12 @@ def matmul_integer(c: Context) -> Tensor:
     """Map MatMulInteger to FLOAT32, which is exact if rows are not too long. Longer rows are split."""
     left, right = c.tensor(0), c.tensor(1)
     total = exact_product(c, centred(c, 0, 2, left.rank - 2), centred(c, 1, 3, right.rank - 1))
-    return c.give(total, _product_shape(left, right), np.int32)
+    return c.give(total, product_shape(left, right), np.int32)
 
 
 def exact_product(c: Context, first: Value, second: Value) -> Value:
     """A product of matrices, or vectors, whose elements are whole numbers of 9 bits at most in FLOAT32; INT32."""
-    first = c.reshape(first, (1, *first.shape)) if len(first.shape) == 1 else first
-    second = c.reshape(second, (*second.shape, 1)) if len(second.shape) == 1 else second
+    first, second = _as_matrices(c, first, second)
     size = first.shape[-1]
     shape = *broadcast_sizes(first.shape[:-2], second.shape[:-2]), first.shape[-2], second.shape[-1]
     products = []

@@ -4,24 +4,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Literal
 
 import numpy as np
 
 from nnvk.base.sizes import everything
-from nnvk.importers import charged
-from nnvk.importers.decompositions.arithmetic import chosen, each, scalar, with_number
 from nnvk.importers.decompositions.moving import strided
-from nnvk.importers.emitter import BOOL8, I32, NONE, is_quantised
+from nnvk.importers.emitter import NONE, is_quantised
 from nnvk.importers.errors import Unmapped
 from nnvk.importers.graph_builder import Value
 from nnvk.importers.onnx.context import Context
 from nnvk.importers.onnx.mappers.shape import padded
-from nnvk.importers.onnx.mappers.windows import Window, covered, kernel_of, numbers_of, windows_of
+from nnvk.importers.onnx.mappers.windows import Window, covered, kernel_of, windows_of
 from nnvk.importers.onnx.registry import operator
 from nnvk.importers.onnx.tensors import Tensor
 from nnvk.types.codes import OperationCode
-from nnvk.types.extension import ExtendedOperationCode
 
 Op = OperationCode
 _MOST_TAPS = 1024
@@ -40,13 +36,12 @@ def _windows(c: Context, value: Value) -> list[Window]:
 
 
 @operator("MaxPool")
-def max_pool(c: Context) -> Tensor | list[Tensor]:
+def max_pool(c: Context) -> Tensor:
     """Map MaxPool. Integers go by FLOAT32, and quantised tensors keep their levels."""
     value, windows = _image(c)
     dtype = c.tensor().dtype
     if c.wants(1):
-        best, places = _with_places(c, value if not is_quantised(value) else c.real(value), windows)
-        return [c.give(best if dtype.kind == "f" else c.cast(best, dtype), None, dtype), c.give(places, None, np.int64)]
+        raise Unmapped("NNAPI's pools do not tell the places of the largest elements")
     if any(
         window.dilation > 1 or max(window.before, window.after + window.beyond) >= window.kernel for window in windows
     ):
@@ -99,69 +94,6 @@ def _by_taps(c: Context, value: Value, windows: Sequence[Window]) -> Value:
     return wide
 
 
-def _with_places(c: Context, value: Value, windows: Sequence[Window]) -> tuple[Value, Value]:
-    """The largest elements, and the places of the first of them among all elements of the input.
-
-    The last axis goes first, so that of equal elements the first one in the order of memory is found. With
-    ``storage_order`` 1 places are counted along the first spatial axis first.
-    """
-    if covered(windows) > _MOST_TAPS:
-        raise Unmapped(f"windows of {covered(windows)} taps are too large for places of elements")
-    spatial, images = value.shape[2:], math.prod(value.shape[:2])
-    area = math.prod(spatial)
-    c.graph.budget.charge(area * 4)
-    order: Literal["C", "F"] = "F" if c.node.integer("storage_order", 0) else "C"
-    places = c.broadcast(c.constant(charged.arange(area).reshape(1, 1, *spatial, order=order), I32), value.shape)
-    before = [0, 0, *(window.before for window in windows)]
-    after = [0, 0, *(window.after + window.beyond for window in windows)]
-    value = padded(c, value, before, after, float(np.finfo(value.type.dtype).min))
-    places = padded(c, places, before, after, 0)
-    for axis, window in reversed(list(enumerate(windows, 2))):
-        best: tuple[Value, Value] | None = None
-        for tap in range(window.kernel):
-            taken = everything(value.shape)
-            first = tap * window.dilation
-            taken[axis] = range(first, first + (window.out - 1) * window.stride + 1, window.stride)
-            seen = strided(c, value, taken), strided(c, places, taken)
-            if best is not None:
-                is_larger = c.emit(Op.GREATER, seen[0], best[0], out=BOOL8)
-                seen = chosen(c, is_larger, seen[0], best[0]), chosen(c, is_larger, seen[1], best[1])
-            best = seen
-        assert best is not None
-        value, places = best
-    if images > 1:
-        firsts = charged.arange(images).reshape(*value.shape[:2], *[1] * len(spatial)) * area
-        places = c.emit(Op.ADD, places, c.constant(firsts, I32), NONE, out=I32)
-    return value, places
-
-
-@operator("MaxUnpool")
-def max_unpool(c: Context) -> Tensor:
-    """Map MaxUnpool to SCATTER_ND into zeros. Places count in the shape that the windows tell.
-
-    A larger ``output_shape`` has zeros behind that, as in ONNX's reference; onnxruntime counts in the larger shape.
-    """
-    value, places = c.real_number(0), c.tensor(1)
-    rank = len(value.shape) - 2
-    if rank < 1 or places.shape != value.shape:
-        raise Unmapped(f"places of shape {list(places.shape)} do not fit an input of shape {list(value.shape)}")
-    kernel, strides = kernel_of(c.node, rank), numbers_of(c.node, "strides", rank, 1)
-    pads = numbers_of(c.node, "pads", 2 * rank, 0)
-    sizes = [
-        (value.shape[axis + 2] - 1) * strides[axis] - pads[axis] - pads[axis + rank] + kernel[axis]
-        for axis in range(rank)
-    ]
-    shape = (*value.shape[:2], *sizes)
-    wanted = c.ints(2, "the shape of the output") if c.has(2) else list(shape)
-    if min(sizes) < 1 or len(wanted) != len(shape) or any(one < size for one, size in zip(wanted, shape, strict=True)):
-        raise Unmapped(f"windows give shape {list(shape)}, which the shape of the output {wanted} can't be")
-    zeros = c.filled(0.0, value.type, (math.prod(shape),))
-    where, numbers = c.reshape(c.number(1), (value.size, 1)), c.reshape(value, (value.size,))
-    scattered = c.emit(ExtendedOperationCode.SCATTER_ND, zeros, where, numbers, 0, out=value.type)
-    after = [one - size for one, size in zip(wanted, shape, strict=True)]
-    return c.give(padded(c, c.reshape(scattered, shape), [0] * len(shape), after, 0.0), wanted)
-
-
 @operator("AveragePool")
 def average_pool(c: Context) -> Value:
     """Map AveragePool. NNAPI does not count padding. If ONNX does, zeros are padded before."""
@@ -170,69 +102,13 @@ def average_pool(c: Context) -> Value:
 
 def averaged(c: Context, value: Value) -> Value:
     """Means of windows that the node's attributes describe, of real numbers."""
-    return _averaged(c, value, _windows(c, value), bool(c.node.integer("count_include_pad", 0)))
-
-
-def _averaged(c: Context, value: Value, windows: Sequence[Window], counts_padding: bool) -> Value:
-    if counts_padding:
+    windows = _windows(c, value)
+    if any(window.dilation > 1 for window in windows):
+        raise Unmapped("NNAPI's means of windows have no dilation")
+    if c.node.integer("count_include_pad", 0):
         before, after = ([0, 0, *(getattr(one, which) for one in windows)] for which in ("before", "after"))
         value = padded(c, value, before, after, 0.0)
         windows = [
-            Window(one.size + one.before + one.after, one.kernel, one.stride, one.dilation, 0, 0, one.beyond)
-            for one in windows
+            Window(one.size + one.before + one.after, one.kernel, one.stride, 1, 0, 0, one.beyond) for one in windows
         ]
-    if any(window.dilation > 1 for window in windows):
-        return _averaged_by_taps(c, value, windows)
     return _pooled(c, Op.AVERAGE_POOL_2D, value, windows)
-
-
-def _averaged_by_taps(c: Context, value: Value, windows: Sequence[Window]) -> Value:
-    """The sum of what each tap sees, divided by how many saw an element."""
-    if covered(windows) > _MOST_TAPS:
-        raise Unmapped(f"windows of {covered(windows)} taps with a dilation are too large")
-    count = charged.ones(value.shape[2:], np.float32)
-    before = [window.before for window in windows]
-    after = [window.after + window.beyond for window in windows]
-    count = charged.pad(count, list(zip(before, after, strict=True)))
-    wide = padded(c, value, [0, 0, *before], [0, 0, *after], 0.0)
-    for axis, window in enumerate(windows, 2):
-        total: Value | None = None
-        counts = []
-        for tap in range(window.kernel):
-            first = tap * window.dilation
-            one = range(first, first + (window.out - 1) * window.stride + 1, window.stride)
-            taken = everything(wide.shape)
-            taken[axis] = one
-            seen = strided(c, wide, taken)
-            total = seen if total is None else c.emit(Op.ADD, total, seen, NONE, out=value.type)
-            counts.append(np.take(count, one, axis - 2))
-        assert total is not None
-        wide, count = total, np.sum(counts, axis=0)
-    return c.emit(
-        Op.MUL,
-        wide,
-        c.constant(1 / count.reshape(1, 1, *count.shape), value.type.with_dimensions(())),
-        NONE,
-        out=value.type,
-    )
-
-
-@operator("LpPool")
-def lp_pool(c: Context) -> Value:
-    """Map LpPool: the mean of powers, times their number. Padding counts as zeros."""
-    value, windows = _image(c)
-    value = c.real(value)
-    p = float(c.node.integer("p", 2))
-    if p == 1:
-        powers = each(c, Op.ABS, value)
-    elif p == 2:
-        powers = c.emit(Op.MUL, value, value, NONE, out=value.type)
-    else:
-        powers = c.emit(Op.POW, each(c, Op.ABS, value), scalar(c, p, value), out=value.type)
-    even = [
-        Window(one.size, one.kernel, one.stride, one.dilation, one.before, one.after + one.beyond) for one in windows
-    ]
-    total = with_number(c, Op.MUL, _averaged(c, powers, even, True), covered(windows), NONE)
-    if p == 1:
-        return total
-    return each(c, Op.SQRT, total) if p == 2 else c.emit(Op.POW, total, scalar(c, 1 / p, value), out=value.type)

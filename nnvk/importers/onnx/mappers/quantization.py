@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 
@@ -18,7 +19,7 @@ from nnvk.importers.graph_builder import Value
 from nnvk.importers.onnx.context import Context
 from nnvk.importers.onnx.mappers.casts import narrowed
 from nnvk.importers.onnx.mappers.convolution import convolved, quantised_convolution
-from nnvk.importers.onnx.mappers.matmul import multiplied, quantised_dense
+from nnvk.importers.onnx.mappers.matmul import multiplied, product, product_shape, quantised_dense
 from nnvk.importers.onnx.mappers.pooling import averaged
 from nnvk.importers.onnx.mappers.quantised_operands import as_levels, quantised_operands
 from nnvk.importers.onnx.mappers.shape import joined
@@ -282,12 +283,7 @@ def qlinear_matmul(c: Context) -> Tensor:
         if operands is not None:
             result = quantised_dense(c, operands, 1)
             return Tensor(dtype, result.shape, c.quantized(result, out))
-    first, second = _real(c, 0, left.rank - 2), c.plain(weights)
-    first = c.reshape(first, (1, *first.shape)) if left.rank == 1 else first
-    second = c.reshape(second, (*second.shape, 1)) if right.rank == 1 else second
-    result = multiplied(c, first, second)
-    batches = broadcast_sizes(left.shape[:-2], right.shape[:-2])
-    shape = (*batches, *left.shape[-2:-1], *(right.shape[-1:] if right.rank > 1 else ()))
+    result, shape = product(c, _real(c, 0, left.rank - 2), c.plain(weights)), product_shape(left, right)
     return _result(c, c.reshape(result, shape or (1,)), 6, dtype, shape)
 
 
@@ -313,38 +309,31 @@ def qlinear_pair(c: Context) -> Tensor:
     return _result(c, c.emit(code, _real(c, 0), _real(c, 3), NONE, out=F32), 6, dtype)
 
 
-@operator("com.microsoft.QLinearSigmoid", "com.microsoft.QLinearLeakyRelu", "com.microsoft.QLinearGlobalAveragePool")
-def qlinear_unary(c: Context) -> Tensor:
-    """Map operators on one tensor: dequantise, compute in real numbers, and quantise."""
-    x, kind = _real(c, 0), c.node.op_type
-    if kind == "QLinearSigmoid":
-        y = each(c, Op.LOGISTIC, x)
-    elif kind == "QLinearLeakyRelu":
-        slope = c.constant(c.node.real("alpha", 0.01), F32)
-        y = c.emit(Op.PRELU, x, slope, out=F32)
-    else:
-        if c.node.integer("channels_last", 0):
-            raise Unmapped("NNAPI's layout is NCHW here (channels_last is 1)")
-        y = folded(c, Op.MEAN, x, list(range(2, len(x.shape))))
-    return _result(c, y, 3, c.tensor(0).dtype)
-
-
-@operator("com.microsoft.QLinearAveragePool", "com.microsoft.QLinearSoftmax")
-def qlinear_window(c: Context) -> Tensor:
-    """Map pooling and SOFTMAX: dequantise, compute in real numbers, and quantise."""
-    x = _real(c, 0)
-    if c.node.op_type == "QLinearAveragePool":
-        if c.node.integer("channels_last", 0):
-            raise Unmapped("NNAPI's layout is NCHW here (channels_last is 1)")
-        return _result(c, averaged(c, x), 3, c.tensor(0).dtype)
+def _softmax(c: Context, x: Value) -> Value:
     axis = axis_of(c.node.integer("axis", -1), len(x.shape))
     if c.node.integer("opset", 13) < 13:
         rows = c.reshape(x, (math.prod(x.shape[:axis]), math.prod(x.shape[axis:])))
-        y = c.reshape(c.emit(Op.SOFTMAX, rows, 1.0, out=F32), x.shape)
-    else:
-        around = c.around(x, axis)
-        y = c.reshape(c.emit(Op.SOFTMAX, around, 1.0, 1, out=F32), x.shape)
-    return _result(c, y, 3, c.tensor(0).dtype)
+        return c.reshape(c.emit(Op.SOFTMAX, rows, 1.0, out=F32), x.shape)
+    return c.reshape(c.emit(Op.SOFTMAX, c.around(x, axis), 1.0, 1, out=F32), x.shape)
+
+
+_FUNCTIONS: dict[str, Callable[[Context, Value], Value]] = {
+    "com.microsoft.QLinearAveragePool": averaged,
+    "com.microsoft.QLinearGlobalAveragePool": lambda c, x: folded(c, Op.MEAN, x, list(range(2, len(x.shape)))),
+    "com.microsoft.QLinearLeakyRelu": lambda c, x: c.emit(
+        Op.PRELU, x, c.constant(c.node.real("alpha", 0.01), F32), out=F32
+    ),
+    "com.microsoft.QLinearSigmoid": lambda c, x: each(c, Op.LOGISTIC, x),
+    "com.microsoft.QLinearSoftmax": _softmax,
+}
+
+
+@operator(*_FUNCTIONS)
+def qlinear_function(c: Context) -> Tensor:
+    """Map functions of one tensor: dequantise, compute in real numbers, and quantise."""
+    if c.node.integer("channels_last", 0):
+        raise Unmapped("NNAPI's layout is NCHW here (channels_last is 1)")
+    return _result(c, _FUNCTIONS[c.node.kind](c, _real(c, 0)), 3, c.tensor(0).dtype)
 
 
 @operator("com.microsoft.QLinearConcat")

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from nnvk.importers.decompositions.arithmetic import each, scalar, with_number
+from nnvk.importers.decompositions.arithmetic import each, with_number
 from nnvk.importers.decompositions.cumulative import cumulative
 from nnvk.importers.decompositions.moving import axis_of
 from nnvk.importers.decompositions.reductions import folded
@@ -102,23 +102,12 @@ def reduce_composed(c: Context) -> Tensor:
     return _given(c, result, axes or [])
 
 
-@operator("GlobalAveragePool", "GlobalMaxPool", "GlobalLpPool")
+@operator("GlobalAveragePool", "GlobalMaxPool")
 def global_pool(c: Context) -> Tensor:
     """Map global pooling: reduce all axes behind the channels."""
     axes = list(range(2, c.tensor().rank))
     value = c.real_number()
-    if c.node.op_type == "GlobalLpPool":
-        return c.give(_lp(c, value, axes, float(c.node.integer("p", 2))))
     return c.give(folded(c, Op.MEAN if c.node.op_type == "GlobalAveragePool" else Op.REDUCE_MAX, value, axes))
-
-
-def _lp(c: Context, x: Value, axes: list[int], p: float) -> Value:
-    if p == 1:
-        return _norm1(c, x, axes)
-    if p == 2:
-        return _norm2(c, x, axes)
-    powers = c.emit(Op.POW, each(c, Op.ABS, x), scalar(c, p, x), out=x.type)
-    return c.emit(Op.POW, folded(c, Op.REDUCE_SUM, powers, axes), scalar(c, 1 / p, x), out=x.type)
 
 
 @operator("LpNormalization")
@@ -126,34 +115,17 @@ def lp_normalization(c: Context) -> Value:
     """Map LpNormalization: divide by the norm along an axis. Zeros stay zeros."""
     x = c.real_number()
     axis = axis_of(c.node.integer("axis", -1), len(x.shape))
-    norm = _lp(c, x, [axis], float(c.node.integer("p", 2)))
+    norm = (_norm1 if c.node.integer("p", 2) == 1 else _norm2)(c, x, [axis])
     safe = with_number(c, Op.MAXIMUM, norm, 1e-37 if x.code is F32.code else 6e-8)
     return c.emit(Op.DIV, x, safe, NONE, out=x.type)
 
 
-_CUMULATIVE = {"CumSum": Op.ADD, "CumProd": Op.MUL}
-
-
-@operator(*_CUMULATIVE)
-def cumulative_along(c: Context) -> Value:
-    """Map CumSum and CumProd, along a constant axis."""
+@operator("CumSum")
+def cumulative_sum(c: Context) -> Value:
+    """Map CumSum, along a constant axis."""
     axis = axis_of(int(c.scalar(1, "the axis")), c.tensor().rank)
     exclusive, reverse = bool(c.node.integer("exclusive", 0)), bool(c.node.integer("reverse", 0))
-    return cumulative(c, _CUMULATIVE[c.node.op_type], c.number(), axis, exclusive=exclusive, reverse=reverse)
-
-
-@operator("MeanVarianceNormalization")
-def mean_variance_normalization(c: Context) -> Value:
-    """Map MeanVarianceNormalization: subtract the mean, divide by the deviation."""
-    x = c.real_number()
-    axes = [axis_of(axis, len(x.shape)) for axis in c.node.integers("axes") or [0, 2, 3]]
-    return normalised(c, x, axes, 1e-9)
-
-
-def normalised(c: Context, x: Value, axes: list[int], epsilon: float) -> Value:
-    """Subtract the mean over axes, and divide by the root of the variance plus an epsilon."""
-    less = c.emit(Op.SUB, x, folded(c, Op.MEAN, x, axes), NONE, out=x.type)
-    return c.emit(Op.MUL, less, _inverse_root(c, less, axes, epsilon), NONE, out=x.type)
+    return cumulative(c, c.number(), axis, exclusive=exclusive, reverse=reverse)
 
 
 def _inverse_root(c: Context, x: Value, axes: list[int], epsilon: float) -> Value:

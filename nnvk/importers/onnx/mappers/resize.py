@@ -10,9 +10,7 @@ import numpy as np
 
 from nnvk.base.extents import applied, is_open
 from nnvk.importers import charged
-from nnvk.importers.decompositions.arithmetic import chosen, scalar
 from nnvk.importers.decompositions.moving import axis_of, elements_at, transposed
-from nnvk.importers.emitter import BOOL8
 from nnvk.importers.errors import Unmapped
 from nnvk.importers.graph_builder import Value
 from nnvk.importers.onnx.context import Context
@@ -35,31 +33,26 @@ class Axis:
     size: int
     out: int
     scale: float
-    start: float = 0.0
-    end: float = 1.0
 
     @property
     def is_same(self) -> bool:
         """Whether nothing changes."""
-        return self.size == self.out and self.scale == 1 and (self.start, self.end) == (0.0, 1.0)
+        return self.size == self.out and self.scale == 1
 
 
 @operator("Resize", "Upsample")
 def resize(c: Context) -> Tensor:
     """Map Resize, along each axis separately."""
+    if c.node.text("coordinate_transformation_mode", "") == "tf_crop_and_resize":
+        raise Unmapped("NNAPI resizes no regions of tensors")
     source = c.tensor()
     axes = _axes(c)
     mode = c.node.text("mode", "nearest")
-    if all(axis.size == axis.out for axis in axes) and not _crops(c):
+    if all(axis.size == axis.out for axis in axes):
         return source  # whatever the scales are, as in onnxruntime
     if mode not in ("nearest", "linear", "cubic"):
         raise Unmapped(f"attribute 'mode' must be nearest, linear or cubic, got '{mode}'")
-    outside = [_is_outside(c, axis) for axis in axes]
-    if mode == "nearest":
-        value = _nearest(c, c.number() if any(map(np.any, outside)) else c.value(), axes)
-    else:
-        value = _interpolated(c, axes, mode)
-    value = _extrapolated(c, value, outside)
+    value = _nearest(c, c.value(), axes) if mode == "nearest" else _interpolated(c, axes, mode)
     if mode != "nearest" and source.dtype.kind != "f":
         value = c.cast(value, source.dtype)
     return c.give(value, None, source.dtype)
@@ -79,36 +72,16 @@ def _interpolated(c: Context, axes: list[Axis], mode: str) -> Value:
     return value
 
 
-def _is_outside(c: Context, axis: Axis) -> np.ndarray:
-    """Whether each element of the output is outside of the input: of a region that is cropped."""
-    if not _crops(c):
-        return charged.zeros(1, np.bool_)
-    position = _positions(c, axis)
-    return ~((position >= 0) & (position <= axis.size - 1))
-
-
-def _extrapolated(c: Context, value: Value, outside: list[np.ndarray]) -> Value:
-    """The value, with the node's number in place of the elements that are outside along any axis."""
-    mask = charged.zeros([1] * len(outside), np.bool_)
-    for axis, flags in enumerate(outside):
-        if flags.any():
-            mask = mask | flags.reshape([-1 if one == axis else 1 for one in range(len(outside))])
-    if not mask.any():
-        return value
-    number = scalar(c, c.node.real("extrapolation_value", 0.0), value)
-    return chosen(c, c.constant(mask, BOOL8), number, value)
-
-
 def _axes(c: Context) -> list[Axis]:
-    """The sizes and scales, of which one is given, the regions, and what keeps the proportions."""
+    """The sizes and scales, of which one is given, and what keeps the proportions."""
     source = c.tensor()
     places = c.node.integers("axes")
     places = list(range(source.rank)) if places is None else [axis_of(axis, source.rank) for axis in places]
     if c.node.op_type == "Upsample" or (c.node.version < 11 and len(c.inputs) < 3):
         given = c.node.reals("scales")
-        scales, sizes, regions = given or _reals(c, 1), None, None
+        scales, sizes = given or _reals(c, 1), None
     else:
-        regions, scales = _reals(c, 1), _reals(c, 2)
+        scales = _reals(c, 2)
         sizes = c.ints(3, "the sizes") if c.has(3) and c.tensor(3).size else None
     if (scales or sizes) is None or len(scales or sizes or ()) != len(places):
         raise Unmapped(f"there must be scales or sizes for {len(places)} axes, got {scales or sizes}")
@@ -127,20 +100,14 @@ def _axes(c: Context) -> list[Axis]:
         sizes = [applied(_scaled, size, factor) for size, factor in zip(spans, factors, strict=True)]
     if min(sizes) < 1:
         raise Unmapped(f"the sizes must be positive, got {sizes}")
-    crops = _crops(c)
     found = [Axis(size, size, 1.0) for size in source.shape]
-    for position, (place, out, factor) in enumerate(zip(places, sizes, factors, strict=True)):
-        ends = (regions[position], regions[position + len(places)]) if crops and regions else (0.0, 1.0)
-        found[place] = Axis(source.shape[place], out, factor, *ends)
+    for place, out, factor in zip(places, sizes, factors, strict=True):
+        found[place] = Axis(source.shape[place], out, factor)
     return found
 
 
 def _scaled(size: int, factor: float) -> int:
     return math.floor(float32(size) * float32(factor))
-
-
-def _crops(c: Context) -> bool:
-    return c.node.text("coordinate_transformation_mode", "half_pixel") == "tf_crop_and_resize"
 
 
 def _reals(c: Context, position: int) -> list[float] | None:
@@ -162,11 +129,6 @@ def _positions(c: Context, axis: Axis) -> np.ndarray:
         return x / scale
     if kind == "align_corners":
         return x * last / float32(max(axis.out - 1, 1))
-    if kind == "tf_crop_and_resize":
-        start, end = float32(axis.start), float32(axis.end)
-        if axis.out > 1:
-            return start * last + x * (end - start) * last / float32(axis.out - 1)
-        return float32(0.5) * (start + end) * last + x * float32(0)
     if kind == "pytorch_half_pixel" and axis.out == 1:
         return charged.full(1, -0.5, float32)  # as in ONNX's reference and PyTorch; onnxruntime has 0
     if kind == "half_pixel_symmetric":

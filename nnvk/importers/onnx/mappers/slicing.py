@@ -17,7 +17,6 @@ from nnvk.importers.decompositions.moving import (
     gathered,
     largest,
     packed,
-    sliced,
     strided,
     transposed,
 )
@@ -27,7 +26,6 @@ from nnvk.importers.errors import Unmapped
 from nnvk.importers.graph_builder import Value, at_least_1d
 from nnvk.importers.onnx.context import Context
 from nnvk.importers.onnx.mappers.shape import joined
-from nnvk.importers.onnx.mappers.windows import numbers_of
 from nnvk.importers.onnx.registry import operator
 from nnvk.importers.onnx.tensors import Tensor, constant
 from nnvk.types.codes import OperationCode
@@ -184,38 +182,6 @@ def _scattered(c: Context, indices: Value, shape: Shape, updates: Shape) -> Tens
     return c.give(c.wrapped(scattered, source.dtype), source.shape, source.dtype)
 
 
-@operator("Col2Im")
-def col2im(c: Context) -> Tensor:
-    """Map Col2Im to SCATTER_ND: add up blocks at constant places of an image. A row has all images and channels."""
-    source, image, block = c.tensor(0), c.ints(1, "the image's shape"), c.ints(2, "the block's shape")
-    rank = len(image)
-    if not rank or len(block) != rank or min(*image, *block) < 1:
-        raise Unmapped(f"the shapes of the image and of the block do not fit together, got {image} and {block}")
-    strides, dilations = (numbers_of(c.node, name, rank, 1) for name in ("strides", "dilations"))
-    pads = numbers_of(c.node, "pads", 2 * rank, 0)
-    padded = [size + before + after for size, before, after in zip(image, pads[:rank], pads[rank:], strict=True)]
-    counts = [
-        (size - dilation * (extent - 1) - 1) // stride + 1
-        for size, extent, stride, dilation in zip(padded, block, strides, dilations, strict=True)
-    ]
-    elements, blocks = math.prod(block), math.prod(counts)
-    if min(counts) < 1 or source.rank != 3 or source.shape[1] % elements or source.shape[2] != blocks:
-        raise Unmapped(f"columns of shape {list(source.shape)} are not {blocks} blocks of {elements} elements")
-    rows = source.shape[0] * source.shape[1] // elements
-    inside = charged.indices(block).reshape(rank, -1) * np.reshape(dilations, (rank, 1))
-    begins = charged.indices(counts).reshape(rank, -1) * np.reshape(strides, (rank, 1))
-    places = tuple(charged.outer(np.add, *each).reshape(-1) for each in zip(inside, begins, strict=True))
-    indices = np.ravel_multi_index(places, padded)
-    columns = transposed(c, c.reshape(c.number(0), (rows, elements * blocks)), [1, 0])
-    sizes = np.array([math.prod(padded), rows])
-    where = c.constant(indices.reshape(-1, 1), I32)
-    summed = c.emit(ExtendedOperationCode.SCATTER_ND, where, columns, sizes, out=columns.type)
-    canvas = c.reshape(transposed(c, summed, [1, 0]), (rows, *padded))
-    kept = [range(before, before + size) for before, size in zip(pads, image, strict=False)]
-    result = sliced(c, canvas, [range(rows), *kept])
-    return c.give(result, (source.shape[0], source.shape[1] // elements, *image), source.dtype)
-
-
 @operator("Compress")
 def compress(c: Context) -> Tensor:
     """Map Compress: the elements where a condition is true. Data decide their number unless it is a constant."""
@@ -370,10 +336,3 @@ def tensor_scatter(c: Context) -> Tensor:
         _REDUCTIONS.index("none"),
     )
     return c.give(scattered, cache.shape, cache.dtype)
-
-
-@operator("Unique")
-def unique(c: Context) -> Tensor:
-    """Refuse Unique of data: the importer computes that of constants."""
-    c.array(0, "the elements")
-    raise Unmapped("its constants are too many to be compared at import")

@@ -7,8 +7,7 @@ import numpy as np
 from nnvk.api import OperandCode, OperandType, OperationCode
 from nnvk.importers.decompositions import arithmetic as decompositions
 from nnvk.importers.decompositions.arithmetic import scalar, with_number
-from nnvk.importers.decompositions.reductions import folded
-from nnvk.importers.emitter import BOOL8, F32, I32, NONE
+from nnvk.importers.emitter import BOOL8, F32, NONE
 from nnvk.importers.errors import Unmapped
 from nnvk.importers.graph_builder import Value
 from nnvk.importers.tflite import tables
@@ -61,12 +60,6 @@ def add_n(c: Context) -> Value:
     return total
 
 
-@builtin("COS")
-def cosine(c: Context) -> Value:
-    """Map COS."""
-    return decompositions.each(c, ExtendedOperationCode.COS, c.real(c.input()))
-
-
 @builtin("ATAN2")
 def arctangent_of_point(c: Context) -> Value:
     """Map ATAN2: the angle of the points whose height is the first input and whose width the second."""
@@ -76,22 +69,17 @@ def arctangent_of_point(c: Context) -> Value:
     return c.emit(ExtendedOperationCode.ATAN2, y, x, out=F32)
 
 
-@builtin("CEIL")
-def ceil(c: Context) -> Value:
-    """Map CEIL to -floor(-x)."""
-    return decompositions.ceiling(c, c.real(c.input()))
+_FUNCTIONS = {
+    "CEIL": decompositions.ceiling,
+    "ROUND": decompositions.round_half_even,
+    "SIGN": decompositions.sign,
+}
 
 
-@builtin("SIGN")
-def sign(c: Context) -> Value:
-    """Map SIGN: 1, 0 or -1."""
-    return decompositions.sign(c, c.real(c.input()))
-
-
-@builtin("ROUND")
-def round_half_even(c: Context) -> Value:
-    """Map ROUND: to the nearest integer, ties to even."""
-    return decompositions.round_half_even(c, c.real(c.input()))
+@builtin(*_FUNCTIONS)
+def composed(c: Context) -> Value:
+    """Map functions of a few operations: NNAPI has no ceiling, no rounding of ties to even and no sign."""
+    return _FUNCTIONS[c.operator.name](c, c.real(c.input()))
 
 
 @builtin("GELU")
@@ -105,22 +93,6 @@ def gelu(c: Context) -> Value:
         function = tables.gelu_by_tanh if approximate else tables.gelu
         return tables.look_up(c, source, c.out(), tables.real_function(source.type, c.out(), function))
     return decompositions.gelu(c, c.real(source), approximate=approximate)
-
-
-@builtin("BUCKETIZE")
-def bucketize(c: Context) -> Value:
-    """Map BUCKETIZE: how many of the boundaries, which are sorted, an element is not below. NaN is below none."""
-    source, options = c.input(), c.options("BucketizeOptions")
-    if source.code not in (F32.code, I32.code):
-        raise Unmapped(f"only numbers of FLOAT32 and integers are put into buckets, got {source.type}")
-    if not options.BoundariesLength():
-        return c.filled(0, I32, source.shape)
-    if source.code is I32.code:
-        source = c.emit(Op.CAST, source, out=F32)
-    boundaries = c.constant(options.BoundariesAsNumpy(), F32)
-    is_below = c.emit(Op.LESS, c.reshape(source, (source.size, 1)), boundaries, out=BOOL8)
-    passed = c.as_number(c.emit(Op.LOGICAL_NOT, is_below, out=BOOL8), I32)
-    return c.reshape(folded(c, Op.REDUCE_SUM, passed, [1]), source.shape)
 
 
 _BITS_OF_FAKE_QUANT = range(2, 17)

@@ -9,7 +9,7 @@ import numpy as np
 
 from nnvk.api import OperandCode, OperandType, OperationCode
 from nnvk.importers.decompositions import int64
-from nnvk.importers.decompositions.arithmetic import truncated_quotient, with_number
+from nnvk.importers.decompositions.arithmetic import each, truncated_quotient, with_number
 from nnvk.importers.emitter import BOOL8, F32, I32, NONE, is_quantised, same_quantisation
 from nnvk.importers.errors import Unmapped
 from nnvk.importers.graph_builder import Value
@@ -17,17 +17,25 @@ from nnvk.importers.tflite import tables
 from nnvk.importers.tflite.context import Context
 from nnvk.importers.tflite.registry import builtin
 from nnvk.ops.binary import allows_product
+from nnvk.types.extension import ExtendedOperationCode, KnownCode
 
 Op = OperationCode
 
 # --- one input -----------------------------------------------------------------------------------------------
 
 
-@builtin("FLOOR", "SIN", "LOGICAL_NOT")
+_UNARY: dict[str, KnownCode] = {
+    "COS": ExtendedOperationCode.COS,
+    "FLOOR": Op.FLOOR,
+    "LOGICAL_NOT": Op.LOGICAL_NOT,
+    "SIN": Op.SIN,
+}
+
+
+@builtin(*_UNARY)
 def real_unary(c: Context) -> Value:
-    """Map operators on real numbers."""
-    source = c.real(c.input())
-    return c.emit(OperationCode[c.operator.name], source, out=source.type)
+    """Map operators on real numbers and truth values."""
+    return each(c, _UNARY[c.operator.name], c.real(c.input()))
 
 
 @builtin("NEG", "SQRT")

@@ -118,4 +118,4 @@ def cumsum(c: Context) -> Value:
     source = c.input(0)
     axis = axis_of(c.integer(1, "the axis"), len(source.shape))
     exclusive, reverse = bool(options.Exclusive()), bool(options.Reverse())
-    return cumulative(c, OperationCode.ADD, source, axis, exclusive=exclusive, reverse=reverse)
+    return cumulative(c, source, axis, exclusive=exclusive, reverse=reverse)

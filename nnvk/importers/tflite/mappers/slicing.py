@@ -6,7 +6,6 @@ import itertools
 import math
 
 import numpy as np
-import tflite
 
 from nnvk.api import ExtendedOperationCode, OperandCode, OperandType, OperationCode
 from nnvk.importers import charged
@@ -14,13 +13,12 @@ from nnvk.importers.decompositions.arithmetic import chosen
 from nnvk.importers.decompositions.block_quantized import block_rows
 from nnvk.importers.decompositions.moving import axis_of, gathered, largest, packed, sliced, strided, unpacked
 from nnvk.importers.dynamic_extents import DynamicExtent, coordinates, true_first
-from nnvk.importers.emitter import BOOL8, F32, I32, NONE, is_quantised
+from nnvk.importers.emitter import BOOL8, I32, NONE, is_quantised
 from nnvk.importers.errors import Unmapped
 from nnvk.importers.graph_builder import Value
 from nnvk.importers.tflite.context import Context
 from nnvk.importers.tflite.hybrid import four_bit_rows, real_weights
 from nnvk.importers.tflite.registry import builtin
-from nnvk.ops.extension.scatter_nd import Reduction
 
 Op = OperationCode
 
@@ -286,36 +284,6 @@ def embedding_lookup(c: Context) -> Value:
             return block_rows(c, c.input(0), blocks, table.shape[1])
         table = real_weights(c, table)
     return c.emit(Op.EMBEDDING_LOOKUP, c.input(0), table, out=table.type)
-
-
-_SQUARES = tflite.CombinerType.SQRTN
-
-
-@builtin("EMBEDDING_LOOKUP_SPARSE")
-def embedding_lookup_sparse(c: Context) -> Value:
-    """Map EMBEDDING_LOOKUP_SPARSE: weighted sums of rows of a table, or means, at places of a dense tensor."""
-    rows, places, weights, table = (c.input(position) for position in (0, 1, 3, 4))
-    shape, kind = c.ints(2, "the dense shape"), c.options("EmbeddingLookupSparseOptions").Combiner()
-    count, rank = rows.size, len(shape)
-    if table.code is not F32.code or weights.code is not F32.code or places.shape != (count, rank) or rank < 2:
-        raise Unmapped(f"places of {places.type} and a table of {table.type} do not fit the shape {shape}")
-    buckets, inner = shape[:-1], table.shape[1:]
-    row = c.reshape(weights, (count, 1))
-    taken = c.reshape(gathered(c, table, 0, rows), (count, math.prod(inner)))
-    taken = c.emit(Op.MUL, taken, row, NONE, out=F32)
-    own = sliced(c, places, [range(count), range(rank - 1)])
-
-    def summed(updates: Value) -> Value:
-        base = c.filled(0.0, F32, (*buckets, updates.shape[1]))
-        return c.keep(ExtendedOperationCode.SCATTER_ND, base, own, updates, int(Reduction.ADD))
-
-    total = summed(taken)
-    if kind != tflite.CombinerType.SUM:
-        shares = summed(c.emit(Op.MUL, row, row, NONE, out=F32) if kind == _SQUARES else row)
-        shares = c.emit(Op.SQRT, shares, out=F32) if kind == _SQUARES else shares
-        is_there = c.emit(Op.GREATER, shares, c.constant(0.0, F32), out=BOOL8)
-        total = c.emit(Op.DIV, total, chosen(c, is_there, shares, c.constant(1.0, F32)), NONE, out=F32)
-    return c.reshape(total, (*buckets, *inner))
 
 
 @builtin("HASHTABLE_LOOKUP")

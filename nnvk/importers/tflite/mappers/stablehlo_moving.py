@@ -1,25 +1,21 @@
-"""The operators of StableHLO that move elements, and those that put elements around them or between them."""
+"""The operators of StableHLO that move elements."""
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
 
 from nnvk.api import OperationCode
 from nnvk.importers import charged
-from nnvk.importers.decompositions.arithmetic import chosen
 from nnvk.importers.decompositions.moving import (
     axis_of,
     joined_integers,
     packed,
-    padded_integers,
-    sliced,
     strided,
     transposed,
 )
-from nnvk.importers.emitter import BOOL8, F32, I32, Emitter, is_quantised
+from nnvk.importers.emitter import F32, I32
 from nnvk.importers.errors import Unmapped
 from nnvk.importers.graph_builder import Value
 from nnvk.importers.tflite.context import Context
@@ -139,77 +135,3 @@ def dynamic_update_slice(c: Context) -> Value:
     """Map STABLEHLO_DYNAMIC_UPDATE_SLICE: write a box, moved to lie inside."""
     base = c.input(0)
     return updated(c, base, c.input(1), _starts(c, 2, len(base.shape)))
-
-
-# --- padding -------------------------------------------------------------------------------------------------
-
-
-def spread(c: Emitter, source: Value, spaces: list[int]) -> Value:
-    """Put as many zeros between the elements as each axis says."""
-    for axis, space in enumerate(spaces):
-        size = source.shape[axis]
-        if not space or size == 1:
-            continue
-        before, behind = math.prod(source.shape[:axis]), math.prod(source.shape[axis + 1 :])
-        rows = surrounded(c, c.reshape(source, (before, size, 1, behind)), [(0, 0), (0, 0), (0, space), (0, 0)])
-        length = size + (size - 1) * space
-        rows = c.reshape(rows, (before, size * (space + 1), behind))
-        rows = sliced(c, rows, [range(before), range(length), range(behind)])
-        source = c.reshape(rows, (*source.shape[:axis], length, *source.shape[axis + 1 :]))
-    return source
-
-
-def surrounded(c: Emitter, source: Value, pairs: list[tuple[int, int]]) -> Value:
-    """Put zeros before and behind the elements of each axis."""
-    if not any(map(any, pairs)):
-        return source
-    if source.code is I32.code:
-        return padded_integers(c, source, np.array(pairs), 0)
-    return c.keep(Op.PAD, source, np.array(pairs))
-
-
-def filled_up(
-    c: Emitter, source: Value, number: Value, lows: list[int], highs: list[int], spaces: list[int] | None = None
-) -> Value:
-    """Put a number before, behind and between the elements of each axis. Sides below 0 are cut off instead."""
-    if number.code is not source.code or number.size != 1:
-        raise Unmapped(f"{source.type} is padded with one number of its type, got {number.type}")
-    spaces = spaces or [0] * len(source.shape)
-    if is_quantised(source) or min(spaces, default=0) < 0:
-        raise Unmapped(f"spaces of {spaces} can't be put between elements of {source.type}")
-    is_zero = number.is_constant and not number.array.any()
-    sizes = [size + (size - 1) * space for size, space in zip(source.shape, spaces, strict=True)]
-    kept = [range(max(0, -low), size + min(0, high)) for low, high, size in zip(lows, highs, sizes, strict=True)]
-    if not all(kept):
-        raise Unmapped(f"paddings of {lows} and {highs} leave nothing of {list(source.shape)}")
-    pairs = [(max(0, low), max(0, high)) for low, high in zip(lows, highs, strict=True)]
-    result = surrounded(c, sliced(c, spread(c, source, spaces), kept), pairs)
-    if is_zero or result is source:
-        return result
-
-    def own() -> np.ndarray:
-        """Whether an element of the result is one of the source."""
-        every = charged.zeros(sizes, np.bool_)
-        every[tuple(slice(None, None, space + 1) for space in spaces)] = True
-        return charged.pad(every[tuple(slice(axis.start, axis.stop) for axis in kept)], pairs)
-
-    return chosen(c, c.computed(result.shape, BOOL8, own), result, c.reshape(number, (1,)))
-
-
-@builtin("STABLEHLO_PAD")
-def pad(c: Context) -> Value:
-    """Map STABLEHLO_PAD: put a number around the elements and between them, or cut elements off."""
-    source, options = c.input(0), c.options("StablehloPadOptions")
-    names = "EdgePaddingLow", "EdgePaddingHigh", "InteriorPadding"
-    lows, highs, spaces = (numbers(options, name, len(source.shape), 0) for name in names)
-    return filled_up(c, source, c.input(1), lows, highs, spaces)
-
-
-@builtin("DILATE")
-def dilate(c: Context) -> Value:
-    """Map DILATE: put a number between the elements, so that each axis has them at a distance."""
-    source, distances = c.input(0), c.ints(1, "the distances")
-    if len(distances) != len(source.shape) or min(distances) < 1:
-        raise Unmapped(f"there must be a distance from 1 on for each axis of {list(source.shape)}, got {distances}")
-    nothing = [0] * len(distances)
-    return filled_up(c, source, c.input(2), nothing, nothing, [distance - 1 for distance in distances])

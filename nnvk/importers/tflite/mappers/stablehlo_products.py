@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 
 from nnvk.api import OperationCode
-from nnvk.importers.decompositions.moving import axis_of, transposed
+from nnvk.importers.decompositions.moving import axis_of, sliced, transposed
 from nnvk.importers.emitter import F32, NONE
 from nnvk.importers.errors import Unmapped
 from nnvk.importers.graph_builder import Value
 from nnvk.importers.tflite.context import Context
-from nnvk.importers.tflite.mappers.stablehlo_moving import filled_up, numbers, spread
+from nnvk.importers.tflite.mappers.stablehlo_moving import numbers
 from nnvk.importers.tflite.registry import builtin
 
 Op = OperationCode
@@ -121,7 +121,7 @@ def _convolved(c: Context, image: Value, laid: Value, window: _Window, groups: i
     sides = zip(window.lows, window.highs, strict=True)
     if any(window.spaces) or any(side < 0 for pair in sides for side in pair):
         around = [[0, *side, 0] for side in (window.lows, window.highs, window.spaces)]
-        image = filled_up(c, image, c.constant(0.0, F32), *around)
+        image = _filled_up(c, image, *around)
         pads = [0, 0, 0, 0]
     else:
         pads = [window.lows[1], window.highs[1], window.lows[0], window.highs[0]]
@@ -134,5 +134,39 @@ def _convolved(c: Context, image: Value, laid: Value, window: _Window, groups: i
         depthwise = transposed(c, laid, (3, 1, 2, 0))
         return c.emit(Op.DEPTHWISE_CONV_2D, image, depthwise, bias, *numbers_, units // groups, NONE, *dilated, out=F32)
     if dilated:  # which NNAPI's grouped convolutions do not have
-        laid = spread(c, laid, [0, *(dilation - 1 for dilation in window.dilations), 0])
+        laid = _spread(c, laid, [0, *(dilation - 1 for dilation in window.dilations), 0])
     return c.emit(Op.GROUPED_CONV_2D, image, laid, bias, *numbers_, groups, NONE, False, out=F32)
+
+
+def _spread(c: Context, source: Value, spaces: list[int]) -> Value:
+    """Put as many zeros between the elements as each axis says."""
+    for axis, space in enumerate(spaces):
+        size = source.shape[axis]
+        if not space or size == 1:
+            continue
+        before, behind = math.prod(source.shape[:axis]), math.prod(source.shape[axis + 1 :])
+        rows = _surrounded(c, c.reshape(source, (before, size, 1, behind)), [(0, 0), (0, 0), (0, space), (0, 0)])
+        length = size + (size - 1) * space
+        rows = c.reshape(rows, (before, size * (space + 1), behind))
+        rows = sliced(c, rows, [range(before), range(length), range(behind)])
+        source = c.reshape(rows, (*source.shape[:axis], length, *source.shape[axis + 1 :]))
+    return source
+
+
+def _surrounded(c: Context, source: Value, pairs: list[tuple[int, int]]) -> Value:
+    """Put zeros before and behind the elements of each axis."""
+    if not any(map(any, pairs)):
+        return source
+    return c.keep(Op.PAD, source, np.array(pairs))
+
+
+def _filled_up(c: Context, source: Value, lows: list[int], highs: list[int], spaces: list[int]) -> Value:
+    """Put zeros before, behind and between the elements of each axis. Sides below 0 are cut off instead."""
+    if min(spaces) < 0:
+        raise Unmapped(f"spaces of {spaces} can't be put between elements of {source.type}")
+    sizes = [size + (size - 1) * space for size, space in zip(source.shape, spaces, strict=True)]
+    kept = [range(max(0, -low), size + min(0, high)) for low, high, size in zip(lows, highs, sizes, strict=True)]
+    if not all(kept):
+        raise Unmapped(f"paddings of {lows} and {highs} leave nothing of {list(source.shape)}")
+    pairs = [(max(0, low), max(0, high)) for low, high in zip(lows, highs, strict=True)]
+    return _surrounded(c, sliced(c, _spread(c, source, spaces), kept), pairs)
