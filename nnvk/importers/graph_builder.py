@@ -198,7 +198,7 @@ class Graph:
         ):
             return self.constant(type, lambda: elements(constant))
         self.budget.charge(type.size)
-        if tracing() and not isinstance(constant, QuantisedConstant) and origin(constant) is None:
+        if tracing() and (has_extents(type.dimensions) or not _is_of_memory(constant)):
             elements(constant)  # what needs the sizes themselves must do so now
         if isinstance(constant, DeferredConstant) and constant.dtype == type.dtype:
             return Value(type, constant)
@@ -455,6 +455,11 @@ class Graph:
         model.relax_computation_float32_to_float16(self._relaxed)
         model.finish()
         return model
+
+
+def _is_of_memory(constant: Constant) -> bool:
+    """Whether elements are known to be made of memory alone."""
+    return isinstance(constant, QuantisedConstant) or origin(constant) is not None
 
 
 def at_least_1d(shape: Shape) -> Shape:

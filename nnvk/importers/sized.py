@@ -17,7 +17,7 @@ from nnvk.base.extents import Number, Trace, filled
 from nnvk.base.log import logger
 from nnvk.base.settings import settings
 from nnvk.importers.errors import Unmapped
-from nnvk.importers.ports import ImportedModel, Port
+from nnvk.importers.ports import ImportedModel, Port, Signatures
 from nnvk.ops import registry
 from nnvk.types import model as frozen
 from nnvk.types.codes import OperandCode
@@ -101,7 +101,7 @@ class _TracedImport:
             return None
         imported = self._imported
         inputs, outputs = (_filled_ports(ports, numbers) for ports in (imported.inputs, imported.outputs))
-        return replace(imported, model=Model.of(model), inputs=inputs, outputs=outputs)
+        return replace(imported, model=Model.of(model), inputs=inputs, outputs=outputs, signatures=Signatures())
 
     def _sizes(self, shapes: Shapes) -> list[int] | None:
         """The sizes that the symbols are; None if shapes differ in others."""
@@ -132,7 +132,8 @@ def _traced(load: Load, last: Shapes, shapes: Shapes) -> _TracedImport | None:
             opened[name] = tuple(symbol if axis == at else one for axis, one in enumerate(opened[name]))  # type: ignore[misc]
     try:
         imported = load(opened)
-        if imported.rest is not None or imported.states or trace.fixed:
+        has_models = any(operand.subgraph is not None for operand in imported.model.frozen.operands)
+        if imported.rest is not None or imported.states or has_models or trace.fixed:
             return None
         return _TracedImport(imported, list(symbols.values()), shapes, trace)
     except NnapiError as error:

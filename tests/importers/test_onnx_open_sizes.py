@@ -11,7 +11,7 @@ import pytest
 pytest.importorskip("onnx")
 
 from onnx import NodeProto
-from onnx_net import model, op
+from onnx_net import model, op, subgraph
 
 import nnvk
 from nnvk.base.extents import has_extents
@@ -134,6 +134,18 @@ def test_a_size_that_does_not_fit_is_imported() -> None:
         imports(shapes(file, 81))
     for size in (1, 9):
         imports(shapes(file, size))
+
+
+def test_models_with_branches_are_imported_for_each_size() -> None:
+    """Branches have shapes of their own."""
+    branches = {name: subgraph([op(kind, "x", "r")], ["r"]) for name, kind in (("then", "Neg"), ("else", "Abs"))}
+    choice = op("If", "c", "y", then_branch=branches["then"], else_branch=branches["else"])
+    net = model([choice], {"c": (np.bool_, []), "x": (F, [1, "n", 4])}, ["y"])
+    file = OnnxFile(net.SerializeToString())
+    imports = SizedImports(lambda given: file.load(shapes=given))
+    for size in SIZES:
+        assert imports(shapes(file, size)).outputs[0].shape == (1, size, 4)
+    assert len(imports) == 0
 
 
 def test_results() -> None:
