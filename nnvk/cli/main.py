@@ -113,6 +113,11 @@ class Commands(TyperGroup):
         except TyperException as error:
             _report_usage(error)
             status = FAILURE
+        try:
+            sys.stdout.flush()  # at the interpreter's end, a pipe that nobody reads would be a message of Python's
+        except BrokenPipeError:
+            _drop_output()
+            status = CLOSED
         sys.exit(status or 0)
 
     def invoke(self, ctx: Any) -> Any:
