@@ -16,9 +16,13 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
 from functools import partial
+from logging import Logger
 from typing import Any, TypeVar
 
 import numpy as np
+
+from nnvk.base.errors import NnapiError
+from nnvk.base.settings import settings
 
 Number = int | float
 T = TypeVar("T")
@@ -346,6 +350,31 @@ def filled(value: Any, known: Mapping[str, Number], made: dict[int, Any] | None 
     if isinstance(value, tuple):
         return tuple(filled(one, known, made) for one in value)
     return value
+
+
+def attempted(
+    trace: Trace, make: Callable[[], T], log: Logger, otherwise: str, refusals: tuple[type[Exception], ...] = ()
+) -> T | None:
+    """The object that code makes with the extents of a trace, which then ends; None if it takes no extents.
+
+    ``refusals`` are the errors by which it says so; other errors of class `NnapiError` are raised. ``otherwise`` tells
+    the log what comes of it. The log also has the lines that need a size itself.
+    """
+    try:
+        return make()
+    except refusals as reason:
+        log.info("%s: %s", otherwise, reason)
+    except NnapiError:
+        raise
+    except Exception:  # with numbers it runs
+        if settings().verify_sizes:
+            raise
+        log.warning("%s", otherwise, exc_info=True)
+    finally:
+        trace.end()
+        for line, count in trace.fixed.items():
+            log.debug("%s needs a size itself (%d times)", line, count)
+    return None
 
 
 def tracing() -> bool:

@@ -6,7 +6,7 @@ import weakref
 
 import numpy as np
 
-from nnvk.base.extents import hint
+from nnvk.base.extents import hint, is_extent
 from nnvk.base.settings import settings
 from nnvk.importers.errors import OverBudget
 
@@ -37,6 +37,8 @@ class Budget:
         self._left = self._limit = BASE + more + FACTOR * file_size
         self._work_left = self._work_limit = BASE_WORK + more + WORK_FACTOR * file_size
         self._most_activations = BASE + more + ACTIVATION_FACTOR * file_size
+        self._open = 0
+        """The bytes of all that was charged and differs with sizes."""
         self._held: set[int] = set()
         """The identities of the arrays that `hold` has charged."""
 
@@ -51,7 +53,12 @@ class Budget:
     def charge(self, nbytes: int) -> None:
         """Subtract ``nbytes`` of memory. Raises `OverBudget` if they are too many."""
         self.check(nbytes)
+        self._open += nbytes if is_extent(nbytes) else 0
         self._left -= max(hint(nbytes), 0)  # shapes that make no sense, which are refused later, pay nothing back
+
+    def check_sizes(self) -> None:
+        """Raise `OverBudget` for sizes of a traced import with which it would have charged too much."""
+        self.check(0 if self._open <= self._left + hint(self._open) else self._limit + 1)
 
     def hold(self, array: np.ndarray) -> None:
         """Charge the memory of an array as long as it is there. Views of one array count once.

@@ -75,7 +75,7 @@ class Emitter:
         """Add a constant of few elements, or of an existing array; levels if the type is quantised."""
         array = np.atleast_1d(np.asarray(elements))
         if is_open(array):
-            made = OpenConstant.made(array.shape, type.dtype, _converted, array, type.dtype)
+            made = OpenConstant.made(array.shape, type.dtype, np.asarray, array, type.dtype)
             made.bounds = of_array(array) if type.code is OperandCode.TENSOR_INT32 else None
             if made.bounds is not None and not within(made.bounds, INT32):
                 raise Unmapped(f"whole numbers must fit into 32 bits, got {made.bounds[0]} to {made.bounds[1]}")
@@ -197,10 +197,6 @@ class Emitter:
         """A boolean tensor: whether each element is not 0."""
         zero = self.constant(value.type.zero_point, value.type)
         return self.emit(OperationCode.NOT_EQUAL, value, zero, out=BOOL8)
-
-
-def _converted(array: np.ndarray, dtype: np.dtype) -> np.ndarray:
-    return array.astype(dtype)
 
 
 def _is_bool(argument: Argument) -> TypeGuard[Value]:

@@ -296,6 +296,7 @@ class Graph:
         outputs = [self.edge(value) for value in outputs]
         for value in outputs:
             self.expose(value)
+        self.budget.check_sizes()
         written = {index for operation in self._operations for index in operation.outputs}
         results: dict[int, None] = {}
         for value in outputs:
@@ -417,6 +418,7 @@ class Graph:
         """The one result on constants that depend on sizes, which is computed when these are known."""
         if len(types) != 1:
             return None
+        self.budget.charge(types[0].size)
         constants = [one.constant for one in operands]
         plain = [replace(one, constant=None) for one in operands]
         compute = partial(_reference, code, plain, types[0].with_dimensions(()))

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
 from nnvk.api import Model
 from nnvk.base.errors import NnapiError
-from nnvk.base.extents import Number, Trace, filled
+from nnvk.base.extents import Number, Trace, attempted, filled
 from nnvk.base.log import logger
 from nnvk.base.settings import settings
 from nnvk.importers.errors import Unmapped
@@ -105,6 +106,8 @@ class _TracedImport:
 
     def _sizes(self, shapes: Shapes) -> list[int] | None:
         """The sizes that the symbols are; None if shapes differ in others."""
+        if _ranks(shapes) != _ranks(self._shapes):
+            return None
         sizes = []
         rest = {name: list(shape) for name, shape in shapes.items()}
         for places in self._symbols:
@@ -120,34 +123,31 @@ class _TracedImport:
 def _traced(load: Load, last: Shapes, shapes: Shapes) -> _TracedImport | None:
     """An import on extents in the place of sizes that differ from the last ones; None: it is not possible."""
     symbols: dict[tuple[int, int], list[Place]] = {}
+    if _ranks(last) != _ranks(shapes):
+        return None
     for name, shape in shapes.items():
         for axis, (before, size) in enumerate(zip(last[name], shape, strict=True)):
             if before != size:
                 symbols.setdefault((before, size), []).append((name, axis))
     trace = Trace()
-    opened = dict(shapes)
+    opened: dict[str, tuple[Any, ...]] = dict(shapes)
     for (_, size), places in symbols.items():
         symbol = trace.symbol(size)
         for name, at in places:
-            opened[name] = tuple(symbol if axis == at else one for axis, one in enumerate(opened[name]))  # type: ignore[misc]
-    try:
+            opened[name] = tuple(symbol if axis == at else one for axis, one in enumerate(opened[name]))
+
+    def made() -> _TracedImport | None:
         imported = load(opened)
         has_models = any(operand.subgraph is not None for operand in imported.model.frozen.operands)
         if imported.rest is not None or imported.states or has_models or trace.fixed:
             return None
         return _TracedImport(imported, list(symbols.values()), shapes, trace)
-    except NnapiError as error:
-        _log.info("models for other sizes are imported one by one: %s", error)
-        return None
-    except Exception:  # of code that takes no extents; with numbers it runs
-        if settings().verify_sizes:
-            raise
-        _log.warning("an import for several sizes can't be traced", exc_info=True)
-        return None
-    finally:
-        trace.end()
-        for line, count in trace.fixed.items():
-            _log.debug("%s needs a size itself (%d times)", line, count)
+
+    return attempted(trace, made, _log, "models of other sizes are imported one by one", (NnapiError,))
+
+
+def _ranks(shapes: Shapes) -> dict[str, int]:
+    return {name: len(shape) for name, shape in shapes.items()}
 
 
 def _is_data(operand: frozen.Operand) -> bool:

@@ -15,7 +15,7 @@ from nnvk.types.codes import OperandCode, OperationCode
 from nnvk.types.constant import Constant, OpenConstant, SizedConstant, elements
 from nnvk.types.operand import OperandType, Shape
 
-SizeDependentConstant = (SizedConstant, OpenConstant)
+_SIZE_DEPENDENT = (SizedConstant, OpenConstant)
 
 
 class UnknownValue(Exception):
@@ -110,14 +110,14 @@ class Tensor:
     @property
     def constant(self) -> Constant:
         """The elements as they are kept: those that are deferred are not made."""
-        if self._data is None or isinstance(self._data, SizeDependentConstant):
+        if self._data is None or isinstance(self._data, _SIZE_DEPENDENT):
             raise UnknownValue(f"the value of {self.name} is not known yet", self.index)
         return self._data
 
     @property
     def is_constant(self) -> bool:
         """Whether the elements are known (always so while a reference runs)."""
-        return self._data is not None and not isinstance(self._data, SizeDependentConstant)
+        return self._data is not None and not isinstance(self._data, _SIZE_DEPENDENT)
 
     @property
     def stored(self) -> Constant | None:

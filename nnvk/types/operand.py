@@ -115,12 +115,10 @@ class OperandType:
 
     def with_dimensions(self, dimensions: Sequence[int]) -> OperandType:
         """The same type with other dimensions."""
-        if dimensions.__class__ is not tuple or any(size.__class__ is not int for size in dimensions):
-            dimensions = wholes("the dimensions", dimensions)
         made = object.__new__(OperandType)  # all else was checked when this one was made
         put = object.__setattr__
         put(made, "code", self.code)
-        put(made, "dimensions", dimensions)
+        put(made, "dimensions", wholes("the dimensions", dimensions))
         put(made, "scale", self.scale)
         put(made, "zero_point", self.zero_point)
         put(made, "channel_quant", self.channel_quant)

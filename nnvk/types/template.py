@@ -12,10 +12,8 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from nnvk.base.errors import NnapiError
-from nnvk.base.extents import Extent, Number, Trace, extents_in, filled, is_open
+from nnvk.base.extents import Extent, Number, Trace, attempted, extents_in, filled, is_open
 from nnvk.base.log import logger
-from nnvk.base.settings import settings
 from nnvk.types.constant import Constant, OpenConstant, SizedConstant
 from nnvk.types.model import Model, Operand
 
@@ -66,19 +64,14 @@ class ModelTemplate:
         sizes = sizes_of(model)
         assert sizes is not None
         trace = Trace()
-        try:
+
+        def traced() -> tuple[Holds, T]:
             made = decide(self.opened([trace.symbol(size) for size in sizes.numbers], model))
             evaluate = trace.function([])
-        except NnapiError:
-            raise
-        except Exception:  # of code that takes no extents; with numbers it runs
-            if settings().verify_sizes:
-                raise
-            _log.warning("what was decided for a size is decided for each anew", exc_info=True)
-            return lambda numbers: numbers == sizes.numbers, decide(model)
-        finally:
-            trace.end()
-        return lambda numbers: evaluate(numbers) is not None, made
+            return lambda numbers: evaluate(numbers) is not None, made
+
+        found = attempted(trace, traced, _log, "what was decided for a size is decided for each anew")
+        return found or (lambda numbers: numbers == sizes.numbers, decide(model))
 
     def _operands(
         self, numbers: Mapping[str, Number], constant: Callable[[int, Operand], Constant | None]

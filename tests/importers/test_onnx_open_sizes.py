@@ -14,8 +14,9 @@ from onnx import NodeProto
 from onnx_net import model, op, subgraph
 
 import nnvk
-from nnvk.base.extents import has_extents
+from nnvk.base.extents import has_extents, hint
 from nnvk.base.settings import override
+from nnvk.importers import budget
 from nnvk.importers.onnx import OnnxFile
 from nnvk.importers.ports import ImportedModel
 from nnvk.importers.sized import SizedImports
@@ -27,7 +28,7 @@ CONSTANTS = {
     **{"five": np.array([5]), "minus": np.array([-1]), "minus_two": np.array([-2]), "minus_nine": np.array([-9])},
     **{"three_ones": np.ones(3, I64), "flat": np.array([1, -1]), "square": np.array([1, 1, 2, -1])},
     **{"half": F(0.5), "table": np.arange(320, dtype=F).reshape(80, 4), "places": np.arange(80).reshape(1, 80)},
-    "row": np.arange(4),
+    **{"row": np.arange(4), "divisor": np.array([4]), "twenty": np.array(20), "byte": np.int8(20)},
     **{"levels": np.arange(-128, 128).astype(np.int8).reshape(64, 4), "scale": F(0.25)},
 }
 SIZES = [3, 5, 8, 7, 13, 17]
@@ -45,6 +46,12 @@ CASES: Mapping[str, Sequence[str]] = {
     "behind": ["Slice: x minus_two d ones > y"],
     "halves": ["Div: n two > m", "Unsqueeze: m zeros > e", "Slice: x zeros e ones > y"],
     "remainder": ["Mod: n two > m", "Cast to=1: m > f", "Add: x f > y"],
+    "signs": ["Sub: n five > m", "Mod fmod=1: m divisor > q", "Cast to=1: q > f", "Add: x f > y"],
+    "round": [
+        *(RANGE, "Mul: r twenty > m", "Cast to=3: m > q", "Cast to=1: q > f"),
+        *("Unsqueeze: f ones > g", "Add: x g > y"),
+    ],
+    "words": ["Cast to=3: n > m", "Mul: m byte > q", "Cast to=1: q > f", "Add: x f > y"],
     "largest": ["Max: d five > m", "Cast to=1: m > f", "Add: x f > y"],
     "root": ["Cast to=1: n > f", "Sqrt: f > g", "Div: x g > y"],
     "reciprocal": ["Cast to=1: n > f", "Reciprocal: f > g", "Mul: x g > y"],
@@ -85,8 +92,8 @@ CASES: Mapping[str, Sequence[str]] = {
     "scalar": ["Cast to=6: n > i", "Add: whole i > y"],
 }
 """Nodes of x [1, n, 4], its shape s, n, and d, which is [n]."""
-SEVERAL = {"running": 4}
-"""Imports of which more than one are traced: a running sum has as many steps as n has bits."""
+SEVERAL = {"running": 4, "round": 2, "words": 2}
+"""Imports of which more than one are traced: a running sum has as many steps as n has bits, and bytes come round."""
 
 
 def nodes_of(lines: Sequence[str]) -> list[NodeProto]:
@@ -134,6 +141,32 @@ def test_a_size_that_does_not_fit_is_imported() -> None:
         imports(shapes(file, 81))
     for size in (1, 9):
         imports(shapes(file, size))
+
+
+def test_what_takes_too_much_memory_is_refused_for_each_size(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A small file must not fill the memory by a size that the traced one has not."""
+    monkeypatch.setattr(budget, "BASE", 1 << 18)
+    file = file_of(CASES["causal"])
+    imports = SizedImports(lambda given: file.load(shapes=given))
+    for size in (3, 5, 7):
+        imports(shapes(file, size))
+    assert len(imports) == 1
+    with pytest.raises(ValueError, match="take more than the"):
+        imports(shapes(file, 700))
+
+
+def test_other_ranks_are_imported() -> None:
+    seen: list[tuple[int, ...]] = []
+    file = file_of(CASES["rest"])
+
+    def load(given: Mapping[str, tuple[int, ...]]) -> ImportedModel:
+        seen.append(tuple(map(hint, given["x"])))
+        return file.load(shapes={"x": (1, given["x"][0], 4)})
+
+    imports = SizedImports(load)
+    for shape in ((3,), (5,), (7, 4), (9, 4), (6,)):
+        imports({"x": shape})
+    assert seen.count((7, 4)) == 1
 
 
 def test_models_with_branches_are_imported_for_each_size() -> None:

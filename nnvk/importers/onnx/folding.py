@@ -180,6 +180,8 @@ def folded(node: Node, inputs: Sequence[Tensor | None], budget: Budget) -> list[
         return None
     if any(map(open_folding.depends, given)):
         done = open_folding.folded(node, inputs, partial(_evaluated, node))
+        if done is not None:
+            budget.charge(sum(one.size * one.dtype.itemsize for one in done))
         if done is not None or node.op_type in open_folding.MAPPED:
             return done
         inputs = [one if one is None or not open_folding.depends(one) else open_folding.fixed(one) for one in inputs]
@@ -232,8 +234,10 @@ def _results(node: Node, inputs: Sequence[Tensor | None]) -> Sequence[np.ndarray
     return _computed(node, proto, inputs)
 
 
-def _evaluated(node: Node, *arrays: np.ndarray | None) -> np.ndarray:
-    """The first output, of the elements of all inputs."""
+def _evaluated(node: Node, *constants: Constant | None) -> np.ndarray:
+    """The first output, of all inputs. `Unmapped`: they do not fit together."""
+    arrays = [None if one is None else elements(one) for one in constants]
+    _check(node, [one for one in arrays if one is not None])
     inputs = [None if one is None else Tensor(one.dtype, one.shape, None, one) for one in arrays]
     return np.asarray(_results(node, inputs)[0])
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial, reduce
+from functools import cache, partial, reduce
 from typing import Any
 
 import numpy as np
@@ -18,7 +18,7 @@ from nnvk.base.extents import Computed, applied, extents_in, filled, has_extents
 from nnvk.base.sizes import broadcast_sizes, count, part, whole_numbers
 from nnvk.importers import bounds
 from nnvk.importers.onnx.node import Node
-from nnvk.importers.onnx.reader import dtype_of
+from nnvk.importers.onnx.reader import types_of
 from nnvk.importers.onnx.tensors import Tensor
 from nnvk.types.codes import OperationCode
 from nnvk.types.constant import Constant, OpenConstant, elements
@@ -50,7 +50,7 @@ def folded(node: Node, inputs: Sequence[Tensor | None], evaluate: Evaluate) -> l
     """
     given = [tensor for tensor in inputs if tensor is not None]
     constants = [tensor.constant for tensor in given]
-    if len(given) < len(inputs) and node.op_type != "Slice":
+    if (len(given) < len(inputs) and node.op_type != "Slice") or any(tensor.narrow for tensor in given):
         return None
     if all(_are_numbers(one) for one in constants):
         arrays = [np.asarray(one) for one in constants]
@@ -74,18 +74,20 @@ def _of_numbers(node: Node, given: Sequence[Tensor], arrays: Sequence[np.ndarray
         moved = _moved(node, arrays, evaluate)
         return None if moved is None else _tensor(moved, dtype)
     if node.op_type in _REDUCTIONS and first.ndim == 1 and first.size and dtype.kind in "iu":
-        return _tensor(_product(_REDUCTIONS[node.op_type], first, bool(node.integer("keepdims", 1))), dtype)
+        return None if node.integer("noop_with_empty_axes", 0) else _tensor(_reduced(node, first, dtype), dtype)
     if node.op_type == "Cast":
-        dtype = dtype_of(node.integer("to", 0), "its output")
-        return _tensor(_elementwise(partial(_converted, given[0].dtype, dtype), first), dtype)
+        target = _target(node)
+        return None if target is None else _tensor(_elementwise(partial(_converted, dtype, target), first), target)
     if node.op_type in _COMPARISONS and dtype.kind in "iub":
         return _tensor(_elementwise(_COMPARISONS[node.op_type], *arrays), np.dtype(np.bool_))
     if node.op_type == "Where":
         return _tensor(_elementwise(lambda flag, one, other: one if flag else other, *arrays), given[1].dtype)
-    if node.op_type in _ARITHMETIC and all(one.dtype == dtype for one in given):
+    if node.op_type in _ARITHMETIC and all(one.dtype == dtype for one in given) and not node.integer("fmod", 0):
         whole, function = _ARITHMETIC[node.op_type]
-        compute = whole if dtype.kind in "iu" else partial(_applied, function, dtype)
-        return None if compute is None else _tensor(_elementwise(compute, *arrays), dtype)
+        if dtype.kind == "f" and len(arrays) == function.nin:
+            return _tensor(_elementwise(partial(_applied, function, dtype), *arrays), dtype)
+        if dtype.kind in "iu" and whole is not None:
+            return _tensor(_elementwise(_wrapping(whole, dtype), *arrays), dtype)
     return None
 
 
@@ -104,18 +106,15 @@ def _applied(function: Callable[..., Any], dtype: np.dtype, *numbers: Any) -> An
     return applied(_in_type(function, dtype), *numbers)
 
 
-_made: dict[tuple[str, str], Callable[..., Any]] = {}
-
-
+@cache
 def _in_type(function: Callable[..., Any], dtype: np.dtype) -> Callable[..., Any]:
     """One object for each function and type, by which a trace knows it."""
-    key = function.__name__, dtype.str
 
     def compute(*numbers: Any) -> Any:
         with np.errstate(all="ignore"):
             return np.asarray(function(*(dtype.type(one) for one in numbers)), dtype).item()
 
-    return _made.setdefault(key, compute)
+    return compute
 
 
 def _converted(source: np.dtype, target: np.dtype, number: Any) -> Any:
@@ -126,11 +125,18 @@ def _converted(source: np.dtype, target: np.dtype, number: Any) -> Any:
     if source.kind in "iu" and target.kind in "iu":
         limits = np.iinfo(target)
         return number if limits.min <= number <= limits.max else _applied(np.positive, target, number)
-    return _applied(_rounded_down if target.kind in "iu" else np.positive, target, number)
+    return _applied(_as_it_is if target.kind in "iu" else np.positive, target, number)
 
 
-def _rounded_down(number: Any) -> Any:
+def _as_it_is(number: Any) -> Any:
     return number
+
+
+def _wrapping(function: Callable[..., Any], dtype: np.dtype) -> Callable[..., Any]:
+    """A function of whole numbers whose results come round as those of a type. Sizes do not leave INT64."""
+    if dtype == np.int64:
+        return function
+    return lambda *numbers: _converted(np.dtype(np.int64), dtype, function(*numbers))
 
 
 def _truncated(one: Any, other: Any) -> Any:
@@ -189,8 +195,9 @@ def _moved(node: Node, arrays: Sequence[np.ndarray], evaluate: Evaluate) -> np.n
     return _array_of([numbers[place] for place in moved.reshape(-1).tolist()], moved.shape, np.dtype(object))
 
 
-def _product(function: Callable[[Any, Any], Any], array: np.ndarray, keeps_rank: bool) -> np.ndarray:
-    return _array_of([reduce(function, array.tolist())], (1,) if keeps_rank else (), np.dtype(object))
+def _reduced(node: Node, array: np.ndarray, dtype: np.dtype) -> np.ndarray:
+    number = reduce(_wrapping(_REDUCTIONS[node.op_type], dtype), array.tolist())
+    return _array_of([number], (1,) if node.integer("keepdims", 1) else (), np.dtype(object))
 
 
 _REDUCTIONS: Mapping[str, Callable[[Any, Any], Any]] = {"ReduceProd": operator.mul, "ReduceSum": operator.add}
@@ -215,7 +222,10 @@ def _of_arrays(node: Node, inputs: Sequence[Tensor | None], evaluate: Evaluate) 
     compute = _dequantised if node.op_type == "DequantizeLinear" else evaluate
     made = OpenConstant.made(shape, dtype, compute, *constants)
     if dtype.kind in "iu":
-        made.bounds = _bounds(node, inputs) or _exact_bounds(made)
+        known = _bounds(node, inputs)
+        if known is None or not bounds.within(known, bounds.of_dtype(dtype)):  # numbers come round
+            known = _exact_bounds(made)
+        made.bounds = known
         if not bounds.within(made.bounds, bounds.INT32):
             return None
     return Tensor(dtype, shape, None, made)
@@ -237,18 +247,19 @@ def _bounds(node: Node, inputs: Sequence[Tensor | None]) -> bounds.Bounds | None
     if node.op_type == "Range":
         (start, _), (_, limit) = known[0] or (0, 0), known[1] or (0, 0)
         return start, limit - 1
+    given = [one for one in known if one is not None]
     if node.op_type in _BOUNDS:
-        return None if None in known or len(known) != 2 else _BOUNDS[node.op_type](*known)  # type: ignore[arg-type]
+        return _BOUNDS[node.op_type](*given) if len(given) == len(known) == 2 else None
     if node.op_type == "ConstantOfShape":
         value = node.tensor("value")
         return (0, 0) if value is None else bounds.of_array(numpy_helper.to_array(value))
     if node.op_type == "Cast" and inputs[0] is not None and inputs[0].dtype == np.bool_:
         return 0, 1
     places = range(len(known)) if node.op_type == "Concat" else (1, 2) if node.op_type == "Where" else (0,)
-    found = [known[place] for place in places]
-    if None in found or node.op_type not in (*_MOVING, "Cast", "Trilu", "Where"):
+    found = [one for place in places if (one := known[place]) is not None]
+    if len(found) < len(places) or node.op_type not in (*_MOVING, "Cast", "Trilu", "Where"):
         return None
-    return bounds.union(*found, *([(0, 0)] if node.op_type == "Trilu" else []))  # type: ignore[arg-type]
+    return bounds.union(*found, *([(0, 0)] if node.op_type == "Trilu" else []))
 
 
 def _exact_bounds(constant: OpenConstant) -> bounds.Bounds:
@@ -306,9 +317,16 @@ def _like_first(node: Node, inputs: Sequence[Tensor | None]) -> Found:
     return inputs[0].shape, inputs[0].dtype
 
 
+def _target(node: Node) -> np.dtype | None:
+    """The type that a Cast converts to; None for one that NumPy itself has not."""
+    dtype, narrow = types_of(node.integer("to", 0), "its output")
+    return dtype if narrow is None else None
+
+
 def _cast(node: Node, inputs: Sequence[Tensor | None]) -> Found:
     assert inputs[0] is not None
-    return inputs[0].shape, dtype_of(node.integer("to", 0), "its output")
+    target = _target(node)
+    return None if target is None else (inputs[0].shape, target)
 
 
 def _real(node: Node, inputs: Sequence[Tensor | None]) -> Found:
@@ -330,10 +348,10 @@ def _quantised(node: Node, inputs: Sequence[Tensor | None]) -> Found:
 
 
 def _counted(node: Node, inputs: Sequence[Tensor | None]) -> Found:
-    numbers = [_numbers(one) for one in inputs]
-    if inputs[0] is None or inputs[0].dtype.kind not in "iu" or None in numbers:
+    numbers = [one for tensor in inputs for one in _numbers(tensor) or ()]
+    if inputs[0] is None or inputs[0].dtype.kind not in "iu" or len(numbers) < 3:
         return None
-    (start,), (limit,), (delta,) = numbers  # type: ignore[misc]
+    start, limit, delta = numbers
     if is_extent(delta) or delta != 1 or not limit > start:
         return None
     return (limit - start,), inputs[0].dtype

@@ -14,8 +14,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from nnvk.base.errors import NnapiError
-from nnvk.base.extents import Computed, Extent, Number, Trace
+from nnvk.base.extents import Computed, Extent, Number, Trace, attempted
 from nnvk.base.log import logger
 from nnvk.base.settings import settings
 from nnvk.driver.vulkan.graph.builder import NeedsValue
@@ -243,23 +242,13 @@ def traced(sized: Sized, scope: Scope, lower: Lower, base: Sequence[int] | None 
     base = sizes if base is None else base
     trace = Trace()
     symbols = [trace.symbol(*pair) for pair in zip(sizes, base, strict=True)]
-    try:
-        made = PlanFamily(scope, base, lower(*scope.opened(sized, symbols)), trace)
-    except (NeedsValue, SizeDependent) as reason:
-        _log.info("plans of other sizes are made one by one: %s", reason)
-        return None
-    except NnapiError:
-        raise
-    except Exception:  # of code that takes no extents; with numbers it runs
-        if settings().verify_sizes:
-            raise
-        _log.warning("a plan for several sizes can't be made", exc_info=True)
-        return None
-    finally:
-        trace.end()
-    for line, count in trace.fixed.items():
-        _log.debug("%s needs a size itself (%d times)", line, count)
-    return made
+    return attempted(
+        trace,
+        lambda: PlanFamily(scope, base, lower(*scope.opened(sized, symbols)), trace),
+        _log,
+        "plans of other sizes are made one by one",
+        (NeedsValue, SizeDependent),
+    )
 
 
 # --- models ----------------------------------------------------------------------------------------------------------

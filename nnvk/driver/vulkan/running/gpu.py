@@ -63,6 +63,8 @@ class Gpu:
         self.scheduler = Scheduler()
         """The scheduler through which every execution reaches the queue."""
         self._device: _native.Device | None = None
+        self.compiled: set[tuple[str, tuple[int, ...]]] = set()
+        """The pipelines that plans have compiled on the Vulkan device, by shader and specialisation constants."""
 
     def native(self) -> _native.Device:
         """The Vulkan device. UNAVAILABLE_DEVICE: it cannot be created."""

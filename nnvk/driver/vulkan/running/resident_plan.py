@@ -127,7 +127,13 @@ class ResidentPlan:
             raise self._gpu.failure(error) from error
         self._compiled()
 
+    @property
+    def _pipelines(self) -> set[tuple[str, tuple[int, ...]]]:
+        """The pipelines of the plan; see `Gpu.compiled`."""
+        return {(dispatch.shader.name, dispatch.specialization) for dispatch in distinct(self.plan.commands)}
+
     def _compiled(self) -> None:
+        self._gpu.compiled |= self._pipelines
         self._gpu.keep_pipelines()
         with self._lock:
             when_compiled, self._when_compiled = self._when_compiled, lambda _: None
@@ -144,7 +150,7 @@ class ResidentPlan:
             if idle:
                 return idle.pop()
         del gone
-        if not self._upload.is_done:
+        if not self._upload.is_done and not self._pipelines <= self._gpu.compiled:
             self.compile()  # meanwhile
         try:
             recording = Recording(
