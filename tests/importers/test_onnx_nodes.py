@@ -1,6 +1,7 @@
 """The node tests of the onnx package: none that runs is wrong, and what is refused is listed.
 
-All run on both devices. With ``--in-turn``, the first of each operator and every third one behind it does.
+All run on both devices. With ``--in-turn``, the first of each operator and every third one behind it run on the Vulkan
+device, and the others on the reference.
 """
 
 from __future__ import annotations

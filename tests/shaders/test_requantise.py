@@ -32,6 +32,7 @@ def near_the_changes(mantissa: int, shift: int) -> np.ndarray:
 RANGES = [(0, 0, 255), (255, 0, 255), (121, 0, 255), (3, 3, 129), (128, 90, 91), (7, 9, 9), (128, 128, 128)]
 
 
+@pytest.mark.crossed
 @pytest.mark.parametrize("once", [False, True], ids=["twice", "once"])
 @pytest.mark.parametrize("saturates", [False, True], ids=["clamped", "saturates"])
 @pytest.mark.parametrize(("zero", "low", "high"), RANGES)
@@ -56,14 +57,15 @@ def test_multiply_to_bytes(evaluate: Evaluate, zero: int, low: int, high: int, s
     nonnegative = str(zero <= low).lower()
     product = f"{{}}({numbers}, {by}, {low}, {high}, {nonnegative}, {str(once).lower()})"
     sources, constants = np.concatenate(cases), {SATURATES: saturates}
-    for mask in (0, 0x80808080):
-        expression = f"(i & 1u) == 0u ? {product.format('multiply_to_bytes')} : "
-        expression += f"ivec4(pack_low_bytes({product.format('multiply_to_low_bytes')}, {mask}u))"
-        actual = evaluate(REQUANTISE, expression, sources, "ivec4", "ivec4", constants=constants)
-        results = np.concatenate(due)
-        np.testing.assert_array_equal(actual[::2], np.repeat(results[:, np.newaxis], 4, axis=1))
-        packed = (results.astype(np.uint32) * np.uint32(0x01010101)) ^ np.uint32(mask)
-        np.testing.assert_array_equal(actual[1::2, 0].view(np.uint32), packed)
+    low_bytes = product.format("multiply_to_low_bytes")
+    packed = f"ivec4(pack_low_bytes({low_bytes}, 0u), pack_low_bytes({low_bytes}, 0x80808080u), 0, 0)"
+    expression = f"(i & 1u) == 0u ? {product.format('multiply_to_bytes')} : {packed}"
+    actual = evaluate(REQUANTISE, expression, sources, "ivec4", "ivec4", constants=constants)
+    results = np.concatenate(due)
+    np.testing.assert_array_equal(actual[::2], np.repeat(results[:, np.newaxis], 4, axis=1))
+    words = results.astype(np.uint32) * np.uint32(0x01010101)
+    np.testing.assert_array_equal(actual[1::2, 0].view(np.uint32), words)
+    np.testing.assert_array_equal(actual[1::2, 1].view(np.uint32), words ^ np.uint32(0x80808080))
 
 
 def test_the_error_of_floats_is_below_what_multiply_to_bytes_assumes() -> None:

@@ -43,6 +43,8 @@ void store(uint id) {{
 }}
 void main() {{ store(gl_LocalInvocationID.x); dst[64] = 1.0; }}
 """
+PARTS = 24
+"""Parts of the variants that are unrolled."""
 OWN_LOOPS = 1
 """The loop of `GLSL` that is not marked."""
 
@@ -248,11 +250,13 @@ def test_decoration_groups_leave_everything(compiled: Compile) -> None:
     assert unroll(changed.tobytes()) == changed.tobytes()
 
 
-def test_all_marked_loops_of_the_shaders() -> None:
+@pytest.mark.numbers
+@pytest.mark.parametrize("part", range(PARTS))
+def test_all_marked_loops_of_the_shaders(part: int) -> None:
     """No shader has an instruction or a shape that keeps a marked loop, and no module reaches the limit."""
     shaders = ShaderLibrary()
     left = []
-    for shader in map(shaders.named, shaders.variants):
+    for shader in map(shaders.named, sorted(shaders.variants)[part::PARTS]):
         size = {axis: 8 for axis in ("local_x", "local_y") if shader.has_constant(axis)}
         unrolled = unroll(freeze(shader.spirv, shader.specialization(size)))
         found = instructions(unrolled)
@@ -264,6 +268,7 @@ def test_all_marked_loops_of_the_shaders() -> None:
     assert not left
 
 
+@pytest.mark.numbers
 @pytest.mark.parametrize("number", range(0, len(cases()), 29))
 def test_models_have_the_same_bits(number: int) -> None:
     devices, reason = find_devices()
