@@ -58,7 +58,7 @@ def with_inputs(text: str, *inputs: np.ndarray) -> Row:
 
 def variants_of(device: VulkanDevice, row: Row) -> list[str]:
     shapes = [array.shape for array in row.inputs]
-    plan = device.planner.lower(row.model, shapes, None, {})
+    plan = device.planner.lower(row.model, shapes)
     return [command.shader.name for command in plan.commands if hasattr(command, "shader")]
 
 
@@ -137,7 +137,7 @@ def test_small_subgroups(native: VulkanDevice, text: str, constant: str) -> None
     )
     device.gpu.profile = device.planner.profile = profile
     row = parse(text)
-    commands = device.planner.lower(row.model, [array.shape for array in row.inputs], None, {}).commands
+    commands = device.planner.lower(row.model, [array.shape for array in row.inputs]).commands
     dispatches = [command for command in commands if isinstance(command, Dispatch)]
     assert any(each.shader.named_constants(each.specialization).get(constant) for each in dispatches)
     check_like_the_reference(device, text)

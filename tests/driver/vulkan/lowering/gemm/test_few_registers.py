@@ -55,7 +55,7 @@ def few_strategies(work: Work, device: DeviceProfile) -> list[Strategy]:
 def constants(device: VulkanDevice, text: str) -> dict[str, int]:
     """The specialisation constants of a row's product."""
     row = parse(text)
-    commands = device.planner.lower(row.model, [array.shape for array in row.inputs], None, {}).commands
+    commands = device.planner.lower(row.model, [array.shape for array in row.inputs]).commands
     products = [each for each in commands if isinstance(each, Dispatch) and each.shader.family == "gemm"]
     return products[-1].shader.named_constants(products[-1].specialization)
 

@@ -200,7 +200,7 @@ def test_weights_that_are_not_for_this(own: VulkanDevice, weight: float) -> None
     weights = np.full((4, 8), 0.1)
     weights[1, 3] = weight
     row = spoilt("FULLY_CONNECTED f16[19,8] #f16[4,8] #f16[4] NONE", weights, np.ones((19, 8)))
-    plan = own.planner.lower(row.model, [(19, 8)], None, {})
+    plan = own.planner.lower(row.model, [(19, 8)])
     assert not [candidate for candidate in plan.choices[0].candidates if "16 bits" in candidate]
 
 

@@ -285,7 +285,7 @@ def asked_for(vulkan: VulkanDevice, text: str) -> tuple[Work, tuple[str, ...]]:
     model = parse(text).model
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(gemm, "ranked", record)
-        plan = vulkan.planner.lower(model, [type_.dimensions for type_ in model.input_types()], None, {})
+        plan = vulkan.planner.lower(model, [type_.dimensions for type_ in model.input_types()])
     return works[0], plan.choices[0].candidates
 
 

@@ -45,7 +45,7 @@ TRANSPOSE_CONV_2D u8[1,5,5,8]*0.05+120 #u8[6,3,3,8]*0.02+131 #i32[6] 0 1 0 1 2 2
 
 def constants(device: VulkanDevice, row: Row) -> dict[str, int]:
     """The specialisation constants of a row's product, if it may have such weights."""
-    commands = device.planner.lower(row.model, [array.shape for array in row.inputs], None, {}).commands
+    commands = device.planner.lower(row.model, [array.shape for array in row.inputs]).commands
     every = [each.shader.named_constants(each.specialization) for each in commands if isinstance(each, Dispatch)]
     return next((each for each in every if "HALF_WEIGHTS" in each), {})
 

@@ -25,7 +25,7 @@ from nnvk.driver.vulkan.lowering.gemm.strategies import DEPTHWISE, GEMM
 from nnvk.driver.vulkan.lowering.gemm.verification.checksum import BY_CHANNEL, CHECKSUM
 from nnvk.driver.vulkan.planning.passes import depthwise
 from nnvk.driver.vulkan.planning.plan import Plan
-from nnvk.driver.vulkan.planning.planner import lower
+from nnvk.driver.vulkan.planning.planner import PlanOptions, lower
 from nnvk.driver.vulkan.shaders.commands import Dispatch
 from nnvk.driver.vulkan.shaders.passes import Pass
 from nnvk.types.codes import FuseCode, OperandCode
@@ -233,7 +233,7 @@ def test_both_are_verified_by_checksums(
         assert [found[name] for name in names] == [1, 0, 1, 1]
         profile = replace(as_gpu.profile, barriers_by_buffer=False)
         shapes, library = [each.shape for each in inputs], as_gpu.planner.library
-        plan = lower(model, shapes, profile, library, redundancy=Redundancy.CHECKSUMS)
+        plan = lower(model, shapes, profile, library, PlanOptions(redundancy=Redundancy.CHECKSUMS))
         for got in (run(as_gpu, model, plan, inputs), *verified.run(as_gpu, model, inputs, right)):
             assert got.tobytes() == right[0].tobytes(), str(strategy)
         outcomes = verified.outcomes(as_gpu, model, inputs, right, range(place * FAULTS, (place + 1) * FAULTS))
@@ -360,7 +360,7 @@ def test_both_are_computed_twice_without_a_variant_for_it(
 def families_of(net: Net, *outputs: int, redundancy: Redundancy = Redundancy.NONE) -> list[str]:
     model = net.finish(*outputs)
     shapes = [type_.dimensions for type_ in model.input_types()]
-    return families(lower(model, shapes, native(), library(), redundancy=redundancy))
+    return families(lower(model, shapes, native(), library(), PlanOptions(redundancy=redundancy)))
 
 
 def separable(net: Net, x: int, channels: int = 32) -> int:
