@@ -15,6 +15,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from nnvk.driver.vulkan.graph.program import ElementwiseProgram
 from nnvk.driver.vulkan.lowering.copies.arrange import arrange
 from nnvk.driver.vulkan.lowering.copies.convert import finish_float32, float32_result, widened
 from nnvk.driver.vulkan.lowering.copies.move import move
@@ -249,7 +250,7 @@ def _sums(g: Lowering, rows: int, source: Rows, length: int, weights: Tensor, dr
         weights_of(weights),
         None,
         product,
-        epilogue=Epilogue((addition,), product.index, sums),
+        epilogue=Epilogue((addition,), product.index, sums, ElementwiseProgram.of((addition,))),
     )
     lower_gemm(g, operands, Gemm.of_rows(rows, length, columns))
     return Rows(g.tensor(sums), 0, columns)

@@ -11,9 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from nnvk.driver.vulkan.lowering.arguments import Arguments
-from nnvk.driver.vulkan.lowering.dtypes import F16, F32, Q8, of
-from nnvk.driver.vulkan.lowering.elementwise.program import (
+from nnvk.driver.vulkan.graph.program import (
     ElementwiseProgram,
     Number,
     Result,
@@ -23,6 +21,9 @@ from nnvk.driver.vulkan.lowering.elementwise.program import (
     source_of,
     widens,
 )
+from nnvk.driver.vulkan.lowering.arguments import Arguments
+from nnvk.driver.vulkan.lowering.dtypes import F16, F32, Q8, of
+from nnvk.driver.vulkan.lowering.elementwise.fused import memory_of, numbers_of
 from nnvk.driver.vulkan.lowering.lowering import Lowering
 from nnvk.driver.vulkan.lowering.quantised.float_sums import Operand, QuantisedSum
 from nnvk.driver.vulkan.lowering.quantised.tensors import are_small_shifts, clamp, is_lookup, rescaling, table_of
@@ -57,11 +58,18 @@ class Epilogue:
     """The index of the tensor that is the GEMM's result by itself."""
     output: Tensor
     """The tensor that is stored, in the shape of the GEMM's result."""
+    program: ElementwiseProgram | None = None
+    """The program of the calls on floats but for a conversion to float32 at the end; None if they are not such."""
 
     @property
-    def elementwise(self) -> tuple[Call, ...]:
-        """The calls but for a conversion to float32 at the end."""
-        return self.calls[:-1] if widens(self.calls[-1]) else self.calls
+    def is_converted(self) -> bool:
+        """Whether the last call only converts the results to float32."""
+        return widens(self.calls[-1])
+
+    @property
+    def computes(self) -> bool:
+        """Whether there are other calls than such a conversion."""
+        return len(self.calls) > self.is_converted
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,10 +86,10 @@ class Fused:
 
 def arguments_of(g: Lowering, epilogue: Epilogue) -> Arguments:
     """The arguments for an epilogue on floats."""
-    spec: dict[str, int | bool] = {TO_FLOATS: True} if len(epilogue.elementwise) < len(epilogue.calls) else {}
-    if not epilogue.elementwise:
+    spec: dict[str, int | bool] = {TO_FLOATS: True} if epilogue.is_converted else {}
+    program = epilogue.program
+    if program is None:
         return Arguments(spec)
-    program = ElementwiseProgram.of(epilogue.elementwise)
     extra = next((source for source in program.sources if source.index != epilogue.result), None)
     numbers = list(program.numbers)
 
@@ -96,8 +104,8 @@ def arguments_of(g: Lowering, epilogue: Epilogue) -> Arguments:
         spec |= {f"INSTRUCTION_{number}": instruction.word, f"LEFT_{number}": number_of(instruction.left)}
         spec[f"RIGHT_{number}"] = number_of(instruction.right)
     spec["EXTRA"] = int(extra.spread if extra else Spread.SINGLE)
-    table = program.table(g)
-    tensors = {"parameters": table, "extra": table if extra is None else program.read(g, extra)}
+    table = numbers_of(g, program)
+    tensors = {"parameters": table, "extra": table if extra is None else memory_of(g, program, extra)}
     return Arguments(spec, tensors)
 
 

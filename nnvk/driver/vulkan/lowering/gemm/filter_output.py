@@ -67,7 +67,7 @@ class Operands(Fused):
     @property
     def variant(self) -> str:
         """The value of the axis EPILOGUE."""
-        return "fused" if self.epilogue is not None and self.epilogue.elementwise else "plain"
+        return "fused" if self.epilogue is not None and self.epilogue.computes else "plain"
 
     @property
     def is_quantised(self) -> bool:
