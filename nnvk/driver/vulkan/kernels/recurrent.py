@@ -20,14 +20,8 @@ from nnvk.driver.vulkan.lowering.copies.arrange import arrange
 from nnvk.driver.vulkan.lowering.copies.convert import finish_float32, float32_result, widened
 from nnvk.driver.vulkan.lowering.copies.move import move
 from nnvk.driver.vulkan.lowering.dtypes import F32, of
-from nnvk.driver.vulkan.lowering.gemm.epilogue import Epilogue
-from nnvk.driver.vulkan.lowering.gemm.filter_output import Operands
-from nnvk.driver.vulkan.lowering.gemm.gemm import (
-    GEMM_SHADERS,
-    lower_gemm,
-    refuse_long_sums,
-)
-from nnvk.driver.vulkan.lowering.gemm.problem import Gemm
+from nnvk.driver.vulkan.lowering.gemm.gemm import GEMM_SHADERS, lower_gemm, refuse_long_sums
+from nnvk.driver.vulkan.lowering.gemm.problem import Epilogue, Gemm, Operands
 from nnvk.driver.vulkan.lowering.gemm.strategies import uses_subgroups
 from nnvk.driver.vulkan.lowering.gemm.weights import packed, weights_of
 from nnvk.driver.vulkan.lowering.lowering import MOST_ROUNDS, Lowering

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from nnvk.driver.vulkan.graph.ir import Node
 from nnvk.driver.vulkan.lowering.elementwise.fused import fuse_elementwise
-from nnvk.driver.vulkan.lowering.gemm.epilogue import Epilogue, Fused
+from nnvk.driver.vulkan.lowering.gemm.problem import Epilogue, Fused
 from nnvk.driver.vulkan.lowering.kernel import kernels
 from nnvk.driver.vulkan.lowering.lowering import Lowering
 from nnvk.ops.call import Tensor

@@ -255,8 +255,7 @@ def lower(
     try:
         return placed(lowered(model, input_shapes, profile, library, options), model, profile)
     except tables.ApartError:  # the tensors of verifications that share a dispatch don't lie in a page
-        apart = replace(options, together=False)
-        return placed(lowered(model, input_shapes, profile, library, apart), model, profile)
+        return placed(lowered(model, input_shapes, profile, library, replace(options, together=False)), model, profile)
 
 
 def lowered(

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 from nnvk.base.extents import hint
 from nnvk.driver.vulkan.lowering.arguments import Arguments
 from nnvk.driver.vulkan.lowering.divide import divisors_below
 from nnvk.driver.vulkan.lowering.gemm import cooperative_matrix
-from nnvk.driver.vulkan.lowering.gemm.filter_output import Operands
-from nnvk.driver.vulkan.lowering.gemm.problem import Gemm, Split
-from nnvk.driver.vulkan.lowering.gemm.strategies import Strategy, Work, by_elements, folds_zero_point, span
+from nnvk.driver.vulkan.lowering.gemm.problem import Gemm, GemmProblem, Split, Work
+from nnvk.driver.vulkan.lowering.gemm.strategies import Strategy, by_elements, folds_zero_point, span
 from nnvk.driver.vulkan.lowering.gemm.weights import BLOCK
 from nnvk.driver.vulkan.lowering.lowering import Lowering
 from nnvk.driver.vulkan.lowering.quantised.tensors import offset, sign_push
@@ -23,15 +21,6 @@ _MOST_LINE_TAPS = 8
 """The most taps of a line of a window that are unrolled. Sums of bytes of 8 x 8 taps of 4 channels are exact."""
 
 
-@dataclass(frozen=True, slots=True)
-class GemmProblem:
-    """A GEMM to compute: its operands and its geometry, and the description that strategies are chosen by."""
-
-    operands: Operands
-    gemm: Gemm
-    work: Work
-
-
 def tile_arguments(g: Lowering, problem: GemmProblem, strategy: Strategy) -> tuple[tuple[int, int, int], Arguments]:
     """The workgroups of a tile of gemm.comp, and the arguments that say nothing of the weights' layout."""
     operands, gemm, work = problem.operands, problem.gemm, problem.work
@@ -39,7 +28,7 @@ def tile_arguments(g: Lowering, problem: GemmProblem, strategy: Strategy) -> tup
     _, height, width = gemm.pixels
     magics, as_floats = divisors_below(g.device, gemm.rows, height=height, width=width)
     spec = _tile_spec(strategy, gemm, work, g.device) | order | as_floats
-    push: dict[str, int] = tile_push(gemm, work.line_taps if strategy.matrices is not None else 1) | magics
+    push: dict[str, int] = gemm.push(work.line_taps if strategy.matrices is not None else 1) | magics
     if work.kind == "q8":
         spec |= {"SIGNED": bool(offset(operands.input)), "WEIGHTS_SIGNED": bool(offset(operands.weights.tensor))}
         if strategy.arithmetic == "dot" and folds_zero_point(strategy, work, g.device):
@@ -141,31 +130,3 @@ def _line_taps(strategy: Strategy, gemm: Gemm) -> int:
         and strategy.split_k <= gemm.vertical.window
     )
     return gemm.horizontal.window if is_unrolled else 0
-
-
-def tile_push(gemm: Gemm, line_taps: int = 1) -> dict[str, int]:
-    """Push constants of gemm.comp: those of all data types. ``line_taps`` neighbouring taps are one."""
-    _, height, width, channels = gemm.source
-    _, out_height, out_width, _ = gemm.target
-    return {
-        "rows": gemm.rows,
-        "out_height": out_height,
-        "out_width": out_width,
-        "out_channels": gemm.columns,
-        "height": height,
-        "width": width,
-        "channels": channels,
-        "depth": gemm.depth * line_taps,
-        "parts": gemm.parts,
-        "kernel_height": gemm.vertical.window,
-        "kernel_width": gemm.horizontal.window // line_taps,
-        "pad_top": gemm.vertical.before,
-        "pad_left": gemm.horizontal.before,
-    }
-
-
-def push_by_channel(gemm: Gemm) -> dict[str, int]:
-    """The push constants for the geometry of convolutions whose filters see a channel each."""
-    others = "parts", "depth", "kernel_width"
-    push = {name: value for name, value in tile_push(gemm).items() if name not in others}
-    return push | {"depth_multiplier": gemm.columns // gemm.depth}

@@ -13,10 +13,9 @@ from nnvk.driver.vulkan.lowering.copies.relayout import are_pixels_dense
 from nnvk.driver.vulkan.lowering.copies.side_by_side import Matrices, read
 from nnvk.driver.vulkan.lowering.dtypes import F16, F32, I32, Q8, dtype, of
 from nnvk.driver.vulkan.lowering.gemm import cooperative_matrix, half_weights, separable
-from nnvk.driver.vulkan.lowering.gemm.arguments import GemmProblem, memory_of_sums, tile_arguments, vector_arguments
-from nnvk.driver.vulkan.lowering.gemm.filter_output import (
+from nnvk.driver.vulkan.lowering.gemm.arguments import memory_of_sums, tile_arguments, vector_arguments
+from nnvk.driver.vulkan.lowering.gemm.epilogue import (
     FilterOutput,
-    Operands,
     Target,
     bias_of,
     bias_words,
@@ -24,13 +23,11 @@ from nnvk.driver.vulkan.lowering.gemm.filter_output import (
     has_narrow_sums,
     narrowed,
 )
-from nnvk.driver.vulkan.lowering.gemm.problem import POINT, Gemm, Split
+from nnvk.driver.vulkan.lowering.gemm.problem import POINT, Gemm, GemmProblem, Operands, Split, WeightLayout, Work
 from nnvk.driver.vulkan.lowering.gemm.strategies import (
     GEMM,
     VECTOR,
     Strategy,
-    WeightLayout,
-    Work,
     folds_zero_point,
     is_quick,
     takes_half_weights,

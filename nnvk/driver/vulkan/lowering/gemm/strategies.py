@@ -9,12 +9,12 @@ import itertools
 import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from enum import IntEnum
 
 from nnvk.base.extents import hint
 from nnvk.driver.vulkan.lowering.costs import costs_of
 from nnvk.driver.vulkan.lowering.gemm import cooperative_matrix, epilogue
 from nnvk.driver.vulkan.lowering.gemm.cooperative_matrix import MatrixTile
+from nnvk.driver.vulkan.lowering.gemm.problem import WeightLayout, Work
 from nnvk.driver.vulkan.lowering.gemm.weights import BLOCK
 from nnvk.driver.vulkan.lowering.lowering import MOST_COUNTERS
 from nnvk.driver.vulkan.shaders.declaration import Shader, Variant
@@ -120,76 +120,6 @@ _MANY = 6
 """Rounds of a whole texel of bytes that are worth their longer code, which a CPU has to fetch as well."""
 _CARRIED = 64
 """Vec4s of K after which sums are carried to larger integers, in a loop of its own."""
-
-
-class WeightLayout(IntEnum):
-    """How filters lie that the tile `shared` takes; as shared.glsl has it."""
-
-    IN_BLOCKS = 1
-    """Packed."""
-    BY_K = 2
-    """Output channels are innermost, a multiple of four."""
-    BY_OUTPUTS = 3
-    """The channels that a filter sees are, a multiple of four."""
-
-
-@dataclass(frozen=True, slots=True)
-class Work:
-    """The requirements of a product."""
-
-    kind: str
-    """Its data type, as the axis DTYPE has it."""
-    rows: int
-    """Output pixels of a part."""
-    columns: int
-    """Output channels of a part."""
-    parts: int
-    taps: int
-    depth: int
-    """Input channels of a tap."""
-    constant: bool
-    """The filters are known: they are packed, or put in order, beforehand."""
-    in_order: bool
-    """The filters lie in order as they are."""
-    matrix: bool
-    """A matrix by a matrix: one part, one tap, pixels one after the other."""
-    int8_weights: bool = False
-    """Weights of real numbers are quantised values of 8 bits."""
-    float16: bool = False
-    """Factors are native float16, and sums may be float16, too (`weights.may_be_float16`)."""
-    float16_split_k: bool = False
-    """Sums of K slices may be float16, too."""
-    order: WeightLayout = WeightLayout.IN_BLOCKS
-    """How the tile `shared` takes the filters: as they lie, where it can, so that they need not be packed."""
-    can_fold: bool = False
-    """Products of bytes with constant filters and bias, which can have what is due to the input's zero point."""
-    narrow: bool = False
-    """Products of 16-bit quantised values add up to numbers of 32 bits (`filter_output.has_narrow_sums`)."""
-    depthwise: int = 0
-    """The taps of the depthwise convolution that gives the input, in the same dispatch; 0 if the input is in memory."""
-
-    line_taps: int = 1
-    """Taps of a line of a window that lie one after the other in memory: cooperative matrices take them as one."""
-
-    @property
-    def in_lines(self) -> tuple[int, int]:
-        """The taps, and the channels of each, as cooperative matrices take them."""
-        return self.taps // self.line_taps, self.depth * self.line_taps
-
-    @property
-    def vec4s_of_k(self) -> int:
-        """Vec4s of K."""
-        return self.taps * -(-self.depth // 4)
-
-    @property
-    def packed_weights(self) -> int:
-        """Weights in packed blocks, with what pads these."""
-        return self.parts * -(-self.columns // BLOCK) * BLOCK * 4 * self.vec4s_of_k
-
-    @property
-    def vec4s(self) -> int:
-        """Vec4s of output channels of a part."""
-        return -(-self.columns // 4)
 
 
 _QUICK_REGISTERS = 36

@@ -15,10 +15,10 @@ from nnvk.driver.vulkan.lowering.dtypes import SIZES
 from nnvk.driver.vulkan.lowering.gemm import cooperative_matrix
 from nnvk.driver.vulkan.lowering.gemm.cooperative_matrix import MatrixTile
 from nnvk.driver.vulkan.lowering.gemm.half_weights import Form, form_of
+from nnvk.driver.vulkan.lowering.gemm.problem import Work
 from nnvk.driver.vulkan.lowering.gemm.strategies import (
     LANES,
     Strategy,
-    Work,
     all_strategies,
     by_elements,
     candidates,

@@ -19,7 +19,8 @@ from nnvk.check.model_rows import empty_like, parse, reference, request
 from nnvk.driver.vulkan import VulkanDevice, find_devices
 from nnvk.driver.vulkan.lowering.gemm import cooperative_matrix, gemm
 from nnvk.driver.vulkan.lowering.gemm.cooperative_matrix import ARITHMETICS, FEATURES, TILE, MatrixTile, pack, tiles
-from nnvk.driver.vulkan.lowering.gemm.strategies import GEMM, Strategy, Work
+from nnvk.driver.vulkan.lowering.gemm.problem import Work
+from nnvk.driver.vulkan.lowering.gemm.strategies import GEMM, Strategy
 from nnvk.driver.vulkan.lowering.gemm.strategy_costs import ranked
 from nnvk.driver.vulkan.lowering.gemm.weights import Weights, weights_of
 from nnvk.driver.vulkan.planning.passes import fp16

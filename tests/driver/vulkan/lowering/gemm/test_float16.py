@@ -14,8 +14,8 @@ from nnvk.driver.vulkan import VulkanDevice
 from nnvk.driver.vulkan.kernels import depthwise_conv2d
 from nnvk.driver.vulkan.kernels.depthwise_conv2d import DepthwiseTile
 from nnvk.driver.vulkan.lowering.gemm import gemm
-from nnvk.driver.vulkan.lowering.gemm.problem import Gemm
-from nnvk.driver.vulkan.lowering.gemm.strategies import Strategy, Work, candidates
+from nnvk.driver.vulkan.lowering.gemm.problem import Gemm, Work
+from nnvk.driver.vulkan.lowering.gemm.strategies import Strategy, candidates
 from nnvk.driver.vulkan.lowering.gemm.weights import LONGEST, ROUNDS, longest_of
 from nnvk.driver.vulkan.shaders.profile import DeviceProfile
 from nnvk.types.codes import OperandCode

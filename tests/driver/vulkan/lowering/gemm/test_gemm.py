@@ -14,7 +14,8 @@ from against_reference import check_like_the_reference
 from nnvk.check.model_rows import parse
 from nnvk.driver.vulkan import VulkanDevice
 from nnvk.driver.vulkan.lowering.gemm import arguments, gemm
-from nnvk.driver.vulkan.lowering.gemm.strategies import Strategy, WeightLayout, Work, candidates
+from nnvk.driver.vulkan.lowering.gemm.problem import WeightLayout, Work
+from nnvk.driver.vulkan.lowering.gemm.strategies import Strategy, candidates
 from nnvk.driver.vulkan.lowering.gemm.strategy_costs import ranked
 from nnvk.driver.vulkan.lowering.gemm.weights import are_four_bits
 from nnvk.driver.vulkan.shaders.commands import Dispatch

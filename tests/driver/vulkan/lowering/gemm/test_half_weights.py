@@ -15,7 +15,8 @@ from nnvk.check.model_rows import Row, parse
 from nnvk.driver.vulkan import VulkanDevice
 from nnvk.driver.vulkan.lowering.gemm import gemm
 from nnvk.driver.vulkan.lowering.gemm.half_weights import Form, form_of
-from nnvk.driver.vulkan.lowering.gemm.strategies import Strategy, Work, candidates, takes_half_weights
+from nnvk.driver.vulkan.lowering.gemm.problem import Work
+from nnvk.driver.vulkan.lowering.gemm.strategies import Strategy, candidates, takes_half_weights
 from nnvk.driver.vulkan.shaders.commands import Dispatch
 from nnvk.driver.vulkan.shaders.profile import DeviceProfile
 from nnvk.types.codes import OperandCode, OperationCode, PaddingCode

@@ -8,9 +8,9 @@ from dataclasses import replace
 import pytest
 from profiles import DEVICES, EIGHT_LANES, FOUR_LANES, GPU
 
+from nnvk.driver.vulkan.lowering.gemm.problem import Work
 from nnvk.driver.vulkan.lowering.gemm.strategies import (
     Strategy,
-    Work,
     by_elements,
     candidates,
     registers,
