@@ -10,11 +10,11 @@ from nnvk.driver.vulkan.lowering.gemm.gemm import (
     GEMM_SHADERS,
     epilogue_channels,
     has_few_channels,
-    layouts_of_weights,
     lower_gemm,
     refuse_long_sums,
 )
 from nnvk.driver.vulkan.lowering.gemm.problem import POINT, Fused, Gemm, Operands, Split, WeightLayout
+from nnvk.driver.vulkan.lowering.gemm.tiles.strategy import layouts_of_weights
 from nnvk.driver.vulkan.lowering.gemm.weights import Weights
 from nnvk.driver.vulkan.lowering.kernel import gemm_kernel
 from nnvk.driver.vulkan.lowering.lowering import Lowering

@@ -17,7 +17,7 @@ from nnvk.driver.vulkan.lowering.gemm import epilogue
 from nnvk.driver.vulkan.lowering.gemm.epilogue import Target, accumulated, filter_output
 from nnvk.driver.vulkan.lowering.gemm.gemm import epilogue_channels, refuse_long_sums
 from nnvk.driver.vulkan.lowering.gemm.problem import Fused, Gemm, Operands
-from nnvk.driver.vulkan.lowering.gemm.strategies import LANES, uses_subgroups
+from nnvk.driver.vulkan.lowering.gemm.tiles.subgroup import LANES, uses_subgroups
 from nnvk.driver.vulkan.lowering.gemm.weights import BLOCK, weights_of
 from nnvk.driver.vulkan.lowering.kernel import gemm_kernel, kernel
 from nnvk.driver.vulkan.lowering.lowering import Lowering

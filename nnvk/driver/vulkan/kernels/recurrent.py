@@ -22,7 +22,7 @@ from nnvk.driver.vulkan.lowering.copies.move import move
 from nnvk.driver.vulkan.lowering.dtypes import F32, of
 from nnvk.driver.vulkan.lowering.gemm.gemm import GEMM_SHADERS, lower_gemm, refuse_long_sums
 from nnvk.driver.vulkan.lowering.gemm.problem import Epilogue, Gemm, Operands
-from nnvk.driver.vulkan.lowering.gemm.strategies import uses_subgroups
+from nnvk.driver.vulkan.lowering.gemm.tiles.subgroup import uses_subgroups
 from nnvk.driver.vulkan.lowering.gemm.weights import packed, weights_of
 from nnvk.driver.vulkan.lowering.lowering import MOST_ROUNDS, Lowering
 from nnvk.driver.vulkan.lowering.recurrent.gates import GATES_SHADERS, beside, floats

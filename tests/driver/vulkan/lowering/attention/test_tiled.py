@@ -17,7 +17,7 @@ from rewritten import codes, rewritten
 from nnvk.driver.vulkan import VulkanDevice
 from nnvk.driver.vulkan.lowering.attention import tiled
 from nnvk.driver.vulkan.lowering.attention.tiled import AttentionTile, Problem, pays, refuse, tiles
-from nnvk.driver.vulkan.lowering.gemm import cooperative_matrix
+from nnvk.driver.vulkan.lowering.gemm.tiles import cooperative_matrix
 from nnvk.driver.vulkan.planning.passes.attention import fuse_attention
 from nnvk.driver.vulkan.planning.passes.softmax import fuse_softmax
 from nnvk.driver.vulkan.planning.planner import PlanOptions, lower

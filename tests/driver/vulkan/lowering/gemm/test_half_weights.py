@@ -16,7 +16,8 @@ from nnvk.driver.vulkan import VulkanDevice
 from nnvk.driver.vulkan.lowering.gemm import gemm
 from nnvk.driver.vulkan.lowering.gemm.half_weights import Form, form_of
 from nnvk.driver.vulkan.lowering.gemm.problem import Work
-from nnvk.driver.vulkan.lowering.gemm.strategies import Strategy, candidates, takes_half_weights
+from nnvk.driver.vulkan.lowering.gemm.strategies import candidates
+from nnvk.driver.vulkan.lowering.gemm.tiles.strategy import Strategy
 from nnvk.driver.vulkan.shaders.commands import Dispatch
 from nnvk.driver.vulkan.shaders.profile import DeviceProfile
 from nnvk.types.codes import OperandCode, OperationCode, PaddingCode
@@ -60,7 +61,7 @@ def expected_forms(device: DeviceProfile, rows: int) -> list[Form]:
 
 def few_strategies(work: Work, device: DeviceProfile) -> list[Strategy]:
     """The tiles that take such weights, whole and with the first split of K."""
-    every = [way for way in candidates(work, device) if takes_half_weights(way, work, device)]
+    every = [way for way in candidates(work, device) if way.takes_half_weights(work, device)]
     return list({(way.rows, way.vec4s, way.split_k > 1): way for way in reversed(every)}.values())
 
 

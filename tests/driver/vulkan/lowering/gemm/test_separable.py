@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import partial
 from typing import Any
 
@@ -21,7 +21,8 @@ from nnvk.check.model_rows import Row, reference
 from nnvk.driver.vulkan import VulkanDevice
 from nnvk.driver.vulkan.kernels import depthwise_conv2d
 from nnvk.driver.vulkan.lowering.gemm import gemm
-from nnvk.driver.vulkan.lowering.gemm.strategies import DEPTHWISE, GEMM
+from nnvk.driver.vulkan.lowering.gemm.tiles.shared import Shared
+from nnvk.driver.vulkan.lowering.gemm.tiles.strategy import DEPTHWISE, GEMM
 from nnvk.driver.vulkan.lowering.gemm.verification.checksum import BY_CHANNEL, CHECKSUM
 from nnvk.driver.vulkan.planning.passes import depthwise
 from nnvk.driver.vulkan.planning.plan import Plan
@@ -192,7 +193,7 @@ def test_results_are_those_of_both_one_after_the_other(
         assert not behind or (kind != "float32" and case.outputs % 4), "pixels are whole words"
         got = run(as_gpu, model, plan, inputs)
         if TYPES[kind] in FLOATS:
-            alone = replace(strategy, tile="shared")
+            alone = Shared(*(getattr(strategy, each.name) for each in fields(strategy)))
             with monkeypatch.context() as patch:
                 patch.setattr(gemm, "ranked", lambda work, device, alone=alone: [alone])
                 plain = plan_of(as_gpu, model, inputs, fused=False)

@@ -27,7 +27,7 @@ from nnvk.driver.vulkan.lowering.copies.relayout import are_pixels_dense, round_
 from nnvk.driver.vulkan.lowering.dtypes import F16, F32, dtype, of
 from nnvk.driver.vulkan.lowering.gemm.epilogue import Target, added_one_for_one, bias_of, filter_output, narrowed
 from nnvk.driver.vulkan.lowering.gemm.problem import Gemm, Operands, Split
-from nnvk.driver.vulkan.lowering.gemm.strategies import LANES, uses_subgroups
+from nnvk.driver.vulkan.lowering.gemm.tiles.subgroup import LANES, uses_subgroups
 from nnvk.driver.vulkan.lowering.gemm.weights import BLOCK, Weights, in_order, in_order_by_blocks
 from nnvk.driver.vulkan.lowering.lowering import MOST_ROUNDS, Lowering
 from nnvk.driver.vulkan.lowering.quantised.tensors import activation_push
