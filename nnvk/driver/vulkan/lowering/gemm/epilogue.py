@@ -33,7 +33,6 @@ from nnvk.driver.vulkan.lowering.gemm import half_weights
 from nnvk.driver.vulkan.lowering.gemm.problem import Epilogue, Gemm, Operands
 from nnvk.driver.vulkan.lowering.gemm.weights import Weights
 from nnvk.driver.vulkan.lowering.lowering import Lowering
-from nnvk.driver.vulkan.lowering.quantised import requantise
 from nnvk.driver.vulkan.lowering.quantised.float_sums import Operand, QuantisedSum
 from nnvk.driver.vulkan.lowering.quantised.tensors import (
     SMALL,
@@ -65,6 +64,15 @@ _TABLE = 16
 """The words of an 8-bit epilogue's parameters, which precede its table."""
 _LARGEST_PRODUCT = 255 * 255
 """The largest product of two bytes less their zero points."""
+BYTE_ERROR = 2.0**-12
+"""A bound on the error of floats of a `ByteMultiplier` (`shaders/include/requantise.glsl`), in units of a result.
+
+The numbers from which results follow are at most 257 from the zero point. The roundings of a sum to a float, of the
+multiplier, and of their product, are each at most 2^-23 of that, that of the addend is 2^-16, and those of two more
+operations are 2^-15 each. Together that is less than 1.7e-4.
+"""
+BYTE_SHIFTS = -10, -2
+"""The least and the largest shift of such multipliers."""
 
 
 def exists(choice: Mapping[str, str]) -> bool:
@@ -351,13 +359,29 @@ class _Scaling:
         return pairs
 
     def floats(self, pairs: np.ndarray) -> np.ndarray:
-        """The words of the `requantise.byte_multipliers` of `pairs` if the shader takes them, else none."""
+        """The words of the `byte_multipliers` of `pairs` if the shader takes them, else none."""
         if not self.spec.get("TO_BYTES"):
             return np.zeros(0, np.int32)
         low, high, zero = (int(self.push[name]) for name in ("low", "high", "output_zero"))
         saturates, once = bool(self.spec["SATURATES"]), bool(self.spec["ROUNDS_ONCE"])
-        floats = requantise.byte_multipliers(pairs[0], pairs[1], zero, (low, high), saturates=saturates, once=once)
+        floats = byte_multipliers(pairs[0], pairs[1], zero, (low, high), saturates=saturates, once=once)
         return floats.reshape(3, -1, 4).transpose(1, 0, 2).reshape(-1).view(np.int32)
+
+
+def byte_multipliers(
+    mantissas: np.ndarray, shifts: np.ndarray, zero: int, limits: tuple[int, int], *, saturates: bool, once: bool
+) -> np.ndarray:
+    """`scale`, `below` and `above` of multipliers, float32 [3, ...], for results with a zero point and limits.
+
+    ``saturates``: results are fractions of the range, and are rounded, not truncated, to integers.
+    ``once``: there is one rounding.
+    """
+    low, high = limits
+    rounded = 0.0 * shifts if once else np.ldexp(1.0, shifts - 1)
+    base, size = (low, max(high - low, 1)) if saturates else (-0.5, 1)
+    below = zero - base + (rounded if low >= zero else -rounded) - BYTE_ERROR
+    every = np.stack([np.ldexp(1.0, shifts - 31) * mantissas, below, zero - base + rounded + BYTE_ERROR]) / size
+    return every.astype(np.float32)
 
 
 def _wide_scaling(g: Lowering, operands: Operands, gemm: Gemm) -> _Scaling:
@@ -385,7 +409,8 @@ def _byte_scaling(g: Lowering, operands: Operands) -> _Scaling:
         "output_zero": zero_point(operands.output),
     }
     is_small = are_small_shifts(shifts) and largest_sum(operands.bias, operands.weights) < SMALL
-    to_bytes = is_small and requantise.may_be_bytes(shifts) and g.device.lacks_high_products
+    fit = all(BYTE_SHIFTS[0] <= shift <= BYTE_SHIFTS[1] for shift in shifts)
+    to_bytes = is_small and fit and g.device.lacks_high_products
     spec = {
         "SMALL": is_small,
         "TO_BYTES": to_bytes,
@@ -393,7 +418,7 @@ def _byte_scaling(g: Lowering, operands: Operands) -> _Scaling:
         "SATURATES": g.device.saturates,
         "ROUNDS_ONCE": once,
     }
-    return _Scaling(mantissas, shifts, requantise.SHIFTS[0] if to_bytes else 0, spec, push)
+    return _Scaling(mantissas, shifts, BYTE_SHIFTS[0] if to_bytes else 0, spec, push)
 
 
 def largest_sum(bias: Tensor | None, weights: Weights) -> float:
