@@ -8,7 +8,7 @@
 // BATCH_MATMUL, or the phases of TRANSPOSE_CONV_2D. A phase is the set of output pixels with the same remainders modulo
 // the strides. All of them use the same taps, every stride-th of the filter.
 //
-// Weights are packed (lowering/gemm/weights.py, or for TILE_COOPERATIVE_MATRIX lowering/gemm/cooperative_matrix.py).
+// Weights are packed (lowering/gemm/weights.py; for TILE_COOPERATIVE_MATRIX: lowering/gemm/tiles/cooperative_matrix.py).
 // For TILE_SUBGROUP and TILE_SHARED, they are in blocks of 32 output channels of a part. A block consists of vec4s of
 // K; a vec4 of K has eight lanes of four output channels each. Bytes take four words per lane, with a byte for each
 // element of K. Numbers of 32 bits have elements 0 and 1 of K of every lane first, then 2 and 3. Missing channels are

@@ -21,8 +21,11 @@ from c_library import write_server
 from nnvk.base.limits import cores
 from nnvk.base.settings import override, settings
 from nnvk.driver.vulkan import find_devices, take_validation_messages
+from nnvk.driver.vulkan.planning import planner
+from nnvk.driver.vulkan.planning.lowered import Lowered
 from nnvk.driver.vulkan.planning.passes import fp16
 from nnvk.driver.vulkan.running import compiler
+from nnvk.types.model import Model
 
 _PROOF_MINUTES = 3
 
@@ -189,3 +192,17 @@ def c_library_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("NNVK_SERVER", str(write_server(tmp_path_factory.mktemp("server"))))
         yield
+
+
+@pytest.fixture
+def lowered(monkeypatch: pytest.MonkeyPatch) -> list[Model]:
+    """The models that the Vulkan driver lowers during a test: with numbers, or traced."""
+    models: list[Model] = []
+    before = planner.lowered
+
+    def counted(model: Model, *arguments: Any) -> Lowered:
+        models.append(model)
+        return before(model, *arguments)
+
+    monkeypatch.setattr(planner, "lowered", counted)
+    return models

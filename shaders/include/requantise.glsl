@@ -61,7 +61,7 @@ ivec4 multiply_small_level(ivec4 x, Multiplier by) {
 }
 
 // A multiplier with a shift in -10..-2, for results that are bytes. It takes no product of more than 32 bits.
-// lowering/quantised/requantise.py has the floats.
+// lowering/gemm/epilogue.py has the floats.
 //
 // With p = x mantissa, e = -shift and h = 2^-(e + 1), both roundings together give floor(p / 2^(31 + e) + 1/2 + h), and
 // floor(p / 2^(31 + e) + 1/2 - h) for x < 0. Floats give the first term with an error below ERROR. Where the integers for

@@ -1,6 +1,6 @@
 // 64-bit sums of products of 16-bit quantised values with bytes, and their conversion to the output's scale, with the
 // bits of nnvk/ops/quant.py. 64-bit numbers are two words, so that no device needs a 64-bit type. An output channel has
-// a factor and a right shift of its product with the sum (lowering/gemm/filter_output.py); for sums that are rounded
+// a factor and a right shift of its product with the sum (lowering/gemm/epilogue.py); for sums that are rounded
 // TWICE it has a mantissa and a shift.
 
 #ifndef NNVK_WIDE_SUMS_GLSL

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from nnvk.driver.vulkan.lowering.quantised.requantise import ERROR, SHIFTS, byte_multipliers
+from nnvk.driver.vulkan.lowering.gemm.epilogue import BYTE_ERROR, BYTE_SHIFTS, byte_multipliers
 from nnvk.ops.quant import multiply_by_quantized_multiplier, multiply_once_by_quantized_multiplier
 
 Evaluate = Callable[..., np.ndarray]
@@ -16,7 +16,7 @@ LARGEST = (1 << 29) - 1
 MANTISSAS = (2**30, 2**30 + 1, 3 << 29, 1518500250, 1234567891, 2**31 - 65536, 2**31 - 129, 2**31 - 1)
 HALF_PRODUCTS, SATURATES = 52, 64
 """The numbers of the specialisation constants."""
-EVERY_SHIFT = range(SHIFTS[0], SHIFTS[1] + 1)
+EVERY_SHIFT = range(BYTE_SHIFTS[0], BYTE_SHIFTS[1] + 1)
 
 
 def near_the_changes(mantissa: int, shift: int) -> np.ndarray:
@@ -71,9 +71,9 @@ def test_multiply_to_bytes(evaluate: Evaluate, zero: int, low: int, high: int, s
 def test_the_error_of_floats_is_below_what_multiply_to_bytes_assumes() -> None:
     """Wherever a device rounds each operation to: the bounds are those of the comment there."""
     error = 257 * 3 * 2.0**-23 + 2.0**-16 + 2 * 2.0**-15
-    assert error < ERROR
+    assert error < BYTE_ERROR
     for shift in EVERY_SHIFT:
-        assert 2.0**30 + (ERROR + error) * 2.0 ** (31 - shift) < 2.0**31
+        assert 2.0**30 + (BYTE_ERROR + error) * 2.0 ** (31 - shift) < 2.0**31
         assert 2 ** (31 - shift) % 2**32 == 0
 
 
@@ -86,7 +86,7 @@ def test_bytes_are_beyond_what_roundings_can_be_or_right(evaluate: Evaluate, zer
             x = near_the_changes(mantissa, shift)
             due = np.clip(multiply_by_quantized_multiplier(x, mantissa, shift) + zero, low, high)
             exact = np.clip(x.astype(np.float64) * mantissa * 2.0 ** (shift - 31) + zero, low, high)
-            most = 0.5 + 2 * ERROR + (2.0 ** (shift - 1) if shift < 0 else 0.0)
+            most = 0.5 + 2 * BYTE_ERROR + (2.0 ** (shift - 1) if shift < 0 else 0.0)
             for change in (0, 1, -1, 77):
                 result = np.clip(due + change, 0, 255)
                 cases.append(np.stack([x, np.full_like(x, mantissa), np.full_like(x, shift), result], 1))

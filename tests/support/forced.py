@@ -8,7 +8,9 @@ import pytest
 
 from nnvk.driver.vulkan import VulkanDevice
 from nnvk.driver.vulkan.lowering.gemm import gemm
-from nnvk.driver.vulkan.lowering.gemm.strategies import DEPTHWISE, Strategy, Work, candidates
+from nnvk.driver.vulkan.lowering.gemm.problem import Work
+from nnvk.driver.vulkan.lowering.gemm.strategies import candidates
+from nnvk.driver.vulkan.lowering.gemm.tiles.strategy import DEPTHWISE, Strategy
 from nnvk.driver.vulkan.planning.passes import depthwise
 
 

@@ -8,8 +8,8 @@
 // multiplied. Channels of a tap are padded to whole chunks, so a chunk never has two taps. If there are few, whole lines
 // of a window are one tap (LINE_TAPS).
 //
-// Weights are filters one after the other (lowering/gemm/cooperative_matrix.py): taps, and in them channels, padded to
-// whole chunks. Sums of the weights of each filter may follow (COUNT_WEIGHTS). Values past the channels of a tap or
+// Weights are filters one after the other (lowering/gemm/tiles/cooperative_matrix.py): taps, and in them channels, padded
+// to whole chunks. Sums of the weights of each filter may follow (COUNT_WEIGHTS). Values past the channels of a tap or
 // past K are 0 in shared memory.
 //
 // Zero points are applied outside the loop, as in arithmetic.glsl. All values and zero points are signed here.

@@ -5,16 +5,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import nullcontext
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
+from rewritten import library, native
 
 from nnvk.base.settings import override
 from nnvk.driver.vulkan import VulkanDevice, find_devices
 from nnvk.driver.vulkan.lowering.gemm import gemm
-from nnvk.driver.vulkan.lowering.gemm.strategies import Strategy, Work
-from nnvk.driver.vulkan.lowering.gemm.strategy_costs import ranked
+from nnvk.driver.vulkan.lowering.gemm.problem import Work
+from nnvk.driver.vulkan.lowering.gemm.strategies import ranked
+from nnvk.driver.vulkan.lowering.gemm.tiles.strategy import Strategy
+from nnvk.driver.vulkan.planning.planner import Planner
 from nnvk.driver.vulkan.shaders.profile import DeviceProfile, constrain
 
 
@@ -48,6 +53,13 @@ def as_gpu(request: pytest.FixtureRequest) -> VulkanDevice:
 def device(request: pytest.FixtureRequest) -> VulkanDevice:
     """The device as itself, as a GPU and as the smallest."""
     return _first(request.param)
+
+
+@pytest.fixture
+def planner(tmp_path: Path) -> Iterator[Planner]:
+    """A planner for a GPU that is not there, without autotune results."""
+    with override(cache_dir=str(tmp_path)):
+        yield Planner(native(), library(), "version")
 
 
 @pytest.fixture(scope="session")

@@ -101,7 +101,7 @@ def test_every_tile(vulkan: VulkanDevice, monkeypatch: pytest.MonkeyPatch, text:
     model = parse(text).model
     with monkeypatch.context() as patch:
         patch.setattr(depthwise_conv2d, "tiles", record)
-        vulkan.planner.lower(model, [type_.dimensions for type_ in model.input_types()], None, {})
+        vulkan.planner.lower(model, [type_.dimensions for type_ in model.input_types()])
     assert len(set(every)) > 4
     for tile in dict.fromkeys(every):
         monkeypatch.setattr(depthwise_conv2d, "tiles", lambda *rest, tile=tile: [tile])

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from fused import Net, Op, transposed
-from rewritten import library, native
 
 import nnvk
 from nnvk.base.settings import override
@@ -36,27 +33,6 @@ def layer(rows: int, seed: int = 0) -> Model:
     mixed = transposed(net, net.op(Op.MUL, shares, turned, net.code(0)), 1, 0)
     flat = net.op(Op.RESHAPE, net.dense(mixed, 40, 24), np.array([1, rows, 40], np.int32))
     return net.finish(flat)
-
-
-@pytest.fixture
-def planner(tmp_path: Path) -> Iterator[Planner]:
-    """A planner for a GPU that is not there."""
-    with override(cache_dir=str(tmp_path)):
-        yield Planner(native(), library(), "version")
-
-
-@pytest.fixture
-def lowered(monkeypatch: pytest.MonkeyPatch) -> list[Model]:
-    """The models that were lowered: with numbers, or traced."""
-    models: list[Model] = []
-    before = planner_module.lowered
-
-    def counted(model: Model, *arguments: Any, **options: Any) -> Any:
-        models.append(model)
-        return before(model, *arguments, **options)
-
-    monkeypatch.setattr(planner_module, "lowered", counted)
-    return models
 
 
 def planned(planner: Planner, model: Model, options: PrepareOptions) -> Plan:

@@ -82,7 +82,7 @@ def chosen(prepared: IPreparedModel) -> str:
 
 def best(device: VulkanDevice) -> str:
     shapes = [type_.dimensions for type_ in ROW.model.input_types()]
-    return device.planner.lower(ROW.model, shapes, None, {}).choices[0].chosen
+    return device.planner.lower(ROW.model, shapes).choices[0].chosen
 
 
 def test_the_best_plan_replaces_the_quick_one(own: VulkanDevice, held: threading.Event) -> None:

@@ -12,7 +12,7 @@ from fused import F32, Net, Op
 from profiles import GPU
 
 from nnvk.driver.vulkan.lowering.compared import DIFFERENCE_WORDS, Subject
-from nnvk.driver.vulkan.lowering.gemm.strategies import Strategy
+from nnvk.driver.vulkan.lowering.gemm.tiles.register import Quads
 from nnvk.driver.vulkan.lowering.strided_view import StridedView
 from nnvk.driver.vulkan.lowering.verification import EXCHANGE
 from nnvk.driver.vulkan.planning import validation
@@ -420,7 +420,7 @@ def lowered() -> Plan:
 
 def test_dispatches_need_features() -> None:
     library = ShaderLibrary()
-    shader = library[Strategy("quads", 4, (4, 4)).variant("f32")]
+    shader = library[Quads(4, (4, 4)).variant("f32")]
     assert shader.features
     plan = lowered()
     (dispatch,) = (command for command in plan.commands if isinstance(command, Dispatch))

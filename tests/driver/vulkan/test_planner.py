@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,11 +12,10 @@ import pytest
 from fused import F32, Net, Op, joined, maximum
 from rewritten import library, native
 
-from nnvk.base.settings import override
 from nnvk.driver.vulkan.lowering.lowering import Lowering
 from nnvk.driver.vulkan.planning import planner as planner_module
 from nnvk.driver.vulkan.planning.plan import Plan
-from nnvk.driver.vulkan.planning.planner import Planner, lower
+from nnvk.driver.vulkan.planning.planner import Planner, PlanOptions, lower
 from nnvk.driver.vulkan.planning.support import support
 from nnvk.driver.vulkan.shaders.commands import Choice, Dispatch, Storage
 from nnvk.driver.vulkan.shaders.passes import FUSIONS
@@ -25,26 +24,6 @@ from nnvk.types.codes import OperandCode
 from nnvk.types.model import Model
 from nnvk.types.operand import OperandType
 from nnvk.types.request import PrepareOptions, Redundancy
-
-
-@pytest.fixture
-def planner(tmp_path: Path) -> Iterator[Planner]:
-    """A planner for a GPU that is not there, without autotune results."""
-    with override(cache_dir=str(tmp_path)):
-        yield Planner(native(), library(), "version")
-
-
-@pytest.fixture
-def lowered(monkeypatch: pytest.MonkeyPatch) -> list[Model]:
-    """The models that were lowered."""
-    models: list[Model] = []
-
-    def counted(model: Model, *arguments: object, **options: object) -> Plan:
-        models.append(model)
-        return lower(model, *arguments, **options)  # type: ignore[arg-type]
-
-    monkeypatch.setattr(planner_module, "lower", counted)
-    return models
 
 
 def dense() -> Model:
@@ -315,8 +294,8 @@ def test_without_a_shader_to_avoid_nothing_is_fused_or_relaxed(monkeypatch: pyte
     """The second attempt gets everything else that the first one got."""
     attempts: list[tuple[Any, ...]] = []
 
-    def lowered(*arguments: Any, together: bool) -> str:
-        attempts.append((*arguments, together))
+    def lowered(*arguments: Any) -> str:
+        attempts.append(arguments)
         if len(attempts) == 1:
             raise AvoidedShader("a shader")
         return "a plan"
@@ -327,15 +306,15 @@ def test_without_a_shader_to_avoid_nothing_is_fused_or_relaxed(monkeypatch: pyte
     monkeypatch.setattr(planner_module, "_lowered", lowered)
     monkeypatch.setattr(planner_module, "placed", lambda lowered, *_: lowered)
     model, profile = dense().with_relaxed(True), replace(native(), disabled_passes=frozenset({"cse"}))
-    known, values = {"key": "candidate"}, {1: np.zeros(2)}
-    rest: tuple[Any, ...] = library(), "refuse", values, known, "observe"
-    wanted: dict[str, Any] = {"quick": True, "other_strategies": True, "redundancy": Redundancy.DUPLICATION}
-    plan: Any = lower(model, [(64, 96)], profile, *rest, **wanted)
+    known, wanted = {"key": "candidate"}, (True, True, Redundancy.DUPLICATION)
+    quick, others, redundancy = wanted
+    options = PlanOptions(autotune_results=known, quick=quick, other_strategies=others, redundancy=redundancy)
+    plan: Any = lower(model, [(64, 96)], profile, library(), options)
     assert plan == "a plan"
     first, second = attempts
-    assert facts(first[0]) == facts(second[0]) == (library(), known, *wanted.values())
+    assert facts(first[0]) == facts(second[0]) == (library(), known, *wanted)
     assert (first[0].device, first[0].relaxed) == (profile, True)
-    assert first[1:] == (model, [(64, 96)], "refuse", values, "observe", True)
+    assert first[1:] == (model, [(64, 96)], options)
     assert (second[0].device, second[0].relaxed) == (replace(profile, disabled_passes=FUSIONS | {"cse"}), False)
     assert (second[1].operations, second[1].relaxed) == (model.operations, False)
     assert second[2:] == first[2:]

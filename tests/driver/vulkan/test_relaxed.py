@@ -21,7 +21,7 @@ from nnvk.conformance.compare import first_difference
 from nnvk.driver.vulkan import VulkanDevice, find_devices
 from nnvk.driver.vulkan.graph.builder import build
 from nnvk.driver.vulkan.lowering.gemm import gemm
-from nnvk.driver.vulkan.lowering.gemm.strategy_costs import ranked
+from nnvk.driver.vulkan.lowering.gemm.strategies import ranked
 from nnvk.driver.vulkan.planning.passes import fp16
 from nnvk.driver.vulkan.planning.passes.fp16 import FLOAT16, FLOAT32, nodes_in_float16
 from nnvk.driver.vulkan.planning.plan import Plan

@@ -11,7 +11,7 @@ from fused import Net, Op, families
 from nnvk.check.model_rows import parse
 from nnvk.driver.vulkan import VulkanDevice
 from nnvk.driver.vulkan.planning.plan import Address, Plan
-from nnvk.driver.vulkan.planning.planner import lower
+from nnvk.driver.vulkan.planning.planner import PlanOptions, lower
 from nnvk.driver.vulkan.running.constants import upload_constants
 from nnvk.driver.vulkan.running.recording import Recording
 from nnvk.driver.vulkan.running.relocation import copies_in_place, relocations
@@ -27,7 +27,7 @@ def plan_of(
     """A plan for a device whose memory is apart from the host's."""
     profile = replace(device.profile, unified_memory=False, host_writes_device_memory=direct)
     shapes = [type_.dimensions for type_ in model.input_types()]
-    return lower(model, shapes, profile, device.planner.library, redundancy=redundancy)
+    return lower(model, shapes, profile, device.planner.library, PlanOptions(redundancy=redundancy))
 
 
 def exchanged(plan: Plan) -> list[Address]:
@@ -135,7 +135,7 @@ def test_a_cache_in_place(vulkan: VulkanDevice, row: str, memory: str, redundanc
     parsed = parse(row)
     profile = replace(vulkan.profile, unified_memory=memory == "unified", host_writes_device_memory=memory == "direct")
     shapes = [type_.dimensions for type_ in parsed.model.input_types()]
-    plan = lower(parsed.model, shapes, profile, vulkan.planner.library, redundancy=redundancy)
+    plan = lower(parsed.model, shapes, profile, vulkan.planner.library, PlanOptions(redundancy=redundancy))
     arrays = [array for array in parsed.inputs if array is not None]
     for bound in ([0, 3], [0, 1, 2, 3]):
         assert results(vulkan, plan, arrays, bound, (0, 3)) == results(vulkan, plan, arrays, [])

@@ -46,7 +46,7 @@ def test_the_same_numbers(own: VulkanDevice, other: VulkanDevice, code: Operatio
 def test_the_profile_decides(own: VulkanDevice, other: VulkanDevice) -> None:
     seed, row = next(iter(supported(own, *KERNELS[0].values, range(500, 510))))
     for device in (own, other):
-        plan = device.planner.lower(row.model, [array.shape for array in row.inputs], None, {})
+        plan = device.planner.lower(row.model, [array.shape for array in row.inputs])
         dispatches = [command for command in plan.commands if isinstance(command, Dispatch)]
         chosen = [each.shader.constant(each.specialization, TEXELS) for each in dispatches]
         assert chosen == [device.profile.texel_loads] * len(chosen), seed

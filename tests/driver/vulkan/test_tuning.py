@@ -17,6 +17,7 @@ from nnvk.check.model_rows import Row, empty_like, execute, parse, reference
 from nnvk.driver.vulkan import VulkanDevice, find_devices
 from nnvk.driver.vulkan.planning.autotune_results import KIND
 from nnvk.driver.vulkan.planning.plan import Plan
+from nnvk.driver.vulkan.planning.planner import PlanOptions
 from nnvk.driver.vulkan.running import segment, tuning
 from nnvk.driver.vulkan.running.gpu import Gpu
 from nnvk.driver.vulkan.shaders.commands import Choice, Dispatch
@@ -102,10 +103,11 @@ def test_all_commands_of_a_way_count(device_again: Callable[[], VulkanDevice], m
     row = parse("CONV_2D f32[1,28,28,64] #f32[64,3,3,64] #f32[64] SAME 1 1 NONE nhwc")
     device = device_again()
     for turn in range(2):
-        plan = device.planner.lower(row.model, [(1, 28, 28, 64)], None, {})
+        plan = device.planner.lower(row.model, [(1, 28, 28, 64)])
         (choice,) = plan.choices
         candidate = next(candidate for candidate in choice.candidates if candidate.startswith("winograd") == bool(turn))
-        plan = device.planner.lower(row.model, [(1, 28, 28, 64)], None, {choice.tuning_key: candidate})
+        options = PlanOptions(autotune_results={choice.tuning_key: candidate})
+        plan = device.planner.lower(row.model, [(1, 28, 28, 64)], options)
         twice = replace(plan, choices=plan.choices * 2)
         trial = tuning.Trial(device.gpu, twice)
         stamps = list(range(0, 1000 * len(plan.commands) + 1, 1000))

@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from nnvk.base.forks import cached_property
+from nnvk.driver.vulkan.graph.program import ElementwiseProgram
 from nnvk.ops.call import Call, Tensor
 from nnvk.ops.internal import InternalCode, code_of, traits_of
 from nnvk.ops.strided import Box
@@ -33,6 +34,8 @@ class Node:
     """Elementwise calls on the results of the call and of each other that the node computes, too, in order."""
     results: frozenset[int] | None = None
     """The indices of the tensors that others read; None if these are the outputs of the call."""
+    program: ElementwiseProgram | None = None
+    """The program of the epilogue of a GEMM on floats, or of all calls if these are elementwise; else None."""
 
     @cached_property
     def code(self) -> KnownCode | InternalCode:
@@ -95,6 +98,7 @@ class Node:
         """
         if not any(tensor.index in instead for tensor in self.inputs):
             return self
+        assert self.program is None, "the program of a node reads its inputs"
 
         def other(tensor: Tensor) -> Tensor:
             found = instead.get(tensor.index, tensor.whole)

@@ -6,18 +6,15 @@ import math
 
 from nnvk.driver.vulkan.lowering.copies.side_by_side import Matrices
 from nnvk.driver.vulkan.lowering.dtypes import F32, of
-from nnvk.driver.vulkan.lowering.gemm.epilogue import Fused
-from nnvk.driver.vulkan.lowering.gemm.filter_output import Operands
 from nnvk.driver.vulkan.lowering.gemm.gemm import (
     GEMM_SHADERS,
     epilogue_channels,
     has_few_channels,
-    layouts_of_weights,
     lower_gemm,
     refuse_long_sums,
 )
-from nnvk.driver.vulkan.lowering.gemm.problem import POINT, Gemm, Split
-from nnvk.driver.vulkan.lowering.gemm.strategies import WeightLayout
+from nnvk.driver.vulkan.lowering.gemm.problem import POINT, Fused, Gemm, Operands, Split, WeightLayout
+from nnvk.driver.vulkan.lowering.gemm.tiles.strategy import layouts_of_weights
 from nnvk.driver.vulkan.lowering.gemm.weights import Weights
 from nnvk.driver.vulkan.lowering.kernel import gemm_kernel
 from nnvk.driver.vulkan.lowering.lowering import Lowering

@@ -14,11 +14,10 @@ from nnvk.driver.vulkan.lowering.copies.relayout import round_up
 from nnvk.driver.vulkan.lowering.divide import magic
 from nnvk.driver.vulkan.lowering.dtypes import dtype
 from nnvk.driver.vulkan.lowering.gemm import epilogue
-from nnvk.driver.vulkan.lowering.gemm.epilogue import Fused
-from nnvk.driver.vulkan.lowering.gemm.filter_output import Operands, Target, accumulated, filter_output
+from nnvk.driver.vulkan.lowering.gemm.epilogue import Target, accumulated, filter_output
 from nnvk.driver.vulkan.lowering.gemm.gemm import epilogue_channels, refuse_long_sums
-from nnvk.driver.vulkan.lowering.gemm.problem import Gemm
-from nnvk.driver.vulkan.lowering.gemm.strategies import LANES, uses_subgroups
+from nnvk.driver.vulkan.lowering.gemm.problem import Fused, Gemm, Operands
+from nnvk.driver.vulkan.lowering.gemm.tiles.subgroup import LANES, uses_subgroups
 from nnvk.driver.vulkan.lowering.gemm.weights import BLOCK, weights_of
 from nnvk.driver.vulkan.lowering.kernel import gemm_kernel, kernel
 from nnvk.driver.vulkan.lowering.lowering import Lowering

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from nnvk.driver.vulkan.kernels.depthwise_conv2d import CHANNEL_SHADERS, lower_depthwise
 from nnvk.driver.vulkan.lowering.gemm import separable, winograd
-from nnvk.driver.vulkan.lowering.gemm.arguments import GemmProblem
-from nnvk.driver.vulkan.lowering.gemm.epilogue import Fused
-from nnvk.driver.vulkan.lowering.gemm.filter_output import Operands
 from nnvk.driver.vulkan.lowering.gemm.gemm import (
     GEMM_SHADERS,
     best_strategy,
@@ -17,8 +14,8 @@ from nnvk.driver.vulkan.lowering.gemm.gemm import (
     refuse_long_sums,
     work_of,
 )
-from nnvk.driver.vulkan.lowering.gemm.problem import Gemm, Split
-from nnvk.driver.vulkan.lowering.gemm.strategies import Strategy
+from nnvk.driver.vulkan.lowering.gemm.problem import Fused, Gemm, GemmProblem, Operands, Split
+from nnvk.driver.vulkan.lowering.gemm.tiles.strategy import Strategy
 from nnvk.driver.vulkan.lowering.gemm.verification import bound
 from nnvk.driver.vulkan.lowering.gemm.weights import weights_of
 from nnvk.driver.vulkan.lowering.gemm.winograd import WINOGRAD_SHADERS, Winograd

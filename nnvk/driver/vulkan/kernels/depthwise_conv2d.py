@@ -16,11 +16,9 @@ from nnvk.driver.vulkan.lowering.costs import NEAR, Run, costs_of, cycles
 from nnvk.driver.vulkan.lowering.divide import divisors_below
 from nnvk.driver.vulkan.lowering.dtypes import F16, Q8, SIZES, dtype
 from nnvk.driver.vulkan.lowering.gemm import epilogue, half_weights
-from nnvk.driver.vulkan.lowering.gemm.arguments import push_by_channel
-from nnvk.driver.vulkan.lowering.gemm.epilogue import Fused
-from nnvk.driver.vulkan.lowering.gemm.filter_output import Operands, Target, bias_of, filter_output, narrowed
+from nnvk.driver.vulkan.lowering.gemm.epilogue import Target, bias_of, filter_output, narrowed
 from nnvk.driver.vulkan.lowering.gemm.gemm import epilogue_channels, refuse_long_sums
-from nnvk.driver.vulkan.lowering.gemm.problem import Gemm
+from nnvk.driver.vulkan.lowering.gemm.problem import Fused, Gemm, Operands
 from nnvk.driver.vulkan.lowering.gemm.separable import filters_of_channels
 from nnvk.driver.vulkan.lowering.gemm.verification import bound, checksum, exact
 from nnvk.driver.vulkan.lowering.gemm.weights import WEIGHT_SHADERS, in_order, may_be_float16, scale_of
@@ -275,7 +273,7 @@ def _geometry(g: Lowering, gemm: Gemm, tile: DepthwiseTile) -> tuple[tuple[int, 
         **as_floats,
     }
     others = "rows", "kernel_height"
-    push = {name: value for name, value in push_by_channel(gemm).items() if name not in others}
+    push = {name: value for name, value in gemm.push_by_channel.items() if name not in others}
     return groups, Arguments(spec, push={"batch": batches, **push, **magics})
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from nnvk.driver.vulkan.lowering.gemm.epilogue import Fused
-from nnvk.driver.vulkan.lowering.gemm.filter_output import Operands
 from nnvk.driver.vulkan.lowering.gemm.gemm import (
     GEMM_SHADERS,
     epilogue_channels,
@@ -11,7 +9,7 @@ from nnvk.driver.vulkan.lowering.gemm.gemm import (
     lower_gemm,
     refuse_long_sums,
 )
-from nnvk.driver.vulkan.lowering.gemm.problem import Gemm
+from nnvk.driver.vulkan.lowering.gemm.problem import Fused, Gemm, Operands
 from nnvk.driver.vulkan.lowering.gemm.weights import weights_of
 from nnvk.driver.vulkan.lowering.kernel import gemm_kernel
 from nnvk.driver.vulkan.lowering.lowering import Lowering

@@ -15,19 +15,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from nnvk.driver.vulkan.graph.program import ElementwiseProgram
 from nnvk.driver.vulkan.lowering.copies.arrange import arrange
 from nnvk.driver.vulkan.lowering.copies.convert import finish_float32, float32_result, widened
 from nnvk.driver.vulkan.lowering.copies.move import move
 from nnvk.driver.vulkan.lowering.dtypes import F32, of
-from nnvk.driver.vulkan.lowering.gemm.epilogue import Epilogue
-from nnvk.driver.vulkan.lowering.gemm.filter_output import Operands
-from nnvk.driver.vulkan.lowering.gemm.gemm import (
-    GEMM_SHADERS,
-    lower_gemm,
-    refuse_long_sums,
-)
-from nnvk.driver.vulkan.lowering.gemm.problem import Gemm
-from nnvk.driver.vulkan.lowering.gemm.strategies import uses_subgroups
+from nnvk.driver.vulkan.lowering.gemm.gemm import GEMM_SHADERS, lower_gemm, refuse_long_sums
+from nnvk.driver.vulkan.lowering.gemm.problem import Epilogue, Gemm, Operands
+from nnvk.driver.vulkan.lowering.gemm.tiles.subgroup import uses_subgroups
 from nnvk.driver.vulkan.lowering.gemm.weights import packed, weights_of
 from nnvk.driver.vulkan.lowering.lowering import MOST_ROUNDS, Lowering
 from nnvk.driver.vulkan.lowering.recurrent.gates import GATES_SHADERS, beside, floats
@@ -249,7 +244,7 @@ def _sums(g: Lowering, rows: int, source: Rows, length: int, weights: Tensor, dr
         weights_of(weights),
         None,
         product,
-        epilogue=Epilogue((addition,), product.index, sums),
+        epilogue=Epilogue((addition,), product.index, sums, ElementwiseProgram.of((addition,))),
     )
     lower_gemm(g, operands, Gemm.of_rows(rows, length, columns))
     return Rows(g.tensor(sums), 0, columns)

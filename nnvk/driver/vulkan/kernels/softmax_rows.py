@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from nnvk.driver.vulkan.graph.program import four_sizes
 from nnvk.driver.vulkan.lowering.dtypes import F16, F32, dtype
-from nnvk.driver.vulkan.lowering.elementwise.broadcast import broadcast_strides, four_sizes
+from nnvk.driver.vulkan.lowering.elementwise.broadcast import broadcast_strides
 from nnvk.driver.vulkan.lowering.kernel import kernel
 from nnvk.driver.vulkan.lowering.lowering import Lowering
 from nnvk.driver.vulkan.lowering.reductions.row_sharing import own_vec4s, shared_out

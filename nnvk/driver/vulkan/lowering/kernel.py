@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import wraps
 
-from nnvk.driver.vulkan.lowering.gemm.epilogue import Fused
+from nnvk.driver.vulkan.lowering.gemm.problem import Fused
 from nnvk.driver.vulkan.lowering.lowering import Lowering
 from nnvk.driver.vulkan.shaders.declaration import Shader
 from nnvk.driver.vulkan.shaders.profile import DeviceProfile
@@ -45,7 +45,7 @@ class Kernel:
     takes_view: TakesView | None
     """Says in the place of which tensors of a call it takes views; None if it takes none."""
     epilogue_channels: EpilogueChannels | None = None
-    """Says for which calls it takes elementwise operations behind a GEMM (`epilogue.Epilogue`); None if for none."""
+    """Says for which calls it takes elementwise operations behind a GEMM (`problem.Epilogue`); None if for none."""
     takes_wide_input: Callable[[Call], bool] | None = None
     """Says for which calls on float16 it reads ``input`` as float32 and converts it; None if for none."""
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from nnvk.driver.vulkan.graph.ir import Node
 from nnvk.driver.vulkan.lowering.elementwise.fused import fuse_elementwise
-from nnvk.driver.vulkan.lowering.gemm.epilogue import Epilogue, Fused
+from nnvk.driver.vulkan.lowering.gemm.problem import Epilogue, Fused
 from nnvk.driver.vulkan.lowering.kernel import kernels
 from nnvk.driver.vulkan.lowering.lowering import Lowering
 from nnvk.ops.call import Tensor
@@ -16,8 +16,8 @@ from nnvk.types.codes import OperationCode
 def lower(node: Node, g: Lowering) -> None:
     """Lower a node: an operation, a GEMM with its prologue and epilogue, or elementwise operations together."""
     call = node.call
-    if node.traits.gemm is None and node.epilogue:
-        fuse_elementwise(g, node.calls, node.outputs)
+    if node.traits.gemm is None and node.program is not None:
+        fuse_elementwise(g, node.program, node.outputs)
         return
     fused = Fused()
     for before in node.prologue:
@@ -27,7 +27,7 @@ def lower(node: Node, g: Lowering) -> None:
             fused = replace(fused, wide_input=before.input.whole)
     if node.epilogue:
         (output,) = node.outputs
-        epilogue = Epilogue(node.epilogue, call.output.index, _shaped_as(call.output, output))
+        epilogue = Epilogue(node.epilogue, call.output.index, _shaped_as(call.output, output), node.program)
         fused = replace(fused, epilogue=epilogue)
     kernels()[node.code].lower(call, g, fused)
 

@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
+from nnvk.driver.vulkan.graph.program import Spread
 from nnvk.driver.vulkan.lowering.copies.arrange import RANK, arranged, box_of
 from nnvk.driver.vulkan.lowering.copies.move import RANK as MOVE_RANK
 from nnvk.driver.vulkan.lowering.copies.move import folded, in_pieces, moving, ways_of
 from nnvk.driver.vulkan.lowering.divide import magic
 from nnvk.driver.vulkan.lowering.dtypes import F32, SIZES
-from nnvk.driver.vulkan.lowering.elementwise.program import Spread
 from nnvk.driver.vulkan.lowering.gemm.epilogue import TO_FLOATS
 from nnvk.driver.vulkan.lowering.gemm.gemm import FROM_FLOATS, channels_of, inputs_of, width_of_weights
 from nnvk.driver.vulkan.lowering.lowering import Lowering

@@ -13,7 +13,7 @@ from nnvk.driver.vulkan.graph.builder import NeedsValue
 from nnvk.driver.vulkan.graph.dump import Observe
 from nnvk.driver.vulkan.lowering.gemm.verification.checksum import BY_CHANNEL, CHECKSUM, products
 from nnvk.driver.vulkan.planning.plan import Plan
-from nnvk.driver.vulkan.planning.planner import lower
+from nnvk.driver.vulkan.planning.planner import PlanOptions, lower
 from nnvk.driver.vulkan.planning.support import support
 from nnvk.driver.vulkan.shaders.commands import Clear, Command, Copy, Dispatch, Storage, binding_of
 from nnvk.driver.vulkan.shaders.library import ShaderLibrary
@@ -47,10 +47,9 @@ def outline(
         if reason:
             raise op_failed(f"{operation.code.name} can't be planned for {profile.name}: {reason}")
     shapes = [type_.dimensions for type_ in model.input_types()]
+    options = PlanOptions(autotune_results=autotune_results or {}, observe=observe, redundancy=redundancy)
     try:
-        plan = lower(
-            model, shapes, profile, library, autotune_results=autotune_results, observe=observe, redundancy=redundancy
-        )
+        plan = lower(model, shapes, profile, library, options)
     except NeedsValue as needs:
         raise op_failed(f"it is planned at execution, for the value of operand {needs.operand}: {needs}") from needs
     return {

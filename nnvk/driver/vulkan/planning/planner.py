@@ -7,7 +7,7 @@ import weakref
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -41,6 +41,32 @@ from nnvk.types.model import Lifetime, Model
 from nnvk.types.operand import Shape
 from nnvk.types.request import PrepareOptions, Redundancy
 from nnvk.types.template import Holds, ModelTemplate, sizes_of
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanOptions:
+    """The properties that a plan depends on besides the model, the shapes of its inputs, and the device."""
+
+    refuse: Callable[[Call], str | None] = lambda _: None
+    """The reason why another device has to run a call whose shapes are known, or None."""
+    values: Mapping[int, np.ndarray] = field(default_factory=dict)
+    """The values of inputs that are looked at, by operand."""
+    autotune_results: Mapping[str, str] = field(default_factory=dict)
+    """The candidates that are preferred, by tuning key."""
+    observe: passes.Observe | None = None
+    """A function that gets the text of the model after each pass."""
+    quick: bool = False
+    """Whether candidates that drivers compile quickly are preferred."""
+    other_strategies: bool = False
+    """Whether other candidates are taken than without this."""
+    redundancy: Redundancy = Redundancy.NONE
+    """The computations besides those of the results."""
+    together: bool = True
+    """Whether verifications share dispatches."""
+
+
+PLAIN = PlanOptions()
+"""The options of a plan by the cost model alone."""
 
 
 class Planner:
@@ -78,14 +104,9 @@ class Planner:
             plan = kept.load(model, shapes, self.profile, self.library)
             if plan is not None and all(self._stands(choice) for choice in plan.choices):
                 return plan
-        plan = self.lower(
-            model,
-            shapes,
-            values,
-            self.autotune_results.known,
-            other_strategies=options.other_strategies,
-            redundancy=options.redundancy,
-        )
+        others, redundancy = options.other_strategies, options.redundancy
+        wanted = replace(self._options, values=values or {}, other_strategies=others, redundancy=redundancy)
+        plan = self.lower(model, shapes, wanted)
         if kept is not None:
             kept.store(plan)
         return plan
@@ -96,8 +117,7 @@ class Planner:
             return None
 
         def lower_any(model: Model, shapes: Sequence[Shape]) -> Lowered:
-            known = self.autotune_results.known
-            return lowered(model, shapes, self.profile, self.library, self.refuse, None, known)
+            return lowered(model, shapes, self.profile, self.library, self._options)
 
         families = options.families.setdefault((self, model.operations), PlanFamilies())
         found = families.lowered(model, shapes, lower_any, self._stands)
@@ -113,30 +133,14 @@ class Planner:
     def _key(self, model: Model, options: PrepareOptions) -> dict[str, str]:
         return key_of(self._version, self.profile, self.library, model, options.redundancy)
 
-    def lower(
-        self,
-        model: Model,
-        shapes: Sequence[Shape],
-        values: Mapping[int, np.ndarray] | None,
-        autotune_results: Mapping[str, str],
-        *,
-        quick: bool = False,
-        other_strategies: bool = False,
-        redundancy: Redundancy = Redundancy.NONE,
-    ) -> Plan:
-        """A new plan, with these autotune results where there are several candidates."""
-        return lower(
-            model,
-            shapes,
-            self.profile,
-            self.library,
-            self.refuse,
-            values,
-            autotune_results,
-            quick=quick,
-            other_strategies=other_strategies,
-            redundancy=redundancy,
-        )
+    @property
+    def _options(self) -> PlanOptions:
+        """The options that plans for the device have."""
+        return PlanOptions(refuse=self.refuse, autotune_results=self.autotune_results.known)
+
+    def lower(self, model: Model, shapes: Sequence[Shape], options: PlanOptions = PLAIN) -> Plan:
+        """A new plan. The device says which calls it refuses."""
+        return lower(model, shapes, self.profile, self.library, replace(options, refuse=self.refuse))
 
     def quick_plan(
         self,
@@ -147,8 +151,8 @@ class Planner:
         redundancy: Redundancy = Redundancy.NONE,
     ) -> Plan | None:
         """A plan that drivers compile more quickly than the one of `plan`; None if that one has the same candidates."""
-        known = self.autotune_results.known
-        lowered = self.lower(model, shapes, values, known, quick=True, redundancy=redundancy)
+        wanted = replace(self._options, values=values or {}, quick=True, redundancy=redundancy)
+        lowered = self.lower(model, shapes, wanted)
         return None if all(self._stands(choice) for choice in lowered.choices) else lowered
 
     def _stands(self, choice: Choice) -> bool:
@@ -208,7 +212,7 @@ class Planner:
         types = model.input_types()
         if all(type_.is_fully_specified for type_ in types):
             with suppress(NnapiError, NeedsValue, KeyError):  # KeyError: control flow has no kernel
-                return self.lower(model, [type_.dimensions for type_ in types], None, self.autotune_results.known)
+                return self.lower(model, [type_.dimensions for type_ in types], self._options)
         return None
 
     def refuse(self, call: Call) -> str | None:
@@ -241,58 +245,35 @@ def lower(
     input_shapes: Sequence[Shape],
     profile: DeviceProfile,
     library: ShaderLibrary,
-    refuse: Callable[[Call], str | None] = lambda _: None,
-    values: Mapping[int, np.ndarray] | None = None,
-    autotune_results: Mapping[str, str] | None = None,
-    observe: passes.Observe | None = None,
-    *,
-    quick: bool = False,
-    other_strategies: bool = False,
-    redundancy: Redundancy = Redundancy.NONE,
+    options: PlanOptions = PLAIN,
 ) -> Plan:
-    """Lower every operation and plan memory. OP_FAILED: shapes contradict each other (`registry.at_execution`).
+    """Lower every operation and plan memory.
 
-    ``refuse`` is asked of every call, now that all shapes are known: OP_FAILED with its reason where it gives one,
-    because another device may do better. ``values`` are those of inputs that are looked at. Raises `NeedsValue` where
-    others are. ``autotune_results`` are preferred where there are several candidates. ``observe`` gets the text
-    of the model after each pass. ``quick``: candidates that drivers compile quickly are preferred.
-    ``other_strategies``: others are taken than without this. ``redundancy``: what is computed beside the results.
+    Raises `NeedsValue` where the values of other inputs than ``options.values`` are looked at. OP_FAILED: shapes
+    contradict each other (`registry.at_execution`), or ``options.refuse`` refuses a call: another device may do better.
     """
-    rest = refuse, values, autotune_results, observe, quick, other_strategies, redundancy
     try:
-        return placed(lowered(model, input_shapes, profile, library, *rest), model, profile)
+        return placed(lowered(model, input_shapes, profile, library, options), model, profile)
     except tables.ApartError:  # the tensors of verifications that share a dispatch don't lie in a page
-        return placed(lowered(model, input_shapes, profile, library, *rest, together=False), model, profile)
+        return placed(lowered(model, input_shapes, profile, library, replace(options, together=False)), model, profile)
 
 
 def lowered(
-    model: Model,
-    input_shapes: Sequence[Shape],
-    profile: DeviceProfile,
-    library: ShaderLibrary,
-    refuse: Callable[[Call], str | None] = lambda _: None,
-    values: Mapping[int, np.ndarray] | None = None,
-    autotune_results: Mapping[str, str] | None = None,
-    observe: passes.Observe | None = None,
-    quick: bool = False,
-    other_strategies: bool = False,
-    redundancy: Redundancy = Redundancy.NONE,
-    *,
-    together: bool = True,
+    model: Model, input_shapes: Sequence[Shape], profile: DeviceProfile, library: ShaderLibrary, options: PlanOptions
 ) -> Lowered:
-    """`lower` before tensors are placed. Without ``together`` each verification has a dispatch of its own."""
+    """`lower` before tensors are placed."""
 
     def attempt(model: Model, profile: DeviceProfile) -> Lowered:
         g = Lowering(
             profile,
             library,
-            autotune_results or {},
+            options.autotune_results,
             relaxed=model.relaxed,
-            quick=quick,
-            other_strategies=other_strategies,
-            redundancy=redundancy,
+            quick=options.quick,
+            other_strategies=options.other_strategies,
+            redundancy=options.redundancy,
         )
-        return _lowered(g, model, input_shapes, refuse, values or {}, observe, together=together)
+        return _lowered(g, model, input_shapes, options)
 
     try:
         return attempt(model, profile)
@@ -303,16 +284,7 @@ def lowered(
         return attempt(replace(model, relaxed=False), profile)
 
 
-def _lowered(
-    g: Lowering,
-    model: Model,
-    input_shapes: Sequence[Shape],
-    refuse: Callable[[Call], str | None],
-    values: Mapping[int, np.ndarray],
-    observe: passes.Observe | None,
-    *,
-    together: bool,
-) -> Lowered:
+def _lowered(g: Lowering, model: Model, input_shapes: Sequence[Shape], options: PlanOptions) -> Lowered:
     """`lowered`, which raises AvoidedShader where this way needs a shader variant that plans have to do without."""
     g.is_traced = any(map(has_extents, (*input_shapes, *(each.type.dimensions for each in model.operands))))
     inputs = [
@@ -323,7 +295,8 @@ def _lowered(
     ]
     if g.redundancy:
         copy_inputs_again(g, model, input_shapes)
-    graph, shapes = build(model, input_shapes, values, lambda call: refuse(call) if _runs(call) else None)
+    refuse, observe = options.refuse, options.observe
+    graph, shapes = build(model, input_shapes, options.values, lambda call: refuse(call) if _runs(call) else None)
     # Operations that are computed twice are so by themselves.
     profile = g.device.without(Pass.DEPTHWISE) if g.redundancy is Redundancy.DUPLICATION else g.device
     verifies = g.redundancy is Redundancy.CHECKSUMS
@@ -333,7 +306,7 @@ def _lowered(
         g.applied.update(applied)
         g.users = Counter(tensor.index for node in graph.nodes for tensor in node.inputs)
         g.writers = {index: place for place, each in enumerate(model.operations) for index in each.outputs}
-        verifier = Verifier(g, graph.nodes, model.outputs, together=together) if g.redundancy else None
+        verifier = Verifier(g, graph.nodes, model.outputs, together=options.together) if g.redundancy else None
         for node in graph.nodes:
             g.operation, g.fused = node.operation, tuple(sorted(node.fused))
             try:

@@ -7,13 +7,14 @@ candidate, which has the lowest estimated time. The measure is the ratio of both
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 
 from nnvk.base.errors import NnapiError
 from nnvk.base.log import logger
 from nnvk.driver.vulkan.planning.plan import Plan
-from nnvk.driver.vulkan.planning.planner import Planner
+from nnvk.driver.vulkan.planning.planner import Planner, PlanOptions
 from nnvk.driver.vulkan.running.constants import Upload
 from nnvk.driver.vulkan.running.gpu import Gpu
 from nnvk.driver.vulkan.running.recording import Recording
@@ -65,7 +66,8 @@ def _tune(
     progress: Callable[[int, int], None],
 ) -> None:
     known = planner.autotune_results.known
-    plan = planner.lower(model, shapes, values, known)
+    options = PlanOptions(values=values or {}, autotune_results=known)
+    plan = planner.lower(model, shapes, options)
     candidates = {
         choice.tuning_key: shortlist(choice.candidates) for choice in plan.choices if choice.tuning_key not in known
     }
@@ -77,7 +79,7 @@ def _tune(
 
     def attempt(what: str, chosen: Mapping[str, str]) -> Trial | None:
         try:
-            return Trial(gpu, planner.lower(model, shapes, values, {**known, **chosen}))
+            return Trial(gpu, planner.lower(model, shapes, replace(options, autotune_results={**known, **chosen})))
         except (NnapiError, RuntimeError, MemoryError) as error:
             _log.info("%s: %s can't be measured: %s", gpu.name, what, error)
             return None

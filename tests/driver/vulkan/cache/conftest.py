@@ -9,31 +9,15 @@ import pytest
 from cached import MODEL, SHAPES, Load, keyed, parts
 
 from nnvk.driver.vulkan import VulkanDevice
-from nnvk.driver.vulkan.planning import planner
 from nnvk.driver.vulkan.planning.cache import PlanCache, key_of
 from nnvk.driver.vulkan.planning.plan import Plan
 from nnvk.driver.vulkan.shaders.library import ShaderLibrary
-from nnvk.types.model import Model
 from nnvk.types.request import PrepareOptions
 
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
     return keyed(tmp_path) / "entry.nnvk"
-
-
-@pytest.fixture
-def lowered(monkeypatch: pytest.MonkeyPatch) -> list[Model]:
-    """The models that were lowered."""
-    models: list[Model] = []
-    lower = planner.lower
-
-    def counted(model: Model, *arguments: Any, **options: Any) -> Plan:
-        models.append(model)
-        return lower(model, *arguments, **options)
-
-    monkeypatch.setattr(planner, "lower", counted)
-    return models
 
 
 @pytest.fixture(scope="module")

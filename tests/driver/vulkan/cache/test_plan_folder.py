@@ -231,7 +231,7 @@ def test_a_plan_of_so_many_bytes_is_stored(
 ) -> None:
     monkeypatch.setattr(plan_folder, "MOST_PLAN_BYTES", 100)
     model = chain(1)
-    plan = own.planner.lower(model, [(COUNT,)], None, {})
+    plan = own.planner.lower(model, [(COUNT,)])
     ((address, _),) = plan.constants
     plan = replace(plan, constants=((address, np.zeros(nbytes, np.uint8)),))
     PlanFolder(tmp_path / "plans").cache({"model": "one"}).store(plan)

@@ -17,7 +17,7 @@ from nnvk.base.errors import NnapiError, ResultCode
 from nnvk.driver.vulkan.lowering.copies.move import FILL
 from nnvk.driver.vulkan.lowering.lowering import Lowering
 from nnvk.driver.vulkan.planning.plan import Plan
-from nnvk.driver.vulkan.planning.planner import lower
+from nnvk.driver.vulkan.planning.planner import PlanOptions, lower
 from nnvk.driver.vulkan.shaders.commands import Copy, Dispatch, Storage
 from nnvk.driver.vulkan.shaders.declaration import declared_shaders
 from nnvk.driver.vulkan.shaders.library import ShaderLibrary
@@ -269,12 +269,12 @@ def test_calls_are_refused_once_their_shapes_are_known(library: ShaderLibrary) -
         seen.append((call.code, call.output.shape))
         return "too long" if call.code is TANH and call.output.size > 5 else ""
 
-    lower(model, [(5,)], UNIFIED, library, refuse)
+    lower(model, [(5,)], UNIFIED, library, PlanOptions(refuse=refuse))
     assert seen == [(RELU, (5,)), (TANH, (5,))]
     with pytest.raises(NnapiError, match="TANH: too long") as error:
-        lower(model, [(6,)], UNIFIED, library, refuse)
+        lower(model, [(6,)], UNIFIED, library, PlanOptions(refuse=refuse))
     assert error.value.code is ResultCode.OP_FAILED
-    lower(model, [(0,)], UNIFIED, library, lambda _: "nothing is computed for empty outputs")
+    lower(model, [(0,)], UNIFIED, library, PlanOptions(refuse=lambda _: "nothing is computed for empty outputs"))
 
 
 # --- whole graphs ------------------------------------------------------------------------------------------------

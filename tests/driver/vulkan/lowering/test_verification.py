@@ -19,7 +19,7 @@ from nnvk.base.errors import UnfitData, VerificationError
 from nnvk.check.model_rows import empty_like, parse, reference, request
 from nnvk.driver.vulkan import VulkanDevice
 from nnvk.driver.vulkan.lowering.compared import Subject
-from nnvk.driver.vulkan.lowering.gemm.strategies import uses_subgroups
+from nnvk.driver.vulkan.lowering.gemm.tiles.subgroup import uses_subgroups
 from nnvk.driver.vulkan.lowering.verification import EXCHANGE
 from nnvk.driver.vulkan.planning.plan import Address, Plan, Verification
 from nnvk.driver.vulkan.shaders.commands import Dispatch, Storage

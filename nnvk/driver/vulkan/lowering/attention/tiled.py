@@ -16,8 +16,9 @@ from nnvk.base.extents import hint
 from nnvk.driver.vulkan.lowering.attention.layout import MOST_MATRICES, Layout, has_masks_of_vec4s, strides
 from nnvk.driver.vulkan.lowering.costs import NEAR, Costs, Run, costs_of, cycles
 from nnvk.driver.vulkan.lowering.dtypes import F16, F32, SIZES, dtype
-from nnvk.driver.vulkan.lowering.gemm.strategies import WeightLayout, Work, candidates
-from nnvk.driver.vulkan.lowering.gemm.strategy_costs import cost as cost_of_gemm
+from nnvk.driver.vulkan.lowering.gemm.problem import WeightLayout, Work
+from nnvk.driver.vulkan.lowering.gemm.strategies import candidates
+from nnvk.driver.vulkan.lowering.gemm.strategies import cost as cost_of_gemm
 from nnvk.driver.vulkan.lowering.lowering import MOST_ROUNDS, Lowering
 from nnvk.driver.vulkan.shaders.declaration import Shader
 from nnvk.driver.vulkan.shaders.profile import DeviceProfile

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from nnvk.driver.vulkan.graph.program import four_sizes
 from nnvk.driver.vulkan.lowering.divide import magic
 from nnvk.ops.call import Tensor
 from nnvk.ops.strided import dense_strides
@@ -33,8 +34,3 @@ def broadcast_strides(shape: Shape) -> list[int]:
     """Strides, in elements, of four dimensions; 0 where the size is 1."""
     full = four_sizes(shape)
     return [0 if size == 1 else stride for size, stride in zip(full, dense_strides(full), strict=True)]
-
-
-def four_sizes(shape: Shape) -> list[int]:
-    """The sizes of four dimensions: those of a shape behind sizes of 1."""
-    return [1] * (4 - len(shape)) + list(shape)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from nnvk.driver.vulkan.lowering.divide import magic
-from nnvk.driver.vulkan.lowering.dtypes import dtype, named
-from nnvk.driver.vulkan.lowering.elementwise.program import (
+import numpy as np
+
+from nnvk.driver.vulkan.graph.program import (
     INSTRUCTIONS,
     NUMBERS,
     RESULTS,
@@ -15,10 +15,13 @@ from nnvk.driver.vulkan.lowering.elementwise.program import (
     Result,
     Source,
 )
+from nnvk.driver.vulkan.lowering.divide import magic
+from nnvk.driver.vulkan.lowering.dtypes import dtype, named
 from nnvk.driver.vulkan.lowering.lowering import Lowering
+from nnvk.driver.vulkan.shaders.commands import TensorRef
 from nnvk.driver.vulkan.shaders.declaration import Shader, Variant
 from nnvk.ops import registry
-from nnvk.ops.call import Call, Tensor
+from nnvk.ops.call import Tensor
 from nnvk.ops.traits import Elementwise
 from nnvk.types.extension import KnownCode
 
@@ -47,9 +50,19 @@ def variant_of(program: ElementwiseProgram, type_: str) -> Variant:
     return FUSED_ELEMENTWISE.variant(DTYPE=type_, LENGTH=length)
 
 
-def fuse_elementwise(g: Lowering, calls: Sequence[Call], outputs: Sequence[Tensor]) -> None:
-    """Compute elementwise calls, which one program can compute, by one dispatch that writes some of their results."""
-    program = ElementwiseProgram.of(calls)
+def memory_of(g: Lowering, program: ElementwiseProgram, source: Source) -> TensorRef:
+    """The memory of a source of a program."""
+    return g.tensor(program.tensors[source.index])
+
+
+def numbers_of(g: Lowering, program: ElementwiseProgram) -> TensorRef:
+    """A constant with the numbers of a program."""
+    bits = tuple(number.bits for number in program.numbers) or (0,)
+    return g.once(("numbers", bits), lambda: g.constant(np.array(bits, np.uint32)))
+
+
+def fuse_elementwise(g: Lowering, program: ElementwiseProgram, outputs: Sequence[Tensor]) -> None:
+    """Compute a program by one dispatch that writes some of its results."""
     sources, results = list(program.sources), [program.result(output) for output in outputs]
     spec: dict[str, int | float | bool] = {
         "local_x": LOCAL,
@@ -67,8 +80,8 @@ def fuse_elementwise(g: Lowering, calls: Sequence[Call], outputs: Sequence[Tenso
             else:
                 place = _FIRST_NUMBER + program.numbers[value]
             spec[f"{side}_{number}"] = place
-    table = program.table(g)
-    read = [program.read(g, source) for source in sources] or [table]
+    table = numbers_of(g, program)
+    read = [memory_of(g, program, source) for source in sources] or [table]
     written = [g.tensor(output) for output in outputs]
     every = _padded(sources)
     count = -(-outputs[0].size // 4)

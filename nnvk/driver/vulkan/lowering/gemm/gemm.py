@@ -8,15 +8,13 @@ import numpy as np
 
 from nnvk.driver.vulkan.lowering.arguments import Arguments
 from nnvk.driver.vulkan.lowering.compared import Checked
-from nnvk.driver.vulkan.lowering.copies.arrange import ARRANGE, dense
+from nnvk.driver.vulkan.lowering.copies.arrange import ARRANGE
 from nnvk.driver.vulkan.lowering.copies.relayout import are_pixels_dense
 from nnvk.driver.vulkan.lowering.copies.side_by_side import Matrices, read
 from nnvk.driver.vulkan.lowering.dtypes import F16, F32, I32, Q8, dtype, of
-from nnvk.driver.vulkan.lowering.gemm import cooperative_matrix, half_weights, separable
-from nnvk.driver.vulkan.lowering.gemm.arguments import GemmProblem, memory_of_sums, tile_arguments, vector_arguments
-from nnvk.driver.vulkan.lowering.gemm.filter_output import (
+from nnvk.driver.vulkan.lowering.gemm import half_weights, separable
+from nnvk.driver.vulkan.lowering.gemm.epilogue import (
     FilterOutput,
-    Operands,
     Target,
     bias_of,
     bias_words,
@@ -24,29 +22,15 @@ from nnvk.driver.vulkan.lowering.gemm.filter_output import (
     has_narrow_sums,
     narrowed,
 )
-from nnvk.driver.vulkan.lowering.gemm.problem import POINT, Gemm, Split
-from nnvk.driver.vulkan.lowering.gemm.strategies import (
-    GEMM,
-    VECTOR,
-    Strategy,
-    WeightLayout,
-    Work,
-    folds_zero_point,
-    is_quick,
-    takes_half_weights,
-)
-from nnvk.driver.vulkan.lowering.gemm.strategy_costs import ranked
+from nnvk.driver.vulkan.lowering.gemm.problem import POINT, Gemm, GemmProblem, Operands, Split, WeightLayout, Work
+from nnvk.driver.vulkan.lowering.gemm.strategies import ranked
+from nnvk.driver.vulkan.lowering.gemm.tiles.strategy import GEMM, VECTOR, Strategy
 from nnvk.driver.vulkan.lowering.gemm.verification import bound, checksum, exact
 from nnvk.driver.vulkan.lowering.gemm.weights import (
     WEIGHT_SHADERS,
     Weights,
     fit_four_bits,
-    float16_scaling_of,
-    in_order,
     may_be_float16,
-    packed,
-    packed_quantised,
-    zero_of,
 )
 from nnvk.driver.vulkan.lowering.lowering import Lowering
 from nnvk.driver.vulkan.shaders.commands import Dispatch, TensorRef, integer
@@ -206,7 +190,7 @@ def best_strategy(g: Lowering, problem: GemmProblem) -> Strategy:
     return g.choose(
         g.tuning_key(work, problem.gemm),
         every,
-        is_quick=lambda strategy: is_quick(strategy, work, g.device),
+        is_quick=lambda strategy: strategy.compiles_quickly(work, g.device),
         is_exact=is_exact,
     )
 
@@ -217,15 +201,12 @@ def lower_gemm_by(g: Lowering, problem: GemmProblem, strategy: Strategy) -> None
         return
     operands, gemm, work = problem.operands, problem.gemm, problem.work
     target, source = Target.of(g, operands, gemm), _source(g, problem, strategy)
-    weights = _weights(g, problem, strategy)
+    weights = strategy.weights(g, problem)
     words = 0 if "SOURCE_PARTS" in source.spec else _check_words(g, problem, strategy)
     output = filter_output(g, operands, gemm, _bias(g, problem, strategy, is_checked=words > 0))
-    if strategy.tile == "vector":
-        groups, arguments = vector_arguments(problem, strategy)
-    else:
-        groups, arguments = tile_arguments(g, problem, strategy)
+    groups, arguments = strategy.arguments(g, problem)
     stored = Arguments({} if target.interleaved == 1 else {"TARGET_PARTS": target.interleaved}, {"dst": target.pixels})
-    arguments = arguments | source | weights | stored | output | memory_of_sums(g, problem, strategy)
+    arguments = arguments | source | weights | stored | output | strategy.memory_of_sums(g, problem)
     if words:
         checked = _checked(g, problem, strategy, output, target, words)
         arguments |= Arguments(tensors={"checks": checked.words})
@@ -248,7 +229,7 @@ def _source(g: Lowering, problem: GemmProblem, strategy: Strategy) -> Arguments:
         spec = separable.constants(operands.depthwise, g.device)
         of_gemm = {"kernel_height": 1, "kernel_width": 1}  # of the GEMM's own filter
         return Arguments(spec, {"src": g.tensor(operands.depthwise.input)}, of_gemm)
-    if operands.wide_input is not None and strategy.tile != "vector" and has_few_channels(gemm.depth):
+    if operands.wide_input is not None and strategy.takes_floats and has_few_channels(gemm.depth):
         return Arguments({FROM_FLOATS: True}, {"src": g.tensor(operands.wide_input)})
     source, parts, _ = read(g, narrowed(g, operands), Matrices(gemm.parts, gemm.rows, gemm.depth))
     if parts == 1:
@@ -256,49 +237,10 @@ def _source(g: Lowering, problem: GemmProblem, strategy: Strategy) -> Arguments:
     return Arguments({"SOURCE_PARTS": parts}, {"src": source}, {"channels": parts * gemm.source[3]})
 
 
-def _weights(g: Lowering, problem: GemmProblem, strategy: Strategy) -> Arguments:
-    """The weights as a strategy reads them."""
-    filters, gemm, work, rounded = problem.operands.weights, problem.gemm, problem.work, Arguments()
-    if strategy.matrices is not None:
-        weights = cooperative_matrix.packed_by_filter(g, filters.in_lines(work.line_taps))
-        sums_follow = gemm.split is not Split.PHASES
-        spec = cooperative_matrix.zero_points(filters, sums_follow=sums_follow) if work.kind == "q8" else {}
-        return Arguments(spec, {"weights": weights})
-    if takes_half_weights(strategy, work, g.device):
-        return _half_weights(g, problem, strategy)
-    if strategy.arithmetic == "int8":
-        quantised = filters.quantised
-        assert quantised is not None
-        four_bits = fit_four_bits(g, filters, quantised)
-        weights = packed_quantised(g, filters, quantised, four_bits=four_bits)
-        return Arguments({"FOUR_BITS": four_bits}, {"weights": weights}, {"weight_zero": zero_of(quantised)})
-    scale = 1.0
-    if strategy.arithmetic == "half":
-        scaling = float16_scaling_of(g, filters, split_k=strategy.split_k > 1)
-        scale, rounded = scaling.scale, Arguments({"ROUND": scaling.round}, push={"weight_scale": 1.0 / scaling.scale})
-        if strategy.split_k > 1:
-            rounded |= Arguments(push={"left_scale": scaling.scale_of_sum(strategy.vec4s_of_k_slice(work))})
-    if strategy.packed:
-        four_bits = fit_four_bits(g, filters, None)
-        weights = packed(g, filters, scale, four_bits=four_bits)
-        return rounded | Arguments({"FOUR_BITS": True} if four_bits else {}, {"weights": weights})
-    if strategy.is_staged or (work.in_order and scale == 1.0):
-        return rounded | _weights_as_they_lie(g, problem, strategy)
-    return rounded | Arguments(tensors={"weights": in_order(g, filters, gemm.parts_outside, scale)})
-
-
-def _half_weights(g: Lowering, problem: GemmProblem, strategy: Strategy) -> Arguments:
-    operands, work = problem.operands, problem.work
-    filters, form = operands.weights, half_weights.form_of(g.device, work.rows, work.packed_weights)
-    is_float = strategy.split_k == 1 and half_weights.has_float_totals(g, operands.input, filters, operands.bias)
-    sums = {"SHORT_SUMS": half_weights.has_short_sums(g, filters), "FLOAT_TOTALS": is_float}
-    return Arguments({**half_weights.constants(form), **sums}, {"weights": half_weights.packed(g, filters, form)})
-
-
 def _bias(g: Lowering, problem: GemmProblem, strategy: Strategy, *, is_checked: bool) -> TensorRef | np.ndarray:
     """The bias as `filter_output` takes it: words if the dispatch binds many tensors, as it stores check words too."""
     operands, gemm = problem.operands, problem.gemm
-    depthwise, folded = operands.depthwise, folds_zero_point(strategy, problem.work, g.device)
+    depthwise, folded = operands.depthwise, strategy.folds_zero_point(problem.work, g.device)
     if is_checked and strategy.split_k > 1 and operands.epilogue is not None:
         words = bias_words(g, operands, gemm, folded=folded)
         return words if depthwise is None else np.concatenate([words, separable.parameters(g, depthwise)])
@@ -341,7 +283,7 @@ def _check_words(g: Lowering, problem: GemmProblem, strategy: Strategy) -> int:
         if not separable.has_checksums(operands.depthwise, gemm, g.device):
             return 0
         gemm = gemm.pointwise
-    if strategy.tile == "vector" or not checksum.may_store(g, operands, gemm):
+    if not strategy.takes_floats or not checksum.may_store(g, operands, gemm):
         return 0
     tile = _tile_of_checks(strategy, work)
     is_avoided = g.device.avoids(strategy.variant(work.kind, operands.variant, checked=True))
@@ -369,33 +311,3 @@ def _checked(
     if depthwise is not None:
         separable.note_checked(g, depthwise, gemm, checked.words)
     return checked
-
-
-# --- weights as they lie -------------------------------------------------------------------------------------
-
-
-def layouts_of_weights(weights: Weights, layout: WeightLayout) -> dict[WeightLayout, Matrices]:
-    """The layouts from which the tile `shared` can read right matrices that lie BY_K or BY_OUTPUTS; that one first."""
-    parts, outputs, depth = weights.parts, weights.outputs, weights.channels
-    by_k = Matrices(parts, depth, outputs, is_transposed=layout is WeightLayout.BY_OUTPUTS)
-    by_outputs = Matrices(parts, outputs, depth, is_transposed=layout is WeightLayout.BY_K)
-    if layout is WeightLayout.BY_K:
-        return {WeightLayout.BY_K: by_k, WeightLayout.BY_OUTPUTS: by_outputs}
-    return {WeightLayout.BY_OUTPUTS: by_outputs, WeightLayout.BY_K: by_k}
-
-
-def _weights_as_they_lie(g: Lowering, problem: GemmProblem, strategy: Strategy) -> Arguments:
-    """Right matrices without packing."""
-    filters = problem.operands.weights
-    layout = problem.work.order if strategy.is_staged else WeightLayout.BY_K
-    if filters.tensor.view is None or problem.gemm.split is not Split.BATCHES:
-        return Arguments(tensors={"weights": dense(g, filters.tensor)})
-    layouts = {
-        each: matrices
-        for each, matrices in layouts_of_weights(filters, layout).items()
-        if not matrices.is_transposed or (strategy.is_staged and matrices.columns % 4 == 0)
-    }
-    weights, interleaved, found = read(g, filters.tensor, *layouts.values())
-    taken = next(each for each, matrices in layouts.items() if matrices is found)
-    spec = {"WEIGHT_PARTS": interleaved} if interleaved > 1 else {}
-    return Arguments(spec if taken is layout else {**spec, "WEIGHT_LAYOUT": int(taken)}, {"weights": weights})

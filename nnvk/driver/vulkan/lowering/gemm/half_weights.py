@@ -1,7 +1,7 @@
 """Weights of 8 bits as floats of 16 or 32 bits, less their zero point, and what this takes from the shaders.
 
 It is for constant weights: those of depthwise convolutions on all GPUs, and those of GEMMs on GPUs that take several
-instructions to convert a byte (`strategies.converts_bytes`). Its zero point takes a sum of the inputs as well. Floats
+instructions to convert a byte (`Strategy.converts_bytes`). Its zero point takes a sum of the inputs as well. Floats
 of 16 bits have all quantised values less their zero point. VideoCore multiplies these as they are. The high half of a
 32-bit float has the same numbers, and other GPUs convert it by one instruction. Floats of 32 bits are not converted,
 but take twice the memory of those. The product of the input's zero point and the weights is the same for all pixels, so

@@ -17,9 +17,8 @@ from nnvk.driver.vulkan.lowering.compared import Checked
 from nnvk.driver.vulkan.lowering.copies.relayout import round_up
 from nnvk.driver.vulkan.lowering.dtypes import F16, F32, Q8, dtype, of
 from nnvk.driver.vulkan.lowering.gemm import half_weights
-from nnvk.driver.vulkan.lowering.gemm.filter_output import Operands, filter_output, largest_sum
-from nnvk.driver.vulkan.lowering.gemm.problem import Gemm
-from nnvk.driver.vulkan.lowering.gemm.strategies import Work
+from nnvk.driver.vulkan.lowering.gemm.epilogue import filter_output, largest_sum
+from nnvk.driver.vulkan.lowering.gemm.problem import Gemm, Operands, Work
 from nnvk.driver.vulkan.lowering.gemm.verification import checksum
 from nnvk.driver.vulkan.lowering.gemm.weights import BLOCK, Weights
 from nnvk.driver.vulkan.lowering.lowering import Lowering

@@ -26,12 +26,11 @@ from nnvk.driver.vulkan.lowering.costs import costs_of
 from nnvk.driver.vulkan.lowering.divide import divisors_below
 from nnvk.driver.vulkan.lowering.dtypes import F16, F32, DType, dtype
 from nnvk.driver.vulkan.lowering.gemm import epilogue
-from nnvk.driver.vulkan.lowering.gemm.arguments import GemmProblem
-from nnvk.driver.vulkan.lowering.gemm.filter_output import Operands, Target, accumulated, filter_output, narrowed
+from nnvk.driver.vulkan.lowering.gemm.epilogue import Target, accumulated, filter_output, narrowed
 from nnvk.driver.vulkan.lowering.gemm.gemm import lower_gemm_by
-from nnvk.driver.vulkan.lowering.gemm.problem import POINT, Gemm, Split
-from nnvk.driver.vulkan.lowering.gemm.strategies import Strategy, Work, prefers_matrices
-from nnvk.driver.vulkan.lowering.gemm.strategy_costs import cost, ranked
+from nnvk.driver.vulkan.lowering.gemm.problem import POINT, Gemm, GemmProblem, Operands, Split, Work
+from nnvk.driver.vulkan.lowering.gemm.strategies import cost, prefers_matrices, ranked
+from nnvk.driver.vulkan.lowering.gemm.tiles.strategy import Strategy
 from nnvk.driver.vulkan.lowering.gemm.weights import BLOCK, Weights, length_and_largest
 from nnvk.driver.vulkan.lowering.lowering import MOST_ROUNDS, Lowering
 from nnvk.driver.vulkan.shaders.declaration import Shader

@@ -66,7 +66,7 @@ class QuantisedSum:
     def floats(self, *, saturates: bool) -> tuple[float, float, float] | None:
         """The factors of both operands and an addend, float32, with which floats give all results; None if none do.
 
-        ``saturates`` is that of `requantise.byte_multipliers`.
+        ``saturates`` is that of `epilogue.byte_multipliers`.
         """
         due = self.results()
         found = (self._near(due, 1 + larger, saturates) for larger in _LARGER)

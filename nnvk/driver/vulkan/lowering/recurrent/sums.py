@@ -9,7 +9,7 @@ import numpy as np
 
 from nnvk.driver.vulkan.lowering.copies.move import fill
 from nnvk.driver.vulkan.lowering.copies.relayout import round_up
-from nnvk.driver.vulkan.lowering.gemm.strategies import uses_subgroups
+from nnvk.driver.vulkan.lowering.gemm.tiles.subgroup import uses_subgroups
 from nnvk.driver.vulkan.lowering.gemm.verification import exact
 from nnvk.driver.vulkan.lowering.gemm.weights import BLOCK, WEIGHT_SHADERS, packed, unsigned_bytes, weights_of
 from nnvk.driver.vulkan.lowering.lowering import Lowering

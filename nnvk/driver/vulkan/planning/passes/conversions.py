@@ -7,9 +7,9 @@ from dataclasses import replace
 from typing import Any
 
 from nnvk.driver.vulkan.graph.ir import Graph, Node
+from nnvk.driver.vulkan.graph.program import ElementwiseProgram, formula_of, narrows, widens
 from nnvk.driver.vulkan.lowering.dtypes import dtype
 from nnvk.driver.vulkan.lowering.elementwise.fused import variant_of
-from nnvk.driver.vulkan.lowering.elementwise.program import ElementwiseProgram, formula_of, narrows, widens
 from nnvk.driver.vulkan.lowering.kernel import kernels
 from nnvk.driver.vulkan.planning.passes.context import Context
 from nnvk.driver.vulkan.planning.passes.elements import Elements
@@ -110,15 +110,14 @@ def _convert_around_elementwise(graph: Graph, context: Context) -> tuple[Graph, 
         if inside is None:
             continue
         calls = [elements.call(each) for each in inside]
-        formulas = [formula for call in calls if (formula := formula_of(call)) is not None]
-        program = ElementwiseProgram(formulas)
+        program = ElementwiseProgram.of(calls)
         if not program.fits or context.profile.avoids(variant_of(program, dtype(node.call.output))):
             continue
         absorbed = {each: None for one in inside for each in (one, *elements.reshapes(one))}
         fused = frozenset[int]().union(*(each.operations for each in absorbed)) - {node.operation}
         result = frozenset({node.call.output.index})
         instead.update(dict.fromkeys(inside))
-        instead[node] = Node(calls[0], node.operation, fused, (), tuple(calls[1:]), result)
+        instead[node] = Node(calls[0], node.operation, fused, (), tuple(calls[1:]), result, program)
         count += 1
     return replaced(graph, instead), count
 

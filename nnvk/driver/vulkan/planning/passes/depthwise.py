@@ -16,9 +16,8 @@ from nnvk.driver.vulkan.graph.ir import Graph, Node
 from nnvk.driver.vulkan.kernels import depthwise_conv2d
 from nnvk.driver.vulkan.lowering.costs import costs_of
 from nnvk.driver.vulkan.lowering.gemm import separable
-from nnvk.driver.vulkan.lowering.gemm.problem import Gemm
-from nnvk.driver.vulkan.lowering.gemm.strategies import Work, candidates
-from nnvk.driver.vulkan.lowering.gemm.strategy_costs import cost
+from nnvk.driver.vulkan.lowering.gemm.problem import Gemm, Work
+from nnvk.driver.vulkan.lowering.gemm.strategies import candidates, cost
 from nnvk.driver.vulkan.planning.passes.context import Context
 from nnvk.driver.vulkan.shaders.profile import DeviceProfile
 from nnvk.ops.call import Call

@@ -9,9 +9,9 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from nnvk.driver.vulkan.graph.ir import Graph, Node
+from nnvk.driver.vulkan.graph.program import RESULTS, ElementwiseProgram, Formula, formula_of
 from nnvk.driver.vulkan.lowering.dtypes import dtype
 from nnvk.driver.vulkan.lowering.elementwise.fused import variant_of
-from nnvk.driver.vulkan.lowering.elementwise.program import RESULTS, ElementwiseProgram, Formula, formula_of
 from nnvk.driver.vulkan.planning.passes.context import Context
 from nnvk.driver.vulkan.planning.passes.elements import Elements, in_order
 from nnvk.ops.call import Call, Tensor
@@ -58,7 +58,8 @@ def replacements(
     results = frozenset(tensor.index for tensor in group.results)
     for node in (leader, *group.nodes[:-1]):
         yield node, None
-    yield group.last, Node(calls[0], leader.operation, fused, leader.prologue, tuple(calls[1:]), results)
+    own = calls[0], leader.operation, fused, leader.prologue, tuple(calls[1:])
+    yield group.last, Node(*own, results, group.program)
 
 
 def replaced(graph: Graph, instead: dict[Node, Node | None]) -> Graph:

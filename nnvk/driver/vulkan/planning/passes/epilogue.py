@@ -12,7 +12,8 @@ from dataclasses import replace
 
 from nnvk.driver.vulkan.graph.ir import Graph, Node
 from nnvk.driver.vulkan.lowering.dtypes import F16, F32, Q8, dtype, of
-from nnvk.driver.vulkan.lowering.gemm.epilogue import Epilogue, combined_one_for_one, combines, fits, has_bound_with
+from nnvk.driver.vulkan.lowering.gemm.epilogue import combined_one_for_one, combines, fits, has_bound_with
+from nnvk.driver.vulkan.lowering.gemm.problem import Epilogue
 from nnvk.driver.vulkan.lowering.kernel import kernels
 from nnvk.driver.vulkan.lowering.quantised.tensors import is_lookup
 from nnvk.driver.vulkan.planning.passes.context import Context

@@ -17,10 +17,10 @@ from rewritten import codes, rewritten
 from nnvk.driver.vulkan import VulkanDevice
 from nnvk.driver.vulkan.lowering.attention import tiled
 from nnvk.driver.vulkan.lowering.attention.tiled import AttentionTile, Problem, pays, refuse, tiles
-from nnvk.driver.vulkan.lowering.gemm import cooperative_matrix
+from nnvk.driver.vulkan.lowering.gemm.tiles import cooperative_matrix
 from nnvk.driver.vulkan.planning.passes.attention import fuse_attention
 from nnvk.driver.vulkan.planning.passes.softmax import fuse_softmax
-from nnvk.driver.vulkan.planning.planner import lower
+from nnvk.driver.vulkan.planning.planner import PlanOptions, lower
 from nnvk.driver.vulkan.shaders.commands import Dispatch
 from nnvk.driver.vulkan.shaders.library import ShaderLibrary
 from nnvk.driver.vulkan.shaders.profile import NATIVE_16
@@ -198,7 +198,7 @@ def test_verified_plans_keep_gemms(redundancy: Redundancy) -> None:
     net = Net()
     model = net.finish(MINILM.build(net)[0])
     shapes = [array.shape for array in net.arrays]
-    plan = lower(model, shapes, GPU, ShaderLibrary(), redundancy=redundancy)
+    plan = lower(model, shapes, GPU, ShaderLibrary(), PlanOptions(redundancy=redundancy))
     used = {command.shader.family for command in plan.commands if isinstance(command, Dispatch)}
     assert ("attention_tile" in used) == (redundancy is not Redundancy.CHECKSUMS)
     assert ({"gemm", "gemm_bound"} <= used) == (redundancy is Redundancy.CHECKSUMS)

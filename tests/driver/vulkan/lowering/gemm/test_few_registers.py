@@ -12,7 +12,9 @@ from fused import Net, Op, families, run_both
 from nnvk.check.model_rows import parse
 from nnvk.driver.vulkan import VulkanDevice, find_devices
 from nnvk.driver.vulkan.lowering.gemm import gemm
-from nnvk.driver.vulkan.lowering.gemm.strategies import Strategy, Work, candidates
+from nnvk.driver.vulkan.lowering.gemm.problem import Work
+from nnvk.driver.vulkan.lowering.gemm.strategies import candidates
+from nnvk.driver.vulkan.lowering.gemm.tiles.strategy import Strategy
 from nnvk.driver.vulkan.shaders.commands import Dispatch
 from nnvk.driver.vulkan.shaders.profile import DeviceProfile, constrain
 from nnvk.types.codes import FuseCode
@@ -55,7 +57,7 @@ def few_strategies(work: Work, device: DeviceProfile) -> list[Strategy]:
 def constants(device: VulkanDevice, text: str) -> dict[str, int]:
     """The specialisation constants of a row's product."""
     row = parse(text)
-    commands = device.planner.lower(row.model, [array.shape for array in row.inputs], None, {}).commands
+    commands = device.planner.lower(row.model, [array.shape for array in row.inputs]).commands
     products = [each for each in commands if isinstance(each, Dispatch) and each.shader.family == "gemm"]
     return products[-1].shader.named_constants(products[-1].specialization)
 

@@ -14,8 +14,9 @@ from nnvk.driver.vulkan import VulkanDevice
 from nnvk.driver.vulkan.kernels import depthwise_conv2d
 from nnvk.driver.vulkan.kernels.depthwise_conv2d import DepthwiseTile
 from nnvk.driver.vulkan.lowering.gemm import gemm
-from nnvk.driver.vulkan.lowering.gemm.problem import Gemm
-from nnvk.driver.vulkan.lowering.gemm.strategies import Strategy, Work, candidates
+from nnvk.driver.vulkan.lowering.gemm.problem import Gemm, Work
+from nnvk.driver.vulkan.lowering.gemm.strategies import candidates
+from nnvk.driver.vulkan.lowering.gemm.tiles.strategy import Strategy
 from nnvk.driver.vulkan.lowering.gemm.weights import LONGEST, ROUNDS, longest_of
 from nnvk.driver.vulkan.shaders.profile import DeviceProfile
 from nnvk.types.codes import OperandCode
@@ -200,7 +201,7 @@ def test_weights_that_are_not_for_this(own: VulkanDevice, weight: float) -> None
     weights = np.full((4, 8), 0.1)
     weights[1, 3] = weight
     row = spoilt("FULLY_CONNECTED f16[19,8] #f16[4,8] #f16[4] NONE", weights, np.ones((19, 8)))
-    plan = own.planner.lower(row.model, [(19, 8)], None, {})
+    plan = own.planner.lower(row.model, [(19, 8)])
     assert not [candidate for candidate in plan.choices[0].candidates if "16 bits" in candidate]
 
 

@@ -13,9 +13,11 @@ from against_reference import check_like_the_reference
 
 from nnvk.check.model_rows import parse
 from nnvk.driver.vulkan import VulkanDevice
-from nnvk.driver.vulkan.lowering.gemm import arguments, gemm
-from nnvk.driver.vulkan.lowering.gemm.strategies import Strategy, WeightLayout, Work, candidates
-from nnvk.driver.vulkan.lowering.gemm.strategy_costs import ranked
+from nnvk.driver.vulkan.lowering.gemm import gemm
+from nnvk.driver.vulkan.lowering.gemm.problem import WeightLayout, Work
+from nnvk.driver.vulkan.lowering.gemm.strategies import candidates, ranked
+from nnvk.driver.vulkan.lowering.gemm.tiles import strategy as strategies
+from nnvk.driver.vulkan.lowering.gemm.tiles.strategy import Strategy
 from nnvk.driver.vulkan.lowering.gemm.weights import are_four_bits
 from nnvk.driver.vulkan.shaders.commands import Dispatch
 from nnvk.driver.vulkan.shaders.profile import DeviceProfile
@@ -285,7 +287,7 @@ def asked_for(vulkan: VulkanDevice, text: str) -> tuple[Work, tuple[str, ...]]:
     model = parse(text).model
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(gemm, "ranked", record)
-        plan = vulkan.planner.lower(model, [type_.dimensions for type_ in model.input_types()], None, {})
+        plan = vulkan.planner.lower(model, [type_.dimensions for type_ in model.input_types()])
     return works[0], plan.choices[0].candidates
 
 
@@ -335,7 +337,7 @@ def test_grids_of_workgroups(
 ) -> None:
     """In both orders, with K slices and without, and folded where a dimension may have no more workgroups."""
     if pixels_inside:
-        monkeypatch.setattr(arguments, "_MANY_WEIGHTS", 0)
+        monkeypatch.setattr(strategies, "_MANY_WEIGHTS", 0)
     work, _ = asked_for(fresh, text)
     own = fresh.profile
     smallest = min(

@@ -15,7 +15,9 @@ from nnvk.check.model_rows import Row, parse
 from nnvk.driver.vulkan import VulkanDevice
 from nnvk.driver.vulkan.lowering.gemm import gemm
 from nnvk.driver.vulkan.lowering.gemm.half_weights import Form, form_of
-from nnvk.driver.vulkan.lowering.gemm.strategies import Strategy, Work, candidates, takes_half_weights
+from nnvk.driver.vulkan.lowering.gemm.problem import Work
+from nnvk.driver.vulkan.lowering.gemm.strategies import candidates
+from nnvk.driver.vulkan.lowering.gemm.tiles.strategy import Strategy
 from nnvk.driver.vulkan.shaders.commands import Dispatch
 from nnvk.driver.vulkan.shaders.profile import DeviceProfile
 from nnvk.types.codes import OperandCode, OperationCode, PaddingCode
@@ -45,7 +47,7 @@ TRANSPOSE_CONV_2D u8[1,5,5,8]*0.05+120 #u8[6,3,3,8]*0.02+131 #i32[6] 0 1 0 1 2 2
 
 def constants(device: VulkanDevice, row: Row) -> dict[str, int]:
     """The specialisation constants of a row's product, if it may have such weights."""
-    commands = device.planner.lower(row.model, [array.shape for array in row.inputs], None, {}).commands
+    commands = device.planner.lower(row.model, [array.shape for array in row.inputs]).commands
     every = [each.shader.named_constants(each.specialization) for each in commands if isinstance(each, Dispatch)]
     return next((each for each in every if "HALF_WEIGHTS" in each), {})
 
@@ -59,7 +61,7 @@ def expected_forms(device: DeviceProfile, rows: int) -> list[Form]:
 
 def few_strategies(work: Work, device: DeviceProfile) -> list[Strategy]:
     """The tiles that take such weights, whole and with the first split of K."""
-    every = [way for way in candidates(work, device) if takes_half_weights(way, work, device)]
+    every = [way for way in candidates(work, device) if way.takes_half_weights(work, device)]
     return list({(way.rows, way.vec4s, way.split_k > 1): way for way in reversed(every)}.values())
 
 

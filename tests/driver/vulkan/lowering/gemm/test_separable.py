@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import partial
 from typing import Any
 
@@ -21,11 +21,12 @@ from nnvk.check.model_rows import Row, reference
 from nnvk.driver.vulkan import VulkanDevice
 from nnvk.driver.vulkan.kernels import depthwise_conv2d
 from nnvk.driver.vulkan.lowering.gemm import gemm
-from nnvk.driver.vulkan.lowering.gemm.strategies import DEPTHWISE, GEMM
+from nnvk.driver.vulkan.lowering.gemm.tiles.shared import Shared
+from nnvk.driver.vulkan.lowering.gemm.tiles.strategy import DEPTHWISE, GEMM
 from nnvk.driver.vulkan.lowering.gemm.verification.checksum import BY_CHANNEL, CHECKSUM
 from nnvk.driver.vulkan.planning.passes import depthwise
 from nnvk.driver.vulkan.planning.plan import Plan
-from nnvk.driver.vulkan.planning.planner import lower
+from nnvk.driver.vulkan.planning.planner import PlanOptions, lower
 from nnvk.driver.vulkan.shaders.commands import Dispatch
 from nnvk.driver.vulkan.shaders.passes import Pass
 from nnvk.types.codes import FuseCode, OperandCode
@@ -192,7 +193,7 @@ def test_results_are_those_of_both_one_after_the_other(
         assert not behind or (kind != "float32" and case.outputs % 4), "pixels are whole words"
         got = run(as_gpu, model, plan, inputs)
         if TYPES[kind] in FLOATS:
-            alone = replace(strategy, tile="shared")
+            alone = Shared(*(getattr(strategy, each.name) for each in fields(strategy)))
             with monkeypatch.context() as patch:
                 patch.setattr(gemm, "ranked", lambda work, device, alone=alone: [alone])
                 plain = plan_of(as_gpu, model, inputs, fused=False)
@@ -233,7 +234,7 @@ def test_both_are_verified_by_checksums(
         assert [found[name] for name in names] == [1, 0, 1, 1]
         profile = replace(as_gpu.profile, barriers_by_buffer=False)
         shapes, library = [each.shape for each in inputs], as_gpu.planner.library
-        plan = lower(model, shapes, profile, library, redundancy=Redundancy.CHECKSUMS)
+        plan = lower(model, shapes, profile, library, PlanOptions(redundancy=Redundancy.CHECKSUMS))
         for got in (run(as_gpu, model, plan, inputs), *verified.run(as_gpu, model, inputs, right)):
             assert got.tobytes() == right[0].tobytes(), str(strategy)
         outcomes = verified.outcomes(as_gpu, model, inputs, right, range(place * FAULTS, (place + 1) * FAULTS))
@@ -360,7 +361,7 @@ def test_both_are_computed_twice_without_a_variant_for_it(
 def families_of(net: Net, *outputs: int, redundancy: Redundancy = Redundancy.NONE) -> list[str]:
     model = net.finish(*outputs)
     shapes = [type_.dimensions for type_ in model.input_types()]
-    return families(lower(model, shapes, native(), library(), redundancy=redundancy))
+    return families(lower(model, shapes, native(), library(), PlanOptions(redundancy=redundancy)))
 
 
 def separable(net: Net, x: int, channels: int = 32) -> int:

@@ -8,16 +8,10 @@ from dataclasses import replace
 import pytest
 from profiles import DEVICES, EIGHT_LANES, FOUR_LANES, GPU
 
-from nnvk.driver.vulkan.lowering.gemm.strategies import (
-    Strategy,
-    Work,
-    by_elements,
-    candidates,
-    registers,
-    span,
-    takes_half_weights,
-)
-from nnvk.driver.vulkan.lowering.gemm.strategy_costs import cost, ranked
+from nnvk.driver.vulkan.lowering.gemm.problem import Work
+from nnvk.driver.vulkan.lowering.gemm.strategies import candidates, cost, ranked
+from nnvk.driver.vulkan.lowering.gemm.tiles.register import Register
+from nnvk.driver.vulkan.lowering.gemm.tiles.shared import Shared
 from nnvk.driver.vulkan.shaders.profile import ACCELERATED_DOTS, DeviceProfile
 
 IMAGE = Work("f32", 3136, 64, 1, 9, 64, constant=True, in_order=False, matrix=False)
@@ -88,15 +82,15 @@ def test_bytes_come_a_texel_at_a_time_where_rounds_are_many() -> None:
     ways = {way.tile: way for way in candidates(BYTES, EIGHT_LANES)}
 
     def spans(work: Work, device: DeviceProfile = EIGHT_LANES) -> list[int]:
-        return [span(ways[tile], work, device) for tile in ("subgroup", "quads", "register", "shared")]
+        return [ways[tile].span(work, device) for tile in ("subgroup", "quads", "register", "shared")]
 
     assert spans(BYTES) == [16, 16, 16, 4]
     assert spans(replace(BYTES, taps=1)) == [16, 4, 4, 4]
     assert spans(replace(BYTES, depth=24)) == [4, 4, 4, 4]
     assert spans(replace(BYTES, depth=6)) == [1, 1, 1, 1]
     assert spans(BYTES, replace(EIGHT_LANES, texel_loads=False)) == [16, 4, 4, 4]
-    float16 = Strategy("register", 8, (8, 2), arithmetic="half")
-    assert span(float16, replace(IMAGE, kind="f16", float16=True), GPU) == 8
+    float16 = Register(8, (8, 2), arithmetic="half")
+    assert float16.span(replace(IMAGE, kind="f16", float16=True), GPU) == 8
 
 
 def test_sums_that_would_take_too_many_rounds_as_floats_take_another_tile() -> None:
@@ -151,8 +145,8 @@ def test_gpus_with_small_subgroups_hold_few_registers(kind: str) -> None:
     }
     assert max(held[8] | held[16]) <= 40 < max(held[32])
     assert held[16] == {each for each in held[32] if each <= 40}
-    assert Strategy("register", 2, (8, 8), 2).held == 4 * (4 + 2 + 2)
-    assert Strategy("shared", 32, (16, 8)).held == 4 * (4 + 4 + 1)
+    assert Register(2, (8, 8), 2).held == 4 * (4 + 2 + 2)
+    assert Shared(32, (16, 8)).held == 4 * (4 + 4 + 1)
 
 
 @pytest.mark.parametrize("kind", ["f32", "f16"])
@@ -162,9 +156,9 @@ def test_gpus_with_small_subgroups_multiply_floats_in_registers(kind: str) -> No
     small = replace(GPU, subgroup_size=16, unified_memory=True, units=8)
     chosen = ranked(work, small)[0]
     assert (chosen.tile, chosen.rows, chosen.vec4s) == ("register", 2, 2)
-    assert by_elements(chosen, work, small)
-    assert span(chosen, work, small) == 4  # VideoCore
-    assert not by_elements(chosen, work, GPU)
+    assert chosen.by_elements(work, small)
+    assert chosen.span(work, small) == 4  # VideoCore
+    assert not chosen.by_elements(work, GPU)
 
 
 def test_gpus_with_small_subgroups_convert_bytes_one_after_the_other() -> None:
@@ -175,7 +169,7 @@ def test_gpus_with_small_subgroups_convert_bytes_one_after_the_other() -> None:
     assert {way.tile for way in every} == {"register", "shared", "quads"}
     few = [way for way in every if way.tile == "register" and way.vec4s == 1]
     assert every[: len(few)] == few
-    assert all(by_elements(way, BYTES, small) == (way.tile == "register") for way in every)
+    assert all(way.by_elements(BYTES, small) == (way.tile == "register") for way in every)
 
 
 def test_video_core_computes_first_layers_by_few_sums() -> None:
@@ -190,7 +184,7 @@ def test_video_core_computes_first_layers_by_few_sums() -> None:
     assert cost(way, wide, video_core) == pytest.approx(cost(way, wide, mali), rel=0.05)
     for depth in (8, 48, 72):
         deep = replace(layer, taps=1, depth=depth)
-        assert [span(way, deep, device) for device in (mali, video_core)] == [16 if depth == 48 else 8, 4]
+        assert [way.span(deep, device) for device in (mali, video_core)] == [16 if depth == 48 else 8, 4]
 
 
 FEW_REGISTERS = replace(GPU, smallest_subgroup=8, unified_memory=True, units=8)
@@ -211,7 +205,7 @@ def test_gpus_with_few_registers_have_no_tiles_that_are_spilled(least: int, most
     device = replace(FEW_REGISTERS, smallest_subgroup=least, largest_subgroup=most)
     for work in (IMAGE, BYTES, replace(IMAGE, taps=1), MATRIX):
         ways = [way for way in candidates(work, device) if way.tile in ("shared", "register", "quads")]
-        assert max(registers(way, work) for way in ways) <= (60 if least == 8 else 96)
+        assert max(way.registers(work) for way in ways) <= (60 if least == 8 else 96)
         assert {"register 4x8 in 4x16", "shared 32x64 in 16x8"} <= {str(way).split(",")[0] for way in ways}
         assert ("shared 40x64 in 16x8" in map(str, ways)) == (work.kind != "q8" and (work.taps == 1 or least == 64))
         behind = [*candidates(replace(work, depthwise=9), device)]
@@ -223,9 +217,9 @@ def test_gpus_with_few_registers_convert_bytes_one_after_the_other_without_dot_p
     slow = replace(FEW_REGISTERS, features=GPU.features - {ACCELERATED_DOTS})
     chosen = ranked(constant, slow)[0]
     assert (chosen.tile, chosen.arithmetic) == ("register", "float")
-    assert takes_half_weights(chosen, constant, slow)
+    assert chosen.takes_half_weights(constant, slow)
     assert max(way.held for way in candidates(constant, slow) if way.tile != "vector") <= 40
-    assert not any(takes_half_weights(way, constant, FEW_REGISTERS) for way in candidates(constant, FEW_REGISTERS))
+    assert not any(way.takes_half_weights(constant, FEW_REGISTERS) for way in candidates(constant, FEW_REGISTERS))
 
 
 def test_gpus_without_an_instruction_for_dot_products_multiply_bytes_as_floats() -> None:

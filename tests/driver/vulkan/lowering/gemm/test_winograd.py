@@ -15,9 +15,9 @@ from profiles import DEVICES, EIGHT_LANES, FOUR_LANES
 from nnvk.check.model_rows import Row, empty_like, execute, parse, reference
 from nnvk.driver.vulkan import VulkanDevice
 from nnvk.driver.vulkan.lowering.gemm import winograd
-from nnvk.driver.vulkan.lowering.gemm.problem import Gemm
-from nnvk.driver.vulkan.lowering.gemm.strategies import Strategy, Work
-from nnvk.driver.vulkan.lowering.gemm.strategy_costs import ranked
+from nnvk.driver.vulkan.lowering.gemm.problem import Gemm, Work
+from nnvk.driver.vulkan.lowering.gemm.strategies import ranked
+from nnvk.driver.vulkan.lowering.gemm.tiles.strategy import Strategy
 from nnvk.driver.vulkan.lowering.gemm.winograd import Winograd
 from nnvk.driver.vulkan.planning.passes.fp16 import FLOAT16
 from nnvk.driver.vulkan.planning.plan import Plan

@@ -58,7 +58,7 @@ def row_of(code: OperandCode, kind: OperationCode, parameters: list[tuple[float,
 def constants(device: VulkanDevice, row: Row) -> dict[str, int]:
     """The specialisation constants of the only dispatch of a row."""
     shapes = [array.shape for array in row.inputs]
-    commands = device.planner.lower(row.model, shapes, None, {}).commands
+    commands = device.planner.lower(row.model, shapes).commands
     (product,) = (each for each in commands if isinstance(each, Dispatch))
     return product.shader.named_constants(product.specialization)
 

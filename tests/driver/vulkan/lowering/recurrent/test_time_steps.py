@@ -13,6 +13,7 @@ from generators import Case, Draw, draw_case
 
 from nnvk.check.model_rows import Row
 from nnvk.driver.vulkan import VulkanDevice
+from nnvk.driver.vulkan.planning.planner import PlanOptions
 from nnvk.driver.vulkan.shaders.commands import Dispatch
 from nnvk.types.codes import OperandCode
 from nnvk.types.codes import OperationCode as Op
@@ -174,7 +175,7 @@ def test_verified_plans_multiply_all_inputs_twice(vulkan: VulkanDevice, code: Kn
     row = unrolled(simple(code, leading))
     shapes, count = [array.shape for array in row.inputs], Counter[Redundancy]()
     for redundancy in (Redundancy.NONE, Redundancy.CHECKSUMS):
-        plan = vulkan.planner.lower(row.model, shapes, None, {}, redundancy=redundancy)
+        plan = vulkan.planner.lower(row.model, shapes, PlanOptions(redundancy=redundancy))
         shaders = [command.shader.family for command in plan.commands if isinstance(command, Dispatch)]
         # The second of two products may be another shader's, or a checksum.
         count[redundancy] = sum(

@@ -25,11 +25,9 @@ from nnvk.driver.vulkan.lowering.compared import Subject
 from nnvk.driver.vulkan.lowering.copies.arrange import dense
 from nnvk.driver.vulkan.lowering.copies.relayout import are_pixels_dense, round_up
 from nnvk.driver.vulkan.lowering.dtypes import F16, F32, dtype, of
-from nnvk.driver.vulkan.lowering.gemm.arguments import push_by_channel, tile_push
-from nnvk.driver.vulkan.lowering.gemm.epilogue import added_one_for_one
-from nnvk.driver.vulkan.lowering.gemm.filter_output import Operands, Target, bias_of, filter_output, narrowed
-from nnvk.driver.vulkan.lowering.gemm.problem import Gemm, Split
-from nnvk.driver.vulkan.lowering.gemm.strategies import LANES, uses_subgroups
+from nnvk.driver.vulkan.lowering.gemm.epilogue import Target, added_one_for_one, bias_of, filter_output, narrowed
+from nnvk.driver.vulkan.lowering.gemm.problem import Gemm, Operands, Split
+from nnvk.driver.vulkan.lowering.gemm.tiles.subgroup import LANES, uses_subgroups
 from nnvk.driver.vulkan.lowering.gemm.weights import BLOCK, Weights, in_order, in_order_by_blocks
 from nnvk.driver.vulkan.lowering.lowering import MOST_ROUNDS, Lowering
 from nnvk.driver.vulkan.lowering.quantised.tensors import activation_push
@@ -208,7 +206,7 @@ def verify_by_channel(g: Lowering, operands: Operands, gemm: Gemm, results: Tens
             "dst": target,
             "flag": flag,
         },
-        **push_by_channel(gemm),
+        **gemm.push_by_channel,
         low=output.push["low"],
         high=output.push["high"],
         steps=_SLACK * (taps + _STEPS),
@@ -283,7 +281,7 @@ def _geometry(gemm: Gemm, target: Target, *, is_padded: bool) -> dict[str, int]:
     (_, height, width, channels), (rows, parts) = gemm.source, _rows_and_parts(gemm)
     columns = round_up(gemm.columns, 4) if is_padded else gemm.columns
     return {
-        **tile_push(gemm),
+        **gemm.push(),
         "rows": rows,
         "parts": parts,
         "src_part": height * width * channels if gemm.parts_outside else gemm.depth,

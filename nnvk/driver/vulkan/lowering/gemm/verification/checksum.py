@@ -28,10 +28,9 @@ import numpy as np
 from nnvk.driver.vulkan.lowering.compared import Checked, Subject
 from nnvk.driver.vulkan.lowering.copies.relayout import round_up
 from nnvk.driver.vulkan.lowering.divide import divisors_below
-from nnvk.driver.vulkan.lowering.gemm.epilogue import combined_one_for_one
-from nnvk.driver.vulkan.lowering.gemm.filter_output import FilterOutput, Operands
-from nnvk.driver.vulkan.lowering.gemm.problem import Gemm, Split
-from nnvk.driver.vulkan.lowering.gemm.strategies import LANES, uses_subgroups
+from nnvk.driver.vulkan.lowering.gemm.epilogue import FilterOutput, combined_one_for_one
+from nnvk.driver.vulkan.lowering.gemm.problem import Gemm, Operands, Split
+from nnvk.driver.vulkan.lowering.gemm.tiles.subgroup import LANES, uses_subgroups
 from nnvk.driver.vulkan.lowering.gemm.verification import checksum_dispatch
 from nnvk.driver.vulkan.lowering.gemm.verification.checksum_dispatch import Check, Shared, factors
 from nnvk.driver.vulkan.lowering.lowering import MOST_COUNTERS, MOST_ROUNDS, Lowering

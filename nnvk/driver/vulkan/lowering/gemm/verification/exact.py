@@ -16,10 +16,9 @@ from nnvk.driver.vulkan.lowering.arguments import Arguments
 from nnvk.driver.vulkan.lowering.copies.arrange import dense
 from nnvk.driver.vulkan.lowering.copies.relayout import round_up
 from nnvk.driver.vulkan.lowering.dtypes import I32, Q8, Q16, dtype, of
-from nnvk.driver.vulkan.lowering.gemm.arguments import push_by_channel, tile_push
-from nnvk.driver.vulkan.lowering.gemm.filter_output import Operands, Target, filter_output
-from nnvk.driver.vulkan.lowering.gemm.problem import Gemm, Split
-from nnvk.driver.vulkan.lowering.gemm.strategies import LANES, uses_subgroups
+from nnvk.driver.vulkan.lowering.gemm.epilogue import Target, filter_output
+from nnvk.driver.vulkan.lowering.gemm.problem import Gemm, Operands, Split
+from nnvk.driver.vulkan.lowering.gemm.tiles.subgroup import LANES, uses_subgroups
 from nnvk.driver.vulkan.lowering.gemm.verification import bound
 from nnvk.driver.vulkan.lowering.gemm.weights import Weights, weights_of
 from nnvk.driver.vulkan.lowering.lowering import MOST_ROUNDS, Lowering
@@ -120,7 +119,7 @@ def recompute_depthwise(g: Lowering, operands: Operands, gemm: Gemm) -> None:
             **end.tensors,
         },
         **end.push,
-        **push_by_channel(gemm),
+        **gemm.push_by_channel,
         filter_output=by_output,
         filter_tap=tap,
     )
@@ -186,7 +185,7 @@ def _dispatch(g: Lowering, kind: str, gemm: Gemm, weights: Weights, arguments: A
     most = _FEW_ROWS if g.device.has_small_subgroups else _ROWS
     if uses_subgroups(g.device):
         most, across = _SHARED_ROWS, round_up(across, LANES)
-    geometry, lines, length = tile_push(gemm), gemm.parts, gemm.rows
+    geometry, lines, length = gemm.push(), gemm.parts, gemm.rows
     if gemm.split is Split.PHASES:  # tiles have pixels of a line that are a stride from each other
         batches, height, width, _ = gemm.target
         stride = gemm.horizontal.stride

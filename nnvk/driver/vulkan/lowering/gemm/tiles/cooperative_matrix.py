@@ -8,41 +8,30 @@ import itertools
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
+from nnvk.driver.vulkan.lowering.arguments import Arguments
 from nnvk.driver.vulkan.lowering.copies.arrange import dense
 from nnvk.driver.vulkan.lowering.copies.move import move
 from nnvk.driver.vulkan.lowering.copies.relayout import round_up
 from nnvk.driver.vulkan.lowering.costs import Costs, Run
 from nnvk.driver.vulkan.lowering.dtypes import Q8, SIZES, DType
+from nnvk.driver.vulkan.lowering.gemm.problem import GemmProblem, Split, Work
+from nnvk.driver.vulkan.lowering.gemm.tiles.strategy import MATRIX, MATRIX_ARITHMETICS, Strategy, Vectors
 from nnvk.driver.vulkan.lowering.gemm.weights import Weights, weights_as_kept
 from nnvk.driver.vulkan.lowering.lowering import Lowering
 from nnvk.driver.vulkan.lowering.quantised.tensors import offset, zero_point
 from nnvk.driver.vulkan.shaders.commands import TensorRef
-from nnvk.driver.vulkan.shaders.declaration import Requirements
 from nnvk.driver.vulkan.shaders.profile import DeviceProfile
 from nnvk.ops.strided import dense_strides
 from nnvk.types.constant import deferred_bytes
 
-TILE = "cooperative_matrix"
-"""The value of the axis TILE of gemm.comp."""
-REQUIREMENTS = Requirements(
-    extensions=(
-        "GL_KHR_cooperative_matrix",
-        "GL_KHR_memory_scope_semantics",
-        "GL_EXT_shader_explicit_arithmetic_types_int8",
-        "GL_EXT_spirv_intrinsics",
-    ),
-    probe="coopmat<int8_t, gl_ScopeSubgroup, 16, 16, gl_MatrixUseA> probe;",
-)
-"""Requirements of the variants on the compiler of shaders."""
 FEATURES = frozenset(
     {"cooperativeMatrix", "vulkanMemoryModel", "subgroupSizeControl", "computeFullSubgroups", "subgroupBasic"}
 )
 """The device features that every tile needs."""
-ARITHMETICS = {"q8": "dot", "f16": "none"}
-"""The value of the axis ARITHMETIC, by data type. Dot products add up what zero points are multiplied by."""
 _FEATURES = {"q8": {"shaderInt8", "shaderIntegerDotProduct"}, "f16": {"shaderFloat16"}}
 
 CHUNK_BYTES = 16
@@ -219,41 +208,91 @@ def _whole(tile: MatrixTile, kind: str, taps: int, depth: int) -> tuple[bool, bo
     return whole_taps or (taps > 0 and chunks(kind, taps, depth) % tile.stage == 0), whole_taps
 
 
-def run(
-    tile: MatrixTile,
-    kind: str,
-    costs: Costs,
-    lanes: int,
-    *,
-    groups: int,
-    taps: int,
-    depth: int,
-    stored: float,
-    ending: float,
-) -> Run:
-    """The work of a device whose subgroups have so many ``lanes``, as `costs.cycles` takes it.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Matrix(Strategy):
+    """Subgroups hold matrices together."""
 
-    ``groups``: workgroups. ``taps`` and ``depth``: those of a filter. ``stored`` and ``ending`` are the costs of that
-    name.
-    """
-    m, n, _ = tile.matrix
-    down, across = tile.matrices
-    rounds = -(-chunks(kind, taps, depth) // tile.stage)
-    products = down * m * across * n * tile.stage * chunk(kind) / (16 * tile.subgroup_size) * costs.by_matrices[kind]
-    factors = (down * m + across * n) * tile.stage / tile.subgroup_size
-    # A chunk has its own tap, and is masked where K may end before it.
-    searches = (taps > 1) + (not _whole(tile, kind, taps, depth)[0])
-    loads = tile.loads * (costs.brought + searches * costs.found)
-    return Run(
-        groups,
-        groups * -(-tile.invocations // lanes),
-        rounds,
-        step=max(products + loads + 2 * costs.barrier, (tile.loads + factors) * costs.staged),
-        end=tile.sums * (stored + 2 * costs.staged) + ending,
-        wait=_WAIT * costs.staged_latency,
-        moved=rounds * tile.loads + tile.sums,
-        held=tile.held(kind) * tile.subgroup_size / lanes,
-    )
+    tile: ClassVar[str] = MATRIX
+
+    matrices: MatrixTile
+    """The work of a workgroup."""
+
+    @property
+    def sums(self) -> int:
+        """See `Strategy`."""
+        return self.matrices.stored
+
+    @property
+    def size(self) -> tuple[int, int]:
+        """See `Strategy`."""
+        return self.matrices.rows, self.matrices.columns
+
+    def is_busy(self, work: Work) -> bool:
+        """See `Strategy`."""
+        stages = -(-chunks(work.kind, *work.in_lines) // self.matrices.stage)
+        return -(-stages // self.split_k) * (self.split_k - 1) < stages
+
+    def __str__(self) -> str:
+        return f"cooperative matrices {self.rows}x{self.size[1]}: {self.matrices}{self._slices}"
+
+    def folds_zero_point(self, work: Work, device: DeviceProfile) -> bool:
+        """See `Strategy`."""
+        return False
+
+    def widest(self, work: Work, device: DeviceProfile) -> int:
+        """See `Strategy`."""
+        return chunk(work.kind)
+
+    def run(self, work: Work, costs: Costs, vectors: Vectors, arithmetic: str, lanes: int) -> Run:
+        """See `Strategy`."""
+        tile, kind, (taps, depth) = self.matrices, work.kind, work.in_lines
+        (m, n, _), (down, across), at_once = tile.matrix, tile.matrices, tile.stage * chunk(work.kind)
+        groups, rounds = self.tiles(work), -(-chunks(kind, taps, depth) // tile.stage)
+        products = down * m * across * n * at_once / (16 * tile.subgroup_size) * costs.by_matrices[kind]
+        factors = (down * m + across * n) * tile.stage / tile.subgroup_size
+        # A chunk has its own tap, and is masked where K may end before it.
+        searches = (taps > 1) + (not _whole(tile, kind, taps, depth)[0])
+        loads = tile.loads * (costs.brought + searches * costs.found)
+        return Run(
+            groups,
+            groups * -(-tile.invocations // lanes),
+            rounds,
+            step=max(products + loads + 2 * costs.barrier, (tile.loads + factors) * costs.staged),
+            end=tile.sums * (vectors.stored + 2 * costs.staged) + vectors.ending,
+            wait=_WAIT * costs.staged_latency,
+            moved=rounds * tile.loads + tile.sums,
+            held=tile.held(kind) * tile.subgroup_size / lanes,
+        )
+
+    def constants(self, problem: GemmProblem, device: DeviceProfile) -> dict[str, int | bool]:
+        """See `Strategy`."""
+        work, (taps, depth) = problem.work, problem.work.in_lines
+        lines: dict[str, int | bool] = {"LINE_TAPS": work.line_taps} if work.line_taps > 1 else {}
+        # The phases of a transposed convolution have different numbers of taps.
+        return lines | constants(self.matrices, work.kind, 0 if problem.gemm.split is Split.PHASES else taps, depth)
+
+    def line_taps(self, work: Work) -> int:
+        """See `Strategy`."""
+        return work.line_taps
+
+    def weights(self, g: Lowering, problem: GemmProblem) -> Arguments:
+        """See `Strategy`."""
+        filters, work = problem.operands.weights, problem.work
+        sums_follow = problem.gemm.split is not Split.PHASES
+        weights = packed_by_filter(g, filters.in_lines(work.line_taps))
+        return Arguments(
+            zero_points(filters, sums_follow=sums_follow) if work.kind == "q8" else {}, {"weights": weights}
+        )
+
+
+def candidates(work: Work, device: DeviceProfile) -> Iterator[Strategy]:
+    """The strategies for a GEMM."""
+    for tile in tiles(work.kind, work.in_lines[0], device):
+        local, arithmetic = (tile.invocations, 1), MATRIX_ARITHMETICS[work.kind]
+        strategy = Matrix(tile.rows, local, arithmetic=arithmetic, matrices=tile)
+        yield strategy
+        if strategy.sums <= MOST_SUMS:
+            yield from strategy.split(work, device)
 
 
 # --- weights -------------------------------------------------------------------------------------------------

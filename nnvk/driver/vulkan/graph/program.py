@@ -10,21 +10,18 @@ from typing import Any
 
 import numpy as np
 
-from nnvk.driver.vulkan.lowering.dtypes import F16, F32, of
-from nnvk.driver.vulkan.lowering.elementwise.broadcast import four_sizes
-from nnvk.driver.vulkan.lowering.lowering import Lowering
-from nnvk.driver.vulkan.lowering.quantised.tensors import clamp
-from nnvk.driver.vulkan.shaders.commands import TensorRef
 from nnvk.ops.call import Call, Tensor
-from nnvk.ops.fused import REAL_RANGES
+from nnvk.ops.fused import REAL_RANGES, activation_range
 from nnvk.ops.internal import InternalCode, code_of, traits_of
 from nnvk.ops.traits import Function
-from nnvk.types.codes import FuseCode
+from nnvk.types.codes import FuseCode, OperandCode
+from nnvk.types.operand import Shape
 
 SOURCES, NUMBERS, RESULTS = 5, 8, 2
 """The most sources, numbers and results of a program."""
 INSTRUCTIONS = {"short": 6, "long": 16}
 """The most instructions of a program, by the axis LENGTH of fused_elementwise.comp."""
+_FLOAT32, _FLOAT16 = OperandCode.TENSOR_FLOAT32, OperandCode.TENSOR_FLOAT16
 _OPEN = 64
 """The number that is added to the code of an operation if its result is not rounded yet (elementwise.glsl)."""
 
@@ -126,7 +123,8 @@ class ElementwiseProgram:
         self.instructions: list[Instruction] = []
         self.results: dict[int, Value] = {}
         """The results of all calls, by the indices of the tensors. A conversion to float32 has that of its operand."""
-        self._tensors: dict[int, Tensor] = {}
+        self.tensors: dict[int, Tensor] = {}
+        """The tensors that are sources, by their indices."""
         formulas = tuple(formulas)
         is_mixed = len({formula.is_wide for formula in formulas}) > 1
         for formula in formulas:
@@ -151,7 +149,7 @@ class ElementwiseProgram:
                 operands.append(self.results[operand.index])
             else:
                 operands.append(operand)
-                self._tensors.setdefault(operand.index, formula.tensors[operand.index])
+                self.tensors.setdefault(operand.index, formula.tensors[operand.index])
         if formula.widens:
             return operands[0]
         if formula.function is None:
@@ -199,15 +197,6 @@ class ElementwiseProgram:
             and len(self.instructions) <= INSTRUCTIONS["long"]
         )
 
-    def read(self, g: Lowering, source: Source) -> TensorRef:
-        """The memory of a source."""
-        return g.tensor(self._tensors[source.index])
-
-    def table(self, g: Lowering) -> TensorRef:
-        """A constant with the numbers of the program."""
-        bits = tuple(number.bits for number in self.numbers) or (0,)
-        return g.once(("numbers", bits), lambda: g.constant(np.array(bits, np.uint32)))
-
 
 def formula_of(call: Call) -> Formula | None:
     """The formula of a call; None if a program can't compute it: it is on floats, and its parameters are known."""
@@ -215,7 +204,7 @@ def formula_of(call: Call) -> Formula | None:
         function = None if widens(call) else Function.SATURATE
         return _formula(call, [Source(call.input.index)], [call.input], function, widens=widens(call))
     trait = traits_of(code_of(call)).elementwise
-    if trait is None or not call.output.size or of(call.output) not in (F32, F16):
+    if trait is None or not call.output.size or call.output.code not in (_FLOAT32, _FLOAT16):
         return None
     if any(call.known(name) is None for name in trait.parameters):
         return None
@@ -231,8 +220,7 @@ def formula_of(call: Call) -> Formula | None:
     operands += [Number.of(float(getattr(call, name))) for name in trait.numbers] if function is not None else []
     low, high = REAL_RANGES[trait.clip]
     if trait.is_fused:
-        limits = clamp(call)
-        low, high = limits["low"], limits["high"]
+        low, high = activation_range(call.activation, call.output)
     known = [operand for operand in operands if operand is not None]
     return _formula(call, known, tensors, function, low=low, high=high, has_activation=trait.is_fused)
 
@@ -244,18 +232,18 @@ def _formula(
     function: Function | None,
     **options: Any,
 ) -> Formula:
-    by_index = {tensor.index: tensor.whole for tensor in tensors}
-    return Formula(call.output.index, tuple(operands), by_index, function, is_wide=of(call.output) is F32, **options)
+    by_index, is_wide = {tensor.index: tensor.whole for tensor in tensors}, call.output.code is _FLOAT32
+    return Formula(call.output.index, tuple(operands), by_index, function, is_wide=is_wide, **options)
 
 
 def widens(call: Call) -> bool:
     """Whether a call converts float16 to float32."""
-    return traits_of(code_of(call)).converts and of(call.input) is F16 and of(call.output) is F32
+    return traits_of(code_of(call)).converts and (call.input.code, call.output.code) == (_FLOAT16, _FLOAT32)
 
 
 def narrows(call: Call) -> bool:
     """Whether a call converts float32 to float16, with numbers beyond the range at its ends."""
-    return code_of(call) is InternalCode.CONVERT_FLOAT and of(call.output) is F16 and bool(call.saturate)
+    return code_of(call) is InternalCode.CONVERT_FLOAT and call.output.code is _FLOAT16 and bool(call.saturate)
 
 
 def _operand(tensor: Tensor, output: Tensor) -> Source | Number | None:
@@ -283,3 +271,8 @@ def source_of(tensor: Tensor, output: Tensor) -> Source | None:
     if inner * own == elements and inner % 4 == 0:
         return Source(tensor.index, Spread.ACROSS, inner // 4)
     return None
+
+
+def four_sizes(shape: Shape) -> list[int]:
+    """The sizes of four dimensions: those of a shape behind sizes of 1."""
+    return [1] * (4 - len(shape)) + list(shape)
