@@ -345,6 +345,14 @@ def test_an_error_of_creation_is_raised() -> None:
         Compiler(device, never, Watch()).compile(DISPATCHES, create)  # type: ignore[arg-type]
 
 
+def test_compiled_pipelines_take_no_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compiler, "executor", lambda *_: pytest.fail("threads are started"))
+    device = LazyDevice(LazyDriver(shared=True))
+    compiling = Compiler(device, never, Watch())  # type: ignore[arg-type]
+    compiling.compile(DISPATCHES, lambda each: compiling.algorithm(device, each, []), lambda _: True)  # type: ignore[arg-type]
+    assert len(device.known) == len(DISPATCHES)
+
+
 def test_the_first_execution_compiles_nothing() -> None:
     environment = {**os.environ, "MESA_SHADER_CACHE_DISABLE": "true", "NNVK_CACHE_DIR": "0"}
     ran = subprocess.run(

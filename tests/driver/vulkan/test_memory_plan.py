@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from nnvk.driver.vulkan import VulkanDevice
 from nnvk.driver.vulkan.planning import memory_plan
-from nnvk.driver.vulkan.planning.memory_plan import Block, PageOffset, most_alive, place
+from nnvk.driver.vulkan.planning.memory_plan import Block, PageOffset, Placements, most_alive, place
 from nnvk.driver.vulkan.shaders.commands import ALIGNMENT, padded
 from nnvk.importers.tflite import load
 
@@ -40,6 +40,26 @@ def test_placement_is_sound(some: list[Block]) -> None:
             if are_together and spot.page == there.page:
                 apart = spot.offset + padded(block.size) <= there.offset
                 assert apart or there.offset + padded(other.size) <= spot.offset
+
+
+@given(st.lists(blocks, max_size=30), st.integers(1, 3), st.integers(0, 2))
+def test_a_known_order_places_other_sizes(some: list[Block], factor: int, odd: int) -> None:
+    """It takes hardly a larger share of the least memory than the sizes took for which it was found."""
+    known: Placements = {}
+    assert place(some, PAGE * 4, known) == place(some, PAGE * 4)
+    (found,) = known.values()
+    larger = [Block(block.size * factor + odd * number, block.first, block.last) for number, block in enumerate(some)]
+    placement = place(larger, PAGE * 4, known)
+    least = max(most_alive(larger), ALIGNMENT)
+    best = sum(place(larger, PAGE * 4).pages)
+    assert sum(placement.pages) <= max(best, found.ratio * least, 1.03 * least)
+
+
+def test_a_known_order_is_not_searched_for_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    some, known = [Block(100, 0, 2), Block(300, 1, 1), Block(200, 2, 3)], Placements()
+    place(some, PAGE, known)
+    monkeypatch.setattr(memory_plan, "_attempts", lambda *_: pytest.fail("an order is searched for"))
+    place([Block(block.size * 2, block.first, block.last) for block in some], PAGE, known)
 
 
 @given(st.lists(blocks, max_size=30))

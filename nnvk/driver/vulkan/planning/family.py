@@ -21,6 +21,7 @@ from nnvk.driver.vulkan.graph.builder import NeedsValue
 from nnvk.driver.vulkan.lowering.strided_view import StridedView
 from nnvk.driver.vulkan.planning.command_passes import TensorPart
 from nnvk.driver.vulkan.planning.lowered import Lowered
+from nnvk.driver.vulkan.planning.memory_plan import Placements
 from nnvk.driver.vulkan.shaders.commands import Choice, Clear, Copy, Dispatch, TensorRef
 from nnvk.types.constant import ComputedConstant, Constant, SizedConstant, SizeDependent, bytes_of, elements, origin
 from nnvk.types.model import Model, Operand
@@ -188,6 +189,8 @@ class PlanFamilies:
         self._last: Sized | None = None
         """The last model of which a family was wanted."""
         self._families: tuple[PlanFamily, ...] = ()
+        self.placements: Placements = {}
+        """The placements that were found for one of the sizes."""
 
     def __len__(self) -> int:
         return len(self._families)
@@ -209,6 +212,8 @@ class PlanFamilies:
         made = None if scope is None else traced(sized, scope, lower)
         if made is None:
             return None
+        if len(self._families) == _MOST:
+            self.placements.clear()  # nothing tells those of the family that goes
         self._families = (made, *self._families[: _MOST - 1])
         return made.lowered(sized, lower)
 

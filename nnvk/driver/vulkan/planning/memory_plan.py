@@ -92,17 +92,40 @@ _ENOUGH = 1.03
 """So many times the least memory are worth no change of an order."""
 
 
-def place(blocks: Sequence[Block], page_limit: int) -> MemoryPlan:
-    """Place all blocks, in the order that takes the least memory. ValueError: one is larger than a page may be."""
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """The order in which blocks were placed best, and how many times the least memory they took."""
+
+    order: tuple[int, ...]
+    ratio: float
+
+
+Placements = dict[tuple[tuple[int, int], ...], Placement]
+"""The placements for other sizes, by the first and the last step of each block."""
+
+
+def place(blocks: Sequence[Block], page_limit: int, known: Placements | None = None) -> MemoryPlan:
+    """Place all blocks, in the order that takes the least memory. ValueError: one is larger than a page may be.
+
+    An order that is ``known`` is taken if the blocks take hardly a larger share of the least memory in it.
+    """
     for block in blocks:
         if padded(block.size) > page_limit:
             raise ValueError(f"a block of {block.size} bytes does not fit into a page of {page_limit}")
-    least, best = max(most_alive(blocks), ALIGNMENT), MemoryPlan((), ())
-    for number, plan in enumerate(_attempts(blocks, page_limit)):
+    least, best, order = max(most_alive(blocks), ALIGNMENT), MemoryPlan((), ()), tuple[int, ...]()
+    lifetimes = tuple((block.first, block.last) for block in blocks)
+    before = None if known is None else known.get(lifetimes)
+    if before is not None:
+        plan = _placed(blocks, page_limit, before.order)
+        if sum(plan.pages) <= max(before.ratio, _ENOUGH) * least:
+            return plan
+    for number, (plan, tried) in enumerate(_attempts(blocks, page_limit)):
         if number == 0 or sum(plan.pages) < sum(best.pages):
-            best = plan
+            best, order = plan, tuple(tried)
         if sum(best.pages) <= (least if number < len(_ORDERS) else _ENOUGH * least):
             break
+    if known is not None:
+        known[lifetimes] = Placement(order, sum(best.pages) / least)
     return best
 
 
@@ -119,21 +142,21 @@ def place_constants(sizes: Sequence[int], page_limit: int) -> MemoryPlan:
     return MemoryPlan(tuple(places[number] for number in range(len(sizes))), pages)
 
 
-def _attempts(blocks: Sequence[Block], page_limit: int) -> Iterator[MemoryPlan]:
+def _attempts(blocks: Sequence[Block], page_limit: int) -> Iterator[tuple[MemoryPlan, list[int]]]:
     """Plans by all orders, and by what becomes of these where the blocks that lie the highest are placed first."""
     numbers = range(len(blocks))
     tried: list[tuple[MemoryPlan, list[int]]] = []
     for key in _ORDERS:
         order = sorted(numbers, key=lambda number: (*key(blocks[number]), number))
         tried.append((_placed(blocks, page_limit, order), order))
-        yield tried[-1][0]
+        yield tried[-1]
     repairs = min(_REPAIRS, _REPAIRED // (len(_ORDERS) * max(1, len(blocks))))
     for plan, order in sorted(tried, key=lambda attempt: sum(attempt[0].pages)):
         for _ in range(repairs):
             highest = {number for number in numbers if _is_highest(blocks[number], plan.places[number], plan)}
             order = [*sorted(highest, key=order.index), *(number for number in order if number not in highest)]
             plan = _placed(blocks, page_limit, order)
-            yield plan
+            yield plan, order
 
 
 def _is_highest(block: Block, place: PageOffset, plan: MemoryPlan) -> bool:

@@ -27,7 +27,7 @@ from nnvk.driver.vulkan.planning.command_passes import Rewritten
 from nnvk.driver.vulkan.planning.concurrent_lifetimes import Lifetimes, prolonged
 from nnvk.driver.vulkan.planning.family import PlanFamilies
 from nnvk.driver.vulkan.planning.lowered import Lowered
-from nnvk.driver.vulkan.planning.memory_plan import Block, most_alive, place, place_constants
+from nnvk.driver.vulkan.planning.memory_plan import Block, Placements, most_alive, place, place_constants
 from nnvk.driver.vulkan.planning.plan import Address, Flag, Plan, Verification, addresses_of
 from nnvk.driver.vulkan.planning.plan_folder import plan_folder
 from nnvk.driver.vulkan.planning.support import refuse, support
@@ -121,7 +121,7 @@ class Planner:
 
         families = options.families.setdefault((self, model.operations), PlanFamilies())
         found = families.lowered(model, shapes, lower_any, self._stands)
-        return None if found is None else placed(found, model, self.profile)
+        return None if found is None else placed(found, model, self.profile, families.placements)
 
     def _cache(self, model: Model, options: PrepareOptions) -> PlanCache | None:
         """The cache of a model: the application's, or else the user's, if the user's keeps such plans."""
@@ -359,10 +359,13 @@ def _runs(call: Call) -> bool:
     return kernels()[call.code].checks_data or any(output.size for output in call.outputs)
 
 
-def placed(lowered: Lowered, model: Model, device: DeviceProfile) -> Plan:
-    """Place all tensors that commands touch, and find the barriers. `tables.ApartError`: see `tables.fill`."""
+def placed(lowered: Lowered, model: Model, device: DeviceProfile, known: Placements | None = None) -> Plan:
+    """Place all tensors that commands touch, and find the barriers. `tables.ApartError`: see `tables.fill`.
+
+    ``known`` has the placements for other sizes.
+    """
     commands, parts = lowered.commands, lowered.parts
-    addresses, pages, most = _places(_lifetimes(lowered, device), device)
+    addresses, pages, most = _places(_lifetimes(lowered, device), device, known)
     parts = {tensor: part for tensor, part in parts.items() if part.whole.number in addresses}
     addresses |= addresses_of(parts, addresses)
     tables.fill(lowered.tables, commands, addresses)
@@ -417,7 +420,7 @@ def _lifetimes(lowered: Lowered, device: DeviceProfile) -> Lifetimes:
 
 
 def _places(
-    lifetimes: Lifetimes, device: DeviceProfile
+    lifetimes: Lifetimes, device: DeviceProfile, known: Placements | None
 ) -> tuple[dict[int, Address], dict[Storage, tuple[int, ...]], int]:
     """The addresses of tensors by number, the pages of each storage, and the most bytes that the arena has in use."""
     addresses: dict[int, Address] = {}
@@ -429,7 +432,7 @@ def _places(
         if storage is Storage.CONSTANTS:
             memory = place_constants([tensor.nbytes for tensor in tensors], device.max_buffer)
         else:
-            memory = place(blocks, device.max_buffer)
+            memory = place(blocks, device.max_buffer, known)
         pages[storage], alive[storage] = memory.pages, most_alive(blocks)
         for tensor, spot in zip(tensors, memory.places, strict=True):
             addresses[tensor.number] = Address(storage, spot.page, spot.offset, tensor.nbytes)

@@ -92,14 +92,22 @@ class Compiler:
             full_subgroups=shader.has_full_subgroups,
         )
 
-    def compile(self, dispatches: Sequence[Dispatch], create: Callable[[Dispatch], _native.Algorithm]) -> None:
+    def compile(
+        self,
+        dispatches: Sequence[Dispatch],
+        create: Callable[[Dispatch], _native.Algorithm],
+        is_compiled: Callable[[Dispatch], bool] = lambda _: False,
+    ) -> None:
         """Create an Algorithm for each dispatch, several concurrently, and have the driver compile all of them.
 
-        ``create`` makes an Algorithm on the device, on any thread. Raises its errors, and those of the device.
+        ``create`` makes an Algorithm on the device, on any thread. Raises its errors, and those of the device. Where
+        all pipelines are compiled, as ``is_compiled`` says, creating takes less time than threads.
         """
         self._total = 2 * len(dispatches)
         with timed(_log, "%s: compiling the shaders", self._watch.device):
-            jobs = [job for job in self._created(dispatches, create) if job.algorithm.has_new_pipeline]
+            concurrently = len(dispatches) > 1 and not all(map(is_compiled, dispatches))
+            created = (self._created_concurrently if concurrently else self._created)(dispatches, create)
+            jobs = [job for job in created if job.algorithm.has_new_pipeline]
             self._advance(len(dispatches) - len(jobs))
             self._warm_up(jobs)
 
@@ -113,17 +121,20 @@ class Compiler:
         return self.algorithm(device, dispatch, [buffer] * len(dispatch.shader.bindings))
 
     def _created(self, dispatches: Sequence[Dispatch], create: Callable[[Dispatch], _native.Algorithm]) -> list[_Job]:
-        def created(dispatch: Dispatch) -> _Job:
-            with self._watch.compiling(dispatch):
-                return _Job(dispatch, create(dispatch))
+        jobs = [self._job(dispatch, create) for dispatch in dispatches]
+        self._advance(len(jobs))
+        return jobs
 
-        if len(dispatches) <= 1:
-            jobs = [created(dispatch) for dispatch in dispatches]
-            self._advance(len(jobs))
-            return jobs
-        jobs = []
+    def _job(self, dispatch: Dispatch, create: Callable[[Dispatch], _native.Algorithm]) -> _Job:
+        with self._watch.compiling(dispatch):
+            return _Job(dispatch, create(dispatch))
+
+    def _created_concurrently(
+        self, dispatches: Sequence[Dispatch], create: Callable[[Dispatch], _native.Algorithm]
+    ) -> list[_Job]:
+        jobs: list[_Job] = []
         with executor(min(self._threads(), len(dispatches)), "nnvk-shaders") as threads:
-            pending = {threads.submit(created, dispatch) for dispatch in dispatches}
+            pending = {threads.submit(self._job, dispatch, create) for dispatch in dispatches}
             try:
                 while pending:
                     done, pending = wait(pending, self._watch.patience_s, FIRST_COMPLETED)

@@ -162,6 +162,7 @@ class ResidentPlan:
                 unrolls=self._gpu.unrolls,
                 required_subgroup=self._gpu.profile.required_subgroup,
                 watch=self._watch,
+                is_compiled=self._gpu.has_compiled,
             )
         except (RuntimeError, MemoryError) as error:
             raise self._gpu.failure(error) from error
