@@ -23,10 +23,6 @@ _MAX_ROUNDS = 65_500
 """The most rounds of an invocation's loops together: llvmpipe ends them after 65,535."""
 _CARRIED = 64
 """Vec4s of K after which sums are carried to larger integers, in a loop of its own."""
-
-
-_QUICK_REGISTERS = 36
-"""The registers of a tile of 4 by 4. SwiftShader takes 0.3 s to compile its shader, and up to 2.7 s for larger ones."""
 _COUNTING = 2500
 """Cycles that counters cost, which have to be zero at first."""
 _LEFT = 5.6
