@@ -152,7 +152,7 @@ DISPATCHES = [dispatch(number) for number in range(8)]
 MODULES = [each.shader.name.encode() for each in DISPATCHES]
 
 
-def compile_on(driver: LazyDriver, watched: Watch | None = None) -> LazyDevice:
+def compile_on(driver: LazyDriver, watched: Watch | None = None, *, concurrently: bool = True) -> LazyDevice:
     """The device after all shaders were compiled."""
     device = LazyDevice(driver)
     compiling = Compiler(device, never, watched or Watch())  # type: ignore[arg-type]
@@ -162,7 +162,7 @@ def compile_on(driver: LazyDriver, watched: Watch | None = None) -> LazyDevice:
     def create(each: Dispatch) -> Any:
         return compiling.algorithm(device, each, [])  # type: ignore[arg-type]
 
-    compiling.compile(DISPATCHES, create)
+    compiling.compile(DISPATCHES, create, concurrently=concurrently)
     return device
 
 
@@ -347,9 +347,7 @@ def test_an_error_of_creation_is_raised() -> None:
 
 def test_compiled_pipelines_take_no_threads(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(compiler, "executor", lambda *_: pytest.fail("threads are started"))
-    device = LazyDevice(LazyDriver(shared=True))
-    compiling = Compiler(device, never, Watch())  # type: ignore[arg-type]
-    compiling.compile(DISPATCHES, lambda each: compiling.algorithm(device, each, []), lambda _: True)  # type: ignore[arg-type]
+    device = compile_on(LazyDriver(shared=True), concurrently=False)
     assert len(device.known) == len(DISPATCHES)
 
 

@@ -113,8 +113,9 @@ def place(blocks: Sequence[Block], page_limit: int, known: Placements | None = N
         if padded(block.size) > page_limit:
             raise ValueError(f"a block of {block.size} bytes does not fit into a page of {page_limit}")
     least, best, order = max(most_alive(blocks), ALIGNMENT), MemoryPlan((), ()), tuple[int, ...]()
+    known = {} if known is None else known
     lifetimes = tuple((block.first, block.last) for block in blocks)
-    before = None if known is None else known.get(lifetimes)
+    before = known.get(lifetimes)
     if before is not None:
         plan = _placed(blocks, page_limit, before.order)
         if sum(plan.pages) <= max(before.ratio, _ENOUGH) * least:
@@ -124,8 +125,7 @@ def place(blocks: Sequence[Block], page_limit: int, known: Placements | None = N
             best, order = plan, tuple(tried)
         if sum(best.pages) <= (least if number < len(_ORDERS) else _ENOUGH * least):
             break
-    if known is not None:
-        known[lifetimes] = Placement(order, sum(best.pages) / least)
+    known[lifetimes] = Placement(order, sum(best.pages) / least)
     return best
 
 

@@ -96,18 +96,18 @@ class Compiler:
         self,
         dispatches: Sequence[Dispatch],
         create: Callable[[Dispatch], _native.Algorithm],
-        is_compiled: Callable[[Dispatch], bool] = lambda _: False,
+        *,
+        concurrently: bool = True,
     ) -> None:
-        """Create an Algorithm for each dispatch, several concurrently, and have the driver compile all of them.
+        """Create an Algorithm for each dispatch, and have the driver compile all of them.
 
-        ``create`` makes an Algorithm on the device, on any thread. Raises its errors, and those of the device. Where
-        all pipelines are compiled, as ``is_compiled`` says, creating takes less time than threads.
+        ``create`` makes an Algorithm on the device, on any thread. Raises its errors, and those of the device.
+        ``concurrently``: several at a time, which takes longer where all pipelines are compiled.
         """
         self._total = 2 * len(dispatches)
         with timed(_log, "%s: compiling the shaders", self._watch.device):
-            concurrently = len(dispatches) > 1 and not all(map(is_compiled, dispatches))
-            created = (self._created_concurrently if concurrently else self._created)(dispatches, create)
-            jobs = [job for job in created if job.algorithm.has_new_pipeline]
+            created = self._created_concurrently if concurrently and len(dispatches) > 1 else self._created
+            jobs = [job for job in created(dispatches, create) if job.algorithm.has_new_pipeline]
             self._advance(len(dispatches) - len(jobs))
             self._warm_up(jobs)
 

@@ -12,7 +12,6 @@ from nnvk.driver.vulkan.running.constants import ConstantStore
 from nnvk.driver.vulkan.running.instance import Instance
 from nnvk.driver.vulkan.running.pipeline_cache import PipelineCache
 from nnvk.driver.vulkan.running.scheduler import Scheduler
-from nnvk.driver.vulkan.shaders.commands import Dispatch
 from nnvk.driver.vulkan.shaders.profile import DeviceProfile
 
 if TYPE_CHECKING:
@@ -66,10 +65,6 @@ class Gpu:
         self._device: _native.Device | None = None
         self.compiled: set[tuple[str, tuple[int, ...]]] = set()
         """The pipelines that plans have compiled on the Vulkan device, by shader and specialisation constants."""
-
-    def has_compiled(self, dispatch: Dispatch) -> bool:
-        """Whether a plan has compiled the pipeline of a dispatch."""
-        return (dispatch.shader.name, dispatch.specialization) in self.compiled
 
     def native(self) -> _native.Device:
         """The Vulkan device. UNAVAILABLE_DEVICE: it cannot be created."""

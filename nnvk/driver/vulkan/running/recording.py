@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from nnvk.driver.vulkan.planning.plan import Address, Plan
@@ -29,7 +29,7 @@ class Recording:
         unrolls: Unrolls = never,
         required_subgroup: int = 0,
         watch: Watch | None = None,
-        is_compiled: Callable[[Dispatch], bool] = lambda _: False,
+        is_compiled: bool = False,
     ) -> None:
         """``external`` binds device memory instead of staging memory to inputs or outputs of the model.
 
@@ -37,8 +37,7 @@ class Recording:
 
         ``timestamps``: ``none``, ``ends`` (begin and end of the whole), or ``each`` (after every command too).
         ``unrolls``: which modules the driver gets with unrolled loops. ``required_subgroup`` is that of
-        `DeviceProfile`. ``watch`` observes the compilation. ``is_compiled``: whether the device has compiled a
-        pipeline before.
+        `DeviceProfile`. ``watch`` observes the compilation. ``is_compiled``: the device has compiled all pipelines.
         """
         self.plan = plan
         self._device = device
@@ -59,7 +58,7 @@ class Recording:
         }
         self.program = device.create_program()
         self._clear_arena()
-        self._compiler.compile(distinct(plan.commands), self._algorithm, is_compiled)
+        self._compiler.compile(distinct(plan.commands), self._algorithm, concurrently=not is_compiled)
         self._record(timestamps)
 
     def _clear_arena(self) -> None:

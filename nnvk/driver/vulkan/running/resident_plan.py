@@ -128,6 +128,11 @@ class ResidentPlan:
         self._compiled()
 
     @property
+    def _is_compiled(self) -> bool:
+        """Whether plans have compiled all pipelines of this one."""
+        return self._pipelines <= self._gpu.compiled
+
+    @property
     def _pipelines(self) -> set[tuple[str, tuple[int, ...]]]:
         """The pipelines of the plan; see `Gpu.compiled`."""
         return {(dispatch.shader.name, dispatch.specialization) for dispatch in distinct(self.plan.commands)}
@@ -150,7 +155,7 @@ class ResidentPlan:
             if idle:
                 return idle.pop()
         del gone
-        if not self._upload.is_done and not self._pipelines <= self._gpu.compiled:
+        if not self._upload.is_done and not self._is_compiled:
             self.compile()  # meanwhile
         try:
             recording = Recording(
@@ -162,7 +167,7 @@ class ResidentPlan:
                 unrolls=self._gpu.unrolls,
                 required_subgroup=self._gpu.profile.required_subgroup,
                 watch=self._watch,
-                is_compiled=self._gpu.has_compiled,
+                is_compiled=self._is_compiled,
             )
         except (RuntimeError, MemoryError) as error:
             raise self._gpu.failure(error) from error
