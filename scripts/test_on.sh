@@ -3,12 +3,12 @@
 #
 #   bash scripts/test_on.sh SYSTEM            the second command of the README. SYSTEM is a name of Debian's, such as bookworm,
 #                                             trixie or sid
-#   bash scripts/test_on.sh SYSTEM --quick    the wheel, built here, on SYSTEM's Vulkan driver: 300 conformance vectors,
-#                                             of all operations, the models, the fusions, cooperative matrices, the
+#   bash scripts/test_on.sh SYSTEM WHEEL      a wheel of the stable ABI on SYSTEM's Vulkan driver: 300 conformance vectors, of
+#                                             all operations, the models, the fusions, cooperative matrices, the
 #                                             assumptions of shaders
 #
 # It needs root, and Debian here. The system stays in nnvk/systems/SYSTEM in the user's cache folder (1.5 GB; 0.6 GB for
-# --quick), and the next run only brings its packages up to date. The tests run in a copy of the source tree, which goes
+# a wheel), and the next run only brings its packages up to date. The tests run in a copy of the source tree, which goes
 # when they end, in namespaces of their own, which take all mounts and processes with them. The vectors and models come
 # from ../shared, as for scripts/test.sh.
 #
@@ -17,8 +17,8 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 usage() { sed -n '4,8s/^# *//p' "$0" >&2; exit 2; }
-{ [ $# = 1 ] || { [ $# = 2 ] && [ "$2" = --quick ]; }; } && [[ $1 =~ ^[a-z]+$ ]] || usage
-system=$1 quick=${2:-}
+{ [ $# = 1 ] || { [ $# = 2 ] && [ -f "$2" ]; }; } && [[ $1 =~ ^[a-z]+$ ]] || usage
+system=$1 wheel=${2:-}
 cache=${XDG_CACHE_HOME:-$HOME/.cache}/nnvk/systems
 root=$cache/$system
 
@@ -146,7 +146,7 @@ inside() {
 }
 
 packages=(python3 python3-venv)
-[ -z "$quick" ] || packages+=(glslang-tools libvulkan1 mesa-vulkan-drivers)
+[ -z "$wheel" ] || packages+=(glslang-tools libvulkan1 mesa-vulkan-drivers)
 echo "Bringing Debian $system up to date"
 inside 15 bash -c 'set -e
     export DEBIAN_FRONTEND=noninteractive
@@ -157,18 +157,13 @@ inside 15 bash -c 'set -e
 
 # --- the tests ----------------------------------------------------------------------------------------------------------
 
-if [ -z "$quick" ]; then
+if [ -z "$wheel" ]; then
     inside 30 bash scripts/test.sh
     exit
 fi
 
-wheel=$(inside 1 python3 -c 'import sys; print(f"cp3{min(sys.version_info[1], 12)}")')-$(uname -m)
-code=0
-limited 20 bash scripts/wheels.sh build/wheels "$wheel" || code=$?
-[ "$code" != 3 ] || unable "there is no Python here to build the wheel $wheel with"
-[ "$code" = 0 ] || exit "$code"
 mkdir "$work_there/wheel"
-cp build/wheels/nnvk-*-"${wheel%%-*}"-*_"${wheel#*-}".whl "$work_there/wheel"
+cp "$wheel" "$work_there/wheel"
 [ -d ../shared ] || echo "Neither vectors nor models are tested: there is no $(realpath ..)/shared"
 inside 30 bash -c 'set -e
     python3 -m venv .venv
@@ -176,10 +171,12 @@ inside 30 bash -c 'set -e
     devices=$(.venv/bin/nnvk devices)
     echo "$devices"
     grep -q vulkan-0 <<<"$devices"
-    # Of what the newest driver compiles: rewritten modules against the plain ones by a third of the tests, each operation,
-    # and of types, sizes and ends of products each with a third of the others. No driver reads what test_manifest.py does.
-    .venv/bin/pytest -n 2 --dist worksteal -q --one-in 3 tests/shaders/test_unroll.py
+    # Of what the newest driver compiles, which no cache has: rewritten modules against the plain ones and cooperative matrices
+    # by a third of the tests, each operation, and of types, sizes and ends of products each with a third of the others.
+    # No driver reads what test_manifest.py does.
+    .venv/bin/pytest -n 2 --dist worksteal -q --in-turn --one-in 3 tests/shaders/test_unroll.py \
+        tests/driver/vulkan/lowering/gemm/test_cooperative_matrix.py
     .venv/bin/pytest -n 2 --dist worksteal -q --sample 300 --in-turn -k "not nnapi-reference" \
         tests/conformance/test_suite.py::test_vectors tests/importers/test_tflite_models.py tests/shaders \
         --deselect tests/shaders/test_unroll.py --deselect tests/shaders/test_manifest.py \
-        tests/driver/vulkan/{test_assumptions,test_fusions,lowering/gemm/test_cooperative_matrix}.py'
+        tests/driver/vulkan/{test_assumptions,test_fusions}.py'

@@ -28,6 +28,9 @@ from nnvk.driver.vulkan.running import compiler
 from nnvk.types.model import Model
 
 _PROOF_MINUTES = 3
+_VALIDATED = ("tests/driver/vulkan/", "tests/conformance/test_suite.py::")
+"""The tests of Vulkan devices, of which one in so many runs under the validation layer only:"""
+_VALIDATED_ONE_IN = 5
 
 with suppress(ModuleNotFoundError):  # the quick tests do without it
     import hypothesis
@@ -58,6 +61,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--proof",
         choices=("only", "without"),
         help="run only the tests that proof.txt names, which prove an installation, or all others",
+    )
+    parser.addoption(
+        "--validated",
+        choices=("only", "without"),
+        help="run only the fifth of the Vulkan devices' tests that CI runs under the validation layer, or all others",
     )
     parser.addoption(
         "--in-turn",
@@ -91,7 +99,7 @@ def pytest_collection() -> Generator[None, object, object]:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Keep the tests that ``--one-in`` draws, and ``--proof`` and ``--in-turn`` select.
+    """Keep the tests that ``--one-in`` draws, and ``--proof``, ``--validated`` and ``--in-turn`` select.
 
     All go by the name of a test, so that all processes of a run agree.
     """
@@ -109,11 +117,15 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             if not is_test and (file in files or not (config.rootpath / file).exists()):
                 raise pytest.UsageError(f"proof.txt: no test is called {name}")
     in_turn.number_cases(items)
-    kept = set(items)
-    if proof:
-        kept -= {i for i in items if (i.nodeid.startswith(names) and _is_quick(i)) != (proof == "only")}
+    proved = {i for i in items if i.nodeid.startswith(names) and _is_quick(i)}
+    kept = proved if proof == "only" else set(items) - proved if proof else set(items)
+    validated = config.getoption("validated")
     if config.getoption("in_turn"):
-        kept = in_turn.chosen([item for item in items if item in kept])
+        # A test that another run leaves to the validation layer must be one that runs there.
+        parts = (kept & proved, kept - proved) if validated else (kept,)
+        kept = set().union(*(in_turn.chosen([item for item in items if item in part]) for part in parts))
+    if validated:
+        kept = {item for item in kept if _is_validated(item) == (validated == "only")}
     kept = {item for item in kept if in_turn.number_of(item.nodeid) % share == 0}
     if len(kept) < len(items):
         config.hook.pytest_deselected(items=[item for item in items if item not in kept])
@@ -124,6 +136,13 @@ def _is_quick(item: pytest.Item) -> bool:
     """Whether a test that proof.txt names is a part of the proof, which leaves out numbers and takes few vectors."""
     is_sample = item.config.getoption("sample") is not None
     return item.get_closest_marker("numbers") is None and (is_sample or item.get_closest_marker("sampled") is None)
+
+
+def _is_validated(item: pytest.Item) -> bool:
+    """Whether CI runs a test under the validation layer. Another set of numbers says nothing new of a test there."""
+    is_of_vulkan = item.nodeid.startswith(_VALIDATED) and "nnapi-reference" not in item.nodeid
+    is_drawn = in_turn.number_of(item.nodeid) % _VALIDATED_ONE_IN == 0
+    return is_of_vulkan and is_drawn and item.get_closest_marker("numbers") is None
 
 
 @pytest.hookimpl(optionalhook=True)
