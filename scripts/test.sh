@@ -43,10 +43,9 @@ fi
 [ $# -gt 0 ] || exit 0
 
 # mypy knows NumPy by its type stubs, so another version than the installed one need not run here.
-check_types() {
+check_types_of_other_numpys() {
     local installed version folder
     installed=$("$bin/python" -c 'import numpy; print(numpy.__version__)')
-    "$bin/mypy"
     for version in $(sed -nE 's/^numpy==([0-9.]+);.*/\1/p' scripts/constraints.txt); do
         [ "$version" != "$installed" ] || continue
         folder=build/numpy-$version
@@ -56,17 +55,17 @@ check_types() {
         PYTHONPATH=$folder "$bin/mypy" --python-version 3.12 --cache-dir "build/mypy-$version"
     done
 }
-# mypy takes one core. On the other one pytest compiles the tests, which each worker of the next stage would do itself.
+# Each of these takes one core. pytest compiles the tests, which each worker of the next stage would do itself.
 lint() {
-    local compiling
-    "$bin/pytest" --collect-only -q >/dev/null &
-    compiling=$!
+    local beside
+    { "$bin/pytest" --collect-only -q >/dev/null && check_types_of_other_numpys; } &
+    beside=$!
+    "$bin/mypy"
     "$bin/ruff" check .
-    check_types
     "$bin/lint-imports" --no-logo
     "$bin/python" tools/terms.py
     "$bin/python" tools/lines.py
-    wait "$compiling"
+    wait "$beside"
 }
 stage "Linters, and types with each NumPy of scripts/constraints.txt" lint
 # Mesa's software device spends most of the time on compiling shaders: a fifth less without LLVM's optimisations, with
