@@ -3,8 +3,8 @@
     PYTHONPATH=.:tests/support python benchmarks/commands.py nnvk/demo/data ../shared/models
 
 Each command costs a GPU some microseconds, however little it computes. The plans are for the GPU of
-``tests/support/profiles.py``, so the numbers are the same on every machine. ``results/commands.json`` has those that are
-kept: ``--save`` writes them, and ``--check`` ends with 1 where a model has more.
+``tests/support/profiles.py``, so the numbers are the same on every machine. ``--save`` keeps the numbers in
+``results/commands.json``, and ``--check`` ends with 1 where a model has more than are kept.
 """
 
 from __future__ import annotations
