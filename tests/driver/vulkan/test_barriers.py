@@ -8,10 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nnvk.driver.vulkan.lowering.strided_view import StridedView
 from nnvk.driver.vulkan.planning.barriers import _Disjoint, barriers
 from nnvk.driver.vulkan.planning.plan import Address
-from nnvk.driver.vulkan.shaders.commands import Copy, Storage, TensorRef
+from nnvk.driver.vulkan.shaders.commands import Copy, Storage, StridedView, TensorRef
 
 # A command copies from the first tensor to the second; a tensor is a letter, its place comes from LAYOUT.
 LAYOUT = {

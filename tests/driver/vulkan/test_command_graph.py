@@ -10,11 +10,10 @@ from rewritten import library, native
 
 from nnvk.driver.vulkan.lowering.copies.move import move
 from nnvk.driver.vulkan.lowering.lowering import Lowering
-from nnvk.driver.vulkan.lowering.strided_view import StridedView
 from nnvk.driver.vulkan.planning.command_passes.alive import Alive
 from nnvk.driver.vulkan.planning.command_passes.command_graph import CommandGraph, TensorPart
 from nnvk.driver.vulkan.planning.command_passes.in_place import fuse_copies
-from nnvk.driver.vulkan.shaders.commands import Clear, Command, Copy, Storage, TensorRef
+from nnvk.driver.vulkan.shaders.commands import Clear, Command, Copy, Storage, StridedView, TensorRef
 
 SIZE = 64
 

@@ -13,13 +13,12 @@ from profiles import GPU
 
 from nnvk.driver.vulkan.lowering.compared import DIFFERENCE_WORDS, Subject
 from nnvk.driver.vulkan.lowering.gemm.tiles.register import Quads
-from nnvk.driver.vulkan.lowering.strided_view import StridedView
 from nnvk.driver.vulkan.lowering.verification import EXCHANGE
 from nnvk.driver.vulkan.planning import validation
 from nnvk.driver.vulkan.planning.plan import Address, Flag, Plan, Verification
 from nnvk.driver.vulkan.planning.planner import lower
 from nnvk.driver.vulkan.planning.validation import bounds, check
-from nnvk.driver.vulkan.shaders.commands import Clear, Command, Copy, Dispatch, Storage, TensorRef, padded
+from nnvk.driver.vulkan.shaders.commands import Clear, Command, Copy, Dispatch, Storage, StridedView, TensorRef, padded
 from nnvk.driver.vulkan.shaders.library import ShaderLibrary
 from nnvk.driver.vulkan.shaders.profile import DeviceProfile
 from nnvk.types.model import Model

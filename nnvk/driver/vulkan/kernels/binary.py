@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from nnvk.driver.vulkan.lowering.arguments import Arguments
 from nnvk.driver.vulkan.lowering.copies.arrange import up_to_rank
 from nnvk.driver.vulkan.lowering.dtypes import Q8, dtype, of
-from nnvk.driver.vulkan.lowering.elementwise.broadcast import broadcast_push, broadcast_spec
+from nnvk.driver.vulkan.lowering.elementwise.broadcast import broadcast_access
 from nnvk.driver.vulkan.lowering.elementwise.fused import FUSED_ELEMENTWISE, operations_on, types_of
 from nnvk.driver.vulkan.lowering.kernel import kernel
 from nnvk.driver.vulkan.lowering.lowering import Lowering
@@ -34,7 +35,7 @@ def lower(call: Call, g: Lowering) -> None:
     trait, output = _TRAITS[call.code], call.output
     inputs: list[Tensor] = [getattr(call, name) for name in trait.operands]
     count = -(-output.size // 4)
-    push: dict[str, int | float] = {**sign_push(output)}
+    push: dict[str, int | float] = {"count": count, "elements": output.size, **sign_push(output)}
     small = {}
     if is_quantised(output.code) and trait.kind not in ("max", "min"):
         push |= rescaling(call)
@@ -42,16 +43,9 @@ def lower(call: Call, g: Lowering) -> None:
             small = {"SMALL": are_small_shifts(integer(push, f"{side}_shift") for side in ("lhs", "rhs", "dst"))}
     if trait.is_fused:
         push |= clamp(call)
-    g.dispatch(
-        BINARY.variant(KIND=trait.kind, DTYPE=dtype(output)),
-        groups=g.flat(count, LOCAL),
-        spec={"local_x": LOCAL, **broadcast_spec(output, *inputs), **small},
-        tensors={"lhs": g.tensor(inputs[0]), "rhs": g.tensor(inputs[1]), "dst": g.tensor(output)},
-        count=count,
-        dst_pitch=0,
-        **broadcast_push(output, *inputs),
-        **push,
-    )
+    tensors = {"lhs": g.tensor(inputs[0]), "rhs": g.tensor(inputs[1]), "dst": g.tensor(output)}
+    arguments = Arguments({"local_x": LOCAL, **small}, tensors, push, broadcast_access(output, *inputs))
+    arguments.dispatch(g, BINARY.variant(KIND=trait.kind, DTYPE=dtype(output)), g.flat(count, LOCAL))
 
 
 for _code, _trait in _TRAITS.items():

@@ -149,6 +149,7 @@ def lower(call: Call, g: Lowering, fused: Fused) -> None:
         out_blocks=-(-outputs // BLOCK),
         rounds=rounds,
         blocks=blocks,
+        pitches=0,
         **output.push,
     )
     target.finish(g)

@@ -6,7 +6,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from nnvk.driver.vulkan.lowering.copies.move import MOVE, RANK, folded, in_pieces, move
+from nnvk.driver.vulkan.lowering.copies.copied import folded, in_pieces
+from nnvk.driver.vulkan.lowering.copies.move import MOVE, RANK, move
 from nnvk.driver.vulkan.lowering.dtypes import moved
 from nnvk.driver.vulkan.lowering.kernel import kernel
 from nnvk.driver.vulkan.lowering.lowering import Lowering

@@ -25,6 +25,7 @@ from nnvk.driver.vulkan.lowering.gemm.weights import WEIGHT_SHADERS, in_order, m
 from nnvk.driver.vulkan.lowering.kernel import gemm_kernel
 from nnvk.driver.vulkan.lowering.lowering import Lowering
 from nnvk.driver.vulkan.lowering.quantised.tensors import offset
+from nnvk.driver.vulkan.lowering.strided_view import access_by
 from nnvk.driver.vulkan.shaders.commands import TensorRef
 from nnvk.driver.vulkan.shaders.declaration import Shader
 from nnvk.driver.vulkan.shaders.profile import DeviceProfile
@@ -196,10 +197,9 @@ def _compute(g: Lowering, operands: Operands, target: Target, source: TensorRef)
     gemm, kind, tile = target.gemm, dtype(operands.input), _tile(g, operands, target.gemm)
     weights = _weights(g, operands, gemm, tile)
     output = filter_output(g, operands, gemm, bias_of(g, operands, gemm, folded=_has_floats(g, operands)))
-    groups, geometry = _geometry(g, gemm, tile)
-    arguments = (
-        geometry | Arguments(tensors={"src": source}) | weights | Arguments(tensors={"dst": target.pixels}) | output
-    )
+    groups, geometry = _geometry(g, gemm, tile, SIZES[kind])
+    arguments = geometry | Arguments(tensors={"src": source}) | weights | Arguments(tensors={"dst": target.pixels})
+    arguments |= output | target.rows(operands, output)
     if kind == Q8.name:
         signs = {"SIGNED": bool(offset(operands.input)), "WEIGHTS_SIGNED": bool(offset(operands.weights.tensor))}
         arguments |= Arguments(signs)
@@ -212,7 +212,7 @@ def _compute(g: Lowering, operands: Operands, target: Target, source: TensorRef)
         arguments, sums = arguments | Arguments(tensors={"checks": checks}), "whole_checked"
     if bound.may_verify_by_channel(g, operands, gemm):
         g.bounded[operands.target.index] = target.pixels
-    g.dispatch(variant(SUMS=sums), groups=groups, spec=arguments.spec, tensors=arguments.tensors, **arguments.push)
+    arguments.dispatch(g, variant(SUMS=sums), groups)
 
 
 def _tile(g: Lowering, operands: Operands, gemm: Gemm) -> DepthwiseTile:
@@ -252,12 +252,13 @@ def _weights(g: Lowering, operands: Operands, gemm: Gemm, tile: DepthwiseTile) -
     return Arguments(tensors={"weights": weights}, push={"weight_scale": 1.0 / scale})
 
 
-def _geometry(g: Lowering, gemm: Gemm, tile: DepthwiseTile) -> tuple[tuple[int, int, int], Arguments]:
+def _geometry(g: Lowering, gemm: Gemm, tile: DepthwiseTile, itemsize: int) -> tuple[tuple[int, int, int], Arguments]:
     """The workgroups, and the arguments for windows and tiles."""
     local, (batches, down, across, quads) = _local(g.device), tile.grid(gemm)
     groups = g.flat(tile.count(gemm), local)
     magics, as_floats = divisors_below(g.device, math.prod(groups) * local, down=down, across=across, quads=quads)
     channels, outputs = gemm.source[3], gemm.target[3]
+    in_vec4s = channels == outputs and channels % 4 == 0
     spec = {
         "local_x": local,
         "KERNEL_HEIGHT": gemm.vertical.window,
@@ -267,14 +268,15 @@ def _geometry(g: Lowering, gemm: Gemm, tile: DepthwiseTile) -> tuple[tuple[int, 
         "AT_ONCE": tile.at_once,
         "BY_LINES": tile.by_lines,
         "WINDOW_LOOPS": tile.window_loops,
-        "VECTOR_LOADS": channels == outputs and channels % 4 == 0,
+        "VECTOR_LOADS": in_vec4s,
         "VECTOR_STORES": outputs % 4 == 0,
         **gemm.steps,
         **as_floats,
     }
     others = "rows", "kernel_height"
     push = {name: value for name, value in gemm.push_by_channel.items() if name not in others}
-    return groups, Arguments(spec, push={"batch": batches, **push, **magics})
+    access = access_by("channels", "src", itemsize, channels, 4 if in_vec4s else 1)
+    return groups, Arguments(spec, push={"batch": batches, **push, **magics}, access=access)
 
 
 def _refuse(call: Call) -> str | None:

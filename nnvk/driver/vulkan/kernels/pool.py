@@ -6,12 +6,14 @@ import math
 
 import numpy as np
 
+from nnvk.driver.vulkan.lowering.arguments import Arguments
 from nnvk.driver.vulkan.lowering.divide import divisors
-from nnvk.driver.vulkan.lowering.dtypes import dtype
+from nnvk.driver.vulkan.lowering.dtypes import SIZES, dtype
 from nnvk.driver.vulkan.lowering.kernel import kernel
 from nnvk.driver.vulkan.lowering.lowering import Lowering
 from nnvk.driver.vulkan.lowering.quantised.tensors import clamp, offset, sign_push
 from nnvk.driver.vulkan.lowering.reductions.folds import lanes_of, shared_out
+from nnvk.driver.vulkan.lowering.strided_view import access_to_pixels
 from nnvk.driver.vulkan.shaders.declaration import Shader
 from nnvk.driver.vulkan.shaders.profile import DeviceProfile
 from nnvk.ops.call import Call
@@ -90,28 +92,29 @@ def lower(call: Call, g: Lowering) -> None:
     _, height, width, channels = call.input.shape
     count = _vec4s(call)
     groups, lanes = shared_out(g, count, _covered(vertical) * _covered(horizontal), LARGEST)
-    g.dispatch(
-        POOL.variant(KIND=_KINDS[call.code], DTYPE=kind),
-        groups=groups,
-        spec={**lanes, "VECTOR": channels % 4 == 0, "HAS_PADDING": call.has(POOL_PADDING)},
-        tensors={"src": g.tensor(call.input), "dst": g.tensor(call.output)},
-        count=count,
-        elements=call.output.size,
-        height=height,
-        width=width,
-        channels=channels,
-        src_pitch=channels,
-        dst_pitch=channels,
-        out_height=vertical.out,
-        out_width=horizontal.out,
-        filter_height=vertical.window,
-        filter_width=horizontal.window,
-        stride_y=vertical.stride,
-        stride_x=horizontal.stride,
-        pad_top=vertical.before,
-        pad_left=horizontal.before,
+    push = {
+        "count": count,
+        "elements": call.output.size,
+        "height": height,
+        "width": width,
+        "channels": channels,
+        "out_height": vertical.out,
+        "out_width": horizontal.out,
+        "filter_height": vertical.window,
+        "filter_width": horizontal.window,
+        "stride_y": vertical.stride,
+        "stride_x": horizontal.stride,
+        "pad_top": vertical.before,
+        "pad_left": horizontal.before,
         **_around(call),
         **divisors(height=vertical.out, width=horizontal.out, channels=channels),
         **clamp(call),
         **sign_push(call.input),
+    }
+    arguments = Arguments(
+        {**lanes, "VECTOR": channels % 4 == 0, "HAS_PADDING": call.has(POOL_PADDING)},
+        {"src": g.tensor(call.input), "dst": g.tensor(call.output)},
+        push,
+        access_to_pixels(channels, SIZES[kind]),
     )
+    arguments.dispatch(g, POOL.variant(KIND=_KINDS[call.code], DTYPE=kind), groups)

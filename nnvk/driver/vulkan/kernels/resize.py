@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
+from nnvk.driver.vulkan.lowering.arguments import Arguments
 from nnvk.driver.vulkan.lowering.divide import divisors
-from nnvk.driver.vulkan.lowering.dtypes import MOVED, dtype, moved
+from nnvk.driver.vulkan.lowering.dtypes import MOVED, SIZES, dtype, moved
 from nnvk.driver.vulkan.lowering.kernel import kernel
 from nnvk.driver.vulkan.lowering.lowering import Lowering
 from nnvk.driver.vulkan.lowering.quantised.tensors import sign_push
+from nnvk.driver.vulkan.lowering.strided_view import access_to_pixels
 from nnvk.driver.vulkan.shaders.declaration import Shader
 from nnvk.ops.call import Call
 from nnvk.ops.resize import fixed_taps, is_fixed, linear_taps, nearest_indices
@@ -62,25 +64,26 @@ def lower(call: Call, g: Lowering) -> None:
     vec4s = next((vec4s for vec4s in _VEC4S if channels % (4 * vec4s) == 0), 1)
     count = -(-call.output.size // (4 * vec4s))
     fixed = {"FIXED": is_fixed(call)} if linear else {}
-    g.dispatch(
-        RESIZE.variant(
-            KIND="bilinear" if linear else "nearest", DTYPE=dtype(call.input) if linear else moved(call.input)
-        ),
-        groups=g.flat(count, LOCAL),
-        spec={"local_x": LOCAL, "VECTOR": channels % 4 == 0, "VEC4S": vec4s, **fixed},
-        tensors={
+    kind, type_ = ("bilinear", dtype(call.input)) if linear else ("nearest", moved(call.input))
+    arguments = Arguments(
+        {"local_x": LOCAL, "VECTOR": channels % 4 == 0, "VEC4S": vec4s, **fixed},
+        {
             "src": g.tensor(call.input),
             "taps": g.computed_constant(table, np.uint32, _taps, linear, *sizes, *options),
             "dst": g.tensor(call.output),
         },
-        count=count,
-        elements=call.output.size,
-        image=height * width,
-        out_height=out_height,
-        out_width=out_width,
-        channels=channels,
-        src_pitch=channels,
-        dst_pitch=channels,
-        **divisors(height=out_height, width=out_width, columns=channels if channels % 4 else channels // (4 * vec4s)),
-        **(sign_push(call.input) if linear else {}),
+        {
+            "count": count,
+            "elements": call.output.size,
+            "image": height * width,
+            "out_height": out_height,
+            "out_width": out_width,
+            "channels": channels,
+            **divisors(
+                height=out_height, width=out_width, columns=channels if channels % 4 else channels // (4 * vec4s)
+            ),
+            **(sign_push(call.input) if linear else {}),
+        },
+        access_to_pixels(channels, SIZES[type_]),
     )
+    arguments.dispatch(g, RESIZE.variant(KIND=kind, DTYPE=type_), g.flat(count, LOCAL))

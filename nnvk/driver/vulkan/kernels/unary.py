@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from nnvk.driver.vulkan.lowering.dtypes import I32, dtype
-from nnvk.driver.vulkan.lowering.elementwise.fused import DENSE, FUSED_ELEMENTWISE, operations_on, types_of
+from nnvk.driver.vulkan.lowering.arguments import Arguments
+from nnvk.driver.vulkan.lowering.dtypes import I32, SIZES, dtype
+from nnvk.driver.vulkan.lowering.elementwise.fused import FUSED_ELEMENTWISE, access_to_vec4s, operations_on, types_of
 from nnvk.driver.vulkan.lowering.kernel import kernel
 from nnvk.driver.vulkan.lowering.lowering import Lowering
 from nnvk.driver.vulkan.lowering.quantised.tensors import table_of
@@ -45,17 +46,14 @@ def lower(call: Call, g: Lowering) -> None:
         kind, _ = trait.approximate
     numbers = [float(getattr(call, name)) for name in trait.numbers]
     low, high = [*numbers, 0.0, 0.0][:2] if trait.clip is FuseCode.NONE else REAL_RANGES[trait.clip]
-    count = -(-call.input.size // 4)
-    g.dispatch(
-        UNARY.variant(KIND=kind, DTYPE=dtype(call.input)),
-        groups=g.flat(count, LOCAL),
-        spec={"local_x": LOCAL},
-        tensors={"src": g.tensor(call.input), "dst": g.tensor(call.output)},
-        count=count,
-        **DENSE,
-        low=low,
-        high=high,
+    count, type_ = -(-call.input.size // 4), dtype(call.input)
+    arguments = Arguments(
+        {"local_x": LOCAL},
+        {"src": g.tensor(call.input), "dst": g.tensor(call.output)},
+        {"count": count, "low": low, "high": high},
+        access_to_vec4s(SIZES[type_], SIZES[type_]),
     )
+    arguments.dispatch(g, UNARY.variant(KIND=kind, DTYPE=type_), g.flat(count, LOCAL))
 
 
 @kernel(OperationCode.LOGICAL_NOT, shaders=(LOOKUP,))
@@ -78,11 +76,6 @@ def look_up(g: Lowering, source: TensorRef, table: np.ndarray, target: TensorRef
 
 def _look_up(g: Lowering, source: TensorRef, table: TensorRef, target: TensorRef, elements: int, itemsize: int) -> None:
     count = -(-elements // 4)
-    g.dispatch(
-        (LOOKUP if itemsize == 1 else LOOKUP_16).variant(),
-        groups=g.flat(count, LOCAL),
-        spec={"local_x": LOCAL},
-        tensors={"src": source, "table": table, "dst": target},
-        count=count,
-        **DENSE,
-    )
+    tensors = {"src": source, "table": table, "dst": target}
+    arguments = Arguments({"local_x": LOCAL}, tensors, {"count": count}, access_to_vec4s(itemsize, itemsize))
+    arguments.dispatch(g, (LOOKUP if itemsize == 1 else LOOKUP_16).variant(), g.flat(count, LOCAL))

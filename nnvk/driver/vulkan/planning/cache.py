@@ -22,7 +22,6 @@ from nnvk.base.files import FileKind, UnusableFileError
 from nnvk.base.log import logger
 from nnvk.base.text import printable
 from nnvk.driver.vulkan.lowering.compared import Subject
-from nnvk.driver.vulkan.lowering.strided_view import StridedView
 from nnvk.driver.vulkan.planning import validation
 from nnvk.driver.vulkan.planning.plan import Address, Flag, Plan, Verification
 from nnvk.driver.vulkan.shaders.commands import (
@@ -32,6 +31,7 @@ from nnvk.driver.vulkan.shaders.commands import (
     Copy,
     Dispatch,
     Storage,
+    StridedView,
     TensorRef,
     binding_of,
 )

@@ -18,11 +18,10 @@ from nnvk.base.extents import Computed, Extent, Number, Trace, attempted
 from nnvk.base.log import logger
 from nnvk.base.settings import settings
 from nnvk.driver.vulkan.graph.builder import NeedsValue
-from nnvk.driver.vulkan.lowering.strided_view import StridedView
 from nnvk.driver.vulkan.planning.command_passes import TensorPart
 from nnvk.driver.vulkan.planning.lowered import Lowered
 from nnvk.driver.vulkan.planning.memory_plan import Placements
-from nnvk.driver.vulkan.shaders.commands import Choice, Clear, Copy, Dispatch, TensorRef
+from nnvk.driver.vulkan.shaders.commands import Choice, Clear, Copy, Dispatch, StridedView, TensorRef
 from nnvk.types.constant import ComputedConstant, Constant, SizedConstant, SizeDependent, bytes_of, elements, origin
 from nnvk.types.model import Model, Operand
 from nnvk.types.operand import Shape

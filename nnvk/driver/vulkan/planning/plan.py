@@ -9,9 +9,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from nnvk.driver.vulkan.lowering.compared import Subject
-from nnvk.driver.vulkan.lowering.strided_view import StridedView
 from nnvk.driver.vulkan.planning.command_passes.command_graph import TensorPart
-from nnvk.driver.vulkan.shaders.commands import Choice, Command, Storage, TensorRef
+from nnvk.driver.vulkan.shaders.commands import Choice, Command, Storage, StridedView, TensorRef
 from nnvk.driver.vulkan.shaders.passes import Pass
 from nnvk.types.constant import Constant
 from nnvk.types.model import Model

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
 
@@ -73,6 +74,45 @@ def binding_of(name: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
+class StridedView:
+    """The byte range of each row of a larger tensor that holds the rows of a smaller one."""
+
+    first: int
+    width: int
+    pitch: int
+    """Bytes of a larger row."""
+
+    @property
+    def are_inside(self) -> bool:
+        """Whether the larger rows have them."""
+        return 0 <= self.first <= self.pitch - self.width
+
+    def within(self, outer: StridedView | None) -> StridedView:
+        """The same where the larger tensor is columns of a yet larger one."""
+        return self if outer is None else StridedView(outer.first + self.first, self.width, outer.pitch)
+
+    def elements(self, itemsize: int) -> StridedView | None:
+        """In elements of so many bytes; None where one would be cut, or the first one's place is within a word."""
+        if self.first % max(itemsize, 4) or self.width % itemsize or self.pitch % itemsize:
+            return None
+        return StridedView(self.first // itemsize, self.width // itemsize, self.pitch // itemsize)
+
+    def are_multiples(self, number: int) -> bool:
+        """Whether all of them begin and end so."""
+        return not (self.first % number or self.width % number or self.pitch % number)
+
+
+class Access(ABC):
+    """How the shader of a dispatch reads and writes those of its tensors that can be strided views."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def on_views(self, dispatch: Dispatch, views: Mapping[str, StridedView]) -> Dispatch | None:
+        """The dispatch with tensors of these names as strided views; None if its shader can't take them."""
+
+
+@dataclass(frozen=True, slots=True)
 class Dispatch:
     """One dispatch of a shader variant. ``tensors`` maps the shader's names to tensors.
 
@@ -88,6 +128,8 @@ class Dispatch:
     """Position of the operation in the model that it belongs to."""
     fused: tuple[int, ...] = ()
     """Positions of other operations that it computes too."""
+    access: Access | None = field(default=None, compare=False, repr=False)
+    """How it takes strided views, until a plan has laid tensors into others; None if it takes none."""
 
     @property
     def reads(self) -> list[TensorRef]:

@@ -6,9 +6,10 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from nnvk.driver.vulkan.lowering.arguments import Arguments
 from nnvk.driver.vulkan.lowering.copies.arrange import dense
 from nnvk.driver.vulkan.lowering.dtypes import F16, F32, I32, Q8, Q16, DType, of
-from nnvk.driver.vulkan.lowering.elementwise.fused import DENSE
+from nnvk.driver.vulkan.lowering.elementwise.fused import access_to_vec4s
 from nnvk.driver.vulkan.lowering.lowering import Lowering
 from nnvk.driver.vulkan.lowering.quantised.tensors import offset, sign_mask, zero_point
 from nnvk.driver.vulkan.shaders.commands import TensorRef
@@ -99,11 +100,9 @@ def _convert(
     written: TensorRef,
     options: Mapping[str, bool] | None = None,
 ) -> None:
-    spec = {"local_x": LOCAL, **(options or {})}
-    as_numbers = bool(spec.get("TRUNCATE"))
-    count = -(-source.size // 4)
+    as_numbers, count = bool(options and options["TRUNCATE"]), -(-source.size // 4)
     tensors = {"src": read, "dst": written}
-    push: dict[str, int | float] = {"src_zero": 0}
+    push: dict[str, int | float] = {"count": count, "src_zero": 0}
     quantised = from_ in (Q8, Q16)
     if quantised:
         push |= {"src_zero": offset(source) if as_numbers else zero_point(source), "sign_mask": sign_mask(source)}
@@ -125,12 +124,6 @@ def _convert(
         }
     elif to is I32:
         push |= {"dst_scale": 1.0, "dst_zero": 0}
-    g.dispatch(
-        CONVERT.variant(SRC=from_.name, DST=to.name, SCALES="one" if channels is None else "channel"),
-        groups=g.flat(count, LOCAL),
-        spec=spec,
-        tensors=tensors,
-        count=count,
-        **DENSE,
-        **push,
-    )
+    arguments = Arguments({"local_x": LOCAL, **(options or {})}, tensors, push, access_to_vec4s(from_.size, to.size))
+    scales = "one" if channels is None else "channel"
+    arguments.dispatch(g, CONVERT.variant(SRC=from_.name, DST=to.name, SCALES=scales), g.flat(count, LOCAL))

@@ -44,6 +44,7 @@ from nnvk.driver.vulkan.lowering.quantised.tensors import (
     table_of,
     zero_point,
 )
+from nnvk.driver.vulkan.lowering.strided_view import Constants, RowAccess, Rows, Views, pitch_of
 from nnvk.driver.vulkan.shaders.commands import TensorRef, integer
 from nnvk.ops.call import Call, Tensor
 from nnvk.ops.fused import activation_range
@@ -71,6 +72,8 @@ The numbers from which results follow are at most 257 from the zero point. The r
 multiplier, and of their product, are each at most 2^-23 of that, that of the addend is 2^-16, and those of two more
 operations are 2^-15 each. Together that is less than 1.7e-4.
 """
+_LARGEST_PITCH = (1 << 16) - 1
+"""The most channels of the larger pixels that products write to: two numbers share a push constant."""
 BYTE_SHIFTS = -10, -2
 """The least and the largest shift of such multipliers."""
 
@@ -253,6 +256,24 @@ class Target:
         tensor, interleaved = written(operands.target, Matrices(gemm.parts, gemm.rows, gemm.columns))
         return cls(gemm, tensor, interleaved, pixels_of(g, tensor, gemm.target, gemm.pixel_parts))
 
+    def rows(self, operands: Operands, output: FilterOutput) -> Arguments:
+        """The access to the pixels, and to a tensor with an element for each result, as `filter_output.glsl` has it."""
+        gemm, type_, epilogue = self.gemm, of(operands.input), operands.epilogue
+        is_whole, is_widened = gemm.columns % 4 == 0, epilogue is not None and epilogue.is_converted
+        width, multiple = gemm.pixel_parts * self.interleaved * gemm.columns, 4 if is_whole else 1
+
+        def pitches(views: Views) -> Constants | None:
+            stored, extra = (pitch_of(views, name, 0) for name in ("dst", "extra"))
+            fit = stored <= _LARGEST_PITCH and extra <= _LARGEST_PITCH
+            return ({}, {"pitches": extra << 16 | stored}) if fit else None
+
+        rows: dict[str, Rows] = {}
+        if is_whole or type_ is F32:  # other pixels are stored in words
+            rows["dst"] = Rows((F32 if is_widened else type_).size, width, multiple)
+            if output.spec.get("EXTRA") == Spread.EACH_ONE:
+                rows["extra"] = Rows(type_.size, width, multiple)
+        return Arguments(access=RowAccess(rows, (pitches,)))
+
     def finish(self, g: Lowering) -> None:
         """Make the tensor of the pixels that a dispatch has stored."""
         finish_pixels(g, self.pixels, self.tensor, self.gemm.target, self.gemm.pixel_parts)
@@ -335,7 +356,7 @@ def filter_output(
         arguments = Arguments(spec, tensors, activation_push(operands.activation, operands.output))
         if following is not None:
             arguments |= arguments_of(g, following)
-    return FilterOutput(arguments.spec, arguments.tensors, {"pitches": 0, **arguments.push}, parameters)
+    return FilterOutput(arguments.spec, arguments.tensors, arguments.push, parameters=parameters)
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,7 +33,7 @@ from nnvk.driver.vulkan.lowering.gemm.weights import (
     may_be_float16,
 )
 from nnvk.driver.vulkan.lowering.lowering import Lowering
-from nnvk.driver.vulkan.shaders.commands import Dispatch, TensorRef, integer
+from nnvk.driver.vulkan.shaders.commands import TensorRef
 from nnvk.driver.vulkan.shaders.profile import DeviceProfile
 from nnvk.ops.call import Call
 
@@ -76,50 +76,6 @@ def has_few_channels(depth: int) -> bool:
     Others are loaded as vectors, and for every block of output channels again, so that a float16 copy pays.
     """
     return depth % 4 != 0
-
-
-def channels_of(gemm: Dispatch) -> int:
-    """The channels of a pixel of a product's output."""
-    return integer(gemm.push, "out_channels") * _pixel_parts(gemm, "TARGET_PARTS")
-
-
-def inputs_of(gemm: Dispatch) -> int:
-    """The same of what it reads; of a transform of Winograd's too."""
-    push = gemm.push
-    if gemm.shader.family == "depthwise_conv2d":
-        return integer(push, "out_channels") // integer(push, "depth_multiplier")
-    if gemm.shader.family == "fully_connected":
-        return integer(push, "inputs")
-    return integer(push, "depth") * _pixel_parts(gemm, "SOURCE_PARTS") if "depth" in push else integer(push, "channels")
-
-
-def layout_of_weights(gemm: Dispatch) -> WeightLayout:
-    """How the weights of a dispatch of gemm.comp lie: BY_K also where the tile is none that stages them."""
-    shader, words = gemm.shader, gemm.specialization
-    _, tile, *_ = shader.choice
-    if tile == "shared":
-        return WeightLayout(shader.constant(words, "WEIGHT_LAYOUT"))
-    in_order = tile in ("register", "quads") and not shader.constant(words, "PACKED")
-    return WeightLayout.BY_K if in_order else WeightLayout.IN_BLOCKS
-
-
-def width_of_weights(gemm: Dispatch) -> int:
-    """Elements of a row of right matrices, interleaved ones included, if the shader reads them in place; else 0."""
-    shader, words, push = gemm.shader, gemm.specialization, gemm.push
-    if shader.constant(words, "SPLIT") == Split.CHANNELS:
-        return 0
-    order, interleaved = layout_of_weights(gemm), shader.constant(words, "WEIGHT_PARTS")
-    if order is WeightLayout.IN_BLOCKS:
-        return 0
-    return interleaved * integer(push, "out_channels" if order is WeightLayout.BY_K else "depth")
-
-
-def _pixel_parts(gemm: Dispatch, matrices: str) -> int:
-    """The number of parts in a pixel; ``matrices`` names the constant with the number of interleaved matrices."""
-    if gemm.shader.family != "gemm":
-        return 1
-    by_channels = gemm.shader.constant(gemm.specialization, "SPLIT") == Split.CHANNELS
-    return integer(gemm.push, "parts") if by_channels else gemm.shader.constant(gemm.specialization, matrices)
 
 
 # --- from the problem to the dispatch ------------------------------------------------------------------------
@@ -207,34 +163,34 @@ def lower_gemm_by(g: Lowering, problem: GemmProblem, strategy: Strategy) -> None
     groups, arguments = strategy.arguments(g, problem)
     stored = Arguments({} if target.interleaved == 1 else {"TARGET_PARTS": target.interleaved}, {"dst": target.pixels})
     arguments = arguments | source | weights | stored | output | strategy.memory_of_sums(g, problem)
+    arguments |= target.rows(operands, output)
     if words:
         checked = _checked(g, problem, strategy, output, target, words)
         arguments |= Arguments(tensors={"checks": checked.words})
     if bound.may_verify(g, operands, gemm):
         g.bounded[operands.target.index] = target.pixels
-    g.dispatch(
-        strategy.variant(work.kind, operands.variant, checked=bool(words)),
-        groups=groups,
-        spec=arguments.spec,
-        tensors=arguments.tensors,
-        **arguments.push,
-    )
+    arguments.dispatch(g, strategy.variant(work.kind, operands.variant, checked=bool(words)), groups)
     target.finish(g)
 
 
 def _source(g: Lowering, problem: GemmProblem, strategy: Strategy) -> Arguments:
     """The left matrix as a strategy reads it: converted beforehand or by the dispatch, or computed in it."""
-    operands, gemm = problem.operands, problem.gemm
+    operands, gemm, interleaved = problem.operands, problem.gemm, 1
+    spec: dict[str, int | bool] = {}
+    push: dict[str, int] = {}
+    tensor = operands.input
     if operands.depthwise is not None:
-        spec = separable.constants(operands.depthwise, g.device)
-        of_gemm = {"kernel_height": 1, "kernel_width": 1}  # of the GEMM's own filter
-        return Arguments(spec, {"src": g.tensor(operands.depthwise.input)}, of_gemm)
-    if operands.wide_input is not None and strategy.takes_floats and has_few_channels(gemm.depth):
-        return Arguments({FROM_FLOATS: True}, {"src": g.tensor(operands.wide_input)})
-    source, parts, _ = read(g, narrowed(g, operands), Matrices(gemm.parts, gemm.rows, gemm.depth))
-    if parts == 1:
-        return Arguments(tensors={"src": source})
-    return Arguments({"SOURCE_PARTS": parts}, {"src": source}, {"channels": parts * gemm.source[3]})
+        tensor, spec = operands.depthwise.input, separable.constants(operands.depthwise, g.device)
+        push = {"kernel_height": 1, "kernel_width": 1}  # of the GEMM's own filter
+        source = g.tensor(tensor)
+    elif operands.wide_input is not None and strategy.takes_floats and has_few_channels(gemm.depth):
+        tensor, spec = operands.wide_input, {FROM_FLOATS: True}
+        source = g.tensor(tensor)
+    else:
+        source, interleaved, _ = read(g, narrowed(g, operands), Matrices(gemm.parts, gemm.rows, gemm.depth))
+        spec = {} if interleaved == 1 else {"SOURCE_PARTS": interleaved}
+    access = strategy.access_to_input(problem, g.device, of(tensor).size, interleaved)
+    return Arguments(spec, {"src": source}, push, access)
 
 
 def _bias(g: Lowering, problem: GemmProblem, strategy: Strategy, *, is_checked: bool) -> TensorRef | np.ndarray:

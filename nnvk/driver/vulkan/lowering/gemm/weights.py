@@ -10,7 +10,8 @@ import numpy as np
 
 from nnvk.driver.vulkan.lowering.copies.arrange import dense
 from nnvk.driver.vulkan.lowering.copies.convert import CONVERT, as_float32
-from nnvk.driver.vulkan.lowering.copies.move import MOVE, folded, in_pieces, move
+from nnvk.driver.vulkan.lowering.copies.copied import folded, in_pieces
+from nnvk.driver.vulkan.lowering.copies.move import MOVE, move
 from nnvk.driver.vulkan.lowering.copies.move import RANK as MOVE_RANK
 from nnvk.driver.vulkan.lowering.copies.relayout import round_up
 from nnvk.driver.vulkan.lowering.dtypes import F16, F32, Q8, DType, dtype, of

@@ -24,7 +24,7 @@ from nnvk.driver.vulkan.lowering.arguments import Arguments
 from nnvk.driver.vulkan.lowering.copies.relayout import round_up
 from nnvk.driver.vulkan.lowering.costs import costs_of
 from nnvk.driver.vulkan.lowering.divide import divisors_below
-from nnvk.driver.vulkan.lowering.dtypes import F16, F32, DType, dtype
+from nnvk.driver.vulkan.lowering.dtypes import F16, F32, SIZES, DType, dtype
 from nnvk.driver.vulkan.lowering.gemm import epilogue
 from nnvk.driver.vulkan.lowering.gemm.epilogue import Target, accumulated, filter_output, narrowed
 from nnvk.driver.vulkan.lowering.gemm.gemm import lower_gemm_by
@@ -33,6 +33,7 @@ from nnvk.driver.vulkan.lowering.gemm.strategies import cost, prefers_matrices, 
 from nnvk.driver.vulkan.lowering.gemm.tiles.strategy import Strategy
 from nnvk.driver.vulkan.lowering.gemm.weights import BLOCK, Weights, length_and_largest
 from nnvk.driver.vulkan.lowering.lowering import MOST_ROUNDS, Lowering
+from nnvk.driver.vulkan.lowering.strided_view import access_by
 from nnvk.driver.vulkan.shaders.declaration import Shader
 from nnvk.driver.vulkan.shaders.profile import AvoidedShader, DeviceProfile
 from nnvk.ops.call import Tensor
@@ -246,7 +247,7 @@ def convolve(g: Lowering, problem: GemmProblem, candidate: Winograd) -> None:
     sums = _at_points(g, "sums at points", (tiles.points, tiles.count, tiles.outputs))
     groups = g.flat(tiles.count * tiles.outputs // 4, _LOCAL)
     end = math.prod(groups) * _LOCAL
-    seen = _seen(g, tiles, end) | Arguments(tensors={"src": source})
+    seen = _seen(g, tiles, SIZES[dtype(operands.input)], end) | Arguments(tensors={"src": source})
     _transform_input(g, tiles, operands, seen | Arguments(tensors={"dst": g.tensor(at_points)}))
     of_points = Operands(operands.code, at_points, at_points_of(operands.weights, tiles), None, sums)
     lower_gemm_by(g, GemmProblem(of_points, tiles.matrices, tiles.work), candidate.strategy)
@@ -258,17 +259,12 @@ def convolve(g: Lowering, problem: GemmProblem, candidate: Winograd) -> None:
     )
     of_outputs, _ = divisors_below(g.device, end, vec4s=tiles.outputs // 4)
     arguments = own | seen | Arguments(tensors={"dst": target.pixels}, push=of_outputs) | output
-    g.dispatch(
-        WINOGRAD_OUTPUT.variant(DTYPE=dtype(operands.input), EPILOGUE=operands.variant),
-        groups=groups,
-        spec=arguments.spec,
-        tensors=arguments.tensors,
-        **arguments.push,
-    )
+    arguments |= target.rows(operands, output)
+    arguments.dispatch(g, WINOGRAD_OUTPUT.variant(DTYPE=dtype(operands.input), EPILOGUE=operands.variant), groups)
     target.finish(g)
 
 
-def _seen(g: Lowering, tiles: Tiles, end: int) -> Arguments:
+def _seen(g: Lowering, tiles: Tiles, itemsize: int, end: int) -> Arguments:
     """The arguments of both transforms for the geometry. ``end``: no invocation has this number or a larger one."""
     _, height, width, channels = tiles.gemm.source
     magics, as_floats = divisors_below(g.device, end, down=tiles.rows, across=tiles.columns)
@@ -279,13 +275,13 @@ def _seen(g: Lowering, tiles: Tiles, end: int) -> Arguments:
         "height": height,
         "width": width,
         "channels": channels,
-        "src_pitch": channels,
         "pad_top": tiles.gemm.vertical.before,
         "pad_left": tiles.gemm.horizontal.before,
         "out_height": tiles.gemm.target[1],
         "out_width": tiles.gemm.target[2],
     }
-    return Arguments({"DOWN": tiles.down, "VECTORS": channels % 4 == 0, **as_floats}, push=push | magics)
+    access = access_by("src_pitch", "src", itemsize, channels, 4 if channels % 4 == 0 else 1)
+    return Arguments({"DOWN": tiles.down, "VECTORS": channels % 4 == 0, **as_floats}, push=push | magics, access=access)
 
 
 def _transform_input(g: Lowering, tiles: Tiles, operands: Operands, seen: Arguments) -> None:
@@ -294,14 +290,9 @@ def _transform_input(g: Lowering, tiles: Tiles, operands: Operands, seen: Argume
     across, local = _together(tiles, g.device, 2 if pairs else 4), g.device.team
     line_by_line = tiles.down == 2 and not g.device.is_cpu
     spec = {"local_x": local, "ACROSS": across, "LOCAL": local, "PAIRS": pairs, "LINE_BY_LINE": line_by_line}
-    g.dispatch(
-        WINOGRAD_INPUT.variant(DTYPE=dtype(operands.input)),
-        groups=g.flat(tiles.count * across, local),
-        spec={**seen.spec, **spec},
-        tensors=seen.tensors,
-        harmless=_harmless(length_and_largest(g, operands.weights)[0]),
-        **seen.push,
-    )
+    own = Arguments(spec, push={"harmless": _harmless(length_and_largest(g, operands.weights)[0])})
+    groups = g.flat(tiles.count * across, local)
+    (seen | own).dispatch(g, WINOGRAD_INPUT.variant(DTYPE=dtype(operands.input)), groups)
 
 
 def _at_points(g: Lowering, name: str, shape: Sequence[int]) -> Tensor:

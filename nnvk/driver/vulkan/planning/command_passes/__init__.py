@@ -32,7 +32,7 @@ def run(g: Lowering, observe: Observe | None = None) -> tuple[list[Rewritten], d
     passes: tuple[tuple[Pass, Callable[[], object]], ...] = (
         (Pass.CSE, graph.sweep),
         (Pass.CSE, lambda: eliminate_common_subexpressions(graph)),
-        (Pass.IN_PLACE, lambda: eliminate_copies(graph, g)),
+        (Pass.IN_PLACE, lambda: eliminate_copies(graph)),
         (Pass.COALESCE, lambda: fuse_copies(graph)),
         (Pass.OUTPUTS, lambda: write_outputs(graph)),
     )

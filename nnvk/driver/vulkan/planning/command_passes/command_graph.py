@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from nnvk.driver.vulkan.lowering.strided_view import StridedView
-from nnvk.driver.vulkan.shaders.commands import Command, Copy, Dispatch, Storage, TensorRef
+from nnvk.driver.vulkan.shaders.commands import Command, Copy, Dispatch, Storage, StridedView, TensorRef
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,6 +210,6 @@ class CommandGraph:
             origins = tree.positions()
             if isinstance(command, Dispatch):
                 fused = {each for origin in origins for each in operations[origin]} - {command.operation}
-                command = replace(command, fused=tuple(sorted(fused)))
+                command = replace(command, fused=tuple(sorted(fused)), access=None)
             left.append(Rewritten(command, origins))
         return left

@@ -11,14 +11,11 @@ from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from nnvk.base.extents import identity
-from nnvk.driver.vulkan.lowering.copies.arrange import box_of
-from nnvk.driver.vulkan.lowering.lowering import Lowering
-from nnvk.driver.vulkan.lowering.strided_view import StridedView, itemsize, on_strided_views
+from nnvk.driver.vulkan.lowering.copies.copied import copied_by
 from nnvk.driver.vulkan.planning.command_passes.alive import Alive
 from nnvk.driver.vulkan.planning.command_passes.command_graph import CommandGraph, TensorPart
 from nnvk.driver.vulkan.planning.command_passes.in_place import run_of
-from nnvk.driver.vulkan.shaders.commands import Dispatch, Storage, TensorRef, integer
-from nnvk.ops.strided import fold
+from nnvk.driver.vulkan.shaders.commands import Dispatch, Storage, StridedView, TensorRef
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,12 +40,12 @@ class _Laying:
     copies: tuple[int, ...]
 
 
-def eliminate_copies(graph: CommandGraph, g: Lowering) -> None:
+def eliminate_copies(graph: CommandGraph) -> None:
     """Let tensors lie where they are copied to, or from."""
-    layout = _ColumnLayout(graph, g)
+    layout = _ColumnLayout(graph)
     targets: dict[TensorRef, list[_Copying]] = {}
     for position, dispatch in graph.dispatches("move"):
-        copying = _strided(position, dispatch)
+        copying = _copying(position, dispatch)
         if copying is not None:
             targets.setdefault(copying.target, []).append(copying)
     # The last first: what lies in it has its place there before others come to lie in that.
@@ -57,8 +54,8 @@ def eliminate_copies(graph: CommandGraph, g: Lowering) -> None:
             layout.lay(_gathered(graph, every), written=True)
     sources: dict[TensorRef, list[_Laying]] = {}
     for position, dispatch in graph.dispatches("arrange"):
-        copying = _taken(position, dispatch)
-        if copying is not None and copying.given.width == copying.given.pitch:
+        copying = _copying(position, dispatch)
+        if copying is not None:
             laying = _Laying(copying.target, copying.source, copying.taken, (position,))
             sources.setdefault(copying.source, []).append(laying)
     for some in sources.values():
@@ -69,35 +66,14 @@ def eliminate_copies(graph: CommandGraph, g: Lowering) -> None:
 # --- what is copied ----------------------------------------------------------------------------------------------
 
 
-def _strided(position: int, dispatch: Dispatch) -> _Copying | None:
-    """The columns that a strided copy copies; None if it copies something else."""
-    push, size = dispatch.push, itemsize(dispatch, "src")
-    width, rows = integer(push, "size_4") * size, integer(push, "size_3")
-    if push["count"] != push["runs"] * rows or (push["src_stride_4"], push["dst_stride_4"]) != (1, 1):
+def _copying(position: int, dispatch: Dispatch) -> _Copying | None:
+    """The columns that a dispatch copies; None if it copies something else."""
+    copied = copied_by(dispatch)
+    columns = None if copied is None else copied.columns
+    if columns is None:
         return None
-    taken, given = (
-        StridedView(integer(push, f"{name}_first") * size, width, integer(push, f"{name}_stride_3") * size)
-        for name in ("src", "dst")
-    )
-    if not (taken.are_inside and given.are_inside):
-        return None
+    taken, given, rows = columns
     return _Copying(position, dispatch.tensors["src"], taken, dispatch.tensors["dst"], given, rows)
-
-
-def _taken(position: int, dispatch: Dispatch) -> _Copying | None:
-    """The same of an arrangement."""
-    box, size = box_of(dispatch), itemsize(dispatch, "src")
-    dimensions = fold(box.dimensions)
-    if len(dimensions) != 2 or dimensions[1][1] != 1:
-        return None
-    (rows, pitch), (elements, _) = dimensions
-    width = elements * size
-    taken = StridedView(box.first * size, width, pitch * size)
-    if not taken.are_inside:
-        return None
-    return _Copying(
-        position, dispatch.tensors["src"], taken, dispatch.tensors["dst"], StridedView(0, width, width), rows
-    )
 
 
 def _are_all(graph: CommandGraph, target: TensorRef, every: Sequence[_Copying]) -> bool:
@@ -140,7 +116,7 @@ def _gathered(graph: CommandGraph, every: Sequence[_Copying]) -> list[_Laying]:
 def _through(graph: CommandGraph, copying: _Copying) -> _Copying | None:
     """The copy as one of an earlier tensor, if its source was copied from that and the elements are still there."""
     found = graph.dispatch_that_writes(copying.source, "arrange")
-    before = None if found is None or not graph.may_wait(found[0]) else _taken(*found)
+    before = None if found is None or not graph.may_wait(found[0]) else _copying(*found)
     if before is None or before.rows != copying.rows or before.given.pitch != copying.taken.pitch:
         return None
     return replace(copying, source=before.source, taken=copying.taken.within(before.taken))
@@ -152,8 +128,8 @@ def _through(graph: CommandGraph, copying: _Copying) -> _Copying | None:
 class _ColumnLayout:
     """The tensors that are columns of others."""
 
-    def __init__(self, graph: CommandGraph, g: Lowering) -> None:
-        self._graph, self._g = graph, g
+    def __init__(self, graph: CommandGraph) -> None:
+        self._graph = graph
         self._alive = Alive(graph)
 
     def lay(self, every: Iterable[_Laying], *, written: bool) -> None:
@@ -223,20 +199,19 @@ class _ColumnLayout:
 
     def _is_run(self, position: int) -> bool:
         """Whether a command is a copy that `in_place` makes needless."""
-        command = self._graph.commands[position]
-        return isinstance(command, Dispatch) and run_of(position, command) is not None
+        return run_of(position, self._graph.commands[position]) is not None
 
     def _altered(self, position: int, more: Mapping[TensorRef, StridedView]) -> Dispatch | None:
         """A command where its tensors lie, more of them than now; None where it can't be."""
         command = self._graph.commands[position]
-        if not isinstance(command, Dispatch):
+        if not isinstance(command, Dispatch) or command.access is None:
             return None
         view: dict[str, StridedView] = {}
         for name, tensor in command.tensors.items():
             place = more.get(tensor) or self._graph.place_of(tensor).view
             if place is not None:
                 view[name] = place
-        return on_strided_views(self._g, command, view)
+        return command.access.on_views(command, view)
 
     def apply(self) -> None:
         """Have all commands on columns as these lie now."""

@@ -9,10 +9,10 @@ from __future__ import annotations
 import itertools
 from dataclasses import dataclass
 
-from nnvk.driver.vulkan.lowering.strided_view import itemsize
+from nnvk.driver.vulkan.lowering.copies.copied import copied_by
 from nnvk.driver.vulkan.planning.command_passes.alive import Alive
 from nnvk.driver.vulkan.planning.command_passes.command_graph import CommandGraph, TensorPart
-from nnvk.driver.vulkan.shaders.commands import FOUR, Command, Dispatch, Storage, TensorRef, integer
+from nnvk.driver.vulkan.shaders.commands import FOUR, Command, Dispatch, Storage, TensorRef
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,21 +54,14 @@ def fuse_copies(graph: CommandGraph) -> None:
                     layout.lay(source, part.target, part.target_first, part.position)
 
 
-def run_of(position: int, dispatch: Dispatch) -> Copying | None:
-    """The copy of a dispatch; None if it is not one run."""
-    push, family = dispatch.push, dispatch.shader.family
-    if family not in ("move", "arrange"):
+def run_of(position: int, command: Command | None) -> Copying | None:
+    """The copy of a command; None if it is not one run."""
+    copied = copied_by(command)
+    run = None if copied is None else copied.run
+    if run is None or not isinstance(command, Dispatch):
         return None
-    source, target, size = dispatch.tensors["src"], dispatch.tensors["dst"], itemsize(dispatch, "src")
-    if family == "arrange":
-        elements, strides = integer(push, "elements"), [integer(push, "stride_7")]
-        first, to, is_run = integer(push, "first"), 0, dispatch.shader.constant(dispatch.specialization, "RANK") == 1
-    else:
-        elements, strides = integer(push, "size_4"), [integer(push, "src_stride_4"), integer(push, "dst_stride_4")]
-        first, to, is_run = integer(push, "src_first"), integer(push, "dst_first"), push["count"] == push["runs"]
-    if not is_run or (elements > 1 and any(stride != 1 for stride in strides)):
-        return None
-    return Copying(position, source, first * size, target, to * size, elements * size)
+    source_first, target_first, nbytes = run
+    return Copying(position, command.tensors["src"], source_first, command.tensors["dst"], target_first, nbytes)
 
 
 class _RangeLayout:
@@ -91,8 +84,7 @@ class _RangeLayout:
 
     def readable_of(self, source: TensorRef) -> list[Copying]:
         """All that is copied from a tensor and can be a part of it."""
-        commands = ((reader, self._graph.commands[reader]) for reader in sorted(self._graph.readers(source)))
-        runs = (run_of(reader, command) for reader, command in commands if isinstance(command, Dispatch))
+        runs = (run_of(reader, self._graph.commands[reader]) for reader in sorted(self._graph.readers(source)))
         return [run for run in runs if run is not None and run.source == source and self.may_read(run)]
 
     def parts_of(self, target: TensorRef) -> dict[TensorRef, Copying]:
@@ -104,8 +96,7 @@ class _RangeLayout:
             return {}
         parts: dict[TensorRef, Copying] = {}
         for writer in writers:
-            command = self._graph.commands[writer]
-            copying = run_of(writer, command) if isinstance(command, Dispatch) else None
+            copying = run_of(writer, self._graph.commands[writer])
             if copying is not None and self._may_write(copying):
                 parts.setdefault(copying.source, copying)
         return parts
@@ -140,15 +131,6 @@ class _RangeLayout:
 
 def _span(command: Command | None, target: TensorRef) -> tuple[int, int] | None:
     """The elements that a copy writes: the first one, and the one behind the last one; None for another command."""
-    if not isinstance(command, Dispatch) or command.tensors.get("dst") != target:
-        return None
-    push = command.push
-    if command.shader.family == "arrange":
-        return 0, integer(push, "elements")
-    if command.shader.family != "move":
-        return None
-    sizes = [integer(push, f"size_{axis}") for axis in range(1, 5)]
-    outermost = integer(push, "count") // (integer(push, "runs") * sizes[0] * sizes[1] * sizes[2])
-    steps = zip((outermost, *sizes), (integer(push, f"dst_stride_{axis}") for axis in range(5)), strict=True)
-    first = integer(push, "dst_first")
-    return first, first + sum((size - 1) * stride for size, stride in steps) + 1
+    copied = copied_by(command)
+    is_target = isinstance(command, Dispatch) and command.tensors.get("dst") == target
+    return copied.written if copied is not None and is_target else None

@@ -18,6 +18,7 @@ from nnvk.driver.vulkan.lowering.copies.arrange import dense
 from nnvk.driver.vulkan.lowering.copies.side_by_side import Matrices, read
 from nnvk.driver.vulkan.lowering.costs import Costs, Run, costs_of
 from nnvk.driver.vulkan.lowering.divide import divisors_below
+from nnvk.driver.vulkan.lowering.dtypes import SIZES
 from nnvk.driver.vulkan.lowering.gemm import epilogue, half_weights
 from nnvk.driver.vulkan.lowering.gemm.problem import GemmProblem, Split, WeightLayout, Work
 from nnvk.driver.vulkan.lowering.gemm.weights import (
@@ -31,6 +32,8 @@ from nnvk.driver.vulkan.lowering.gemm.weights import (
 )
 from nnvk.driver.vulkan.lowering.lowering import MOST_COUNTERS, Lowering
 from nnvk.driver.vulkan.lowering.quantised.tensors import offset
+from nnvk.driver.vulkan.lowering.strided_view import Constants, RowAccess, Rows, Views, pitch_of
+from nnvk.driver.vulkan.shaders.commands import TensorRef
 from nnvk.driver.vulkan.shaders.declaration import Requirements, Shader, Variant
 from nnvk.driver.vulkan.shaders.profile import DeviceProfile
 
@@ -339,14 +342,40 @@ class Strategy(ABC):
             **as_floats,
         }
         push: dict[str, int] = gemm.push(self.line_taps(work)) | magics
+        access = RowAccess()
         if work.kind == "q8":
             spec |= {"SIGNED": bool(offset(operands.input)), "WEIGHTS_SIGNED": bool(offset(operands.weights.tensor))}
             if self.arithmetic == "dot" and self.folds_zero_point(work, g.device):
                 spec["SETTLED"] = True
-            push["last_word"] = max(0, math.prod(gemm.source) - 1) // 4
-        elif work.kind != "q16" and self.arithmetic != "int8":
-            push["weights_pitch"] = 0
-        return groups, Arguments(spec, push=push)
+        elif self._may_read_weights_by_pitch(work):
+            access = RowAccess(pitches=(lambda views: ({}, {"weights_pitch": pitch_of(views, "weights", 0)}),))
+        return groups, Arguments(spec, push=push, access=access)
+
+    def access_to_input(
+        self, problem: GemmProblem, device: DeviceProfile, itemsize: int, interleaved: int = 1
+    ) -> RowAccess:
+        """The access to pixels whose elements have so many bytes, or to rows of ``interleaved`` matrices."""
+        gemm, work = problem.gemm, problem.work
+        rows, channels = math.prod(gemm.source[:3]) // interleaved, interleaved * gemm.source[3]
+
+        def pitches(views: Views) -> Constants:
+            pitch = pitch_of(views, "src", channels)
+            push = {"channels": pitch}
+            if work.kind == "q8":
+                push["last_word"] = max(0, (rows - 1) * pitch + channels - 1) // 4
+            return {}, push
+
+        taken = {} if self.line_taps(work) > 1 else {"src": Rows(itemsize, channels, self.span(work, device))}
+        return RowAccess(taken, (pitches,))
+
+    def _may_read_weights_by_pitch(self, work: Work) -> bool:
+        return work.kind not in ("q8", "q16") and self.arithmetic != "int8"
+
+    def _weights_by_pitch(self, problem: GemmProblem, tensor: TensorRef, width: int) -> Arguments:
+        """Right matrices with rows of so many elements."""
+        may_be_views = self._may_read_weights_by_pitch(problem.work) and problem.gemm.split is not Split.CHANNELS
+        rows = {"weights": Rows(SIZES[problem.work.kind], width)} if may_be_views else {}
+        return Arguments(tensors={"weights": tensor}, access=RowAccess(rows))
 
     def constants(self, problem: GemmProblem, device: DeviceProfile) -> dict[str, int | bool]:
         """The specialisation constants of the tile alone."""
@@ -408,7 +437,8 @@ class Strategy(ABC):
             return rounded | Arguments({"FOUR_BITS": True} if four_bits else {}, {"weights": weights})
         if self.takes_weights_as_they_lie(work, scale):
             return rounded | self._weights_as_they_lie(g, problem)
-        return rounded | Arguments(tensors={"weights": in_order(g, filters, gemm.parts_outside, scale)})
+        weights = in_order(g, filters, gemm.parts_outside, scale)
+        return rounded | self._weights_by_pitch(problem, weights, gemm.columns)
 
     def _half_weights(self, g: Lowering, problem: GemmProblem) -> Arguments:
         operands, work = problem.operands, problem.work
@@ -428,15 +458,15 @@ class Strategy(ABC):
 
     def _weights_as_they_lie(self, g: Lowering, problem: GemmProblem) -> Arguments:
         """Right matrices without packing."""
-        filters = problem.operands.weights
+        filters, layouts = problem.operands.weights, self.layouts(problem)
+        first = next(iter(layouts))
         if filters.tensor.view is None or problem.gemm.split is not Split.BATCHES:
-            return Arguments(tensors={"weights": dense(g, filters.tensor)})
-        layouts = self.layouts(problem)
+            return self._weights_by_pitch(problem, dense(g, filters.tensor), layouts[first].columns)
         weights, interleaved, found = read(g, filters.tensor, *layouts.values())
         taken = next(each for each, matrices in layouts.items() if matrices is found)
         spec = {"WEIGHT_PARTS": interleaved} if interleaved > 1 else {}
-        is_first = taken is next(iter(layouts))
-        return Arguments(spec if is_first else {**spec, "WEIGHT_LAYOUT": int(taken)}, {"weights": weights})
+        by_pitch = self._weights_by_pitch(problem, weights, interleaved * found.columns)
+        return by_pitch | Arguments(spec if taken is first else {**spec, "WEIGHT_LAYOUT": int(taken)})
 
 
 def takes_texels(work: Work, device: DeviceProfile) -> bool:

@@ -13,6 +13,7 @@ from nnvk.driver.vulkan.lowering.gemm.tiles.strategy import VECTOR, Strategy, Ve
 from nnvk.driver.vulkan.lowering.gemm.weights import BLOCK
 from nnvk.driver.vulkan.lowering.lowering import Lowering
 from nnvk.driver.vulkan.lowering.quantised.tensors import sign_push
+from nnvk.driver.vulkan.lowering.strided_view import RowAccess, access_by
 from nnvk.driver.vulkan.shaders.declaration import Variant
 from nnvk.driver.vulkan.shaders.profile import DeviceProfile
 
@@ -59,9 +60,14 @@ class Vector(Strategy):
         """See `Strategy`."""
         (local_x, local_y), gemm = self.local, problem.gemm
         spec = {"local_x": local_x, "local_y": local_y, "VECTOR_STORES": gemm.columns % 4 == 0}
-        push = {"inputs": gemm.depth, "src_pitch": gemm.depth, "out_channels": gemm.columns}
-        push |= sign_push(problem.operands.input)
+        push = {"inputs": gemm.depth, "out_channels": gemm.columns, **sign_push(problem.operands.input)}
         return (gemm.rows, -(-gemm.columns // BLOCK), 1), Arguments(spec, push=push)
+
+    def access_to_input(
+        self, problem: GemmProblem, device: DeviceProfile, itemsize: int, interleaved: int = 1
+    ) -> RowAccess:
+        """See `Strategy`."""
+        return access_by("src_pitch", "src", itemsize, problem.gemm.depth, 1)
 
 
 def candidates(work: Work) -> Iterator[Strategy]:
