@@ -9,8 +9,7 @@ from nnvk.driver.vulkan.lowering.elementwise.broadcast import broadcast_access
 from nnvk.driver.vulkan.lowering.elementwise.fused import FUSED_ELEMENTWISE, operations_on, types_of
 from nnvk.driver.vulkan.lowering.kernel import kernel
 from nnvk.driver.vulkan.lowering.lowering import Lowering
-from nnvk.driver.vulkan.lowering.quantised.tensors import are_small_shifts, clamp, rescaling, sign_push
-from nnvk.driver.vulkan.shaders.commands import integer
+from nnvk.driver.vulkan.lowering.quantised.tensors import are_small_shifts, clamp, rescaling, rescaling_push, sign_push
 from nnvk.driver.vulkan.shaders.declaration import Shader
 from nnvk.ops.call import Call, Tensor
 from nnvk.ops.quant import is_quantised
@@ -38,9 +37,10 @@ def lower(call: Call, g: Lowering) -> None:
     push: dict[str, int | float] = {"count": count, "elements": output.size, **sign_push(output)}
     small = {}
     if is_quantised(output.code) and trait.kind not in ("max", "min"):
-        push |= rescaling(call)
+        sides = rescaling(call)
+        push |= rescaling_push(sides)
         if of(output) is Q8:
-            small = {"SMALL": are_small_shifts(integer(push, f"{side}_shift") for side in ("lhs", "rhs", "dst"))}
+            small = {"SMALL": are_small_shifts(shift for _, _, shift in sides.values())}
     if trait.is_fused:
         push |= clamp(call)
     tensors = {"lhs": g.tensor(inputs[0]), "rhs": g.tensor(inputs[1]), "dst": g.tensor(output)}

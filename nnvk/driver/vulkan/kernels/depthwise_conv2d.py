@@ -198,8 +198,7 @@ def _compute(g: Lowering, operands: Operands, target: Target, source: TensorRef)
     weights = _weights(g, operands, gemm, tile)
     output = filter_output(g, operands, gemm, bias_of(g, operands, gemm, folded=_has_floats(g, operands)))
     groups, geometry = _geometry(g, gemm, tile, SIZES[kind])
-    arguments = geometry | Arguments(tensors={"src": source}) | weights | Arguments(tensors={"dst": target.pixels})
-    arguments |= output | target.rows(operands, output)
+    arguments = geometry | Arguments(tensors={"src": source}) | weights | target.arguments(operands, output) | output
     if kind == Q8.name:
         signs = {"SIGNED": bool(offset(operands.input)), "WEIGHTS_SIGNED": bool(offset(operands.weights.tensor))}
         arguments |= Arguments(signs)

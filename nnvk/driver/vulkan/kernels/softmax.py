@@ -52,9 +52,8 @@ def lower(call: Call, g: Lowering) -> None:
     kind, slices, local = dtype(call.input), Slices.along(call.input.shape, call.axis), g.device.team
     parts = -(-slices.length // PART)
     source, statistics = g.tensor(call.input), g.scratch(8 * slices.count)
-    push: dict[str, int | float] = {**slices.push, "factor": abs(call.beta)}
-    if is_quantised(call.input.code):
-        push |= {"factor": call.beta * call.input.scale, **sign_push(call.input)}
+    factor = call.beta * call.input.scale if is_quantised(call.input.code) else abs(call.beta)
+    push: dict[str, int | float] = {**slices.push, "factor": factor, **sign_push(call.input)}
     logarithm, negated = call.code is OperationCode.LOG_SOFTMAX, call.beta < 0
     wide = slices.length >= WIDE_FROM
     along = wide and slices.inner == 1 and not g.device.is_cpu
@@ -91,7 +90,7 @@ def lower(call: Call, g: Lowering) -> None:
             tensors={"src": of_parts, "combined": statistics},
             count=slices.count,
             parts=parts,
-            factor=push["factor"],
+            factor=factor,
         )
     count = -(-call.output.size // 4)
     g.dispatch(

@@ -65,17 +65,19 @@ class RowAccess(Access):
         """See `Access`."""
         taken: dict[str, StridedView] = {}
         for name, view in views.items():
-            rows = self.rows.get(name)
-            within = None if rows is None else rows.taken(view)
-            if within is not None:
-                taken[name] = within
-            elif name not in self.rows or rows is not None:
+            if name not in self.rows:
                 return None
+            if (rows := self.rows[name]) is not None:
+                within = rows.taken(view)
+                if within is None:
+                    return None
+                taken[name] = within
         constants = self.constants(taken)
         if constants is None:
             return None
-        words = dispatch.shader.with_constants(dispatch.specialization, **constants[0])
-        return replace(dispatch, push={**dispatch.push, **constants[1]}, specialization=words)
+        spec, push = constants
+        words = dispatch.shader.with_constants(dispatch.specialization, **spec)
+        return replace(dispatch, push={**dispatch.push, **push}, specialization=words)
 
 
 def pitch_of(views: Views, name: str, dense: int) -> int:

@@ -58,11 +58,6 @@ class TensorRef:
         return self.number  # of a plan's tensors each has its own, and planning looks them up all the time
 
 
-def integer(push: Mapping[str, int | float], name: str) -> int:
-    """A push constant that is a whole number; an extent, where a plan is for several sizes."""
-    return push[name]  # type: ignore[return-value]
-
-
 def name_of(binding: str, number: int) -> str:
     """The name in a dispatch of one more tensor that lies behind a tensor of the shader, in the same page."""
     return f"{binding}#{number}"

@@ -12,11 +12,49 @@ from against_reference import check_like_the_reference
 from fused import F32, TYPES, Net, Op, byte_conv, families, joined, maximum, net_of, plans, run_both, split, typed
 
 from nnvk.driver.vulkan import VulkanDevice
+from nnvk.driver.vulkan.lowering.divide import magic
+from nnvk.driver.vulkan.lowering.elementwise.fused import access_to_vec4s
+from nnvk.driver.vulkan.lowering.strided_view import Rows, access_to_pixels
 from nnvk.driver.vulkan.planning.cache import PlanCache
 from nnvk.driver.vulkan.planning.plan import Plan
 from nnvk.driver.vulkan.planning.validation import check
+from nnvk.driver.vulkan.shaders.commands import StridedView
 from nnvk.types.model import Model
 from nnvk.types.operand import OperandType
+
+# --- rows --------------------------------------------------------------------------------------------------------
+
+ROWS = [
+    pytest.param(Rows(4, 8), StridedView(16, 32, 96), StridedView(4, 8, 24), id="of 32 bits"),
+    pytest.param(Rows(2, 8), StridedView(16, 16, 48), StridedView(8, 8, 24), id="of 16 bits"),
+    pytest.param(Rows(4), StridedView(16, 64, 96), StridedView(4, 16, 24), id="of any width"),
+    pytest.param(Rows(4, 3, multiple=1), StridedView(4, 12, 20), StridedView(1, 3, 5), id="one by one"),
+    pytest.param(Rows(4, 8), StridedView(16, 16, 96), None, id="of another width"),
+    pytest.param(Rows(4, 8), StridedView(4, 32, 96), None, id="that begin amid a vec4"),
+    pytest.param(Rows(4, 8), StridedView(16, 32, 100), None, id="whose next begins amid a vec4"),
+    pytest.param(Rows(1, 3, multiple=1), StridedView(2, 3, 8), None, id="that begin amid a word"),
+]
+
+
+@pytest.mark.parametrize(("rows", "view", "taken"), ROWS)
+def test_rows_in_larger_ones(rows: Rows, view: StridedView, taken: StridedView | None) -> None:
+    assert rows.taken(view) == taken
+
+
+def test_constants_of_views_and_of_dense_tensors() -> None:
+    access = access_to_vec4s(4, 2)
+    dense = {"row": 1, "magic_row": magic(1), "src_pitch": 1, "dst_pitch": 1}
+    assert access.constants({}) == ({}, dense)
+    columns = {"row": 2, "magic_row": magic(2), "src_pitch": 6, "dst_pitch": 2}
+    assert access.constants({"src": StridedView(4, 8, 24)}) == ({"STRIDED": True}, columns)
+    assert access.constants({"src": StridedView(4, 8, 24), "dst": StridedView(0, 4, 12)}) is None
+
+
+def test_pixels_that_are_not_whole_vec4s_are_no_views() -> None:
+    assert access_to_pixels(8, 4).rows.keys() == {"src", "dst"}
+    assert not access_to_pixels(6, 4).rows
+    assert access_to_pixels(6, 4).constants({}) == ({}, {"src_pitch": 6, "dst_pitch": 6})
+
 
 # --- columns of pixels -------------------------------------------------------------------------------------------
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -36,16 +36,15 @@ from nnvk.driver.vulkan.lowering.lowering import Lowering
 from nnvk.driver.vulkan.lowering.quantised.float_sums import Operand, QuantisedSum
 from nnvk.driver.vulkan.lowering.quantised.tensors import (
     SMALL,
-    activation_push,
+    activation_limits,
     are_small_shifts,
-    clamp,
     is_lookup,
     rescaling,
     table_of,
     zero_point,
 )
 from nnvk.driver.vulkan.lowering.strided_view import Constants, RowAccess, Rows, Views, pitch_of
-from nnvk.driver.vulkan.shaders.commands import TensorRef, integer
+from nnvk.driver.vulkan.shaders.commands import TensorRef
 from nnvk.ops.call import Call, Tensor
 from nnvk.ops.fused import activation_range
 from nnvk.ops.linear import Rounding, factors_of, has_wide_bias, output_multipliers, rounding_of
@@ -192,14 +191,11 @@ def _second(call: Call, own: int) -> Tensor:
 
 def _combination(call: Call, own: int) -> list[int]:
     """The fields of the shader's `Epilogue`, in vec4s: of the GEMM's result, the other operand, and the output."""
-    push, parameters = rescaling(call), []
-    sides = {"lhs": 1, "rhs": _COMBINED[call.code]}
-    order = ("lhs", "rhs") if call.input0.index == own else ("rhs", "lhs")
-    for side in order:
-        parameters += [integer(push, f"{side}_{name}") for name in ("zero", "mantissa", "shift")] + [sides[side]]
-    parameters += [integer(push, f"dst_{name}") for name in ("zero", "mantissa", "shift")] + [0]
-    limits = clamp(call)
-    return [*parameters, int(limits["low"]), int(limits["high"]), 0, 0]
+    sides = rescaling(call)
+    operands = [*sides["lhs"], 1], [*sides["rhs"], _COMBINED[call.code]]
+    first, second = operands if call.input0.index == own else reversed(operands)
+    limits = map(int, activation_limits(call.activation, call.output))
+    return [*first, *second, *sides["dst"], 0, *limits, 0, 0]
 
 
 # --- what fits -----------------------------------------------------------------------------------------------
@@ -256,8 +252,8 @@ class Target:
         tensor, interleaved = written(operands.target, Matrices(gemm.parts, gemm.rows, gemm.columns))
         return cls(gemm, tensor, interleaved, pixels_of(g, tensor, gemm.target, gemm.pixel_parts))
 
-    def rows(self, operands: Operands, output: FilterOutput) -> Arguments:
-        """The access to the pixels, and to a tensor with an element for each result, as `filter_output.glsl` has it."""
+    def arguments(self, operands: Operands, output: FilterOutput) -> Arguments:
+        """The arguments for the memory, and the access of `filter_output.glsl`, also to an extra element per result."""
         gemm, type_, epilogue = self.gemm, of(operands.input), operands.epilogue
         is_whole, is_widened = gemm.columns % 4 == 0, epilogue is not None and epilogue.is_converted
         width, multiple = gemm.pixel_parts * self.interleaved * gemm.columns, 4 if is_whole else 1
@@ -272,7 +268,8 @@ class Target:
             rows["dst"] = Rows((F32 if is_widened else type_).size, width, multiple)
             if output.spec.get("EXTRA") == Spread.EACH_ONE:
                 rows["extra"] = Rows(type_.size, width, multiple)
-        return Arguments(access=RowAccess(rows, (pitches,)))
+        spec = {} if self.interleaved == 1 else {"TARGET_PARTS": self.interleaved}
+        return Arguments(spec, {"dst": self.pixels}, access=RowAccess(rows, (pitches,)))
 
     def finish(self, g: Lowering) -> None:
         """Make the tensor of the pixels that a dispatch has stored."""
@@ -285,6 +282,8 @@ class FilterOutput(Arguments):
 
     parameters: np.ndarray | None = None
     """The words of the tensor ``multipliers`` of 8-bit values up to the last multiplier: those of an epilogue first."""
+    limits: tuple[float, float] = 0, 0
+    """The push constants ``low`` and ``high``."""
 
 
 def narrowed(g: Lowering, operands: Operands) -> Tensor:
@@ -336,13 +335,13 @@ def filter_output(
     if bias is None:
         bias = bias_of(g, operands, gemm)
     tensors, words = ({"bias": bias}, []) if isinstance(bias, TensorRef) else ({}, [bias])
-    following, parameters = operands.epilogue, None
+    following, parameters, limits = operands.epilogue, None, activation_limits(operands.activation, operands.output)
     if operands.is_quantised:
         scaling = _wide_scaling(g, operands, gemm) if operands.is_wide else _byte_scaling(g, operands)
         pairs = scaling.pairs(gemm)
         parameters = np.ascontiguousarray(pairs.reshape(2, -1, 4).transpose(1, 0, 2)).reshape(-1)
-        every = np.concatenate([parameters, *words, scaling.floats(pairs)])
-        arguments = Arguments(scaling.spec, tensors, scaling.push)
+        every = np.concatenate([parameters, *words, scaling.floats(pairs, zero_point(operands.output))])
+        arguments, limits = Arguments(scaling.spec, tensors, scaling.push), scaling.limits
         if following is None:
             arguments |= Arguments(tensors={"multipliers": g.constant(every)})
         else:
@@ -353,10 +352,11 @@ def filter_output(
         if of(operands.input) in (F32, F16):
             is_activated = operands.activation != FuseCode.NONE
             spec = {"ACTIVATED": is_activated, "PRESERVES_NAN": is_activated and g.device.preserves_special}
-        arguments = Arguments(spec, tensors, activation_push(operands.activation, operands.output))
+        arguments = Arguments(spec, tensors)
         if following is not None:
             arguments |= arguments_of(g, following)
-    return FilterOutput(arguments.spec, arguments.tensors, arguments.push, parameters=parameters)
+    push = {**arguments.push, "low": limits[0], "high": limits[1]}
+    return FilterOutput(arguments.spec, arguments.tensors, push, parameters=parameters, limits=limits)
 
 
 @dataclass(frozen=True, slots=True)
@@ -368,7 +368,9 @@ class _Scaling:
     shift_of_padding: int
     """The shift of output channels that are not there: these are shifted as well."""
     spec: Mapping[str, int | bool]
-    push: Mapping[str, int | float]
+    limits: tuple[int, int]
+    push: Mapping[str, int] = field(default_factory=dict)
+    """The push constants that are zero points."""
 
     def pairs(self, gemm: Gemm) -> np.ndarray:
         """Mantissas and shifts, int32 [2, parts, output channels of a part padded to vec4s]."""
@@ -379,13 +381,12 @@ class _Scaling:
         pairs[:, :, : gemm.columns] = each.reshape(2, gemm.pixel_parts, gemm.columns)
         return pairs
 
-    def floats(self, pairs: np.ndarray) -> np.ndarray:
+    def floats(self, pairs: np.ndarray, zero: int) -> np.ndarray:
         """The words of the `byte_multipliers` of `pairs` if the shader takes them, else none."""
         if not self.spec.get("TO_BYTES"):
             return np.zeros(0, np.int32)
-        low, high, zero = (int(self.push[name]) for name in ("low", "high", "output_zero"))
         saturates, once = bool(self.spec["SATURATES"]), bool(self.spec["ROUNDS_ONCE"])
-        floats = byte_multipliers(pairs[0], pairs[1], zero, (low, high), saturates=saturates, once=once)
+        floats = byte_multipliers(pairs[0], pairs[1], zero, self.limits, saturates=saturates, once=once)
         return floats.reshape(3, -1, 4).transpose(1, 0, 2).reshape(-1).view(np.int32)
 
 
@@ -416,30 +417,27 @@ def _wide_scaling(g: Lowering, operands: Operands, gemm: Gemm) -> _Scaling:
         "WIDE_BIAS": has_wide_bias(bias, channels),
         "ROUNDING": int(rounding),
     }
-    return _Scaling(*factors_of(rounding, *factors), 1, spec, {"low": int(low), "high": int(high)})
+    return _Scaling(*factors_of(rounding, *factors), 1, spec, (int(low), int(high)))
 
 
 def _byte_scaling(g: Lowering, operands: Operands) -> _Scaling:
     """The scaling of sums of products of bytes."""
     tensor, once = operands.weights.tensor, operands.rounds_once
     mantissas, shifts = output_multipliers(operands.code, operands.input, tensor, operands.output, once=once)
-    push = {
-        **activation_push(operands.activation, operands.output),
-        "input_zero": zero_point(operands.input),
-        "weight_zero": zero_point(tensor),
-        "output_zero": zero_point(operands.output),
-    }
+    low, high = map(int, activation_limits(operands.activation, operands.output))
+    zero = zero_point(operands.output)
+    push = {"input_zero": zero_point(operands.input), "weight_zero": zero_point(tensor), "output_zero": zero}
     is_small = are_small_shifts(shifts) and largest_sum(operands.bias, operands.weights) < SMALL
     fit = all(BYTE_SHIFTS[0] <= shift <= BYTE_SHIFTS[1] for shift in shifts)
     to_bytes = is_small and fit and g.device.lacks_high_products
     spec = {
         "SMALL": is_small,
         "TO_BYTES": to_bytes,
-        "NONNEGATIVE": push["low"] >= push["output_zero"],
+        "NONNEGATIVE": low >= zero,
         "SATURATES": g.device.saturates,
         "ROUNDS_ONCE": once,
     }
-    return _Scaling(mantissas, shifts, BYTE_SHIFTS[0] if to_bytes else 0, spec, push)
+    return _Scaling(mantissas, shifts, BYTE_SHIFTS[0] if to_bytes else 0, spec, (low, high), push)
 
 
 def largest_sum(bias: Tensor | None, weights: Weights) -> float:

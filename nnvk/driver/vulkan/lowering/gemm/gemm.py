@@ -161,9 +161,8 @@ def lower_gemm_by(g: Lowering, problem: GemmProblem, strategy: Strategy) -> None
     words = 0 if "SOURCE_PARTS" in source.spec else _check_words(g, problem, strategy)
     output = filter_output(g, operands, gemm, _bias(g, problem, strategy, is_checked=words > 0))
     groups, arguments = strategy.arguments(g, problem)
-    stored = Arguments({} if target.interleaved == 1 else {"TARGET_PARTS": target.interleaved}, {"dst": target.pixels})
-    arguments = arguments | source | weights | stored | output | strategy.memory_of_sums(g, problem)
-    arguments |= target.rows(operands, output)
+    stored = target.arguments(operands, output) | output
+    arguments = arguments | source | weights | stored | strategy.memory_of_sums(g, problem)
     if words:
         checked = _checked(g, problem, strategy, output, target, words)
         arguments |= Arguments(tensors={"checks": checked.words})

@@ -22,7 +22,7 @@ from nnvk.driver.vulkan.lowering.gemm.problem import Gemm, Operands, Work
 from nnvk.driver.vulkan.lowering.gemm.verification import checksum
 from nnvk.driver.vulkan.lowering.gemm.weights import BLOCK, Weights
 from nnvk.driver.vulkan.lowering.lowering import Lowering
-from nnvk.driver.vulkan.lowering.quantised.tensors import SMALL, activation_push, are_small_shifts, zero_point
+from nnvk.driver.vulkan.lowering.quantised.tensors import SMALL, activation_limits, are_small_shifts, zero_point
 from nnvk.driver.vulkan.shaders.commands import TensorRef
 from nnvk.driver.vulkan.shaders.profile import DeviceProfile
 from nnvk.ops.call import Call
@@ -182,11 +182,11 @@ def _multipliers(depthwise: Call) -> tuple[np.ndarray, np.ndarray]:
 def parameters(g: Lowering, depthwise: Call) -> np.ndarray:
     """The parameters of a depthwise convolution as depthwise.glsl reads them: int32 words of vec4s."""
     filters = filters_of_channels(depthwise)
-    limits = activation_push(depthwise.activation, depthwise.output)
+    low, high = activation_limits(depthwise.activation, depthwise.output)
     if of(depthwise.input) is not Q8:
         weights = _by_vec4s(filters.array()[0, :, :, 0].T.astype(np.float32))
         ends = _by_vec4s(depthwise.bias.data.reshape(1, -1).astype(np.float32))
-        first = np.array([limits["low"], limits["high"], 0, 0], np.float32)
+        first = np.array([low, high, 0, 0], np.float32)
         return np.concatenate([first, np.concatenate([weights, ends], axis=1).reshape(-1)]).view(np.int32)
     float16 = half_weights.centred(filters)[0, :, :, 0].T.astype(np.float16)
     float16 = np.pad(float16, [(0, float16.shape[0] % 2), (0, 0)])
@@ -198,7 +198,7 @@ def parameters(g: Lowering, depthwise: Call) -> np.ndarray:
     mantissas, shifts = (np.broadcast_to(each, channels) for each in _multipliers(depthwise))
     ends = _by_vec4s(np.stack([due, mantissas, shifts]).astype(np.int32))
     zeros = zero_point(depthwise.input), zero_point(depthwise.output)
-    first = np.array([limits["low"], limits["high"], *zeros], np.int32)
+    first = np.array([low, high, *zeros], np.int32)
     return np.concatenate([first, np.concatenate([weights, ends], axis=1).reshape(-1)])
 
 

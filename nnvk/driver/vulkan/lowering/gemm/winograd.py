@@ -258,8 +258,7 @@ def convolve(g: Lowering, problem: GemmProblem, candidate: Winograd) -> None:
         {"out_channels": gemm.columns},
     )
     of_outputs, _ = divisors_below(g.device, end, vec4s=tiles.outputs // 4)
-    arguments = own | seen | Arguments(tensors={"dst": target.pixels}, push=of_outputs) | output
-    arguments |= target.rows(operands, output)
+    arguments = own | seen | Arguments(push=of_outputs) | target.arguments(operands, output) | output
     arguments.dispatch(g, WINOGRAD_OUTPUT.variant(DTYPE=dtype(operands.input), EPILOGUE=operands.variant), groups)
     target.finish(g)
 

@@ -6,7 +6,7 @@ variant of a shader serves both; zero points and limits move with them (see ``sh
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import numpy as np
 
@@ -49,16 +49,22 @@ def sign_push(tensor: Tensor) -> dict[str, int]:
 
 
 def clamp(call: Call) -> dict[str, float | int]:
-    """`activation_push` of a call's activation and output."""
+    """Push constants ``low`` and ``high``: the `activation_limits` of a call."""
     return activation_push(call.activation, call.output)
 
 
 def activation_push(activation: int, output: Tensor) -> dict[str, float | int]:
-    """Push constants ``low`` and ``high`` of a fused activation: real, unsigned quantised values, or all of INT32."""
+    """The push constants ``low`` and ``high`` of a fused activation: `activation_limits`."""
+    low, high = activation_limits(activation, output)
+    return {"low": low, "high": high}
+
+
+def activation_limits(activation: int, output: Tensor) -> tuple[float | int, float | int]:
+    """The limits of a fused activation: real numbers, unsigned quantised values, or all of INT32."""
     if output.code is OperandCode.TENSOR_INT32:
-        return {"low": INT32_MIN, "high": INT32_MAX}
+        return INT32_MIN, INT32_MAX
     low, high = activation_range(activation, output)
-    return {"low": low + offset(output), "high": high + offset(output)}
+    return low + offset(output), high + offset(output)
 
 
 def are_small_shifts(shifts: Iterable[int]) -> bool:
@@ -66,8 +72,8 @@ def are_small_shifts(shifts: Iterable[int]) -> bool:
     return all(_SMALL_SHIFTS[0] <= shift <= _SMALL_SHIFTS[1] for shift in shifts)
 
 
-def rescaling(call: Call) -> dict[str, int]:
-    """Push constants of arithmetic on two quantised tensors: zero points, and multipliers of operands and output."""
+def rescaling(call: Call) -> dict[str, tuple[int, int, int]]:
+    """The zero points, mantissas and shifts of arithmetic on two quantised tensors: of ``lhs``, ``rhs`` and ``dst``."""
     trait = registry.lookup(call.code).traits.elementwise
     assert trait is not None
     first, second = (getattr(call, name) for name in trait.operands)
@@ -78,17 +84,13 @@ def rescaling(call: Call) -> dict[str, int]:
         lhs, dst = prelu_multipliers(call)
     else:
         lhs, rhs, dst = sum_multipliers(call)
-    return {
-        "lhs_zero": zero_point(first),
-        "rhs_zero": zero_point(second),
-        "dst_zero": zero_point(call.output),
-        "lhs_mantissa": lhs[0],
-        "lhs_shift": lhs[1],
-        "rhs_mantissa": rhs[0],
-        "rhs_shift": rhs[1],
-        "dst_mantissa": dst[0],
-        "dst_shift": dst[1],
-    }
+    return {"lhs": (zero_point(first), *lhs), "rhs": (zero_point(second), *rhs), "dst": (zero_point(call.output), *dst)}
+
+
+def rescaling_push(sides: Mapping[str, Sequence[int]]) -> dict[str, int]:
+    """The push constants of `rescaling`."""
+    names = "zero", "mantissa", "shift"
+    return {f"{side}_{name}": each for side in sides for name, each in zip(names, sides[side], strict=True)}
 
 
 def is_lookup(call: Call) -> bool:

@@ -347,7 +347,7 @@ class Strategy(ABC):
             spec |= {"SIGNED": bool(offset(operands.input)), "WEIGHTS_SIGNED": bool(offset(operands.weights.tensor))}
             if self.arithmetic == "dot" and self.folds_zero_point(work, g.device):
                 spec["SETTLED"] = True
-        elif self._may_read_weights_by_pitch(work):
+        elif self._has_weights_pitch(work):
             access = RowAccess(pitches=(lambda views: ({}, {"weights_pitch": pitch_of(views, "weights", 0)}),))
         return groups, Arguments(spec, push=push, access=access)
 
@@ -368,12 +368,13 @@ class Strategy(ABC):
         taken = {} if self.line_taps(work) > 1 else {"src": Rows(itemsize, channels, self.span(work, device))}
         return RowAccess(taken, (pitches,))
 
-    def _may_read_weights_by_pitch(self, work: Work) -> bool:
+    def _has_weights_pitch(self, work: Work) -> bool:
+        """Whether its shader has a push constant for the pitch of weights."""
         return work.kind not in ("q8", "q16") and self.arithmetic != "int8"
 
     def _weights_by_pitch(self, problem: GemmProblem, tensor: TensorRef, width: int) -> Arguments:
-        """Right matrices with rows of so many elements."""
-        may_be_views = self._may_read_weights_by_pitch(problem.work) and problem.gemm.split is not Split.CHANNELS
+        """Weights whose rows have so many elements."""
+        may_be_views = self._has_weights_pitch(problem.work) and problem.gemm.split is not Split.CHANNELS
         rows = {"weights": Rows(SIZES[problem.work.kind], width)} if may_be_views else {}
         return Arguments(tensors={"weights": tensor}, access=RowAccess(rows))
 

@@ -132,8 +132,7 @@ def _filter_and_constants(operands: Operands, depth: int, output: FilterOutput) 
     padded to vec4s] and [words of a pixel].
     """
     assert output.parameters is not None
-    push, parameters = output.push, output.parameters
-    filters = operands.weights
+    parameters, filters = output.parameters, operands.weights
     parts, outputs_of_part, taps, channels = filters.shape
     outputs, groups = parts * outputs_of_part, depth // channels
     words = round_up(outputs, 4) // 4
@@ -151,7 +150,7 @@ def _filter_and_constants(operands: Operands, depth: int, output: FilterOutput) 
     every[:, :depth] = by_group.transpose(1, 0, 2).reshape(taps, depth)
     if operands.bias is not None:
         of_channels[:outputs] += np.ascontiguousarray(operands.bias.data).reshape(-1).view(np.uint32) * of_sums
-    low, high, zero = (np.uint32(int(push[name])) for name in ("low", "high", "output_zero"))
+    low, high, zero = (np.uint32(int(each)) for each in (*output.limits, zero_point(operands.output)))
     of_each_word, rest = low ^ high << np.uint32(8) ^ zero << np.uint32(16), parameters.view(np.uint32)
     if operands.epilogue is not None:
         own_words, rest = rest[:_EPILOGUE_WORDS], rest[_EPILOGUE_WORDS:]

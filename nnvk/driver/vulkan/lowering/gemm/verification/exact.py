@@ -174,7 +174,7 @@ def _end(g: Lowering, operands: Operands, gemm: Gemm, interleaved: int) -> Argum
     return _encoding(operands.input, operands.weights.tensor, output) | Arguments(
         {**own, **{name: end.spec[name] for name in ("WIDE_BIAS", "ROUNDING") if name in end.spec}},
         {name: tensor for name, tensor in end.tensors.items() if name in ("bias", "multipliers")},
-        {"dst_pitch": interleaved * columns, "low": int(end.push["low"]), "high": int(end.push["high"])},
+        {"dst_pitch": interleaved * columns, "low": int(end.limits[0]), "high": int(end.limits[1])},
     )
 
 
