@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from nnvk.base.extents import is_extent
-from nnvk.driver.vulkan.shaders.declaration import NATIVE, Shader, Variant
+from nnvk.driver.vulkan.shaders.declaration import Shader, Variant
 from nnvk.driver.vulkan.shaders.float_controls import FLOAT_CONTROLS, declare_float_controls
 from nnvk.driver.vulkan.shaders.freeze import freeze
 from nnvk.driver.vulkan.shaders.profile import SUBGROUP_SIZE_FEATURES
@@ -79,11 +79,6 @@ class CompiledShader:
     def family(self) -> str:
         """The shader that it is a variant of."""
         return self.name.partition(".")[0]
-
-    @property
-    def choice(self) -> tuple[str, ...]:
-        """The values of its axes, in the order of their declaration."""
-        return tuple(value for value in self.name.split(".")[1:] if value != NATIVE)
 
     @property
     def spirv(self) -> bytes:
