@@ -259,11 +259,6 @@ def test_subgraphs_that_refer_to_each_other_many_times_over() -> None:
 HUGE = 1 << 28
 
 
-def test_stablehlo_iota() -> None:
-    result = T("INT32", (HUGE,))
-    assert "than" in measured(single("STABLEHLO_IOTA", [], "StablehloIotaOptions", result))
-
-
 def test_updates_of_large_boxes() -> None:
     places = ints(*np.zeros(2, int).tolist())
     assert "than" in measured(single("DYNAMIC_UPDATE_SLICE", [floats(3, HUGE), floats(2, HUGE - 1), places]))

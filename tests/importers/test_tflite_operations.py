@@ -131,13 +131,13 @@ TABLE = [
     ("LOGICAL_AND LOGICAL_OR", "bb>b", "*"),
     ("LOGICAL_NOT", "b>b", "*"),
     # An output that is the input is a copy of it.
-    ("CAST STABLEHLO_CONVERT", "f>f h>h i>i n>n N>N", "RESHAPE"),
-    ("CAST STABLEHLO_CONVERT", "b>b", "LOGICAL_OR"),
-    ("CAST STABLEHLO_CONVERT", "f>h f>i f>N h>f h>i h>N i>f i>h i>N N>f N>h N>i", "CAST"),
-    ("CAST STABLEHLO_CONVERT", "b>f b>h b>i b>N b>n", "SELECT"),
-    ("CAST STABLEHLO_CONVERT", "f>b h>b i>b N>b n>b s>b", "NOT_EQUAL"),
-    ("CAST STABLEHLO_CONVERT", "n>f", "real"),
-    ("CAST STABLEHLO_CONVERT", "n>h n>i n>N", "real CAST"),
+    ("CAST", "f>f h>h i>i n>n N>N", "RESHAPE"),
+    ("CAST", "b>b", "LOGICAL_OR"),
+    ("CAST", "f>h f>i f>N h>f h>i h>N i>f i>h i>N N>f N>h N>i", "CAST"),
+    ("CAST", "b>f b>h b>i b>N b>n", "SELECT"),
+    ("CAST", "f>b h>b i>b N>b n>b s>b", "NOT_EQUAL"),
+    ("CAST", "n>f", "real"),
+    ("CAST", "n>h n>i n>N", "real CAST"),
     ("AVERAGE_POOL_2D MAX_POOL_2D", "f>f s>s u>u", "*"),
     ("AVERAGE_POOL_2D MAX_POOL_2D", "s>S s>z s>u", "* real levels"),
     ("AVERAGE_POOL_2D MAX_POOL_2D", "s>f", "* real"),
@@ -207,8 +207,8 @@ REFUSED = [
     ("MAXIMUM MINIMUM", "ss>f ss>u", "output output must be TENSOR_QUANT8_ASYMM_SIGNED, got"),
     ("ADD SUB MUL MAXIMUM MINIMUM", "su>s", "input1 (input 1) must be TENSOR_QUANT8_ASYMM_SIGNED, got"),
     ("L2_POOL_2D", "s>s", "input must be TENSOR_FLOAT16 or TENSOR_FLOAT32, got TENSOR_QUANT8_ASYMM_SIGNED"),
-    ("CAST STABLEHLO_CONVERT", "s>f s>h s>i s>N", "output output must be TENSOR_QUANT8_ASYMM_SIGNED, got"),
-    ("CAST STABLEHLO_CONVERT", "f>n h>n i>n N>n", "got TENSOR_QUANT8_ASYMM_SIGNED"),
+    ("CAST", "s>f s>h s>i s>N", "output output must be TENSOR_QUANT8_ASYMM_SIGNED, got"),
+    ("CAST", "f>n h>n i>n N>n", "got TENSOR_QUANT8_ASYMM_SIGNED"),
 ]
 
 

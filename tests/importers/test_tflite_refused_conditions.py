@@ -3,40 +3,16 @@
 from __future__ import annotations
 
 import pytest
-from stablehlo import function, longs
 from test_tflite_refused_operands import family
 from tflite_case import Case
 from tflite_net import T
-from tflite_oracle import boolean, f32, f32c, i32, i32c, out, q8, scalar
+from tflite_oracle import f32, f32c, i32, i32c, out, q8, scalar
 
 from nnvk.importers.tflite import TfliteImportError
 
-HEAD = {"Dimensions": longs([1]), "BodySubgraphIndex": 1}
-SUM, BOTH = function("STABLEHLO_ADD"), function("STABLEHLO_AND", "BOOL")
 BASIC = [f32(2, 3), f32c(4, 3), f32c(4, 4), f32c(4), T("FLOAT32", (2, 4), variable=True)]
-
-
-def reduced(reason: str, inputs: list[T]) -> Case:
-    return Case("STABLEHLO_REDUCE", inputs, reason, "StablehloReduceOptions", HEAD, [REAL, NUMBER], nets=[SUM])
-
-
 FUSED = {"FusedActivationFunction": 3}
-REAL, NUMBER = f32(2, 3), f32c()
 CASES = [
-    reduced("only one tensor is reduced at a time, got 3 inputs", [REAL, NUMBER, NUMBER]),
-    reduced("ADD does not reduce", [REAL, scalar(1)]),
-    reduced("ADD does not reduce", [i32(2, 3), NUMBER]),
-    reduced("ADD does not reduce", [boolean(2, 3), boolean()]),
-    Case(
-        "STABLEHLO_REDUCE",
-        [REAL, NUMBER],
-        "LOGICAL_AND does not reduce",
-        "StablehloReduceOptions",
-        HEAD,
-        [boolean(2, 3), boolean()],
-        outputs=[out("BOOL")],
-        nets=[BOTH],
-    ),
     *family(
         "REAL",
         [T("COMPLEX64", (2, 3))],
@@ -143,10 +119,6 @@ ALLOWED = [
     Case("CONV_3D", [f32(1, 2, 2, 2, 1), f32c(2, 2, 2, 1, 1)], "a window of all", "Conv3DOptions", STRIDES | DISTANCES),
     Case("FAKE_QUANT", [f32(2)], "2 bits", "FakeQuantOptions", {"Min": 0.0, "Max": 1.0, "NumBits": 2}),
     Case("FAKE_QUANT", [f32(2)], "16 bits", "FakeQuantOptions", {"Min": 0.0, "Max": 1.0, "NumBits": 16}),
-    Case("STABLEHLO_DYNAMIC_SLICE", [f32(4), i32()], "all", "StablehloDynamicSliceOptions", {"SliceSizes": longs([4])}),
-    Case("STABLEHLO_CLAMP", [f32c(), f32(2, 3), f32(2, 3)], "limits of one element and of all"),
-    Case("STABLEHLO_CLAMP", [f32(2, 3), f32(2, 3), f32c()], "limits of all elements and of one"),
-    Case("STABLEHLO_SELECT", [boolean(), f32(2, 3), f32(2, 3)], "one condition"),
     Case("RESHAPE", [f32(2, 3), i32c(-1)], "one open size"),
     Case("SQUEEZE", [f32(1, 3, 1)], "no axes", "SqueezeOptions"),
     Case("PADV2", [i32(2), i32c([[0, 0]]), scalar(1)], "no paddings", outputs=[out("INT32")]),

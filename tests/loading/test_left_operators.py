@@ -165,6 +165,12 @@ TFLITE: dict[str, tuple[list[T], T, str | None, dict[str, Any]]] = {
     "MATRIX_DIAG": ([F34], T("FLOAT32", (3, 4, 4)), "MatrixDiagOptions", {}),
     "RIGHT_SHIFT": ([I34, T("INT32", data=np.full((3, 4), 2))], T("INT32", (3, 4)), "RightShiftOptions", {}),
     "SEGMENT_SUM": ([F34, i32c(0, 1, 1)], T("FLOAT32", (2, 4)), None, {}),
+    "STABLEHLO_ADD": ([F34, F34], T("FLOAT32", (3, 4)), None, {}),
+    "STABLEHLO_AND": ([I34, I34], T("INT32", (3, 4)), None, {}),
+    "STABLEHLO_MAXIMUM": ([F34, F34], T("FLOAT32", (3, 4)), None, {}),
+    "STABLEHLO_MINIMUM": ([F34, F34], T("FLOAT32", (3, 4)), None, {}),
+    "STABLEHLO_MULTIPLY": ([F34, F34], T("FLOAT32", (3, 4)), None, {}),
+    "STABLEHLO_SHIFT_LEFT": ([I34, T("INT32", data=np.full((3, 4), 2))], T("INT32", (3, 4)), None, {}),
     "UNSORTED_SEGMENT_MAX": ([F34, i32c(1, 0, 1), T("INT32", data=3)], T("FLOAT32", (3, 4)), None, {}),
 }
 

@@ -18,7 +18,7 @@ from nnvk.importers.errors import NotConstant, Unmapped
 from nnvk.importers.graph_builder import Argument, Graph, Value, at_least_1d
 from nnvk.importers.ports import COMPLEX
 from nnvk.importers.tflite.operands import has_offset, operand_type
-from nnvk.importers.tflite.schema import Operator, Subgraph, Tensor
+from nnvk.importers.tflite.schema import Operator, Tensor
 from nnvk.importers.tflite.variables import Variables
 from nnvk.types.codes import OperandCode
 from nnvk.types.extension import KnownCode
@@ -56,7 +56,6 @@ class Context(Emitter):
         inputs: Sequence[Value | None],
         tensors: Sequence[Tensor],
         subgraph: Callable[[int, Sequence[Value]], Model],
-        body: Callable[[int], Subgraph],
         inlined: Callable[[int, Sequence[Value]], Sequence[Value]],
         round_hybrid: bool,
         writers: Mapping[int, Operator],
@@ -81,8 +80,6 @@ class Context(Emitter):
         self.intermediates = [tensors[index] for index in operator.intermediates]
         self.subgraph = subgraph
         """The model of another subgraph by its index and the inputs that it gets, for control flow."""
-        self.body = body
-        """The record of another subgraph by its index, for functions of elements."""
         self.inlined = inlined
         """The outputs of another subgraph, by its index and inputs, whose operators are added to this graph."""
         self.round_hybrid = round_hybrid

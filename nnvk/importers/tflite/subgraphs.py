@@ -458,7 +458,6 @@ class Builder(Recovery[Operator, int]):
             inputs,
             self.subgraph.tensors,
             self._owner.branch,
-            self._owner.file.subgraph,
             lambda index, values: self._owner.inlined(self._graph, index, values),
             self._owner.round_hybrid and not is_real,  # these are not what hybrid kernels round
             self._writers,

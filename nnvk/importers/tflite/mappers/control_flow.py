@@ -24,13 +24,10 @@ def if_(c: Context) -> Sequence[Value]:
     return _shaped(c, c.emit_many(OperationCode.IF, c.reshape(condition, (1,)), *branches, *edges, outs=outs))
 
 
-_LOOPS = {"WHILE": "WhileOptions", "STABLEHLO_WHILE": "StablehloWhileOptions"}
-
-
-@builtin(*_LOOPS)
+@builtin("WHILE")
 def while_(c: Context) -> Sequence[Value]:
     """Map loops. Condition and body take all inputs, and the body computes the next ones."""
-    options = c.options(_LOOPS[c.operator.name])
+    options = c.options("WhileOptions")
     inputs = c.all_inputs()
     models = [c.subgraph(index, inputs) for index in (options.CondSubgraphIndex(), options.BodySubgraphIndex())]
     outs = list(models[1].frozen.output_types())

@@ -296,7 +296,7 @@ def logic(c: Context) -> Value:
 # --- types ---------------------------------------------------------------------------------------------------
 
 
-@builtin("CAST", "STABLEHLO_CONVERT")
+@builtin("CAST")
 def cast(c: Context) -> Value:
     """Map casts. 8-bit integers are numbers without a scale. NNAPI casts neither booleans nor signed ones."""
     source, out = c.input(), c.out()

@@ -28,12 +28,8 @@ def scatter_nd(c: Context) -> Value:
 
 @builtin("DYNAMIC_UPDATE_SLICE")
 def dynamic_update_slice(c: Context) -> Value:
-    """Map DYNAMIC_UPDATE_SLICE: write a box, moved to lie inside."""
-    return updated(c, c.input(0), c.input(1), c.input(2))
-
-
-def updated(c: Context, base: Value, update: Value, start: Value) -> Value:
-    """Write a box, moved to lie inside. Axes that it fills belong to slices."""
+    """Map DYNAMIC_UPDATE_SLICE: write a box, moved to lie inside. Axes that it fills belong to slices."""
+    base, update, start = (c.input(position) for position in range(3))
     rank = len(base.shape)
     if len(update.shape) != rank or start.size != rank or any(np.array(update.shape) > base.shape):
         raise Unmapped(f"an update of shape {list(update.shape)} does not fit {list(base.shape)}")
