@@ -215,29 +215,6 @@ def test_the_lowest_number(c: Emitter) -> None:
     assert [isinstance(one, Words) for one in found] == [True] * 4 + [False] * 2
 
 
-@pytest.mark.parametrize("exponent", [1, 2, 3, 5, 6, 8])
-def test_powers(c: Emitter, exponent: int) -> None:
-    numbers = [-3, 2, 5, 7]
-    check(c, int64.power(c, int64.constant(c, np.array([numbers])), exponent), [[one**exponent for one in numbers]])
-
-
-@pytest.mark.parametrize("exponents", [[0, 0, 0], [0, 1, 2], [3, 7, 4], [-1, -2, 3], [-3, 0, 1], [61, 62, 63]], ids=str)
-def test_powers_that_are_computed(c: Emitter, exponents: list[int]) -> None:
-    """Powers below 0 lose the parts behind the point; those beyond 64 bits come round."""
-    numbers = [-2, -1, 0, 1, 3]
-    found = int64.power_of(
-        c, int64.constant(c, np.array(numbers).reshape(-1, 1)), c.constant(np.array([exponents]), I32)
-    )
-    wanted = [
-        [
-            wrapped(one**exponent) if exponent >= 0 else {1: 1, -1: 1 - 2 * (exponent % 2)}.get(one, 0)
-            for exponent in exponents
-        ]
-        for one in numbers
-    ]
-    np.testing.assert_array_equal(value_of(c, found), np.array(wanted, np.int64))
-
-
 def test_real_numbers(c: Emitter) -> None:
     real = np.array([0.75, -0.75, 3e9, -3e9, 2.0**62, -(2.0**63), 2.0**63, np.inf, np.nan], np.float32)
     found = int64.from_real(c, c.constant(real, F32))
@@ -381,28 +358,3 @@ def test_cumulative(c: Emitter, factor: int, axis: int, exclusive: bool, reverse
     wanted = np.flip(wanted, axis) if reverse else wanted
     found = cumulative_exactly(c, int64.constant(c, numbers), axis, exclusive=exclusive, reverse=reverse)
     np.testing.assert_array_equal(value_of(c, found), wanted)
-
-
-def test_bounds_of_sums_of_updates(c: Emitter) -> None:
-    """They are as wide as all updates at one place make them."""
-
-    def scatter(word: Value) -> Value:
-        return c.graph.input(word.type)
-
-    updates = c.graph.input(I32.with_dimensions((5,)))
-    sums = int64.scattered_sum(c, scatter, updates, 3)
-    assert isinstance(sums, Words)
-    assert sums.bounds == (-(2**15) * 3 * 2**16, 2**15 * 3 * 2**16 + 3 * 2**16)
-    few = int64.scattered_sum(c, scatter, int64.bounded(updates, (-7, 11)), 3)
-    assert few.bounds == (-21, 33)
-
-
-def test_sums_of_updates(c: Emitter) -> None:
-    numbers = np.array([2**31 - 1, -(2**31), 2**31 - 1, -5, 70000])
-
-    def scatter(word: Value) -> Value:
-        """All at one place."""
-        return c.constant(np.array([int(word.array.astype(np.int64).sum())]), I32)
-
-    total = int64.scattered_sum(c, scatter, c.constant(numbers, I32), 5)
-    assert value_of(c, total).tolist() == [int(numbers.sum())]

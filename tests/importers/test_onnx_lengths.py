@@ -91,23 +91,6 @@ def test_pieces_of_integers() -> None:
         assert reason_of(raised) == "NNAPI joins no integers, and 257 pieces of one size are too many to pack"
 
 
-@pytest.mark.parametrize("count", [32767, 32768])
-def test_sums_of_updates(count: int) -> None:
-    """As many as sums of their halves can be without leaving 32 bits."""
-    case = Case(
-        "ScatterElements",
-        {"a": x(3, dtype=I64), "i": x(count, dtype=I64), "u": x(count, dtype=I64)},
-        "",
-        {"reduction": "add"},
-    )
-    if count == 32767:
-        case.load()
-        return
-    with pytest.raises(OnnxImportError) as raised:
-        case.load()
-    assert reason_of(raised) == "sums of up to 32768 updates may leave 32 bits, which NNAPI does not have"
-
-
 def test_conditions_of_loops_that_are_not_known() -> None:
     body = subgraph(
         [op("ReduceMax", "s", "m", keepdims=0), op("Cast", "m", "on", to=9), op("Neg", "s", "t")],

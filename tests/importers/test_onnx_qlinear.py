@@ -76,20 +76,6 @@ def test_global_average_pool(dtype: Any) -> None:
     check(model([node], {"a": (dtype, [2, 3, 5, 4])}, ["y"], constants), {"a": levels(dtype, 2, 3, 5, 4)}, steps=1)
 
 
-@pytest.mark.parametrize(
-    ("first", "second"),
-    [((3, 5), (5, 4)), ((2, 3, 5), (2, 5, 4)), ((2, 3, 5), (5, 4)), ((1, 3, 5), (2, 5, 4))],
-    ids=str,
-)
-@pytest.mark.parametrize("is_constant", [False, True])
-def test_products_of_whole_numbers(first: tuple[int, ...], second: tuple[int, ...], is_constant: bool) -> None:
-    rng = np.random.default_rng(2)
-    a, b = (rng.integers(-50, 50, shape).astype(np.int32) for shape in (first, second))
-    inputs = {"a": (np.int32, first), **({} if is_constant else {"b": (np.int32, second)})}
-    net = model([op("MatMul", "a b", "y")], inputs, ["y"], {"b": b} if is_constant else {})
-    check(net, {"a": a} if is_constant else {"a": a, "b": b})
-
-
 @pytest.mark.parametrize("slopes", [(1,), (4,), (3, 1)], ids=str)
 def test_slopes_of_whole_numbers(slopes: tuple[int, ...]) -> None:
     x = np.random.default_rng(3).integers(-9, 9, (2, 3, 4)).astype(np.int32)

@@ -90,13 +90,6 @@ CASES = [
         ("zero points of shape [2, 1, 4] do not fit [3, 4]", {"q": np.arange(8, dtype=U8).reshape(2, 1, 4)}),
     ),
     *family(
-        "MatMul",
-        {"a": x(2, 3, dtype=INT), "b": x(3, 4, dtype=INT)},
-        {},
-        ("NNAPI multiplies no vectors of whole numbers", {"a": x(3, dtype=INT)}),
-        ("NNAPI multiplies no vectors of whole numbers", {"b": x(3, dtype=INT)}),
-    ),
-    *family(
         "STFT",
         {"a": x(1, 16, 1), "s": np.array(4, I64), "w": zeros(8), "l": np.array(8, I64)},
         {},

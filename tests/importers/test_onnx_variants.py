@@ -229,12 +229,6 @@ def test_terms_of_products(shape: tuple[int, ...], beta: float) -> None:
     assert (found == ["FULLY_CONNECTED"]) == (shape[:1] != (2,))
 
 
-def test_products_of_whole_numbers() -> None:
-    x, y = whole(2, 3, 4), whole(4, 5, seed=1)
-    compared("MatMul", {"x": x, "w": y})
-    compared("MatMul", {"x": x}, {"w": y})
-
-
 # --- statistics, windows -------------------------------------------------------------------------------------
 
 

@@ -362,14 +362,11 @@ def test_pow_by_whole_numbers_is_exact() -> None:
     check("POW", [f32(8), f32(8)], feed=feed, atol=0)
 
 
-@pytest.mark.parametrize("constant", [False, True], ids=["input", "constant"])
-def test_pow_of_integers(constant: bool) -> None:
-    base = np.int32([12, -12, 3, 7, -3, 2, -2, 1, -1, 10, -1, 0, 5])
-    exponent = np.int32([4, 3, 5, 4, 19, 30, 31, 10**6, 10**6 + 1, 9, 0, 3, 0])
-    if constant:
-        check("POW", [i32(13), i32c(*exponent.tolist())], out("INT32"), feed=[base])
-    else:
-        check("POW", [i32(13), i32(13)], out("INT32"), feed=[base, exponent])
+def test_pow_of_integers_is_refused() -> None:
+    net = Net([i32(3), i32(3)], [out("INT32", (3,))])
+    net.op("POW", net.inputs, net.outputs[0], "PowOptions")
+    with pytest.raises(TfliteImportError, match="NNAPI raises no whole numbers to powers"):
+        load(write(net))
 
 
 def test_add_n() -> None:

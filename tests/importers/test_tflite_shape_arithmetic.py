@@ -82,7 +82,7 @@ def of_64_bits(net: Net, size: T, shape: T) -> T | None:
 
 
 MADE: dict[str, Made] = {
-    **{name: with_whole(name, 2) for name in ("ADD", "SUB", "MUL", "DIV", "FLOOR_DIV", "POW", "SQUARED_DIFFERENCE")},
+    **{name: with_whole(name, 2) for name in ("ADD", "SUB", "MUL", "DIV", "FLOOR_DIV", "SQUARED_DIFFERENCE")},
     **{name: with_whole(name, 4) for name in ("FLOOR_MOD", "MAXIMUM", "MINIMUM")},
     **{name: with_real(name) for name in ("ABS", "CEIL", "EXP", "FLOOR", "RELU", "ROUND", "SIGN", "SQRT", "SQUARE")},
     **{f"real {name}": with_real(name, 1.6) for name in ("FLOOR_DIV", "FLOOR_MOD", "POW")},

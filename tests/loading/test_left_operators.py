@@ -63,7 +63,13 @@ ONNX: dict[str, tuple[Sequence[np.ndarray], dict[str, Any]]] = {
         [np.abs(reals(1, 1, 2, 2)), np.int64([5, 7, 13, 15]).reshape(1, 1, 2, 2)],
         {"kernel_shape": [2, 2], "strides": [2, 2]},
     ),
+    "MatMul": ([integers(3, 4), integers(4, 2)], {}),
     "MeanVarianceNormalization": ([reals(2, 3, 4, 4)], {}),
+    "Pow": ([integers(3, 4) % 7, integers(4) % 5], {}),
+    "ScatterElements": (
+        [integers(3, 4).astype(np.int64), np.int64([[0, 0, 1, 1]]), integers(1, 4).astype(np.int64)],
+        {"reduction": "add"},
+    ),
     "ThresholdedRelu": ([reals(3, 4)], {"alpha": 0.5}),
     "Unique": ([np.float32([2, 1, 1, 3, 4, 3])], {}),
 }

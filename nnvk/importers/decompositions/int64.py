@@ -14,7 +14,7 @@ import numpy as np
 
 from nnvk.importers import bounds
 from nnvk.importers.bounds import INT32, INT64, Bounds, within
-from nnvk.importers.decompositions.arithmetic import broadcast_shape, chosen, truncated_quotient
+from nnvk.importers.decompositions.arithmetic import chosen, truncated_quotient
 from nnvk.importers.decompositions.moving import packed
 from nnvk.importers.emitter import BOOL8, F32, I32, NONE, Emitter
 from nnvk.importers.errors import Unmapped
@@ -204,18 +204,6 @@ def magnitude(c: Emitter, number: Number) -> Number:
     return Words(found.low, found.high, known) if isinstance(found, Words) and within(known, INT64) else found
 
 
-def power(c: Emitter, base: Number, exponent: int) -> Number:
-    """The numbers to the power of a constant from 1 up."""
-    result: Number | None = None
-    while exponent:
-        if exponent & 1:
-            result = base if result is None else combined(c, Op.MUL, result, base)
-        exponent >>= 1
-        base = combined(c, Op.MUL, base, base) if exponent else base
-    assert result is not None
-    return result
-
-
 def floor_quotient(c: Emitter, first: Number, second: Number) -> Number:
     """The quotients, rounded down."""
     known = bounds.quotient(first.bounds, second.bounds)
@@ -247,38 +235,6 @@ def remainder(c: Emitter, first: Number, second: Number, *, is_floored: bool) ->
 
 def _sign(c: Emitter, number: Number) -> Value:
     return order(c, number, c.constant(0, I32))
-
-
-_MOST_EXPONENT = 63
-"""Larger powers leave 64 bits, but for those of -1, 0 and 1, which depend on whether the exponent is odd."""
-
-
-def power_of(c: Emitter, base: Number, exponent: Value) -> Number:
-    """The numbers to whole powers that the model computes, by squares; to those below 0, rounded towards 0."""
-    if exponent.bounds == (0, 0):
-        return c.filled(1, I32, broadcast_shape(low(base), exponent))
-    zero, one, two = (c.constant(number, I32) for number in (0, 1, 2))
-
-    def halved(number: Value) -> tuple[Value, Value]:
-        half = bounded(c.emit(Op.DIV, number, two, NONE, out=I32), bounds.quotient(number.bounds, (2, 2)))
-        whole = c.emit(Op.MUL, half, two, NONE, out=I32)
-        return half, bounded(c.emit(Op.SUB, number, whole, NONE, out=I32), (0, 1))
-
-    _, odd = halved(exponent)
-    most = c.emit(Op.ADD, odd, c.constant(_MOST_EXPONENT - 1, I32), NONE, out=I32)
-    rest = c.emit(Op.MINIMUM, c.emit(Op.MAXIMUM, exponent, zero, out=I32), most, out=I32)
-    power: Number = one
-    square = base
-    for turn in range(min(max(exponent.bounds[1], 0), _MOST_EXPONENT).bit_length()):
-        square = combined(c, Op.MUL, square, square) if turn else base
-        rest, bit = halved(rest)
-        power = combined(c, Op.MUL, power, selected(c, c.emit(Op.EQUAL, bit, one, out=BOOL8), square, one))
-    if exponent.bounds[0] >= 0:
-        return power
-    sign = c.emit(Op.SUB, one, c.emit(Op.MUL, odd, two, NONE, out=I32), NONE, out=I32)
-    inverse = selected(c, compared(c, Op.EQUAL, base, c.constant(-1, I32)), sign, zero)
-    inverse = selected(c, compared(c, Op.EQUAL, base, one), one, inverse)
-    return selected(c, c.emit(Op.LESS, exponent, zero, out=BOOL8), inverse, power)
 
 
 # --- comparison and choice -----------------------------------------------------------------------------------
@@ -335,22 +291,3 @@ def is_true(c: Emitter, number: Number) -> Value:
 def together(c: Emitter, words: Words) -> Value:
     """Both words of each number beside each other, along a last dimension of 2, as INT64 lies in memory."""
     return packed(c, [words.low, words.high], len(words.shape))
-
-
-# --- sums at places ------------------------------------------------------------------------------------------
-
-_HALF = 1 << 16
-
-
-def scattered_sum(c: Emitter, scatter: Callable[[Value], Value], updates: Number, most: int) -> Number:
-    """The sums that ``scatter`` makes of updates beside zeros, of which at most ``most`` are added up."""
-    known = bounds.product(updates.bounds, (0, most))
-    if within(known, INT32):
-        return bounded(scatter(low(updates)), known)
-    if isinstance(updates, Words) or most >= _HALF // 2:
-        raise Unmapped(f"sums of up to {most} updates may leave 32 bits, which NNAPI does not have")
-    upper = c.emit(Op.DIV, updates, c.constant(_HALF, I32), NONE, out=I32)  # rounds down
-    rest = c.emit(Op.SUB, updates, c.emit(Op.MUL, upper, c.constant(_HALF, I32), NONE, out=I32), NONE, out=I32)
-    uppers = bounded(scatter(upper), bounds.product((-_HALF // 2, _HALF // 2), (0, most)))
-    rests = bounded(scatter(rest), (0, most * _HALF))
-    return combined(c, Op.ADD, combined(c, Op.MUL, uppers, c.constant(_HALF, I32)), rests)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
@@ -17,7 +16,7 @@ from nnvk.importers.decompositions.moving import axis_of
 from nnvk.importers.decompositions.reductions import folded_exactly
 from nnvk.importers.emitter import F32, I32
 from nnvk.importers.errors import Unmapped
-from nnvk.importers.graph_builder import Value, at_least_1d
+from nnvk.importers.graph_builder import Value
 from nnvk.importers.onnx.context import Context
 from nnvk.importers.onnx.mappers.elementwise import COMPARISONS
 from nnvk.importers.onnx.mappers.reduction import axes_of
@@ -114,68 +113,25 @@ def _variadic(c: Context) -> Tensor | None:
     return c.give_exactly(total, _shape(c, *range(len(c.inputs))), c.tensor().dtype)
 
 
-_MOST_POWER = 64
-
-
-@_rule("Pow")
-def _power(c: Context) -> Tensor | None:
-    """Integer powers of integers, if the results are integers."""
-    if not _is_wide(c):
-        return None
-    exponent, shape = c.tensor(1).known_array, _shape(c, 0, 1)
-    number = float(exponent.reshape(())) if exponent is not None and exponent.size == 1 else 0.0
-    if number.is_integer() and 1 <= number <= _MOST_POWER:
-        result = int64.power(c, c.exact(c.tensor(0)), int(number))
-    elif c.tensor(1).dtype.kind in "iu":
-        result = int64.power_of(c, c.exact(c.tensor(0)), c.number(1))
-    else:
-        return None
-    return c.give_exactly(
-        int64.moved(c, lambda word: c.broadcast(word, at_least_1d(shape)), result), shape, c.tensor().dtype
-    )
-
-
-@_rule("MatMul")
-def _product(c: Context) -> Tensor | None:
-    left, right = c.tensor(0), c.tensor(1)
-    if not _is_wide(c) or left.rank < 2 or right.rank < 2 or left.shape[-1] != right.shape[-2]:
-        return None
-    first, second = _pair(c)
-    first = int64.moved(c, lambda word: c.reshape(word, (*left.shape, 1)), first)
-    second = int64.moved(c, lambda word: c.reshape(word, (*right.shape[:-2], 1, *right.shape[-2:])), second)
-    products = int64.combined(c, Op.MUL, first, second)
-    axis = len(products.shape) - 2
-    total = folded_exactly(c, Op.REDUCE_SUM, products, [axis])
-    return c.give_exactly(total, (*total.shape[:axis], total.shape[-1]), left.dtype)
-
-
 # --- along axes ----------------------------------------------------------------------------------------------
 
 _REDUCTIONS = {
-    "ReduceL1": Op.REDUCE_SUM,
     "ReduceMax": Op.REDUCE_MAX,
     "ReduceMean": Op.MEAN,
     "ReduceMin": Op.REDUCE_MIN,
     "ReduceProd": Op.REDUCE_PROD,
     "ReduceSum": Op.REDUCE_SUM,
-    "ReduceSumSquare": Op.REDUCE_SUM,
 }
 
 
 @_rule(*_REDUCTIONS)
 def _reduced(c: Context) -> Tensor | None:
     source, axes = c.tensor(), axes_of(c)
-    name = c.node.op_type
-    if not _is_wide(c) or (axes is None and name not in ("ReduceL1", "ReduceSumSquare")):
+    if not _is_wide(c) or axes is None:
         return None
-    number, axes = c.exact(source), axes or []
-    if name == "ReduceL1":
-        number = int64.magnitude(c, number)
-    elif name == "ReduceSumSquare":
-        number = int64.combined(c, Op.MUL, number, number)
     keep = c.node.integer("keepdims", 1)
     shape = [1 if axis in axes else size for axis, size in enumerate(source.shape) if keep or axis not in axes]
-    return c.give_exactly(folded_exactly(c, _REDUCTIONS[name], number, axes), shape, source.dtype)
+    return c.give_exactly(folded_exactly(c, _REDUCTIONS[c.node.op_type], c.exact(source), axes), shape, source.dtype)
 
 
 @_rule("CumSum")
@@ -309,24 +265,11 @@ def _joined(low: Tensor | None, high: Tensor | None, known: bounds.Bounds) -> Te
 
 
 @_rule("ScatterElements", "ScatterND", "Scatter")
-def _scattered(c: Context) -> Tensor | None:
-    """Sums of updates; products are refused, which may leave 64 bits."""
+def _scattered(c: Context) -> None:
+    """Refuse sums and products of updates that may leave 32 bits."""
     reduction = c.node.text("reduction", "none")
     if not _is_wide(c) or reduction not in ("add", "mul"):
-        return None
-    if reduction == "mul":
-        raise Unmapped(f"its products of {c.tensor().dtype} may leave 32 bits, which NNAPI does not have")
-    source, updates = c.tensor(0), c.exact(c.tensor(2))
-    most = math.prod(updates.shape)
-    known = bounds.total(c.exact(source).bounds, bounds.product(updates.bounds, (0, most)))
-    if bounds.within(known, bounds.INT32):
-        return None
-    zeros = c.filled(0, I32, at_least_1d(source.shape))
-
-    def scatter(word: Value) -> Value:
-        result = _outputs(c, {0: zeros, 2: word})[0]
-        assert result is not None and result.value is not None
-        return result.value
-
-    total = int64.scattered_sum(c, scatter, updates, most)
-    return c.give_exactly(int64.combined(c, Op.ADD, c.exact(source), total), source.shape, source.dtype)
+        return
+    sums = bounds.product(c.exact(c.tensor(2)).bounds, (0, c.tensor(2).size))
+    if reduction == "mul" or not bounds.within(bounds.total(c.exact(c.tensor(0)).bounds, sums), bounds.INT32):
+        raise Unmapped(f"its results of {c.tensor().dtype} may leave 32 bits, which NNAPI does not have")

@@ -13,6 +13,7 @@ from nnvk.importers.decompositions.int64 import Number, Words
 from nnvk.importers.decompositions.moving import axis_of
 from nnvk.importers.decompositions.reductions import folded_exactly
 from nnvk.importers.emitter import BOOL8, F32, I32
+from nnvk.importers.errors import Unmapped
 from nnvk.importers.graph_builder import Value
 from nnvk.importers.registry import Mappers
 from nnvk.importers.tflite.context import Context
@@ -94,31 +95,6 @@ def _signed(c: Context) -> Number | None:
     return (int64.negated if c.operator.name == "NEG" else int64.magnitude)(c, c.exact(0))
 
 
-@_rule("SQUARE", "SQUARED_DIFFERENCE")
-def _square(c: Context) -> Number | None:
-    if not _is_wide(c):
-        return None
-    number = c.exact(0)
-    if c.operator.name == "SQUARED_DIFFERENCE":
-        number = int64.combined(c, Op.SUB, number, c.exact(1))
-    return int64.combined(c, Op.MUL, number, number)
-
-
-@_rule("ADD_N")
-def _sum(c: Context) -> Number | None:
-    if not _is_wide(c):
-        return None
-    total = c.exact(0)
-    for position in range(1, len(c.inputs)):
-        total = int64.combined(c, Op.ADD, total, c.exact(position))
-    return total
-
-
-@_rule("POW")
-def _power(c: Context) -> Number | None:
-    return int64.power_of(c, c.exact(0), c.input(1)) if _is_wide(c) else None
-
-
 # --- along axes ----------------------------------------------------------------------------------------------
 
 _REDUCTIONS = {
@@ -154,15 +130,13 @@ def _cumulative(c: Context) -> Number | None:
 
 
 @_rule("SCATTER_ND")
-def _scattered(c: Context) -> Number | None:
-    """Sums of updates."""
+def _scattered(c: Context) -> None:
+    """Refuse sums of updates that may leave 32 bits."""
     if not _is_wide(c):
-        return None
-    updates = c.exact(1)
-    most = math.prod(c.input(0).shape)
-    if bounds.within(bounds.product(updates.bounds, (0, most)), bounds.INT32):
-        return None
-    return int64.scattered_sum(c, lambda word: _as_it_is(c, {1: word})[0], updates, most)
+        return
+    most = bounds.product(c.exact(1).bounds, (0, math.prod(c.input(0).shape)))
+    if not bounds.within(most, bounds.INT32):
+        raise Unmapped("its sums may leave 32 bits, which NNAPI does not have")
 
 
 # --- comparison and choice -----------------------------------------------------------------------------------

@@ -6,9 +6,8 @@ import numpy as np
 
 from nnvk.base.sizes import broadcast_sizes
 from nnvk.importers.decompositions import arithmetic as decompositions
-from nnvk.importers.decompositions import int64
 from nnvk.importers.decompositions.arithmetic import chosen, each, scalar, with_number
-from nnvk.importers.emitter import BOOL8, F32, I32, NONE, is_quantised
+from nnvk.importers.emitter import BOOL8, I32, NONE, is_quantised
 from nnvk.importers.errors import Unmapped
 from nnvk.importers.graph_builder import Value
 from nnvk.importers.onnx.context import Context
@@ -174,11 +173,8 @@ def remainder(c: Context) -> Value:
 
 @operator("Pow")
 def power(c: Context) -> Value:
-    """Map Pow. Squares and cubes become products, which are exact.
-
-    Integers to real powers go by real numbers, and lose what follows the point.
-    """
-    base, dtype = c.number(0), c.tensor(0).dtype
+    """Map Pow. Squares and cubes become products, which are exact; NNAPI has no other powers of integers."""
+    base = c.number(0)
     exponent = c.tensor(1).known_array
     known = float(exponent.reshape(())) if exponent is not None and exponent.size == 1 else None
     if known in (1.0, 2.0, 3.0) or (known == 0.5 and base.code is not I32.code):
@@ -186,15 +182,9 @@ def power(c: Context) -> Value:
         for _ in range(int(known) - 1):
             result = c.emit(Op.MUL, result, base, NONE, out=base.type)
         return c.broadcast(result, broadcast_sizes(base.shape, c.tensor(1).shape))
-    if base.code is not I32.code:
-        return c.emit(Op.POW, base, c.cast(c.number(1), base.type.dtype), out=base.type)
-    if c.number(1).code is I32.code:
-        return int64.low(int64.power_of(c, base, c.number(1)))
-    if exponent is not None and np.all(np.trunc(exponent) == exponent):
-        whole = c.constant(np.clip(exponent, -(2**31), 2**31 - 1).astype(np.int32), I32)
-        return int64.low(int64.power_of(c, base, whole))
-    single = np.dtype(np.float32)
-    return c.cast(c.emit(Op.POW, c.cast(base, single), c.cast(c.number(1), single), out=F32), dtype)
+    if base.code is I32.code:
+        raise Unmapped(f"NNAPI raises no {c.tensor().dtype} to a power, but for constant powers from 1 to 3")
+    return c.emit(Op.POW, base, c.cast(c.number(1), base.type.dtype), out=base.type)
 
 
 _VARIADIC = {"Max": Op.MAXIMUM, "Min": Op.MINIMUM, "Sum": Op.ADD, "Mean": Op.ADD}

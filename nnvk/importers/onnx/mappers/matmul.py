@@ -140,10 +140,9 @@ def matmul(c: Context) -> Tensor:
         return c.give(_by_constant(c, first, right), (*left.shape[:-1], right.shape[1]), left.dtype)
     if left.shape[-1] != right.shape[-2 if right.rank > 1 else 0]:
         raise Unmapped(f"inputs of shape {list(left.shape)} and {list(right.shape)} can't be multiplied")
-    second = c.number(1)
     if first.code is I32.code:
-        return c.give(_whole_product(c, first, second, left, right), None, left.dtype)
-    return c.give(product(c, first, second), product_shape(left, right), left.dtype)
+        raise Unmapped(f"NNAPI multiplies no matrices of {left.dtype}")
+    return c.give(product(c, first, c.number(1)), product_shape(left, right), left.dtype)
 
 
 def _by_constant(c: Context, first: Value, right: Tensor) -> Value:
@@ -168,18 +167,6 @@ def product_shape(left: Tensor, right: Tensor) -> tuple[int, ...]:
     """The shape of a product in ONNX, in which a vector has no second axis."""
     batches = broadcast_sizes(left.shape[:-2], right.shape[:-2])
     return (*batches, *left.shape[-2:-1], *(right.shape[-1:] if right.rank > 1 else ()))
-
-
-def _whole_product(c: Context, first: Value, second: Value, left: Tensor, right: Tensor) -> Value:
-    """The product of whole numbers, which NNAPI multiplies element by element only."""
-    if left.rank < 2 or right.rank < 2:
-        raise Unmapped("NNAPI multiplies no vectors of whole numbers")
-    apart = c.reshape(first, (*first.shape, 1))
-    other = c.reshape(second, (*second.shape[:-2], 1, *second.shape[-2:]))
-    products = c.emit(Op.MUL, apart, other, NONE, out=I32)
-    axis = len(products.shape) - 2
-    total = folded(c, Op.REDUCE_SUM, products, [axis])
-    return c.reshape(total, (*total.shape[:axis], total.shape[-1]))
 
 
 @operator("Gemm")

@@ -8,7 +8,6 @@ from collections.abc import Callable
 import numpy as np
 
 from nnvk.api import OperandCode, OperandType, OperationCode
-from nnvk.importers.decompositions import int64
 from nnvk.importers.decompositions.arithmetic import each, truncated_quotient, with_number
 from nnvk.importers.emitter import BOOL8, F32, I32, NONE, is_quantised, same_quantisation
 from nnvk.importers.errors import Unmapped
@@ -266,11 +265,8 @@ def binary(c: Context) -> Value:
     """Map MAXIMUM, MINIMUM and POW. The first two take quantised tensors as well."""
     first, second = pair(c)
     if c.operator.name == "POW":
-        if first.is_constant and second.is_constant and first.code is I32.code:
-            with np.errstate(all="ignore"):  # what does not fit is as undefined as in TFLite
-                return c.constant(np.power(first.array.astype(np.float64), second.array).astype(np.int32), I32)
         if first.code is I32.code:
-            return int64.low(int64.power_of(c, first, second))
+            raise Unmapped("NNAPI raises no whole numbers to powers")
         first, second = c.real(first), c.real(second)
     out = c.out() if is_quantised(first) else first.type
     return c.emit(OperationCode[c.operator.name], first, second, out=out)
