@@ -81,7 +81,6 @@ CASES = {
     "GatherElements": onnx(op("GatherElements", "x i", "y"), {"x": (F, [N, 4]), "i": (I64, [N, 4])}),
     "GridSample": onnx(op("GridSample", "x g", "y"), {"x": (F, [N, 1, 1, 1]), "g": (F, [N, 1, 1, 2])}),
     "ReverseSequence": onnx(op("ReverseSequence", "x n", "y"), {"x": (F, [N, 4])}, ("n", whole(1, 2, 3, 4))),
-    "EyeLike": onnx(op("EyeLike", "x", "y"), {"x": (F, [1 << 20, 1 << 20])}),
     "Attention": onnx(
         op("Attention", "q q q", "y", is_causal=1, q_num_heads=1, kv_num_heads=1), {"q": (F, [1, 5000, 8])}
     ),

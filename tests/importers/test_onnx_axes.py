@@ -94,7 +94,7 @@ def padded(axis: int, rank: int) -> Given:
 
 
 NODES: dict[str, Callable[[int, int], Given]] = {
-    **dict.fromkeys(("ArgMax", "ArgMin", "Softmax", "LogSoftmax", "LpNormalization"), plain),
+    **dict.fromkeys(("ArgMax", "ArgMin", "Softmax", "LogSoftmax"), plain),
     "Concat": pair,
     "CumSum": number,
     "Compress": lambda axis, rank: ({"a": x(*SIZES[:rank]), "c": np.array([True])}, {"axis": axis}),

@@ -38,7 +38,6 @@ def zeros(*shape: int, dtype: Any = F) -> np.ndarray:
 # --- nodes -----------------------------------------------------------------------------------------------------------
 
 NODES = {
-    "EyeLike": (Case("EyeLike", {"a": x(7, 11)}, ""), 7 * 11 * 8),
     "Resize": (
         Case("Resize", {"a": x(7, 3), "r": None, "s": None, "z": ints(11, 3)}, "", {"mode": "cubic"}),
         7 * 11 * 8,

@@ -222,7 +222,6 @@ def test_a_convolution_that_others_read_keeps_its_result() -> None:
 POOLS = {
     "max": ("MaxPool", (1, 3, 9, 7), {"kernel_shape": [3, 2], "strides": [2, 2], "pads": [1, 0, 1, 1]}),
     "max ceil": ("MaxPool", (1, 3, 8, 7), {"kernel_shape": [3, 3], "strides": [2, 2], "ceil_mode": 1}),
-    "max dilated": ("MaxPool", (1, 3, 9, 9), {"kernel_shape": [2, 3], "dilations": [3, 2]}),
     "max rows": ("MaxPool", (2, 3, 11), {"kernel_shape": [3], "strides": [2]}),
     "max volume": ("MaxPool", (1, 2, 5, 6, 7), {"kernel_shape": [2, 3, 3], "strides": [1, 2, 2]}),
     "average": ("AveragePool", (1, 3, 9, 7), {"kernel_shape": [3, 3], "pads": [1, 1, 1, 1]}),

@@ -11,7 +11,7 @@ pytest.importorskip("onnx")
 pytest.importorskip("onnxruntime")
 
 from onnx_case import MICROSOFT
-from onnx_net import element, model, op
+from onnx_net import model, op
 from onnx_oracle import actual, check
 
 from nnvk.importers.onnx import load
@@ -122,14 +122,6 @@ def test_triangles(dtype: Any, k: int | None, upper: int) -> None:
     compared("Trilu", {"x": x, "K": None if k is None else np.array(k)}, upper=upper)
 
 
-@pytest.mark.parametrize("dtype", [F, I32, I64])
-@pytest.mark.parametrize("k", [-1, 0, 2])
-def test_identity_matrices(dtype: Any, k: int) -> None:
-    x = np.zeros((3, 5), F)
-    nodes = [op("EyeLike", "x", "e", k=k, dtype=int(element(dtype))), op("Cast", "e", "c", to=1), op("Add", "c x", "y")]
-    check(model(nodes, {"x": (F, x.shape)}, ["y"]), {"x": x}, devices=("nnapi-reference",))
-
-
 @pytest.mark.parametrize("axis", [0, 1, 2, -1])
 @pytest.mark.parametrize("k", [1, 2])
 @pytest.mark.parametrize("largest", [0, 1])
@@ -162,29 +154,6 @@ def test_scattered_slices(depth: int, reduction: str) -> None:
     places = np.array([[1, 2, 3], [0, 0, 1]])[:, :depth]
     updates = reals(2, *(2, 3, 4)[depth:], seed=1)
     compared("ScatterND", {"x": reals(2, 3, 4), "I": places, "u": updates}, reduction=reduction)
-
-
-@pytest.mark.parametrize("mode", ["linear", "circular"])
-@pytest.mark.parametrize(
-    ("shape", "axis"), [((2, 5, 3), 1), ((2, 3, 5, 2), 2), ((2, 3, 2, 5), 3), ((2, 3, 2, 5, 2), -2)], ids=str
-)
-@pytest.mark.parametrize("has_places", [True, False])
-def test_rows_of_caches(has_places: bool, shape: tuple[int, ...], axis: int, mode: str) -> None:
-    """Two rows are written, from a place of each batch on."""
-    rows = tuple(2 if at == axis % len(shape) else size for at, size in enumerate(shape))
-    arrays = {"a": reals(*shape), "b": reals(*rows, seed=1)}
-    if has_places:
-        arrays["c"] = np.array([1, 4 if mode == "circular" else 3])
-    inputs = {name: (array.dtype, array.shape) for name, array in arrays.items()}
-    net = model([op("TensorScatter", " ".join(arrays), "y", axis=axis, mode=mode)], inputs, ["y"], opset=24)
-    (got,) = actual(load(net.SerializeToString()), arrays, "nnapi-reference")
-    wanted = arrays["a"].copy()
-    for batch in range(2):
-        first = int(arrays["c"][batch]) if has_places else 0
-        for row in range(2):
-            target = np.moveaxis(wanted[batch], axis % len(shape) - 1, 0)
-            target[(first + row) % 5] = np.moveaxis(arrays["b"][batch], axis % len(shape) - 1, 0)[row]
-    np.testing.assert_array_equal(got, wanted)
 
 
 @pytest.mark.parametrize(
@@ -264,28 +233,6 @@ def test_layers(has_bias: bool, outputs: str, axis: int) -> None:
     compared("LayerNormalization", arrays, outputs, axis=axis, epsilon=0.1)
 
 
-@pytest.mark.parametrize("momentum", [0.9, 0.25])
-def test_batches_of_their_own_statistics(momentum: float) -> None:
-    arrays = {"x": reals(2, 3, 4, 5)} | {
-        name: np.abs(reals(3, seed=seed)) + F(0.5) for seed, name in enumerate("gbmv", 1)
-    }
-    net = model(
-        [op("BatchNormalization", "x g b m v", "y s t", training_mode=1, momentum=momentum, epsilon=0.1)],
-        {name: (F, one.shape) for name, one in arrays.items()},
-        ["y", "s", "t"],
-        opset=15,
-    )
-    (y, mean, variance) = actual(load(net.SerializeToString()), arrays, "nnapi-reference")
-    x = arrays["x"].astype(np.float64)
-    own, spread = x.mean((0, 2, 3)), x.var((0, 2, 3))
-    np.testing.assert_allclose(mean, arrays["m"] * momentum + own * (1 - momentum), rtol=1e-5)
-    np.testing.assert_allclose(variance, arrays["v"] * momentum + spread * (1 - momentum), rtol=1e-5)
-    by_channel = (1, 3, 1, 1)
-    wanted = (x - own.reshape(by_channel)) / np.sqrt(spread.reshape(by_channel) + 0.1)
-    wanted = wanted * arrays["g"].reshape(by_channel) + arrays["b"].reshape(by_channel)
-    np.testing.assert_allclose(y, wanted, atol=1e-5)
-
-
 def test_normalisation_by_neighbours() -> None:
     compared("LRN", {"x": reals(1, 6, 3, 2)}, size=5, alpha=0.5, beta=0.6, bias=1.5)
 
@@ -296,14 +243,6 @@ def test_ranks_of_normalisations(kind: str, shape: tuple[int, ...]) -> None:
     names = "SB" if kind[0] == "I" else "SBMV"
     arrays = {"x": reals(*shape)} | {name: np.abs(reals(6, seed=seed)) + F(0.1) for seed, name in enumerate(names, 1)}
     compared(kind, arrays, epsilon=0.1)
-
-
-@pytest.mark.parametrize("p", [1, 2])
-@pytest.mark.parametrize("axis", [0, 1, -1])
-def test_norms(axis: int, p: int) -> None:
-    x = reals(3, 4, 2)
-    x[:, 1], x[0] = 0, 0
-    compared("LpNormalization", {"x": x}, axis=axis, p=p)
 
 
 # --- products of Microsoft's -----------------------------------------------------------------------------------------

@@ -125,15 +125,11 @@ def test_names_and_parameters_of_both_directions() -> None:
     )
 
 
-@pytest.mark.parametrize("without", ["", "p", "b", "hc"])
-@pytest.mark.parametrize("direction", ["forward", "bidirectional"])
-def test_coupled_gates(direction: str, without: str) -> None:
-    imported = compared("LSTM", input_forget=1, direction=direction, without=without)
-    assert operations(imported).count("UNIDIRECTIONAL_SEQUENCE_LSTM") == (2 if direction == "bidirectional" else 1)
-
-
-def test_coupled_gates_of_other_activations() -> None:
-    compared("LSTM", input_forget=1, clip=0.9, lengths=[2, 4, 1], activations=["HardSigmoid", "Relu", "Tanh"])
+def test_coupled_gates_are_refused() -> None:
+    constants = {"w": drawn(1, 8, 2, seed=1), "r": drawn(1, 8, 2, seed=2)}
+    node = op("LSTM", "x w r", "y", hidden_size=2, input_forget=1)
+    with pytest.raises(OnnxImportError, match="NNAPI's input gates aren't what the forget gates leave"):
+        load(model([node], {"x": (F, [4, 1, 2])}, ["y"], constants).SerializeToString())
 
 
 def test_an_unknown_activation_is_refused() -> None:
@@ -163,13 +159,10 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "clipped": {"clip": 0.4},
     "clipped, both ways": {"clip": 0.4, "direction": "bidirectional"},
     "clipped without peepholes": {"clip": 0.4, "without": "p"},
-    "coupled": {"input_forget": 1},
-    "coupled, clipped": {"input_forget": 1, "clip": 0.4},
-    "coupled, without peepholes": {"input_forget": 1, "without": "p"},
     "reset behind the product": {"linear_before_reset": 1},
     "reset behind the product, without a bias": {"linear_before_reset": 1, "without": "b"},
 }
-ONLY = {"input_forget": "LSTM", "linear_before_reset": "GRU"}
+ONLY = {"linear_before_reset": "GRU"}
 """Attributes that one operator has."""
 
 

@@ -96,13 +96,6 @@ CASES = [
         ("the window must have shape [8], got [7]", {"w": zeros(7)}),
         ("the window must have shape [9], got [8]", {"l": np.array(9, I64)}),
     ),
-    *family(
-        "EyeLike",
-        {"a": x(2, 3)},
-        {},
-        ("the input must have rank 2, got shape [3]", {"a": x(3)}),
-        ("the input must have rank 2, got shape [2, 3, 1]", {"a": x(2, 3, 1)}),
-    ),
     *family("NonZero", {"a": x(2, 3)}, {}, ("the input must have rank 1 at least", {"a": x()}), outputs="y"),
     *family(
         "Split",

@@ -193,7 +193,6 @@ FORMS: list[tuple[str, str, list[Form]]] = [
             (12, {**A, "r": real(0.3), "t": np.array(False)}, {}),
         ],
     ),
-    ("EyeLike", "y", [(9, {"a": x(2, 3)}, {}), (9, {"a": x(2, 3)}, {"dtype": 1, "k": 0})]),
     ("Cast", "y", [(9, A, {"to": 6}), (19, A, {"to": 6, "saturate": 0})]),
     (
         "CastLike",

@@ -56,8 +56,10 @@ ONNX: dict[str, tuple[Sequence[np.ndarray], dict[str, Any]]] = {
     "BitwiseXor": ([integers(3, 4), integers(4)], {}),
     "Col2Im": ([reals(1, 6, 9), np.int64([4, 5]), np.int64([2, 3])], {}),
     "DeformConv": ([reals(1, 2, 5, 5), reals(3, 2, 2, 2), reals(1, 8, 4, 4)], {"kernel_shape": [2, 2]}),
+    "EyeLike": ([reals(3, 4)], {"k": 1}),
     "GlobalLpPool": ([reals(1, 3, 4, 4)], {"p": 2}),
     "Hardmax": ([reals(3, 4)], {"axis": 1}),
+    "LpNormalization": ([reals(3, 4)], {"axis": 1}),
     "LpPool": ([reals(1, 3, 4, 4)], {"p": 2, "kernel_shape": [2, 2]}),
     "MaxUnpool": (
         [np.abs(reals(1, 1, 2, 2)), np.int64([5, 7, 13, 15]).reshape(1, 1, 2, 2)],
@@ -111,6 +113,38 @@ def test_places_of_the_largest_elements() -> None:
     nodes = [op("Abs", "x", "a"), op("MaxPool", "a", "p i", kernel_shape=[2, 2]), op("Neg", "p", "y")]
     mixed = agrees_with_onnxruntime(model(nodes, {"x": (np.float32, (1, 2, 5, 4))}, ["y", "i"]), reals(1, 2, 5, 4))
     assert devices(mixed)["MaxPool"] == "onnxruntime"
+
+
+def test_largest_elements_of_windows_with_dilations() -> None:
+    nodes = [op("Abs", "x", "a"), op("MaxPool", "a", "p", kernel_shape=[2, 2], dilations=[2, 1]), op("Neg", "p", "y")]
+    mixed = agrees_with_onnxruntime(model(nodes, {"x": (np.float32, (1, 2, 5, 4))}, ["y"]), reals(1, 2, 5, 4))
+    assert devices(mixed)["MaxPool"] == "onnxruntime"
+
+
+def test_batches_of_their_own_statistics() -> None:
+    statistics = {name: np.abs(reals(2)) + np.float32(0.5) for name in "sbmv"}
+    nodes = [op("Abs", "x", "a"), op("BatchNormalization", "a s b m v", "y t u", training_mode=1, momentum=0.25)]
+    made = model(nodes, {"x": (np.float32, (3, 2, 5, 4))}, ["y"], statistics, opset=15)
+    mixed = agrees_with_onnxruntime(made, reals(3, 2, 5, 4))
+    assert devices(mixed)["BatchNormalization"] == "onnxruntime"
+
+
+def test_rows_of_caches() -> None:
+    nodes = [op("Abs", "x", "a"), op("TensorScatter", "a u i", "y", axis=2, mode="circular")]
+    constants = {"u": reals(2, 3, 2, 5), "i": np.int64([1, 3])}
+    made = model(nodes, {"x": (np.float32, (2, 3, 4, 5))}, ["y"], constants, opset=24)
+    mixed = agrees_with_onnxruntime(made, reals(2, 3, 4, 5))
+    assert devices(mixed)["TensorScatter"] == "onnxruntime"
+
+
+def test_coupled_gates() -> None:
+    made = model(
+        [op("LSTM", "x w r", "y", hidden_size=3, input_forget=1)],
+        {"x": (np.float32, (4, 2, 5))},
+        ["y"],
+        {"w": reals(1, 12, 5), "r": reals(1, 12, 3)},
+    )
+    assert devices(agrees_with_onnxruntime(made, reals(4, 2, 5))) == {"LSTM": "onnxruntime"}
 
 
 def test_means_of_windows_with_dilations() -> None:

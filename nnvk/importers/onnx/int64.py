@@ -33,7 +33,7 @@ _WIDE = frozenset(map(np.dtype, (np.int64, np.uint32, np.uint64)))
 _FITTING = frozenset(
     [
         *("And", "ArgMax", "ArgMin", "Cast", "CastLike", "Clip", "Compress", "Concat", "DepthToSpace", "Equal"),
-        *("Expand", "EyeLike", "Flatten", "Gather", "GatherElements", "GatherND", "Greater", "GreaterOrEqual"),
+        *("Expand", "Flatten", "Gather", "GatherElements", "GatherND", "Greater", "GreaterOrEqual"),
         *("Identity", "If", "Less", "LessOrEqual", "Loop", "Max", "Min", "Mod", "NonZero", "OneHot", "Pad"),
         *("ReduceMax", "ReduceMin", "Relu", "Reshape", "ReverseSequence", "Scan", "Scatter", "ScatterElements"),
         *("ScatterND", "Shape", "Sign", "Size", "Slice", "SpaceToDepth", "Split", "Squeeze", "Tile", "TopK"),

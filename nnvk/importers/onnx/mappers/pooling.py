@@ -7,20 +7,17 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from nnvk.base.sizes import everything
-from nnvk.importers.decompositions.moving import strided
-from nnvk.importers.emitter import NONE, is_quantised
+from nnvk.importers.emitter import NONE
 from nnvk.importers.errors import Unmapped
 from nnvk.importers.graph_builder import Value
 from nnvk.importers.onnx.context import Context
 from nnvk.importers.onnx.mappers.shape import padded
-from nnvk.importers.onnx.mappers.windows import Window, covered, kernel_of, windows_of
+from nnvk.importers.onnx.mappers.windows import Window, kernel_of, windows_of
 from nnvk.importers.onnx.registry import operator
 from nnvk.importers.onnx.tensors import Tensor
 from nnvk.types.codes import OperationCode
 
 Op = OperationCode
-_MOST_TAPS = 1024
 
 
 def _image(c: Context) -> tuple[Value, list[Window]]:
@@ -42,12 +39,10 @@ def max_pool(c: Context) -> Tensor:
     dtype = c.tensor().dtype
     if c.wants(1):
         raise Unmapped("NNAPI's pools do not tell the places of the largest elements")
-    if any(
-        window.dilation > 1 or max(window.before, window.after + window.beyond) >= window.kernel for window in windows
-    ):
-        result = _by_taps(c, value if not is_quantised(value) else c.real(value), windows)
-    else:
-        result = _pooled(c, Op.MAX_POOL_2D, value, windows)
+    for window in windows:
+        if window.dilation > 1 or max(window.before, window.after + window.beyond) >= window.kernel:
+            raise Unmapped("NNAPI's pools have no dilation, and no padding as wide as a window")
+    result = _pooled(c, Op.MAX_POOL_2D, value, windows)
     return c.give(result if dtype.kind == "f" else c.cast(result, dtype), None, dtype)
 
 
@@ -71,27 +66,6 @@ def _pooled_image(c: Context, code: Op, image: Value, vertical: Window, horizont
     pads = horizontal.before, horizontal.after + horizontal.beyond, vertical.before, vertical.after + vertical.beyond
     sizes = horizontal.stride, vertical.stride, horizontal.kernel, vertical.kernel
     return c.keep(code, image, *pads, *sizes, NONE, True)
-
-
-def _by_taps(c: Context, value: Value, windows: Sequence[Window]) -> Value:
-    """The largest of what each tap of a window sees: for dilations, which NNAPI's pools have not."""
-    if covered(windows) > _MOST_TAPS:
-        raise Unmapped(f"windows of {covered(windows)} taps with a dilation are too large")
-    lowest = float(np.finfo(value.type.dtype).min)
-    before = [0, 0, *(window.before for window in windows)]
-    after = [0, 0, *(window.after + window.beyond for window in windows)]
-    wide = padded(c, value, before, after, lowest)
-    for axis, window in enumerate(windows, 2):
-        best: Value | None = None
-        for tap in range(window.kernel):
-            taken = everything(wide.shape)
-            first = tap * window.dilation
-            taken[axis] = range(first, first + (window.out - 1) * window.stride + 1, window.stride)
-            seen = strided(c, wide, taken)
-            best = seen if best is None else c.emit(Op.MAXIMUM, best, seen, out=value.type)
-        assert best is not None
-        wide = best
-    return wide
 
 
 @operator("AveragePool")

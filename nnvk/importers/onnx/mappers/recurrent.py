@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from nnvk.importers.decompositions.arithmetic import each
 from nnvk.importers.decompositions.moving import sliced
 from nnvk.importers.emitter import NONE
+from nnvk.importers.errors import Unmapped
 from nnvk.importers.graph_builder import Value
 from nnvk.importers.onnx.context import Context
 from nnvk.importers.onnx.mappers import unrolled
@@ -31,33 +31,28 @@ def lstm(c: Context) -> list[Tensor]:
     length.
     """
     cell = Cell(c, 4, ("Sigmoid", "Tanh", "Tanh"))
-    is_coupled = bool(c.node.integer("input_forget", 0))
+    if c.node.integer("input_forget", 0):
+        raise Unmapped("NNAPI's input gates aren't what the forget gates leave (input_forget is 1)")
     sequences, hidden, cells = [], [], []
     for direction in range(len(cell.backwards)):
         if cell.has(direction, "Sigmoid", "Tanh", "Tanh"):
-            sequence, ends = _sequence(cell, direction, is_coupled)
+            sequence, ends = _sequence(cell, direction)
         else:
-            sequence, ends = unrolled.lstm(cell, direction, is_coupled=is_coupled)
+            sequence, ends = unrolled.lstm(cell, direction)
         sequences.append(sequence)
         hidden.append(ends[0])
         cells.append(ends[1])
     return cell.given(sequences, (hidden, cells))
 
 
-def _sequence(cell: Cell, direction: int, is_coupled: bool) -> unrolled.Sequenced:
-    """ONNX has the gates in the order input, output, forget, cell; NNAPI's input, forget, cell, output.
-
-    If the gates are coupled, NNAPI computes the forget gate f and uses 1 - f as the input gate. ONNX computes the input
-    gate i and uses 1 - i. The sigmoid of the negated sum turns one into the other.
-    """
+def _sequence(cell: Cell, direction: int) -> unrolled.Sequenced:
+    """ONNX has the gates in the order input, output, forget, cell; NNAPI's input, forget, cell, output."""
     c, backwards, shape = cell.c, cell.backwards[direction], (cell.batch, cell.units)
     weights, recurrent = (cell.cut(cell.row(position, direction), 4) for position in (1, 2))
     both = cell.biases(direction)
     biases = [c.emit(Op.ADD, both[gate], both[gate + 4], NONE, out=cell.type) for gate in range(4)]
     inside, outside, forget = cell.cut(cell.row(7, direction), 3) if c.has(7) else (None, None, None)
-    groups = [_ordered(c, group, is_coupled) for group in (weights, recurrent, biases)]
-    if is_coupled:
-        inside, forget = None, None if inside is None else each(c, Op.NEG, inside)
+    groups = [[let_in, forget_, block, out] for let_in, out, forget_, block in (weights, recurrent, biases)]
     results = c.emit_many(
         Op.UNIDIRECTIONAL_SEQUENCE_LSTM,
         cell.turned(cell.x, backwards),
@@ -76,13 +71,6 @@ def _sequence(cell: Cell, direction: int, is_coupled: bool) -> unrolled.Sequence
         outs=[cell.type, cell.type.with_dimensions(shape), cell.type.with_dimensions(shape)],
     )
     return cell.turned(results[0], backwards), results[1:3]
-
-
-def _ordered(c: Context, gates: list[Value], is_coupled: bool) -> list[Value | None]:
-    let_in, out, forget, block = gates
-    if is_coupled:
-        return [None, each(c, Op.NEG, let_in), block, out]
-    return [let_in, forget, block, out]
 
 
 @operator("RNN")

@@ -110,16 +110,6 @@ def global_pool(c: Context) -> Tensor:
     return c.give(folded(c, Op.MEAN if c.node.op_type == "GlobalAveragePool" else Op.REDUCE_MAX, value, axes))
 
 
-@operator("LpNormalization")
-def lp_normalization(c: Context) -> Value:
-    """Map LpNormalization: divide by the norm along an axis. Zeros stay zeros."""
-    x = c.real_number()
-    axis = axis_of(c.node.integer("axis", -1), len(x.shape))
-    norm = (_norm1 if c.node.integer("p", 2) == 1 else _norm2)(c, x, [axis])
-    safe = with_number(c, Op.MAXIMUM, norm, 1e-37 if x.code is F32.code else 6e-8)
-    return c.emit(Op.DIV, x, safe, NONE, out=x.type)
-
-
 @operator("CumSum")
 def cumulative_sum(c: Context) -> Value:
     """Map CumSum, along a constant axis."""
@@ -188,13 +178,13 @@ def _by_channel(c: Context, position: int, rank: int) -> Value:
 
 
 @operator("BatchNormalization")
-def batch_normalization(c: Context) -> Value | list[Value]:
+def batch_normalization(c: Context) -> Value:
     """Map BatchNormalization: a factor and a term per channel, computed at import if the statistics are constants."""
     x = c.real_number()
     rank = max(2, len(x.shape))
     epsilon = c.node.real("epsilon", 1e-5)
     if c.node.integer("training_mode", 0):
-        return _by_own_statistics(c, x, epsilon)
+        raise Unmapped("NNAPI trains no models (training_mode is 1)")
     if all(c.tensor(position).is_constant for position in range(1, 5)):
         scale, shift = batch_statistics([c.array(position, "") for position in range(1, 5)], epsilon)
         shape = (1, scale.size, *[1] * (rank - 2))
@@ -205,25 +195,6 @@ def batch_normalization(c: Context) -> Value | list[Value]:
         factor = c.emit(Op.MUL, gamma, root, NONE, out=x.type)
         term = c.emit(Op.SUB, beta, c.emit(Op.MUL, mean, factor, NONE, out=x.type), NONE, out=x.type)
     return c.reshape(c.emit(Op.ADD, c.emit(Op.MUL, x, factor, NONE, out=x.type), term, NONE, out=x.type), x.shape)
-
-
-def _by_own_statistics(c: Context, x: Value, epsilon: float) -> list[Value]:
-    """The normalisation by the statistics of the batch itself, and the running statistics after it."""
-    momentum = c.node.real("momentum", 0.9)
-    columns = c.reshape(x, (*x.shape[:2], x.size // (x.shape[0] * x.shape[1])))
-    axes = np.array([0, 2])
-    mean = c.emit(Op.MEAN, columns, axes, 1, out=x.type)
-    apart = c.emit(Op.SUB, columns, mean, NONE, out=x.type)
-    variance = c.emit(Op.MEAN, c.emit(Op.MUL, apart, apart, NONE, out=x.type), axes, 1, out=x.type)
-    root = each(c, Op.RSQRT, with_number(c, Op.ADD, variance, epsilon, NONE))
-    y = c.emit(Op.MUL, c.emit(Op.MUL, apart, root, NONE, out=x.type), _by_channel(c, 1, 3), NONE, out=x.type)
-    y = c.emit(Op.ADD, y, _by_channel(c, 2, 3), NONE, out=x.type)
-    found = [c.reshape(y, x.shape)]
-    for position, own in ((3, mean), (4, variance)):
-        before = with_number(c, Op.MUL, c.real_number(position), momentum, NONE)
-        after = with_number(c, Op.MUL, c.reshape(own, (own.size,)), 1 - momentum, NONE)
-        found.append(c.emit(Op.ADD, before, after, NONE, out=x.type))
-    return found
 
 
 def batch_statistics(arrays: list[np.ndarray], epsilon: float) -> tuple[np.ndarray, np.ndarray]:

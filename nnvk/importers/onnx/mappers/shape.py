@@ -26,7 +26,6 @@ from nnvk.importers.errors import Unmapped
 from nnvk.importers.graph_builder import Value, at_least_1d
 from nnvk.importers.onnx.context import Context
 from nnvk.importers.onnx.mappers.quantised_operands import requantised
-from nnvk.importers.onnx.reader import dtype_of
 from nnvk.importers.onnx.registry import operator
 from nnvk.importers.onnx.tensors import Tensor, constant
 from nnvk.types.codes import OperationCode
@@ -77,19 +76,6 @@ def sequence(c: Context) -> Tensor:
     for position, what in enumerate(("the start", "the limit", "the delta")):
         c.array(position, what)
     raise Unmapped("it gives too many elements")
-
-
-@operator("EyeLike")
-def eye_like(c: Context) -> Tensor:
-    """Map EyeLike, which only uses the shape of the input."""
-    shape = c.tensor().shape
-    if len(shape) != 2:
-        raise Unmapped(f"the input must have rank 2, got shape {list(shape)}")
-    c.graph.budget.charge(c.tensor().size * 8)
-    dtype = c.tensor().dtype
-    if c.node.has("dtype"):
-        dtype = dtype_of(c.node.integer("dtype", 0), "its output")
-    return constant(charged.eye(*shape, k=c.node.integer("k", 0), dtype=dtype))
 
 
 # --- shape ---------------------------------------------------------------------------------------------------

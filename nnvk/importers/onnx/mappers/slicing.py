@@ -9,14 +9,13 @@ import numpy as np
 
 from nnvk.base.sizes import count, everything, part
 from nnvk.importers import charged
-from nnvk.importers.decompositions.arithmetic import each, floor_remainder, with_number
+from nnvk.importers.decompositions.arithmetic import each, with_number
 from nnvk.importers.decompositions.moving import (
     axis_of,
     elements_at,
     flat_picked,
     gathered,
     largest,
-    packed,
     strided,
     transposed,
 )
@@ -307,32 +306,3 @@ def arg_extreme(c: Context) -> Tensor:
         place = c.emit(Op.SUB, c.constant(source.shape[axis] - 1, I32), place, NONE, out=I32)
     keep = [1] if c.node.integer("keepdims", 1) else []
     return c.give(place, (*source.shape[:axis], *keep, *source.shape[axis + 1 :]), np.int64)
-
-
-@operator("TensorScatter")
-def tensor_scatter(c: Context) -> Tensor:
-    """Map TensorScatter to SCATTER_ND: write consecutive rows of a cache, from a place of each batch on."""
-    cache, update = c.tensor(0), c.tensor(1)
-    axis = axis_of(c.node.integer("axis", -2), cache.rank)
-    mode = c.node.text("mode", "linear")
-    if mode not in ("linear", "circular") or not axis:
-        raise Unmapped(f"rows are written along another axis than 0, linear or circular, got axis {axis}, '{mode}'")
-    batches, size, rows = cache.shape[0], cache.shape[axis], update.shape[axis]
-    between, rest = math.prod(cache.shape[1:axis]), math.prod(cache.shape[axis + 1 :])
-    first = c.number(2) if c.has(2) else c.constant(charged.zeros(batches), I32)
-    column = c.reshape(first, (batches, 1, 1))
-    places = c.emit(Op.ADD, column, c.constant(charged.arange(rows).reshape(1, 1, rows), I32), NONE, out=I32)
-    if mode == "circular":
-        places = floor_remainder(c, places, c.constant(size, I32))
-    places = c.broadcast(places, (batches, between, rows))
-    grid = charged.indices((batches, between, rows))
-    columns = [c.constant(grid[0], I32), c.constant(grid[1], I32), places]
-    indices = c.reshape(packed(c, columns, 3), (batches * between * rows, 3))
-    scattered = c.keep(
-        ExtendedOperationCode.SCATTER_ND,
-        c.reshape(c.number(0), (batches, between, size, rest)),
-        indices,
-        c.reshape(c.number(1), (batches * between * rows, rest)),
-        _REDUCTIONS.index("none"),
-    )
-    return c.give(scattered, cache.shape, cache.dtype)

@@ -92,8 +92,8 @@ class Gates:
         return rows[0] if len(rows) == 1 else joined(c, rows, 0), ends
 
 
-def lstm(cell: Cell, direction: int, *, is_coupled: bool) -> Sequenced:
-    """Gates input, output, forget, cell. ``is_coupled``: the forget gate is what the input gate leaves."""
+def lstm(cell: Cell, direction: int) -> Sequenced:
+    """Gates input, output, forget, cell."""
     at = Gates(cell, direction)
     c, both = cell.c, cell.biases(direction)
     inputs = at.inputs(joined(c, [at.combined(Op.ADD, both[gate], both[gate + 4]) for gate in range(4)], 0))
@@ -111,10 +111,7 @@ def lstm(cell: Cell, direction: int, *, is_coupled: bool) -> Sequenced:
         h, memory = states
         total = at.combined(Op.ADD, inputs(place), recurrent(h))
         let_in = opened(total, 0, 0, memory)
-        if is_coupled:
-            kept = with_number(c, Op.ADD, with_number(c, Op.MUL, let_in, -1.0, NONE), 1.0, NONE)
-        else:
-            kept = opened(total, 2, 2, memory)
+        kept = opened(total, 2, 2, memory)
         new = at.combined(Op.MUL, let_in, at.activated(block, at.columns(total, 3, 4)))
         memory = at.combined(Op.ADD, at.combined(Op.MUL, kept, memory), new)
         return [at.combined(Op.MUL, opened(total, 1, 1, memory), out.of(c, memory)), memory]
