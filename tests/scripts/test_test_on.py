@@ -17,7 +17,7 @@ def run(cache: Path, *arguments: str, path: str = "") -> subprocess.CompletedPro
 
 
 @pytest.mark.parametrize(
-    "arguments", [[], ["--quick"], ["sid", "--slow"], ["sid", "--quick", "more"], ["../sid"], [""]], ids=str
+    "arguments", [[], ["sid", "no.whl"], ["sid", "--slow"], ["sid", "README.md", "more"], ["../sid"], [""]], ids=str
 )
 def test_other_arguments_print_the_usage(tmp_path: Path, arguments: list[str]) -> None:
     done = run(tmp_path, *arguments)
@@ -32,6 +32,6 @@ def test_without_root_nothing_is_tested(tmp_path: Path) -> None:
     cache.mkdir()
     (programs / "id").write_text("#!/bin/sh\necho 1000\n")
     (programs / "id").chmod(0o755)
-    done = run(cache, "sid", "--quick", path=str(programs))
+    done = run(cache, "sid", "README.md", path=str(programs))
     assert (done.returncode, done.stderr) == (3, "Not tested on Debian sid: that takes root\n")
     assert list(cache.iterdir()) == []
