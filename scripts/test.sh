@@ -55,10 +55,11 @@ check_types_of_other_numpys() {
         PYTHONPATH=$folder "$bin/mypy" --python-version 3.12 --cache-dir "build/mypy-$version"
     done
 }
-# Each of these takes one core. pytest compiles the tests, which each worker of the next stage would do itself.
+# pytest compiles what it collects, which each worker of the next stage would do itself.
+compile_tests() { "$bin/pytest" --collect-only -q >build/collected || { tail -n 40 build/collected; return 1; }; }
 lint() {
-    local beside
-    { "$bin/pytest" --collect-only -q >/dev/null && check_types_of_other_numpys; } &
+    local beside # on the other core
+    { compile_tests; check_types_of_other_numpys; } &
     beside=$!
     "$bin/mypy"
     "$bin/ruff" check .

@@ -39,7 +39,7 @@ if "--atheris" in sys.argv:
         import nnvk.importers.tflite  # noqa: F401
 
 import cases
-import commands
+import command_lines
 import differences
 import files
 import nets
@@ -61,7 +61,7 @@ MOST_KEPT = 2000
 
 KINDS: dict[str, Callable[[bytes, Device], str]] = {
     "case": cases.execute,
-    "command": commands.execute,
+    "command": command_lines.execute,
     "difference": differences.execute,
     "empty": cases.execute_empty,
     "graph": spoilt_graphs.execute,
