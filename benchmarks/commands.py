@@ -1,6 +1,6 @@
 """How many commands a GPU gets for each model, and whether a model has more than before.
 
-    PYTHONPATH=.:tests/support python benchmarks/commands.py nnvk/demo/data ../shared/models
+    PYTHONPATH=.:tests/support:tools python benchmarks/commands.py nnvk/demo/data ../shared/models
 
 Each command costs a GPU some microseconds, however little it computes. The plans are for the GPU of
 ``tests/support/profiles.py``, so the numbers are the same on every machine. ``--save`` keeps the numbers in
@@ -11,28 +11,17 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from plan_dump import models
 from profiles import GPU
 
 from nnvk.cli.output import print_table
 from nnvk.driver.vulkan.planning.outline import outline
 from nnvk.driver.vulkan.shaders.library import ShaderLibrary
-from nnvk.importers import formats
-from nnvk.types.model import Model
 
 KEPT = Path(__file__).parent / "results" / "commands.json"
-_SUFFIXES = (".onnx", ".tflite")
-
-
-def models(paths: Sequence[Path]) -> Iterator[tuple[str, Model]]:
-    """The models of files and folders, by name: a file's path from the folder on."""
-    for path in paths:
-        files = sorted(file for file in path.rglob("*") if file.suffix in _SUFFIXES) if path.is_dir() else [path]
-        for file in files:
-            name = str(file.relative_to(path)) if path.is_dir() else file.name
-            yield name, formats.load(file).model.frozen
 
 
 def more_than_kept(counts: Mapping[str, int], kept: Mapping[str, int]) -> list[str]:
@@ -53,7 +42,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     kept: dict[str, int] = json.loads(KEPT.read_text())
     library, counts, rows = ShaderLibrary(), {}, []
-    for name, model in models(options.models):
+    for file, model in models(options.models):
+        name = f"{file.parent.name}/{file.name}"
         counts[name] = len(outline(model, GPU, library)["commands"])
         rows.append([name, str(len(model.operations)), str(counts[name]), str(kept.get(name, ""))])
     print_table(["model", "operations", "commands", "kept"], rows, title="Commands", right="operations commands kept")

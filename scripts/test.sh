@@ -100,7 +100,7 @@ on_debian() { bash scripts/test_on.sh "$@" || [ $? = 3 ]; }
 stage "Debian 13, by the second command of the README" on_debian trixie
 on_sid() {
     local wheel
-    wheel=$(ls -t build/wheels/nnvk-*-abi3-*_"$(uname -m)".whl 2>/dev/null | head -n 1)
+    wheel=$(find build/wheels -name "nnvk-*-abi3-*_$(uname -m).whl" -printf '%T@ %p\n' | sort -n | tail -n 1 | cut -d ' ' -f 2)
     [ -n "$wheel" ] || { echo "Not tested on Debian sid: no Python here builds a wheel of the stable ABI"; return 0; }
     on_debian sid "$wheel"
 }

@@ -29,8 +29,9 @@ from nnvk.types.model import Model
 
 _PROOF_MINUTES = 3
 _VALIDATED = ("tests/driver/vulkan/", "tests/conformance/test_suite.py::")
-"""The tests of Vulkan devices, of which one in so many runs under the validation layer only:"""
+"""How the names of the Vulkan devices' tests begin."""
 _VALIDATED_ONE_IN = 5
+"""One in so many of them runs under the validation layer only."""
 
 with suppress(ModuleNotFoundError):  # the quick tests do without it
     import hypothesis

@@ -12,6 +12,7 @@ import argparse
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -42,7 +43,8 @@ def plans(paths: Sequence[Path], graphs: int) -> dict[str, dict[str, Any]]:
     """
     library = ShaderLibrary()
     found = {}
-    for name, model in _models(paths, graphs):
+    drawn = ((f"random graph {seed}", random_graph(seed, codes=_CODES).frozen) for seed in range(graphs))
+    for name, model in chain(models(paths), drawn):
         for profile_name, each, profile in _cases(model, library.features):
             try:
                 content = outline(each, profile, library)
@@ -52,13 +54,11 @@ def plans(paths: Sequence[Path], graphs: int) -> dict[str, dict[str, Any]]:
     return found
 
 
-def _models(paths: Sequence[Path], graphs: int) -> Iterator[tuple[str, Model]]:
+def models(paths: Sequence[Path]) -> Iterator[tuple[Path, Model]]:
+    """The models of files, and of all files in folders."""
     for path in paths:
-        files = sorted(file for file in path.rglob("*") if file.suffix in SUFFIXES) if path.is_dir() else [path]
-        for file in files:
-            yield str(file), formats.load(file).model.frozen
-    for seed in range(graphs):
-        yield f"random graph {seed}", random_graph(seed, codes=_CODES).frozen
+        for file in sorted(f for f in path.rglob("*") if f.suffix in SUFFIXES) if path.is_dir() else [path]:
+            yield file, formats.load(file).model.frozen
 
 
 def _cases(model: Model, features: frozenset[str]) -> Iterator[tuple[str, Model, DeviceProfile]]:

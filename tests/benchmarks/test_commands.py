@@ -7,6 +7,7 @@ from pathlib import Path
 
 import commands
 import pytest
+from plan_dump import SUFFIXES
 
 from nnvk.demo.assets import DATA
 
@@ -18,7 +19,8 @@ MODELS = Path(__file__).resolve().parents[3] / "shared" / "models"
 )
 def test_no_model_has_more_commands(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert commands.main([str(folder), "--check"]) == 0, capsys.readouterr().out
-    assert {name for name, _ in commands.models([folder])} <= json.loads(commands.KEPT.read_text()).keys()
+    files = [file for file in folder.rglob("*") if file.suffix in SUFFIXES]
+    assert {f"{file.parent.name}/{file.name}" for file in files} <= json.loads(commands.KEPT.read_text()).keys()
 
 
 def test_more_commands_fail(
@@ -27,7 +29,7 @@ def test_more_commands_fail(
     monkeypatch.setattr(commands, "KEPT", tmp_path / "commands.json")
     commands.KEPT.write_text("{}")
     assert commands.main([str(DATA / "digits_int8.tflite"), "--save"]) == 0
-    count = json.loads(commands.KEPT.read_text())["digits_int8.tflite"]
-    commands.KEPT.write_text(json.dumps({"digits_int8.tflite": count - 1}))
+    count = json.loads(commands.KEPT.read_text())["data/digits_int8.tflite"]
+    commands.KEPT.write_text(json.dumps({"data/digits_int8.tflite": count - 1}))
     assert commands.main([str(DATA / "digits_int8.tflite"), "--check"]) == 1
-    assert f"digits_int8.tflite has {count} commands, {count - 1} are kept" in capsys.readouterr().out
+    assert f"data/digits_int8.tflite has {count} commands, {count - 1} are kept" in capsys.readouterr().out

@@ -137,6 +137,16 @@ def test_rows_of_caches() -> None:
     assert devices(mixed)["TensorScatter"] == "onnxruntime"
 
 
+@pytest.mark.filterwarnings("ignore:the model. the CPU computes instead")
+@pytest.mark.parametrize(("name", "first"), [("ReduceL1", 2**31 - 1), ("ReduceSumSquare", 2**20 + 7)])
+def test_sums_beyond_32_bits(name: str, first: int) -> None:
+    """The part fails, and onnxruntime computes it."""
+    made = model([op(name, "x a", "y")], {"x": (np.int64, (2, 3))}, ["y"], {"a": np.int64([1])}, opset=18)
+    x = np.int64([[first, -5, 9], [1, 2, 3]])
+    mixed = agrees_with_onnxruntime(made, x)
+    np.testing.assert_array_equal(mixed(x), (np.abs(x) ** (1 if name == "ReduceL1" else 2)).sum(1, keepdims=True))
+
+
 def test_coupled_gates() -> None:
     made = model(
         [op("LSTM", "x w r", "y", hidden_size=3, input_forget=1)],

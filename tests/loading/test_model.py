@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import cProfile
-import pstats
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -407,4 +406,4 @@ def test_a_call_of_a_small_model_makes_few_calls() -> None:
     profile = cProfile.Profile()
     profile.runcall(lambda: [loaded(a, a) for _ in range(20)])
     # The function that is profiled, and the end of profiling, are calls too.
-    assert pstats.Stats(profile).total_calls // 20 <= 75  # type: ignore[attr-defined]
+    assert sum(function.callcount for function in profile.getstats()) // 20 <= 75
