@@ -3,13 +3,13 @@
     python tools/compile_shaders.py [--out DIR] [--jobs N]
 
 The variants are those that the modules of `nnvk.driver.vulkan.kernels` declare, with the `Shader` of
-`nnvk/driver/vulkan/shaders/declaration.py`. For each, `<variant>.spv` is written and an entry of `manifest.json`:
-bindings, push constants, specialisation constants, workgroup size and the device features it needs. A variant whose
-source, includes, macros and tools have not changed is not compiled again; a `.spv` that nothing declares any more is
-removed.
+`nnvk/driver/vulkan/shaders/declaration.py`. For each, `<variant>.spv` is written and a line of `manifest.jsonl`:
+bindings, push constants, specialisation constants, workgroup size and needed device features. The first line names
+the variants. One whose source, includes, macros and tools have not changed is not compiled again; a `.spv` that nothing
+declares any more is removed.
 
 A variant with requirements is optional. Where the tools lack what it needs, it is left out: the output has a line for
-each reason, and the manifest the variant's name with the reason under `left_out`.
+each reason, and the manifest's first line the variant's name with the reason under `left_out`.
 
 `tools/glslang.py` compiles and validates. The packages that it needs are only needed if something is to be compiled.
 """
@@ -38,7 +38,7 @@ import spirv_contraction
 import spirv_reflect
 
 ROOT = Path(__file__).resolve().parent.parent
-MANIFEST = "manifest.json"
+MANIFEST = "manifest.jsonl"
 KERNELS = "nnvk.driver.vulkan.kernels"
 OTHERS = ("nnvk.driver.vulkan.shaders.assumptions", "nnvk.driver.vulkan.lowering.verification")
 
@@ -121,8 +121,8 @@ def compile_all(
     """
     version = version or tools_version()
     out.mkdir(parents=True, exist_ok=True)
-    earlier = _read_manifest(out / MANIFEST)
-    known, probed = earlier.get("variants", {}), earlier.get("probes", {})
+    earlier, known = read_manifest(out / MANIFEST)
+    probed = earlier.get("probes", {})
     todo: list[tuple[VariantLike, str]] = []
     entries: dict[str, dict[str, Any]] = {}
     errors: list[str] = []
@@ -179,18 +179,18 @@ def compile_all(
     for path in stale:
         path.unlink()
     document = {
-        "target": glslang.TARGET,
-        "variants": dict(sorted(entries.items())),
+        "variants": sorted(entries),
+        "features": sorted({name for entry in entries.values() for name in entry["features"]}),
         "left_out": left_out,
         "probes": probes,
     }
-    _write(out / MANIFEST, json.dumps(document, indent=1).encode())
+    lines = map(json.dumps, (document, *(entries[name] for name in sorted(entries))))
+    _write(out / MANIFEST, "\n".join(lines).encode())
     if errors:
         raise ShaderError("\n\n".join(errors))
     compiled = tuple(variant.name for variant, _ in todo)
-    return Summary(
-        compiled, tuple(n for n in entries if n not in compiled), tuple(path.stem for path in stale), left_out
-    )
+    unchanged = tuple(name for name in entries if name not in compiled)
+    return Summary(compiled, unchanged, tuple(path.stem for path in stale), left_out)
 
 
 def _lack(needs: RequirementsLike) -> str:
@@ -313,13 +313,13 @@ def _digest(parts: Iterable[str]) -> str:
     return digest.hexdigest()
 
 
-def _read_manifest(path: Path) -> dict[str, Any]:
-    """The manifest of an earlier run; empty where there is none or an interrupted run left a broken one."""
+def read_manifest(path: Path) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
+    """The first line of a manifest, and the entries by variant; empty where there is none, or a broken one."""
     try:
-        document: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    except (FileNotFoundError, json.JSONDecodeError):
-        return {}
-    return document
+        document, *entries = map(json.loads, path.read_text(encoding="utf-8").splitlines())
+        return document, dict(zip(document["variants"], entries, strict=True))
+    except (FileNotFoundError, ValueError):
+        return {}, {}
 
 
 def _write(path: Path, data: bytes) -> None:

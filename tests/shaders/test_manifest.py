@@ -14,7 +14,8 @@ from nnvk.driver.vulkan.shaders.declaration import declared_shaders
 from nnvk.driver.vulkan.shaders.library import FOLDER
 
 SHADERS = Path(__file__).parents[2] / "shaders"
-VARIANTS: dict[str, dict[str, Any]] = json.loads((FOLDER / "manifest.json").read_text())["variants"]
+DOCUMENT, *ENTRIES = map(json.loads, (FOLDER / "manifest.jsonl").read_text().splitlines())
+VARIANTS: dict[str, dict[str, Any]] = dict(zip(DOCUMENT["variants"], ENTRIES, strict=True))
 
 
 @pytest.mark.parametrize("name", VARIANTS)

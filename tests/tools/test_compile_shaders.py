@@ -1,14 +1,13 @@
 from __future__ import annotations
 
 import io
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
 
 import pytest
-from compile_shaders import Bar, ShaderError, Summary, compile_all, main
+from compile_shaders import Bar, ShaderError, Summary, compile_all, main, read_manifest
 from glslang import GlslangError
 
 from nnvk.driver.vulkan.shaders import declaration
@@ -69,8 +68,7 @@ class Project:
         return compile_all(variants, self.sources, self.out, version=version)
 
     def manifest(self) -> dict[str, dict[str, object]]:
-        variants: dict[str, dict[str, object]] = json.loads((self.out / "manifest.json").read_text())["variants"]
-        return variants
+        return read_manifest(self.out / "manifest.jsonl")[1]
 
     def files(self) -> Sequence[str]:
         return sorted(path.name for path in self.out.iterdir())
@@ -83,7 +81,7 @@ def project(tmp_path: Path) -> Project:
 
 def test_variants_and_manifest_are_written(project: Project) -> None:
     assert project.compile(F32, I32).compiled == ("copy.f32", "copy.i32")
-    assert project.files() == ["copy.f32.spv", "copy.i32.spv", "manifest.json"]
+    assert project.files() == ["copy.f32.spv", "copy.i32.spv", "manifest.jsonl"]
     entry = project.manifest()["copy.f32"]
     assert entry["shader"] == "copy"
     assert entry["axes"] == {"DTYPE": "f32"}
@@ -181,7 +179,7 @@ def test_lost_file_is_made_again(project: Project) -> None:
 
 def test_broken_manifest_is_made_again(project: Project) -> None:
     project.compile(F32)
-    (project.out / "manifest.json").write_text('{"variants": {"copy')
+    (project.out / "manifest.jsonl").write_text('{"variants": {"copy')
     assert project.compile(F32).compiled == ("copy.f32",)
 
 
@@ -189,7 +187,7 @@ def test_stale_files_are_removed(project: Project) -> None:
     project.compile(F32, I32)
     (project.out / "old.spv").write_bytes(b"")
     assert project.compile(F32).removed == ("copy.i32", "old")
-    assert project.files() == ["copy.f32.spv", "manifest.json"]
+    assert project.files() == ["copy.f32.spv", "manifest.jsonl"]
     assert list(project.manifest()) == ["copy.f32"]
 
 
@@ -200,7 +198,7 @@ def test_error_names_shader_variant_and_complaint(project: Project) -> None:
     message = str(caught.value)
     assert "shader bad, variant bad.f32" in message
     assert "'nonsense' : undeclared identifier" in message
-    assert project.files() == ["copy.f32.spv", "manifest.json"]  # the good one is kept
+    assert project.files() == ["copy.f32.spv", "manifest.jsonl"]  # the good one is kept
 
 
 def test_all_errors_are_reported(project: Project) -> None:
@@ -266,8 +264,8 @@ def test_a_variant_that_the_compiler_lacks_is_left_out(project: Project) -> None
     assert done.removed == ("copy.i32",)
     assert list(done.left_out) == ["copy.i32"]
     assert "GL_NNVK_unknown" in done.left_out["copy.i32"]
-    document = json.loads((project.out / "manifest.json").read_text())
-    assert list(document["variants"]) == ["copy.f32"]
+    document, entries = read_manifest(project.out / "manifest.jsonl")
+    assert document["variants"] == list(entries) == ["copy.f32"]
     assert document["left_out"] == done.left_out
     assert project.compile(F32).left_out == {}
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import nullcontext
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -23,6 +24,12 @@ from nnvk.driver.vulkan.planning.planner import Planner
 from nnvk.driver.vulkan.shaders.profile import DeviceProfile, constrain
 
 
+@cache
+def _shared(device_profile: str = "") -> VulkanDevice:
+    """A device that tests share, and what they compile: a session comes back to a parameter of a fixture."""
+    return _first(device_profile)
+
+
 def _first(device_profile: str = "") -> VulkanDevice:
     with override(device_profile=device_profile) if device_profile else nullcontext():
         found, reason = find_devices()
@@ -34,25 +41,25 @@ def _first(device_profile: str = "") -> VulkanDevice:
 @pytest.fixture(scope="session")
 def own() -> VulkanDevice:
     """The device as itself."""
-    return _first()
+    return _shared()
 
 
 @pytest.fixture(scope="session", params=["", "mobile-min"], ids=["own", "smallest"])
 def vulkan(request: pytest.FixtureRequest) -> VulkanDevice:
     """The device as itself and as the smallest."""
-    return _first(request.param)
+    return _shared(request.param)
 
 
 @pytest.fixture(scope="session", params=["gpu", "mobile-min"], ids=["gpu", "smallest"])
 def as_gpu(request: pytest.FixtureRequest) -> VulkanDevice:
     """The device as a GPU, for which plans differ from those for a CPU: as a large one and as the smallest."""
-    return _first(request.param)
+    return _shared(request.param)
 
 
 @pytest.fixture(scope="session", params=["", "gpu", "mobile-min"], ids=["own", "gpu", "smallest"])
 def device(request: pytest.FixtureRequest) -> VulkanDevice:
     """The device as itself, as a GPU and as the smallest."""
-    return _first(request.param)
+    return _shared(request.param)
 
 
 @pytest.fixture

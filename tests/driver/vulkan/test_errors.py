@@ -222,7 +222,7 @@ def test_without_compiled_shaders(monkeypatch: pytest.MonkeyPatch, tmp_path: Pat
     devices, reason = find_devices()
     assert not devices
     assert reason.startswith(f"the compiled shaders in {tmp_path} can't be used: ")
-    (tmp_path / "manifest.json").write_text("{")
+    (tmp_path / "manifest.jsonl").write_text("{")
     assert "can't be used" in find_devices()[1]
 
 

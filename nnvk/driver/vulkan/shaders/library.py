@@ -66,7 +66,8 @@ class CompiledShader:
         }
         self.offsets = frozenset(f"{name}_offset" for name in self.bindings) & self.members.keys()
         """Push constants that are offsets of tensors."""
-        self.features = _features(entry)
+        has_full_subgroups = any(constant["name"] == _SUBGROUP_SIZE for constant in entry["specialization"])
+        self.features = frozenset(entry["features"]) | (SUBGROUP_SIZE_FEATURES if has_full_subgroups else frozenset())
         """Device features without which the variant can't run, by their Vulkan names."""
         self.shared_memory_bytes: int = entry["shared_memory_bytes"] or 0
         axes = dict(zip(entry["local_size_ids"], _AXES, strict=True))
@@ -197,11 +198,6 @@ def _fitting(format_: str, value: float) -> float:
     return max(-_LARGEST, min(value, _LARGEST)) if format_ == "f" and math.isfinite(value) else value
 
 
-def _features(entry: Mapping[str, Any]) -> frozenset[str]:
-    has_full_subgroups = any(constant["name"] == _SUBGROUP_SIZE for constant in entry["specialization"])
-    return frozenset(entry["features"]) | (SUBGROUP_SIZE_FEATURES if has_full_subgroups else frozenset())
-
-
 class ShaderLibrary:
     """All compiled variants.
 
@@ -211,20 +207,21 @@ class ShaderLibrary:
     """
 
     def __init__(self, folder: Path = FOLDER) -> None:
-        manifest = (folder / "manifest.json").read_bytes()
+        manifest = (folder / "manifest.jsonl").read_bytes()
         self.digest = hashlib.sha256(manifest).hexdigest()
         """The digest of the manifest, which includes the digests of all sources and of the compiler."""
         try:
-            document = json.loads(manifest)
-            self._entries: Mapping[str, Mapping[str, Any]] = document["variants"]
+            first, *lines = manifest.splitlines()
+            document = json.loads(first)
+            self._entries = dict(zip(document["variants"], lines, strict=True))  # each is parsed at its first use
             self.variants: Collection[str] = self._entries.keys()
             """The names of all compiled variants."""
-            self.left_out: Mapping[str, str] = dict(document.get("left_out", {}))
+            self.left_out: Mapping[str, str] = document["left_out"]
             """Optional variants that the build's compiler could not compile, and why."""
-            self.features = FLOAT_CONTROLS.union(*map(_features, self._entries.values()))
+            self.features = FLOAT_CONTROLS | SUBGROUP_SIZE_FEATURES | frozenset(document["features"])
             """Device features that at least one shader needs or uses."""
-        except (KeyError, TypeError, AttributeError) as error:
-            raise ValueError(f"manifest.json is not one of tools/compile_shaders.py: {error!r}") from error
+        except (KeyError, TypeError) as error:
+            raise ValueError(f"manifest.jsonl is not one of tools/compile_shaders.py: {error!r}") from error
         self._folder = folder
         self._compiled: dict[str, CompiledShader] = {}
         self._refused: dict[tuple[str, frozenset[str]], str | None] = {}
@@ -239,7 +236,8 @@ class ShaderLibrary:
         if known is None:
             if name not in self.variants:
                 raise KeyError(f"shader variant {name} is not compiled; run tools/compile_shaders.py")
-            known = self._compiled.setdefault(name, CompiledShader(name, self._entries[name], self._folder))
+            made = CompiledShader(name, json.loads(self._entries[name]), self._folder)
+            known = self._compiled.setdefault(name, made)
         return known
 
     def names(self, text: str) -> frozenset[str]:
