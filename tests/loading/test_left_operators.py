@@ -77,26 +77,27 @@ ONNX: dict[str, tuple[Sequence[np.ndarray], dict[str, Any]]] = {
 }
 
 
-@pytest.mark.parametrize("name", ONNX)
-def test_onnxruntime_computes(name: str) -> None:
+def test_onnxruntime_computes() -> None:
     """The function of ONNX's definition, where a version has one, is mapped in place of the operator."""
-    inputs, attributes = ONNX[name]
-    names = [f"x{position}" for position in range(len(inputs))]
-    made = model(
-        [op("Abs", "x0", "a"), op(name, " ".join(["a", *names[1:]]), "b", **attributes), op("Neg", "b", "y")],
-        {one: (array.dtype, array.shape) for one, array in zip(names, inputs, strict=True)},
-        ["y"],
-        opset=20,
-    )
-    if inputs[0].dtype == np.uint8:
-        made.graph.node[2].op_type = "Identity"
+    nodes, given = [], {}
+    for name, (arrays, attributes) in ONNX.items():
+        names = [f"{name}{position}" for position in range(len(arrays))]
+        after = "Identity" if arrays[0].dtype == np.uint8 else "Neg"
+        nodes += [
+            op("Abs", names[0], f"{name}a"),
+            op(name, " ".join([f"{name}a", *names[1:]]), f"{name}b", **attributes),
+        ]
+        nodes.append(op(after, f"{name}b", name))
+        given |= dict(zip(names, arrays, strict=True))
+    made = model(nodes, {name: (array.dtype, array.shape) for name, array in given.items()}, list(ONNX), opset=20)
     data = made.SerializeToString()
-    session = onnxruntime.InferenceSession(data, providers=["CPUExecutionProvider"])
-    (want,) = session.run(None, dict(zip(names, inputs, strict=True)))
+    want = onnxruntime.InferenceSession(data, providers=["CPUExecutionProvider"]).run(None, given)
     mixed = loaded(data)
-    np.testing.assert_allclose(mixed(*inputs), want, rtol=1e-5, atol=1e-6)
-    if name not in ("MeanVarianceNormalization", "ThresholdedRelu"):
-        assert devices(mixed)[name] == "onnxruntime"
+    for name, got, wanted in zip(ONNX, mixed(given), want, strict=True):
+        np.testing.assert_allclose(got, wanted, rtol=1e-5, atol=1e-6, err_msg=name)
+    placed = devices(mixed)
+    computed = {name for name in ONNX if placed.get(name) == "onnxruntime"}
+    assert computed == {*ONNX} - {"MeanVarianceNormalization", "ThresholdedRelu"}
 
 
 def agrees_with_onnxruntime(made: Any, x: np.ndarray) -> LoadedModel:
@@ -225,29 +226,35 @@ TFLITE: dict[str, tuple[list[T], T, str | None, dict[str, Any]]] = {
 }
 
 
-@pytest.mark.parametrize("name", TFLITE)
-def test_litert_computes(name: str) -> None:
-    inputs, result, table, options = TFLITE[name]
-    x, y = T(inputs[0].type, inputs[0].shape, name="x"), T(result.type, result.shape, name="y")
-    net = Net([x], [y])
-    net.op("ABS", [x], inner := T(x.type, x.shape))
-    net.op(name, [inner, *(inner if one.is_free else one for one in inputs[1:])], y, table, **options)
-    data = write(net)
-    given = (RNG.standard_normal(x.shape) * 9).astype(DTYPES[x.type])
-    mixed = agrees_with_litert(data, given)
-    assert devices(mixed)[name] == "LiteRT"
+def test_litert_computes() -> None:
+    edges = {
+        name: (T(inputs[0].type, inputs[0].shape, name=f"{name} x"), T(y.type, y.shape, name=name))
+        for name, (inputs, y, _, _) in TFLITE.items()
+    }
+    net = Net([x for x, _ in edges.values()], [y for _, y in edges.values()])
+    for name, (inputs, _, table, options) in TFLITE.items():
+        x, y = edges[name]
+        net.op("ABS", [x], inner := T(x.type, x.shape))
+        net.op(name, [inner, *(inner if one.is_free else one for one in inputs[1:])], y, table, **options)
+    given = [(RNG.standard_normal(x.shape) * 9).astype(DTYPES[x.type]) for x, _ in edges.values()]
+    placed = devices(agrees_with_litert(write(net), *given))
+    assert {name: placed[name] for name in TFLITE} == dict.fromkeys(TFLITE, "LiteRT")
 
 
 def agrees_with_litert(data: bytes, *inputs: np.ndarray) -> LoadedModel:
-    """The model, whose output for these inputs is LiteRT's."""
+    """The model, whose outputs for these inputs are LiteRT's."""
     interpreter = litert.Interpreter(model_content=data)
     interpreter.allocate_tensors()
     for detail, array in zip(interpreter.get_input_details(), inputs, strict=True):
         interpreter.set_tensor(detail["index"], array)
     interpreter.invoke()
     mixed = loaded(data)
-    want = interpreter.get_tensor(interpreter.get_output_details()[0]["index"])
-    np.testing.assert_allclose(mixed(*inputs), want, rtol=1e-6, atol=1e-6)
+    got = mixed(*inputs)
+    details = interpreter.get_output_details()
+    for detail, found in zip(details, got if len(details) > 1 else [got], strict=True):
+        np.testing.assert_allclose(
+            found, interpreter.get_tensor(detail["index"]), rtol=1e-6, atol=1e-6, err_msg=detail["name"]
+        )
     return mixed
 
 
