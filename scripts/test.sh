@@ -69,6 +69,28 @@ lint() {
     wait "$beside"
 }
 stage "Linters, and types with each NumPy of scripts/constraints.txt" lint
+# These wait for packages and for single compilers half of the time. They go on beside the tests here, and say in the end
+# what they have to say.
+elsewhere() {
+    stage "The wheel" bash scripts/test_wheel.sh
+    stage "Debian 13, by the second command of the README" on_debian trixie
+    stage "Debian sid, with the wheel" on_sid
+    printf '%s\n' "${stages[@]}" >build/stages
+}
+# test_on.sh ends with 3, and says why, where it cannot make the system.
+on_debian() { bash scripts/test_on.sh "$@" || [ $? = 3 ]; }
+on_sid() {
+    local wheel
+    wheel=$(find build/wheels -name "nnvk-*-abi3-*_$(uname -m).whl" -printf '%T@ %p\n' | sort -n | tail -n 1 | cut -d ' ' -f 2)
+    [ -n "$wheel" ] || { echo "Not tested on Debian sid: no Python here builds a wheel of the stable ABI"; return 0; }
+    on_debian sid "$wheel"
+}
+set -m # a group of its own, which gets signals, and ends whole
+(stages=(); elsewhere) </dev/null >build/elsewhere.log 2>&1 &
+beside=$!
+set +m
+trap 'kill -- "-$beside" 2>/dev/null || true' EXIT
+
 # Mesa's software device spends most of the time on compiling shaders: a fifth less without LLVM's optimisations, with
 # which the proof ran. What a stage has compiled is in the driver's cache on disk for the next.
 export GALLIVM_PERF=nopt
@@ -94,16 +116,10 @@ on_swiftshader() {
         tests/driver/vulkan/test_late_values.py tests/driver/vulkan/test_control_flow.py "${vectors[@]}"
 }
 stage "SwiftShader, another Vulkan implementation" on_swiftshader
-stage "The wheel" bash scripts/test_wheel.sh
-# test_on.sh ends with 3, and says why, where it cannot make the system.
-on_debian() { bash scripts/test_on.sh "$@" || [ $? = 3 ]; }
-stage "Debian 13, by the second command of the README" on_debian trixie
-on_sid() {
-    local wheel
-    wheel=$(find build/wheels -name "nnvk-*-abi3-*_$(uname -m).whl" -printf '%T@ %p\n' | sort -n | tail -n 1 | cut -d ' ' -f 2)
-    [ -n "$wheel" ] || { echo "Not tested on Debian sid: no Python here builds a wheel of the stable ABI"; return 0; }
-    on_debian sid "$wheel"
-}
-stage "Debian sid, with the wheel" on_sid
+code=0
+wait "$beside" || code=$?
+trap - EXIT
+cat build/elsewhere.log
+[ $code = 0 ] || exit $code
 printf '\nStages:\n'
 printf '%s\n' "${stages[@]}"
