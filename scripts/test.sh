@@ -68,9 +68,8 @@ lint() {
     "$bin/python" tools/lines.py
     wait "$beside"
 }
-stage "Linters, and types with each NumPy of scripts/constraints.txt" lint
-# These wait for packages and for single compilers half of the time. They go on beside the tests here, and say in the end
-# what they have to say.
+# These wait for packages and for single compilers half of the time: they go on beside the tests here, and what they print
+# comes in the end.
 elsewhere() {
     stage "The wheel" bash scripts/test_wheel.sh
     stage "Debian 13, by the second command of the README" on_debian trixie
@@ -85,12 +84,13 @@ on_sid() {
     [ -n "$wheel" ] || { echo "Not tested on Debian sid: no Python here builds a wheel of the stable ABI"; return 0; }
     on_debian sid "$wheel"
 }
-set -m # a group of its own, which gets signals, and ends whole
+set -m # a process group, which ends as a whole
 (stages=(); elsewhere) </dev/null >build/elsewhere.log 2>&1 &
-beside=$!
+job=$!
 set +m
-trap 'kill -- "-$beside" 2>/dev/null || true' EXIT
+trap 'kill -- "-$job" 2>/dev/null || true' EXIT
 
+stage "Linters, and types with each NumPy of scripts/constraints.txt" lint
 # Mesa's software device spends most of the time on compiling shaders: a fifth less without LLVM's optimisations, with
 # which the proof ran. What a stage has compiled is in the driver's cache on disk for the next.
 export GALLIVM_PERF=nopt
@@ -117,9 +117,10 @@ on_swiftshader() {
 }
 stage "SwiftShader, another Vulkan implementation" on_swiftshader
 code=0
-wait "$beside" || code=$?
+wait "$job" || code=$?
 trap - EXIT
 cat build/elsewhere.log
 [ $code = 0 ] || exit $code
+mapfile -t -O ${#stages[@]} stages <build/stages
 printf '\nStages:\n'
 printf '%s\n' "${stages[@]}"

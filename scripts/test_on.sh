@@ -87,7 +87,10 @@ place=${work_there#"$root"}
 mkdir "$work_there"/{nnvk,shared,tmp}
 chmod 755 "$work_there"
 chmod 1777 "$work_there/tmp"
-tar -c --exclude ./.git --exclude-from <(sed 's#^/#./#; s#/$##' .gitignore) . | tar -x -C "$work_there/nnvk"
+# 1: a file or folder has changed meanwhile, such as by tests that run here.
+{
+    tar -c --warning no-file-changed --exclude ./.git --exclude-from <(sed 's#^/#./#; s#/$##' .gitignore) . || [ $? = 1 ]
+} | tar -x -C "$work_there/nnvk"
 
 # pip and the certificates are set up there as they are here. A variable goes before what pip's files say.
 variables=(HOME=/root LANG=C.UTF-8 PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin)
