@@ -21,6 +21,7 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any, TypeVar
 
+from nnvk.base import progress
 from nnvk.base.errors import NnapiError, ResultCode, system_error
 from nnvk.base.log import logger
 from nnvk.base.packets import Descriptors, Malformed, Reader, map_sealed, receive, send
@@ -165,6 +166,7 @@ def serve(control: socket.socket, session: Session, fingerprint: int) -> None:
         if received is None:
             break
         _control(session, *received)
+    progress.leave()
     # Nobody wants what is under way, and what hangs shall not keep the process: SIGALRM ends it whatever it does.
     signal.signal(signal.SIGALRM, signal.SIG_DFL)
     signal.alarm(_SECONDS_TO_END)

@@ -49,6 +49,8 @@ class Settings:
     compile_limit: int = field(default=10, metadata={"least": 0})
     """Seconds that a driver may take to compile one pipeline before the log names it, and another candidate is planned
     next time; 0: there is no limit."""
+    progress: bool = field(default=True, metadata={"allowed": ("0", "1")})
+    """0: a terminal does not show compilations that take long."""
     cpu_libraries: bool = field(default=True, metadata={"allowed": ("0", "1")})
     """0: what NNAPI has nothing for is refused, even if onnxruntime or LiteRT is there to compute it."""
     import_memory: int = field(default=0, metadata={"least": 0})

@@ -13,10 +13,11 @@ from typing import Annotated
 import typer
 
 from nnvk.base.files import writing
+from nnvk.base.progress import compiling
 from nnvk.base.text import plural
 from nnvk.cli.importing import DEFAULT, Importing, takes_options
 from nnvk.cli.lines import print_line
-from nnvk.cli.output import PAGES, check_dot, check_suffix, check_writable, deliver, working
+from nnvk.cli.output import PAGES, check_dot, check_suffix, check_writable, deliver
 from nnvk.cli.usage import JsonFile
 from nnvk.insight.graph import graph_of
 from nnvk.insight.graphviz import to_dot
@@ -57,7 +58,7 @@ def command(
     pages = None if html is None else import_module("nnvk.insight.graph_page")
     chosen = None if device is None else find_device(device)
     imported = importing.load(path)
-    with working("Compiling"):
+    with compiling(path.name):
         compilation = compile_model(imported.model, None) if chosen is None else prepare(imported.model, chosen)[0]
         placed = where(imported.model, compilation, imported.sources)
     graph = graph_of(imported.model.frozen, placed)

@@ -11,10 +11,11 @@ from typing import Annotated, Any
 import typer
 
 from nnvk.api import OperandType, get_devices
+from nnvk.base.progress import compiling
 from nnvk.base.text import dimensions, plural
 from nnvk.cli.importing import DEFAULT, Importing, takes_options
 from nnvk.cli.lines import CHECK_FAILED, print_line
-from nnvk.cli.output import check_writable, deliver, print_table, working
+from nnvk.cli.output import check_writable, deliver, print_table
 from nnvk.cli.usage import JsonFile
 from nnvk.driver.vulkan import outline
 from nnvk.driver.vulkan.shaders.passes import Pass
@@ -82,7 +83,7 @@ def command(
     reasons = refusals(imported.model, devices)
     first = devices[0].name
     if device is None:
-        with working("Compiling"):
+        with compiling(path.name):
             compilation = compile_model(imported.model, None)
             places, ways = device_of_operations(compilation), strategies_of_operations(compilation)
             memory = memory_of_partitions(compilation)

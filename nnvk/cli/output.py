@@ -107,13 +107,6 @@ def counted(before: str, description: str) -> Iterator[Callable[[int], Callable[
 
 
 @contextmanager
-def counting(description: str) -> Iterator[Callable[[int, int], None]]:
-    """A progress bar for work that says how much is done and how much there is: call what it yields with both."""
-    with _bar(description, None) as (bar, task):
-        yield lambda done, total: bar.update(task, completed=done, total=total)
-
-
-@contextmanager
 def _bar(description: str, total: int | None) -> Iterator[tuple[Progress, TaskID]]:
     """A bar that is shown where somebody looks."""
     console = _moving()

@@ -121,8 +121,7 @@ def command(
         return
     arrays = model.reader.files(inputs) if inputs else model.random(seed)
     with nullcontext() if trace is None else tracing.record() as recorded:
-        with working(f"Compiling {path.name}"):
-            model.prepare(*arrays)
+        model.prepare(*arrays)
         with working(f"Running {path.name}"):
             started = time.perf_counter_ns()
             outputs = model.compute(arrays)

@@ -8,11 +8,12 @@ from typing import Annotated, Any
 import typer
 
 from nnvk.api import Compilation, PreferenceCode
+from nnvk.base.progress import compiling
 from nnvk.base.text import plural
 from nnvk.cli.importing import DEFAULT, Importing, takes_options
 from nnvk.cli.lines import print_line
 from nnvk.cli.models import title
-from nnvk.cli.output import check_writable, counting, deliver, print_table
+from nnvk.cli.output import check_writable, deliver, print_table
 from nnvk.cli.usage import JsonFile
 from nnvk.insight.placement import strategies_of_operations
 from nnvk.loading.devices import choose_devices
@@ -40,8 +41,7 @@ def command(
     for path, options in zip(models, importing.for_each(models), strict=True):
         compilation = Compilation(options.load(path).model, devices)
         compilation.set_preference(PreferenceCode.SUSTAINED_SPEED)
-        with counting(f"Measuring strategies of {path.name}") as progressed:
-            compilation.set_progress(progressed)
+        with compiling(path.name):
             compilation.finish()
         ways = strategies_of_operations(compilation)
         operations = [

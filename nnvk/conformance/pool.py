@@ -15,6 +15,7 @@ from multiprocessing.connection import Connection, wait
 from multiprocessing.context import SpawnProcess
 from pathlib import Path
 
+from nnvk.base.settings import override
 from nnvk.conformance.runner import Status, Verdict
 from nnvk.conformance.vectors import Case
 
@@ -181,8 +182,9 @@ def _work(connection: Connection, connect: Connect) -> None:
         connection.send(f"{type(error).__name__}: {error}")
         return
     connection.send(None)
-    while (test := connection.recv()) is not None:
-        connection.send(run(*test))
+    with override(progress=False):  # the process that started this one has the terminal
+        while (test := connection.recv()) is not None:
+            connection.send(run(*test))
 
 
 def _how_it_ended(exit_code: int | None) -> str:

@@ -18,6 +18,7 @@ from nnvk.base import forks
 from nnvk.base.checks import whole
 from nnvk.base.errors import Guard, NnapiError, bad_data, bad_state
 from nnvk.base.pinned import Pinned
+from nnvk.base.progress import compiling
 from nnvk.base.text import did_you_mean, dimensions, plural, printable
 from nnvk.importers.errors import NAME_SHOWN, ModelImportError
 from nnvk.importers.metadata import Metadata
@@ -440,7 +441,8 @@ class LoadedModel(Pinned):
                 raise bad_state(f"{self.name}: the model is closed")
             shaped = self._mixed if isinstance(self._file, MixedFile) else self._plans.get(shapes)
             if shaped is None:
-                shaped = self._new_plan(shapes)
+                with compiling(self.name):
+                    shaped = self._new_plan(shapes)
             self._current = shaped
         return shaped
 

@@ -13,6 +13,7 @@ from nnvk.base.errors import NnapiError, ResultCode, bad_data, bad_state
 from nnvk.base.files import is_folder
 from nnvk.base.log import logger, timed
 from nnvk.base.pinned import Pinned
+from nnvk.base.progress import compiling
 from nnvk.base.settings import settings
 from nnvk.base.text import plural
 from nnvk.runtime.arguments import duration
@@ -176,7 +177,8 @@ class Compilation(Pinned):
             families=self._families,
             progress=self._progress,
         )
-        with timed(_log, "compiling a model of %s", plural(len(self._model.operations), "operation")):
+        what = f"a model of {plural(len(self._model.operations), 'operation')}"
+        with timed(_log, "compiling %s", what), compiling(what):
             if self._devices is not None:
                 planner = ExecutionPlanner(
                     self._in_order(self._devices), options, cache=self._cache, repairing=self._repairing()

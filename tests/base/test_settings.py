@@ -53,6 +53,7 @@ def test_settings(environment: dict[str, str], expected: Settings) -> None:
         ("NNVK_PATIENCE", "9" * 5000),
         ("NNVK_KEEP_PLANS", "no"),
         ("NNVK_COMPILE", "quick"),
+        ("NNVK_PROGRESS", "yes"),
         ("NNVK_COMPILE_LIMIT", "0.5"),
     ],
     ids=lambda value: value[:20],

@@ -268,6 +268,28 @@ def test_an_error_stays_out_of_the_progress_bar(tmp_path: Path) -> None:
     assert re.fullmatch(r"((.*\r)?(\x1b\[[\d;?]*[A-Za-z])*)*nnvk: not a \.tflite file:.*", line)
 
 
+@pytest.mark.parametrize("command", ["run", "tune"])
+def test_a_long_compilation_is_shown_until_it_is_over(command: str) -> None:
+    slow = [sys.executable, "-m", "slow_compilation", command, str(INT8), "--device", "cpu"]
+    printed = on_a_terminal(slow, {"NNVK_PROGRESS": "1"})
+    name = re.escape(Path(INT8).name)
+    assert re.search(rf"\r\x1b\[Knnvk: compiling {name}, once(: a model of \d+ operations)?, \d+ s; ", printed)
+    assert "compiling" not in what_is_left(printed)
+
+
+def test_a_progress_bar_stands_in_for_standard_error() -> None:
+    """A compilation is not shown then: its line would be written over the bar."""
+    code = (
+        "import sys\nfrom nnvk.cli.output import progress, working\n"
+        "is_own = []\n"
+        "for shown in progress('Working', 1), working('Working'):\n"
+        "    with shown:\n"
+        "        is_own.append(sys.stderr is sys.__stderr__)\n"
+        "print(*is_own, sys.stderr is sys.__stderr__)\n"
+    )
+    assert what_is_left(on_a_terminal([sys.executable, "-c", code], {})).endswith("False False True\n")
+
+
 def test_traceback_anywhere() -> None:
     result = piped(together([["--traceback", "info", "absent"], ["info", "absent", "--traceback"]]), {})
     assert result.stdout == f"{SEPARATOR}2\n" * 2

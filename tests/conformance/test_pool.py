@@ -20,6 +20,7 @@ SOURCE = """
     import time
     from functools import partial
 
+    from nnvk.base.settings import settings
     from nnvk.conformance.runner import PASSED, Status, Verdict
 
 
@@ -46,6 +47,8 @@ SOURCE = """
         elif kind == "lose":
             state["lost"] = True
             return Verdict(Status.FAILED, "device lost", device_lost=True)
+        elif kind == "quiet":
+            return Verdict(Status.FAILED, "it shows compilations") if settings().progress else PASSED
         if state.get("lost"):
             return Verdict(Status.FAILED, "the device was lost before")
         return PASSED
@@ -87,6 +90,11 @@ def test_a_crash_is_a_failure_of_its_test(run: Callable[..., dict[str, Result]],
         "abort1": "the process was killed by SIGABRT",
         "exit4": "the process ended with exit code 3",
     }
+
+
+def test_processes_leave_the_terminal_to_the_one_that_started_them(run: Callable[..., dict[str, Result]]) -> None:
+    assert _failures(run("quiet", 0)) == {"quiet0": "it shows compilations"}
+    assert not _failures(run("quiet quiet", 2))
 
 
 def test_a_hang_is_a_failure_of_its_test(run: Callable[..., dict[str, Result]]) -> None:

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 from delegated import chain
+from slow_compilation import write_slow_server
+from terminal import on_a_terminal, what_is_left
 from tflite_net import Net, Signature, T, write
 
 PROGRAM = """
@@ -60,6 +62,18 @@ def test_an_unchanged_program(tmp_path: Path, module: str) -> None:
     placement = "3 of 5 operators on nnvk in 2 partitions"
     assert f"chain.tflite: {placement}" in report
     assert f"a model of {len(model)} bytes: {placement}" in report
+
+
+def test_a_long_compilation_is_shown_on_the_terminal(tmp_path: Path) -> None:
+    """The server of the delegate writes it, whose standard error is the program's."""
+    (tmp_path / "neg.tflite").write_bytes(chain("NEG"))
+    program = "from ai_edge_litert.interpreter import Interpreter\nInterpreter('neg.tflite').allocate_tensors()\n"
+    (tmp_path / "program.py").write_text(program)
+    command = [sys.executable, "-m", "nnvk.litert", "--device", "nnapi-reference", "program.py"]
+    changes = {"NNVK_SERVER": str(write_slow_server(tmp_path)), "NNVK_PROGRESS": "1"}
+    printed = on_a_terminal(command, changes, folder=tmp_path)
+    assert re.search(r"\r\x1b\[Knnvk: compiling a model of 1 operation, once, \d+ s; kept in /", printed)
+    assert "compiling" not in what_is_left(printed)
 
 
 def test_signatures_are_counted(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -11,6 +12,8 @@ import numpy as np
 import pytest
 from onnx import helper
 from ort_session import model_of, ort
+from slow_compilation import write_slow_server
+from terminal import on_a_terminal, what_is_left
 
 if tuple(map(int, ort.__version__.split(".")[:2])) < (1, 26):
     pytest.skip("onnxruntime 1.26 or later is needed", allow_module_level=True)
@@ -97,6 +100,16 @@ def test_the_optimised_model_that_a_program_asks_for(folder: Path) -> None:
     done = run(folder, "-m", "nnvk.onnxruntime", "optimised.py")
     assert done.stdout == "optimised.onnx ORT_ENABLE_ALL\n18.0\n", done.stderr
     assert "nnvk: optimised.onnx: 2 of 2 nodes on nnvk in 1 part; 1 run, " in done.stderr
+
+
+def test_a_long_compilation_is_shown_on_the_terminal(folder: Path, tmp_path: Path) -> None:
+    """The server of the provider writes it, whose standard error is the program's."""
+    (tmp_path / "session.py").write_text("import onnxruntime, sys\nonnxruntime.InferenceSession(sys.argv[1])\n")
+    command = [sys.executable, "-m", "nnvk.onnxruntime", "--device", "nnapi-reference", "session.py"]
+    changes = {"NNVK_SERVER": str(write_slow_server(tmp_path)), "NNVK_PROGRESS": "1"}
+    printed = on_a_terminal([*command, str(folder / "relu.onnx")], changes, folder=tmp_path)
+    assert re.search(r"\r\x1b\[Knnvk: compiling a model of 1 operation, once, \d+ s; kept in /", printed)
+    assert what_is_left(printed) == "nnvk: relu.onnx: 1 of 1 node on nnvk in 1 part; 0 runs, 0.000 s\n"
 
 
 def test_arguments(folder: Path) -> None:

@@ -17,6 +17,7 @@ import time
 import weakref
 from collections import defaultdict, deque
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -175,7 +176,8 @@ class Connection:
                     stdin=subprocess.DEVNULL,
                     stdout=subprocess.DEVNULL,
                     pass_fds=[its.fileno(), life.fileno()],
-                    env={**os.environ, **settings().environment()},
+                    # The terminal is this process's own.
+                    env={**os.environ, **replace(settings(), progress=False).environment()},
                     start_new_session=True,  # Ctrl-C is for this process to decide on
                 )
                 _continue_at_end(life, process.pid)

@@ -75,6 +75,11 @@ def test_the_next_compilation_starts_a_new_process(own: Remote) -> None:
     assert is_running(own.pid)
 
 
+def test_the_process_leaves_the_terminal_to_the_one_that_started_it(own: Remote) -> None:
+    added(own.device)
+    assert b"NNVK_PROGRESS=0" in Path(f"/proc/{own.pid}/environ").read_bytes().split(b"\0")
+
+
 def test_memory_of_a_process_that_has_died_is_not_another_s(own: Remote) -> None:
     """Though the new driver gives the same tokens again."""
     before = compiled(add_model(), own.device)

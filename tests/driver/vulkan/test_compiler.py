@@ -256,23 +256,6 @@ def test_progress(cores: int) -> None:
     assert reported[-1] == (16, 16)
 
 
-@pytest.mark.parametrize("terminal", [False, True])
-def test_a_long_compilation_is_said_once(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, terminal: bool
-) -> None:
-    monkeypatch.setattr(watch, "NOTABLE_S", COMPILE_S / 2)
-    monkeypatch.setattr(sys.stderr, "isatty", lambda: terminal, raising=False)
-    told = " of the shaders are compiled after "
-    with caplog.at_level(logging.INFO, "nnvk.driver"):
-        compile_on(LazyDriver(shared=True), Watch("vulkan-9"))
-        (record,) = (each for each in caplog.records if told in each.getMessage())
-        assert record.levelno == (logging.WARNING if terminal else logging.INFO)
-        caplog.clear()
-        for silent in (Watch("vulkan-9", progress=lambda done, total: None), Watch("vulkan-9", is_wanted=lambda: True)):
-            compile_on(LazyDriver(shared=True), silent)
-        assert told not in caplog.text
-
-
 @pytest.mark.parametrize("cores", [1, 2], indirect=True)
 def test_a_slow_shader_is_named_while_it_compiles(cores: int, caplog: pytest.LogCaptureFixture) -> None:
     driver = LazyDriver(shared=True)

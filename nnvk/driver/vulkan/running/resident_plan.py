@@ -6,6 +6,7 @@ import math
 import secrets
 from collections import OrderedDict, deque
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -13,6 +14,7 @@ import numpy as np
 from nnvk.base import forks
 from nnvk.base.errors import NnapiError, ResultCode, UnfitData, VerificationError, bad_data
 from nnvk.base.log import logger
+from nnvk.base.progress import compiling
 from nnvk.driver.vulkan.lowering.device_assertion import worded
 from nnvk.driver.vulkan.planning.plan import Address, Plan
 from nnvk.driver.vulkan.running.buffer import Buffers, VulkanBuffer
@@ -122,10 +124,18 @@ class ResidentPlan:
         watch, required = self._watch or Watch(), self._gpu.profile.required_subgroup
         compiler = Compiler(self._native, self._gpu.unrolls, watch, required)
         try:
-            compiler.compile_alone(distinct(self.plan.commands))
+            with self._shown():
+                compiler.compile_alone(distinct(self.plan.commands))
         except (RuntimeError, MemoryError) as error:
             raise self._gpu.failure(error) from error
         self._compiled()
+
+    def _shown(self) -> AbstractContextManager[None]:
+        """Show that the block compiles: not in the background, nor where another recording has compiled all."""
+        watch = self._watch
+        if watch is None or watch.in_background:
+            return nullcontext()
+        return compiling(f"{self._gpu.name} shaders")
 
     @property
     def _is_compiled(self) -> bool:
@@ -158,17 +168,18 @@ class ResidentPlan:
         if not self._upload.is_done and not self._is_compiled:
             self.compile()  # meanwhile
         try:
-            recording = Recording(
-                self._native,
-                self.plan,
-                self._upload.wait(),
-                external={address: memory.buffer for address, memory in bound.external.items()},
-                timestamps=timestamps,
-                unrolls=self._gpu.unrolls,
-                required_subgroup=self._gpu.profile.required_subgroup,
-                watch=self._watch,
-                is_compiled=self._is_compiled,
-            )
+            with self._shown():
+                recording = Recording(
+                    self._native,
+                    self.plan,
+                    self._upload.wait(),
+                    external={address: memory.buffer for address, memory in bound.external.items()},
+                    timestamps=timestamps,
+                    unrolls=self._gpu.unrolls,
+                    required_subgroup=self._gpu.profile.required_subgroup,
+                    watch=self._watch,
+                    is_compiled=self._is_compiled,
+                )
         except (RuntimeError, MemoryError) as error:
             raise self._gpu.failure(error) from error
         self._compiled()

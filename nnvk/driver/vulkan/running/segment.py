@@ -11,6 +11,7 @@ import numpy as np
 
 from nnvk.base import forks
 from nnvk.base.log import logger, timed
+from nnvk.base.progress import compiling, progressed
 from nnvk.base.settings import settings
 from nnvk.driver.vulkan.graph.builder import NeedsValue
 from nnvk.driver.vulkan.planning.plan import Plan
@@ -108,19 +109,19 @@ class Segment:
         model = self.model.with_omitted([shape is None for shape in shapes])
         known = {model.inputs[position]: value for position, value in values.items()}
         sizes = [shape or () for shape in shapes]
-        options = self._options
+        options, name, progress = self._options, self._gpu.name, partial(progressed, self._options.progress)
         if settings().tune or options.preference is PreferenceCode.SUSTAINED_SPEED:
             options = replace(options, families=None)  # each size has candidates of its own
-            with timed(_log, "%s: measuring candidates", self._gpu.name):
-                tune(self._gpu, self._planner, model, sizes, known, self._options.progress)
-        with timed(_log, "%s: planning", self._gpu.name):
+            with timed(_log, "%s: measuring candidates", name), compiling(f"{name} measurements"):
+                tune(self._gpu, self._planner, model, sizes, known, progress)
+        with timed(_log, "%s: planning", name), compiling(f"{name} plan"):
             may_be_quick = settings().compile == "fast" and not self._options.other_strategies
             quick = self._quick_plan(model, sizes, known) if may_be_quick else None
             plan = quick or self._planner.plan(model, sizes, options, known)
-        watch = self._watch(plan, progress=self._options.progress)
+        watch = self._watch(plan, progress=progress)
         if quick is None:
             return ResidentPlan(self._gpu, self._buffers, model, plan, watch)
-        reference, name = weakref.ref(self), self._gpu.name
+        reference = weakref.ref(self)
 
         def when_compiled(quick: ResidentPlan) -> None:
             compile_best(name, partial(_compile_best, reference, quick, model, sizes, known))

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import logging
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -58,8 +56,6 @@ class Watch:
         self._running: list[_RunningCompilation] = []
         self._last = 0.0, 0.0
         self._named: set[int] = set()
-        self._begin = time.monotonic()
-        self._is_announced = self.in_background or progress is not None
 
     @property
     def in_background(self) -> bool:
@@ -105,18 +101,9 @@ class Watch:
             _log.warning(message, self.device, self._limit_s, dispatch.shader.name, follows and f"; {follows}")
 
     def progressed(self, done: int, total: int) -> None:
-        """Report that ``done`` of ``total`` steps are finished.
-
-        Where nobody else shows the progress, a compilation that takes long is logged once, on a terminal visibly.
-        """
+        """Report that ``done`` of ``total`` steps are finished."""
         if self._progress is not None:
             self._progress(done, total)
-        seconds = time.monotonic() - self._begin
-        if not self._is_announced and seconds >= NOTABLE_S and done < total:
-            self._is_announced = True
-            level = logging.WARNING if sys.stderr and sys.stderr.isatty() else logging.INFO
-            message = "%s: %d %% of the shaders are compiled after %.1f s; most drivers keep them for the next process"
-            _log.log(level, message, self.device, 100 * done // total, seconds)
 
     def _share(self) -> None:
         """Share the processor time since the last call among the running compilations."""
