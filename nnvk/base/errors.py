@@ -119,11 +119,21 @@ def driving(what: str) -> Iterator[None]:
         raise driver_error(what, error)  # noqa: B904 - it has its cause
 
 
+def mark_as_callers(error: Exception) -> None:
+    """Say that a function of the caller's has raised an error: no model's file and no device is the cause of it."""
+    error.__dict__["_nnvk_is_callers"] = True
+
+
+def is_callers(error: BaseException) -> bool:
+    """Whether `mark_as_callers` got the error."""
+    return "_nnvk_is_callers" in error.__dict__
+
+
 class Guard:
     """Raises what a hostile file may cause inside, which no check has foreseen, as BAD_DATA; ``what`` is the file.
 
-    `NnapiError`, `WrongKind` and OSError remain as they are, and want of memory is OUT_OF_MEMORY. One object may guard
-    many blocks, also at once.
+    `NnapiError`, `WrongKind`, OSError and what `mark_as_callers` got remain as they are, and want of memory is
+    OUT_OF_MEMORY. One object may guard many blocks, also at once.
     """
 
     __slots__ = ("_what",)
@@ -135,7 +145,7 @@ class Guard:
         pass
 
     def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
-        if error is None or isinstance(error, (NnapiError, WrongKind, OSError)) or not isinstance(error, Exception):
+        if not isinstance(error, Exception) or isinstance(error, (NnapiError, WrongKind, OSError)) or is_callers(error):
             return
         if isinstance(error, MemoryError):
             raise driver_error(self._what, error)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from nnvk.api import Device
-from nnvk.base.errors import NnapiError, ResultCode, VerificationError
+from nnvk.base.errors import NnapiError, ResultCode, VerificationError, is_callers
 from nnvk.importers.errors import ModelImportError
 from nnvk.importers.graph_builder import Source
 from nnvk.importers.metadata import Metadata
@@ -117,4 +117,4 @@ def may_compute(error: NnapiError) -> bool:
     if isinstance(error, ModelImportError):
         return error.is_valid
     is_foreign = error.__cause__ is not None and not isinstance(error.__cause__, NnapiError)  # a driver has failed
-    return error.code in _OF_DATA and not isinstance(error, VerificationError) and not is_foreign
+    return error.code in _OF_DATA and not (is_foreign or is_callers(error) or isinstance(error, VerificationError))

@@ -6,14 +6,14 @@ import hashlib
 import inspect
 import os
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
 from nnvk.api import Device
-from nnvk.base.checks import flag, instance, whole
+from nnvk.base.checks import flag, function, instance, whole
 from nnvk.base.errors import Guard, WrongKind, bad_data
 from nnvk.base.text import printable
 from nnvk.importers import formats
@@ -53,6 +53,7 @@ def load(
     images: ImageOptions = AS_IS,
     plan_bytes: int = PLAN_BYTES,
     verified: Verified | None = None,
+    progress: Callable[[int, int], None] | None = None,
 ) -> LoadedModel:
     """Load a ``.tflite`` or ``.onnx`` model from a path, a folder that has one, bytes, or an object in memory.
 
@@ -75,6 +76,9 @@ def load(
         verified: True has devices check each result, and a call with a wrong one raise OP_FAILED. ``"repair"`` has it
             computed again, ``"all"`` everything computed twice (`Compilation.set_verified`). The default is the
             variable ``NNVK_VERIFIED``.
+        progress: called with the finished and all steps of each part of the model that is compiled, here or by a later
+            call, on the thread that compiles it. Its first exception ends the compilation's calls and is raised by what
+            compiles (`Compilation.set_progress`).
 
     A model without open sizes is compiled at once, another one with its first call. Raises OSError, ValueError, the
     importer's errors, BAD_DATA for a device or an input that is not there, and what compiling raises.
@@ -90,6 +94,7 @@ def load(
         images=images,
         plan_bytes=plan_bytes,
         verified=verified,
+        progress=progress,
     )
     model = open_model(source, options)
     if not model.is_open:
@@ -111,6 +116,7 @@ class LoadOptions:
     images: ImageOptions = AS_IS
     plan_bytes: int = PLAN_BYTES
     verified: Verified | None = None
+    progress: Callable[[int, int], None] | None = None
 
 
 def open_model(source: ModelSource, given: LoadOptions, say: Say | None = None, tell: Say | None = None) -> LoadedModel:
@@ -133,7 +139,8 @@ def open_model(source: ModelSource, given: LoadOptions, say: Say | None = None, 
         raise WrongKind(f"cache must be True or a path, got {cache!r}; NNVK_KEEP_PLANS=0 keeps no plans")
     source = formats.file_of(path_or_bytes(source))
     folder = None if cache is True else _plan_folder(cache, source, options)
-    settings = Settings(devices, folder, given.images, plan_bytes, verified, _warn if say is None else say)
+    progress = None if given.progress is None else function("the function for progress", given.progress)
+    settings = Settings(devices, folder, given.images, plan_bytes, verified, progress, _warn if say is None else say)
     name = "the model" if isinstance(source, bytes) else Path(source).name
     beside = Beside(name, source, {**options, "shapes": shapes}, settings, tell) if given.fallback else None
     again = None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -28,6 +28,8 @@ class Settings:
     plan_bytes: int = PLAN_BYTES
     verified: Verified | None = None
     """Whether devices check their results; None leaves it to ``NNVK_VERIFIED``."""
+    progress: Callable[[int, int], None] | None = None
+    """Gets the progress of compilations."""
     say: Say | None = None
     """Takes remarks for the user."""
     families: dict[Hashable, Any] = field(default_factory=dict, compare=False)

@@ -59,6 +59,8 @@ class ShapedModel:
         self.compilation.share_families(settings.families)
         if settings.verified is not None:
             self.compilation.set_verified(settings.verified)
+        if settings.progress is not None:
+            self.compilation.set_progress(settings.progress)
         self.compilation.finish()
         self.expected = tuple((port.dtype, port.shape) for port in imported.inputs)
         """The type and shape of each input of the file."""

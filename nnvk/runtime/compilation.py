@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from nnvk.base.checks import function, instance, member, whole, wholes
-from nnvk.base.errors import NnapiError, ResultCode, bad_data, bad_state
+from nnvk.base.errors import NnapiError, ResultCode, bad_data, bad_state, mark_as_callers
 from nnvk.base.files import is_folder
 from nnvk.base.log import logger, timed
 from nnvk.base.pinned import Pinned
@@ -41,6 +41,7 @@ class _Progress:
             try:
                 self._callback(done, total)
             except Exception as error:  # raised again by `Compilation.finish`
+                mark_as_callers(error)
                 self.error = error
 
 

@@ -406,6 +406,7 @@ CALLS |= {
             "images": Given(nnvk.ImageOptions(), OBJECT),
             "plan_bytes": Given(1, [*_NO_NUMBERS, *_FLOATS, -1]),
             "verified": Given(True, [wrong for wrong in FLAG if wrong is not None]),
+            "progress": Given(lambda: lambda done, total: None, [wrong for wrong in OBJECTS if wrong is not None]),
         },
     ),
     "LoadedModel.random": Call(
