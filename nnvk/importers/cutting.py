@@ -1,10 +1,12 @@
-"""Cutting a graph in two: the operators that can be computed first, and those that wait for results of them."""
+"""Cutting a graph: in two, where operators wait for results of others, and in parts that a device or another runs."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
+
+from nnvk.importers.errors import Malformed
 
 Key = TypeVar("Key")
 """The type of names that a format has for its tensors."""
@@ -91,3 +93,102 @@ def _dependents(nodes: Sequence[Node[Key]], positions: Collection[int]) -> set[i
             found.add(position)
             pending += (reader for name in nodes[position].writes for reader in readers.get(name, ()))
     return found
+
+
+# --- parts -----------------------------------------------------------------------------------------------------------
+
+
+def _sources(nodes: Sequence[Node[Key]]) -> list[set[int]]:
+    """The operators that each one reads of."""
+    writers = {name: position for position, node in enumerate(nodes) for name in node.writes}
+    return [{writers[name] for name in node.reads if name in writers} for node in nodes]
+
+
+def connected_parts(nodes: Sequence[Node[Key]], taken: Sequence[bool]) -> list[list[int]]:
+    """The connected parts of the nodes that are taken, in topological order; no path leaves a part and comes back.
+
+    Along each path a level grows where it enters or leaves what is taken: nodes of one level that are connected are a
+    part. Then parts that an edge connects are joined where no other path leads from one to the other.
+    """
+    sources = _sources(nodes)
+    levels: list[int] = []
+    for position, before in enumerate(sources):
+        level = parity = int(taken[position])
+        for source in before:
+            level = max(level, levels[source] + (levels[source] + parity) % 2)
+        levels.append(level)
+    group = list(range(len(nodes)))
+
+    def root(position: int) -> int:
+        while group[position] != position:
+            group[position] = group[group[position]]
+            position = group[position]
+        return position
+
+    edges = [(source, position) for position, before in enumerate(sources) for source in before]
+    for source, position in edges:
+        if taken[source] and levels[source] == levels[position]:
+            group[root(position)] = root(source)
+    after: dict[int, set[int]] = {root(position): set() for position in range(len(nodes))}
+    for source, position in edges:
+        if root(source) != root(position):
+            after[root(source)].add(root(position))
+    for source, position in edges:
+        first, second = root(source), root(position)
+        if first == second or not (taken[source] and taken[position]) or _leads_around(after, first, second):
+            continue
+        group[second] = first
+        after[first] |= after.pop(second)
+        after[first].discard(second)
+        for others in after.values():
+            if second in others:
+                others.discard(second)
+                others.add(first)
+        after[first].discard(first)
+    parts: dict[int, list[int]] = {}
+    for position in range(len(nodes)):
+        if taken[position]:
+            parts.setdefault(root(position), []).append(position)
+    return list(parts.values())
+
+
+def _leads_around(after: dict[int, set[int]], first: int, second: int) -> bool:
+    """Whether a path leads from one part to another one through a third."""
+    pending = [one for one in after[first] if one != second]
+    seen = set(pending)
+    while pending:
+        for one in after[pending.pop()]:
+            if one == second:
+                return True
+            if one not in seen:
+                seen.add(one)
+                pending.append(one)
+    return False
+
+
+def scheduled(nodes: Sequence[Node[Key]], parts: Sequence[Sequence[int]]) -> Iterator[tuple[bool, list[int]]]:
+    """Steps in an order in which they can be computed, and whether each is one of ``parts``.
+
+    As many of the other operators as possible are a step together. ``nodes`` are in topological order.
+    """
+    taken = {position for part in parts for position in part}
+    members = [*map(list, parts), *([position] for position in range(len(nodes)) if position not in taken)]
+    group = {position: number for number, positions in enumerate(members) for position in positions}
+    sources = _sources(nodes)
+    before = [{group[one] for at in positions for one in sources[at]} - {group[positions[0]]} for positions in members]
+    left = sorted(range(len(members)), key=lambda number: members[number][0])
+    done: set[int] = set()
+    while left:
+        together: list[int] = []
+        for one in left:
+            if one >= len(parts) and before[one] <= done:
+                together += members[one]
+                done.add(one)
+        if together:
+            yield False, together
+        own = [one for one in left if one < len(parts) and before[one] <= done]
+        yield from ((True, members[one]) for one in own)
+        done.update(own)
+        if not own and not together:
+            raise Malformed("there is a cycle")
+        left = [one for one in left if one not in done]

@@ -10,29 +10,30 @@ import pytest
 from onnx import NodeProto, TensorProto, helper, numpy_helper
 
 import nnvk
+from nnvk.importers.cutting import Node, connected_parts, scheduled
 from nnvk.importers.onnx.file import OnnxFile
-from nnvk.importers.onnx.partition import Choice, connected_parts, examine, fixed_shapes, part_of
+from nnvk.importers.onnx.partition import Choice, examine, fixed_shapes, part_of
 
 CPU = [nnvk.get_device("nnapi-reference")]
 TYPE = TensorProto.FLOAT
 
 
-def node(name: str, reads: str) -> NodeProto:
+def node(name: str, reads: str) -> Node[str]:
     """An operator that gives a tensor of its own name."""
-    return helper.make_node("Sum", list(reads), [name], name)
+    return Node(reads, name)
 
 
-def successors(nodes: list[NodeProto]) -> list[set[int]]:
-    writers = {one.output[0]: at for at, one in enumerate(nodes)}
+def successors(nodes: list[Node[str]]) -> list[set[int]]:
+    writers = {one.writes[0]: at for at, one in enumerate(nodes)}
     after: list[set[int]] = [set() for _ in nodes]
     for at, one in enumerate(nodes):
-        for name in one.input:
+        for name in one.reads:
             if name in writers:
                 after[writers[name]].add(at)
     return after
 
 
-def has_cycle(nodes: list[NodeProto], parts: list[list[int]]) -> bool:
+def has_cycle(nodes: list[Node[str]], parts: list[list[int]]) -> bool:
     """Whether the graph has a cycle once each part is one node."""
     group = {at: at for at in range(len(nodes))}
     for part in parts:
@@ -51,7 +52,7 @@ def has_cycle(nodes: list[NodeProto], parts: list[list[int]]) -> bool:
     return False
 
 
-def is_connected(nodes: list[NodeProto], part: list[int]) -> bool:
+def is_connected(nodes: list[Node[str]], part: list[int]) -> bool:
     after = successors(nodes)
     seen, pending = {part[0]}, [part[0]]
     while pending:
@@ -75,6 +76,14 @@ def test_parts_that_a_path_through_others_does_not_connect_are_one() -> None:
 
 def test_unconnected_nodes_are_parts_of_their_own() -> None:
     assert connected_parts([node("a", "x"), node("b", "x")], [True, True]) == [[0], [1]]
+
+
+def test_steps_in_an_order_in_which_they_can_be_computed() -> None:
+    """The operators beside the parts are as few steps as possible, and parts wait for what they read alone."""
+    nodes = [node("a", "x"), node("b", "x"), node("c", "a"), node("d", "bc"), node("e", "x"), node("f", "de")]
+    assert list(scheduled(nodes, [[0], [3]])) == [(False, [1, 4]), (True, [0]), (False, [2]), (True, [3]), (False, [5])]
+    assert list(scheduled(nodes, [])) == [(False, [0, 1, 2, 3, 4, 5])]
+    assert list(scheduled(nodes, [[0, 1, 2, 3, 4, 5]])) == [(True, [0, 1, 2, 3, 4, 5])]
 
 
 @pytest.mark.parametrize("seed", range(40))

@@ -18,6 +18,7 @@ from nnvk.api import Device
 from nnvk.base import forks
 from nnvk.base.errors import bad_data, op_failed
 from nnvk.base.text import printable
+from nnvk.importers.cutting import scheduled
 from nnvk.importers.emitter import F32
 from nnvk.importers.errors import NAME_SHOWN, ModelImportError, Unmapped
 from nnvk.importers.graph_builder import Source
@@ -32,10 +33,10 @@ from nnvk.importers.onnx.importer import fixed, port_of
 from nnvk.importers.onnx.narrow import narrow_of
 from nnvk.importers.onnx.node import Node
 from nnvk.importers.onnx.partition import examine
-from nnvk.importers.onnx.parts import part_of
+from nnvk.importers.onnx.parts import edges_of_nodes, part_of
 from nnvk.importers.onnx.probe import FOLDER, check, graphs_in, typed
 from nnvk.importers.onnx.reader import Elements, is_external, parse, read_file, types_of
-from nnvk.importers.onnx.scope import Scope, reads
+from nnvk.importers.onnx.scope import Scope
 from nnvk.importers.onnx.stored import StoredTensor, stored, stored_bytes
 from nnvk.importers.onnx.tensors import carrier
 from nnvk.importers.parts import FileInParts
@@ -89,7 +90,7 @@ class Library:
         _sort(whole.graph)
         _declare(whole.graph, types)
         steps = []
-        for part, positions in _scheduled(whole.graph.node, choice.parts):
+        for part, positions in scheduled(edges_of_nodes(whole.graph.node), choice.parts):
             step_model = part_of(whole, positions)
             names = [one.name for one in step_model.graph.input], [one.name for one in step_model.graph.output]
             operators = [
@@ -284,49 +285,6 @@ class _TypedFile(OnnxFile):
 
     def _parsed(self) -> ModelProto:
         return self._model
-
-
-def _scheduled(nodes: Sequence[NodeProto], parts: Sequence[Sequence[int]]) -> Iterator[tuple[bool, list[int]]]:
-    """Steps in an order in which they can be computed, and whether each is one of ``parts``.
-
-    As many of the other nodes as possible are a step together.
-    """
-    group = {position: number for number, part in enumerate(parts) for position in part}
-    members: dict[int, list[int]] = {number: list(part) for number, part in enumerate(parts)}
-    for position in range(len(nodes)):
-        if position not in group:
-            group[position] = len(members)
-            members[group[position]] = [position]
-    writers = {name: position for position, node in enumerate(nodes) for name in node.output if name}
-    before = {
-        number: {
-            group[writers[name]]
-            for position in positions
-            for name in reads(nodes[position])
-            if name in writers and group[writers[name]] != number
-        }
-        for number, positions in members.items()
-    }
-    left = dict.fromkeys(sorted(members, key=lambda number: members[number][0]))
-    done: set[int] = set()
-    while left:
-        together: list[int] = []
-        ready = list(left)
-        while ready:
-            ready = [one for one in left if one >= len(parts) and before[one] <= done]
-            for one in ready:
-                together += members[one]
-                done.add(one)
-                del left[one]
-        if together:
-            yield False, sorted(together)
-        own = [one for one in left if one < len(parts) and before[one] <= done]
-        for one in own:
-            yield True, members[one]
-            done.add(one)
-            del left[one]
-        if not own and not together:
-            raise Malformed("there is a cycle")
 
 
 def _sort(graph: GraphProto) -> list[int]:

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from onnx import GraphProto, ModelProto, NodeProto, ValueInfoProto
 
 from nnvk.api import Device
+from nnvk.importers.cutting import Node as Operator
+from nnvk.importers.cutting import connected_parts
 from nnvk.importers.errors import NotConstant, OverBudget, Unmapped
 from nnvk.importers.onnx.builder import DAMAGE, Shared
 from nnvk.importers.onnx.edges import Edge, edges_of, resized
@@ -17,8 +19,7 @@ from nnvk.importers.onnx.file import OnnxFile
 from nnvk.importers.onnx.importer import Import
 from nnvk.importers.onnx.kinds import ELEMENTWISE
 from nnvk.importers.onnx.node import Node
-from nnvk.importers.onnx.parts import part_of
-from nnvk.importers.onnx.scope import reads
+from nnvk.importers.onnx.parts import edges_of_nodes, part_of
 from nnvk.importers.ports import ImportedModel
 from nnvk.importers.shapes import is_far_too_large
 from nnvk.types.operand import Shape
@@ -65,11 +66,12 @@ def examine(
     itself, which is imported when they are there. ``parts_wait``: so may whole parts be.
     """
     model = file.proto()
+    nodes = edges_of_nodes(model.graph.node)
     reasons, values = _mapped(file, relaxed)
     alone = [one for one in values if takes_values and _waits_for_values(file, part_of(model, [one]), relaxed)]
     known: dict[tuple[int, ...], dict[int, str]] = {}
     while True:
-        parts = connected_parts(model.graph.node, [not reason for reason in reasons])
+        parts = connected_parts(nodes, [not reason for reason in reasons])
         refused: dict[int, str] = {}
         for part in parts:
             key = tuple(part)
@@ -80,22 +82,22 @@ def examine(
             for position in alone:
                 reasons[position] = ""
             choice = Choice(reasons, [*parts, *([position] for position in alone)])
-            return choice if takes_all else _without_cheap(model.graph.node, choice)
+            return choice if takes_all else _without_cheap(model.graph.node, nodes, choice)
         for position, reason in refused.items():
             reasons[position] = reason
 
 
-def _without_cheap(nodes: Sequence[NodeProto], choice: Choice) -> Choice:
+def _without_cheap(protos: Sequence[NodeProto], nodes: Sequence[Operator[str]], choice: Choice) -> Choice:
     """The choice without parts of one cheap node that exchanges tensors with a node that stays."""
     reasons, parts = choice.reasons, choice.parts
     stays = [node for node, reason in zip(nodes, reasons, strict=True) if reason]
-    written = {name for node in stays for name in node.output if name}
-    wanted = {name for node in stays for name in reads(node)}
+    written = {name for node in stays for name in node.writes}
+    wanted = {name for node in stays for name in node.reads}
     kept = []
     for part in parts:
-        node = nodes[part[0]]
-        is_cheap = len(part) == 1 and node.op_type in _CHEAP and not node.domain
-        if is_cheap and (written.intersection(reads(node)) or wanted.intersection(node.output)):
+        proto, node = protos[part[0]], nodes[part[0]]
+        is_cheap = len(part) == 1 and proto.op_type in _CHEAP and not proto.domain
+        if is_cheap and (written.intersection(node.reads) or wanted.intersection(node.writes)):
             reasons[part[0]] = "it costs less than the way to the device and back, between nodes that stay"
         else:
             kept.append(part)
@@ -228,69 +230,6 @@ def _has_few(model: ModelProto, unknown: Collection[str]) -> bool:
 
 
 # --- parts -----------------------------------------------------------------------------------------------------------
-
-
-def connected_parts(nodes: Sequence[NodeProto], taken: Sequence[bool]) -> list[list[int]]:
-    """The connected parts of the nodes that are taken, in topological order; no path leaves a part and comes back.
-
-    Along each path a level grows where it enters or leaves what is taken: nodes of one level that are connected are a
-    part. Then parts that an edge connects are joined where no other path leads from one to the other.
-    """
-    writers = {name: position for position, node in enumerate(nodes) for name in node.output if name}
-    sources = [{writers[name] for name in reads(node) if name in writers} for node in nodes]
-    levels: list[int] = []
-    for position, before in enumerate(sources):
-        level = parity = int(taken[position])
-        for source in before:
-            level = max(level, levels[source] + (levels[source] + parity) % 2)
-        levels.append(level)
-    group = list(range(len(nodes)))
-
-    def root(position: int) -> int:
-        while group[position] != position:
-            group[position] = group[group[position]]
-            position = group[position]
-        return position
-
-    edges = [(source, position) for position, before in enumerate(sources) for source in before]
-    for source, position in edges:
-        if taken[source] and levels[source] == levels[position]:
-            group[root(position)] = root(source)
-    after: dict[int, set[int]] = {root(position): set() for position in range(len(nodes))}
-    for source, position in edges:
-        if root(source) != root(position):
-            after[root(source)].add(root(position))
-    for source, position in edges:
-        first, second = root(source), root(position)
-        if first == second or not (taken[source] and taken[position]) or _leads_around(after, first, second):
-            continue
-        group[second] = first
-        after[first] |= after.pop(second)
-        after[first].discard(second)
-        for others in after.values():
-            if second in others:
-                others.discard(second)
-                others.add(first)
-        after[first].discard(first)
-    parts: dict[int, list[int]] = {}
-    for position in range(len(nodes)):
-        if taken[position]:
-            parts.setdefault(root(position), []).append(position)
-    return list(parts.values())
-
-
-def _leads_around(after: dict[int, set[int]], first: int, second: int) -> bool:
-    """Whether a path leads from one part to another one through a third."""
-    pending = [one for one in after[first] if one != second]
-    seen = set(pending)
-    while pending:
-        for one in after[pending.pop()]:
-            if one == second:
-                return True
-            if one not in seen:
-                seen.add(one)
-                pending.append(one)
-    return False
 
 
 def _refusals(

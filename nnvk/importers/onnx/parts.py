@@ -27,7 +27,7 @@ def part_of(model: ModelProto, positions: Sequence[int]) -> ModelProto:
 
 def _read(nodes: Iterable[NodeProto]) -> list[str]:
     """The tensors that nodes read and do not write, in the order in which they are read."""
-    return read_by(map(_edges, nodes))
+    return read_by(edges_of_nodes(nodes))
 
 
 def _model(
@@ -82,6 +82,11 @@ def cut_model(
     first.model_version, first.graph.doc_string = model.model_version, graph.doc_string
     rest = _model(model, nodes, [name for name in _read(nodes) if name in stored], found.rest_outputs, constants)
     return found, first, rest
+
+
+def edges_of_nodes(nodes: Iterable[NodeProto]) -> list[Node[str]]:
+    """The tensors that each node reads, and those that it writes."""
+    return list(map(_edges, nodes))
 
 
 def _edges(node: NodeProto, varies: bool = False) -> Node[str]:
