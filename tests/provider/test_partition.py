@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from typing import Any
 
 import numpy as np
 import onnx
@@ -10,9 +11,12 @@ import pytest
 from onnx import NodeProto, TensorProto, helper, numpy_helper
 
 import nnvk
+from nnvk.importers.choosing import Choice
 from nnvk.importers.cutting import Node, connected_parts, scheduled
 from nnvk.importers.onnx.file import OnnxFile
-from nnvk.importers.onnx.partition import Choice, examine, fixed_shapes, part_of
+from nnvk.importers.onnx.importer import Import
+from nnvk.importers.onnx.partition import examine, fixed_shapes
+from nnvk.importers.onnx.parts import part_of
 
 CPU = [nnvk.get_device("nnapi-reference")]
 TYPE = TensorProto.FLOAT
@@ -318,6 +322,45 @@ def test_graphs_that_take_too_much() -> None:
     assert choice.parts == []
     assert len(set(choice.reasons)) == 1
     assert choice.reasons[0].startswith("constants, states and operations take more than the ")
+
+
+def test_sizes_with_which_graphs_take_too_much() -> None:
+    """Nodes are taken with the others that are tried."""
+    nodes = [helper.make_node("Transpose", ["x"], ["z"]), helper.make_node("NoSuch", ["x"], ["y"])]
+    file = net(nodes, {"x": (TensorProto.INT32, ["n", "m", 1 << 13])}, ["y", "z"])
+    assert chosen(file).reasons == ["", "NNAPI has no counterpart of this operator"]
+
+
+@pytest.mark.parametrize(
+    ("shape", "behind", "mapped"),
+    [
+        ([2, 3], [2, 3], [2]),  # which no sizes change
+        (["n", 3], ["n", 3], [2, 1, 1]),  # sizes of 1, 32 and 224: no better ones go on behind a node that fails
+        ([2, "n"], [2, "n"], [2, 1, 1, 1, 1]),
+        (["n", "n"], ["n", "n"], [2, 1, 1, 1, 1, 1, 1]),
+        ([2, 3], ["n", 3], [2, 1]),  # nothing has an open size before the first node fails again
+    ],
+)
+def test_each_size_is_tried_once(
+    shape: list[int | str | None], behind: list[int | str | None], mapped: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Only sizes that give other shapes may have another result."""
+    nodes = [helper.make_node("NoSuch", ["x"], ["a"]), helper.make_node("Neg", ["a"], ["y"])]
+    model = net(nodes, {"x": (TYPE, shape)}, ["y"]).proto()
+    model.graph.value_info.append(helper.make_tensor_value_info("a", TYPE, behind))
+    file = OnnxFile(model.SerializeToString(), memoryview(b""))
+    counts: list[int] = []
+    whole, one = OnnxFile.shared, Import.map
+    monkeypatch.setattr(OnnxFile, "shared", lambda *given: (counts.append(0), whole(*given))[1])
+
+    def map_one(*given: Any) -> None:
+        counts[-1] += 1
+        one(*given)
+
+    monkeypatch.setattr(Import, "map", map_one)
+    choice = chosen(file)
+    assert choice.parts == [[1]]
+    assert counts == [*mapped, 1]  # the last of them is the part
 
 
 @pytest.mark.parametrize(

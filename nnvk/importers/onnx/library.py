@@ -90,8 +90,9 @@ class Library:
         _sort(whole.graph)
         _declare(whole.graph, types)
         steps = []
-        for part, positions in scheduled(edges_of_nodes(whole.graph.node), choice.parts):
-            step_model = part_of(whole, positions)
+        edges = edges_of_nodes(whole.graph.node)
+        for part, positions in scheduled(edges, choice.parts):
+            step_model = part_of(whole, positions, edges)
             names = [one.name for one in step_model.graph.input], [one.name for one in step_model.graph.output]
             operators = [
                 PlacedOperator(

@@ -6,11 +6,11 @@ import math
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
-from onnx import GraphProto, ModelProto, NodeProto, ValueInfoProto
+from onnx import GraphProto, ModelProto, ValueInfoProto
 
 from nnvk.api import Device
+from nnvk.importers.choosing import Choice, choose, refused_by, without_cheap
 from nnvk.importers.cutting import Node as Operator
-from nnvk.importers.cutting import connected_parts
 from nnvk.importers.errors import NotConstant, OverBudget, Unmapped
 from nnvk.importers.onnx.builder import DAMAGE, Shared
 from nnvk.importers.onnx.edges import Edge, edges_of, resized
@@ -20,7 +20,6 @@ from nnvk.importers.onnx.importer import Import
 from nnvk.importers.onnx.kinds import ELEMENTWISE
 from nnvk.importers.onnx.node import Node
 from nnvk.importers.onnx.parts import edges_of_nodes, part_of
-from nnvk.importers.ports import ImportedModel
 from nnvk.importers.shapes import is_far_too_large
 from nnvk.types.operand import Shape
 
@@ -40,16 +39,6 @@ _CHEAP = ELEMENTWISE | {
 """Operators of ONNX that move elements, or compute each from few others."""
 
 
-@dataclass(frozen=True, slots=True)
-class Choice:
-    """The nodes that a device runs."""
-
-    reasons: list[str]
-    """The reason why each node stays; empty where it does not."""
-    parts: list[list[int]]
-    """Positions of the nodes of each part, in the order of the graph."""
-
-
 def examine(
     file: OnnxFile,
     devices: Sequence[Device],
@@ -67,41 +56,17 @@ def examine(
     """
     model = file.proto()
     nodes = edges_of_nodes(model.graph.node)
-    reasons, values = _mapped(file, relaxed)
-    alone = [one for one in values if takes_values and _waits_for_values(file, part_of(model, [one]), relaxed)]
-    known: dict[tuple[int, ...], dict[int, str]] = {}
-    while True:
-        parts = connected_parts(nodes, [not reason for reason in reasons])
-        refused: dict[int, str] = {}
-        for part in parts:
-            key = tuple(part)
-            if key not in known:
-                known[key] = _refusals(file, part_of(model, part), part, devices, relaxed, parts_wait)
-            refused.update(known[key])
-        if not refused:
-            for position in alone:
-                reasons[position] = ""
-            choice = Choice(reasons, [*parts, *([position] for position in alone)])
-            return choice if takes_all else _without_cheap(model.graph.node, nodes, choice)
-        for position, reason in refused.items():
-            reasons[position] = reason
-
-
-def _without_cheap(protos: Sequence[NodeProto], nodes: Sequence[Operator[str]], choice: Choice) -> Choice:
-    """The choice without parts of one cheap node that exchanges tensors with a node that stays."""
-    reasons, parts = choice.reasons, choice.parts
-    stays = [node for node, reason in zip(nodes, reasons, strict=True) if reason]
-    written = {name for node in stays for name in node.writes}
-    wanted = {name for node in stays for name in node.reads}
-    kept = []
-    for part in parts:
-        proto, node = protos[part[0]], nodes[part[0]]
-        is_cheap = len(part) == 1 and proto.op_type in _CHEAP and not proto.domain
-        if is_cheap and (written.intersection(node.reads) or wanted.intersection(node.writes)):
-            reasons[part[0]] = "it costs less than the way to the device and back, between nodes that stay"
-        else:
-            kept.append(part)
-    return Choice(reasons, kept)
+    mapped = _mapped(file, relaxed)
+    alone = [
+        one for one in mapped.values if takes_values and _waits_for_values(file, part_of(model, [one], nodes), relaxed)
+    ]
+    parts = _Parts(file, model, nodes, devices, relaxed, parts_wait, mapped.sizes)
+    choice = choose(nodes, mapped.reasons, parts.refusals)
+    for position in alone:
+        choice.reasons[position] = ""
+    choice.parts.extend([position] for position in alone)
+    cheap = {at for at, node in enumerate(model.graph.node) if node.op_type in _CHEAP and not node.domain}
+    return choice if takes_all else without_cheap(choice, nodes, cheap)
 
 
 def fixed_shapes(file: OnnxFile) -> dict[str, Shape] | None:
@@ -115,21 +80,31 @@ def fixed_shapes(file: OnnxFile) -> dict[str, Shape] | None:
 # --- which nodes can be mapped ---------------------------------------------------------------------------------------
 
 
-def _mapped(file: OnnxFile, relaxed: bool) -> tuple[list[str], list[int]]:
-    """Why each node can't be mapped, and the positions of those that must know values of inputs.
+@dataclass(frozen=True, slots=True)
+class _Mapped:
+    """The nodes that can be mapped with some sizes in the place of open ones."""
 
-    Open sizes are those that most nodes can be mapped with.
-    """
-    fewest: list[str] | None = None
-    values: list[int] = []
+    reasons: list[str]
+    """The reason why each node can't be mapped; empty where it can."""
+    values: list[int]
+    """The positions of the nodes that must know values of their inputs."""
+    sizes: tuple[int, int]
+
+
+def _mapped(file: OnnxFile, relaxed: bool) -> _Mapped:
+    """The nodes that can be mapped with the sizes that most can be mapped with."""
+    best: _Mapped | None = None
+    tried: list[tuple[list[Edge], dict[str, Shape]]] = []
     for sizes in _TRIED_SIZES:
-        examiner = _Examiner(file.shared(relaxed), sizes)
-        reasons = examiner.examine()
-        if fewest is None or sum(map(bool, reasons)) < sum(map(bool, fewest)):
-            fewest, values = reasons, examiner.values
-        if not any(fewest):
+        if any(_opened(edges, sizes) == shapes for edges, shapes in tried):
+            continue  # nothing else depends on them
+        examiner = _Examiner(file.shared(relaxed), sizes, None if best is None else sum(map(bool, best.reasons)))
+        best = examiner.examine() or best
+        if best is not None and not any(best.reasons):
             break
-    return fewest or [], values
+        tried.append((examiner.edges, _opened(examiner.edges, sizes)))
+    assert best is not None
+    return best
 
 
 class _Examiner(Import):
@@ -138,35 +113,43 @@ class _Examiner(Import):
     The problems of an import won't do: they leave out the nodes that depend on another one.
     """
 
-    def __init__(self, shared: Shared, sizes: tuple[int, int]) -> None:
-        """``sizes`` are in the place of open ones: on the first axis and on others."""
+    def __init__(self, shared: Shared, sizes: tuple[int, int], most: int | None) -> None:
+        """``sizes`` are in the place of open ones: on the first axis and on others.
+
+        Others have left ``most`` nodes, unless it is None: no more than are fewer are of use.
+        """
         super().__init__(shared, _NAME)
         self._reasons: dict[int, str] = {}
         self._ports = {port.name: port for port in (*self._proto.value_info, *self._proto.output)}
         self._sizes = sizes
-        self.values: list[int] = []
-        """The positions of the nodes that must know values of their inputs."""
+        self._most = most
+        self._values: list[int] = []
+        self.edges: list[Edge] = []
+        """The inputs, and those in the place of what nodes can't give."""
 
-    def examine(self) -> list[str]:
-        """The reason why each node can't be mapped; empty where it can."""
-        edges: list[Edge] = []
+    def examine(self) -> _Mapped | None:
+        """Map all nodes. None: the sizes are no better than others."""
         for port in self._proto.input:
             try:
-                edges += edges_of(GraphProto(input=[port], initializer=self._proto.initializer))
+                self.edges += edges_of(GraphProto(input=[port], initializer=self._proto.initializer))
             except Malformed:  # an input of strings or of unknown rank
                 self.lost.add(port.name)
         count = len(self._proto.node)
+        reasons = self._reasons
         try:
-            self._map_nodes(self._without_empty(resized(edges, _opened(edges, self._sizes))))
+            self._map_nodes(self._without_empty(resized(self.edges, _opened(self.edges, self._sizes))))
         except OverBudget as error:
-            return [str(error)] * count
-        return [self._reasons.get(position, "") for position in range(count)]
+            if self._most is not None:
+                return None
+            reasons = dict.fromkeys(range(count), str(error))
+        return _Mapped([reasons.get(position, "") for position in range(count)], self._values, self._sizes)
 
     def has_stand_in(self, tensor: str) -> bool:
         """One is made of the type and shape that onnxruntime has inferred, as an input of a part would be."""
         caught: tuple[type[Exception], ...] = (Malformed, *DAMAGE.caught)
         try:
             edges = edges_of(GraphProto(input=[self._ports.get(tensor, ValueInfoProto(name=tensor))]))
+            self.edges += edges
             for edge in resized(edges, _opened(edges, self._sizes)):
                 self._input(edge, None)
         except caught:
@@ -189,8 +172,10 @@ class _Examiner(Import):
         except caught as error:
             self._reasons[operator.index] = DAMAGE.reason(error)
             if isinstance(error, NotConstant):
-                self.values.append(operator.index)
+                self._values.append(operator.index)
             self.give_up(operator)
+            if len(self._reasons) == self._most:
+                raise OverBudget("these sizes are no better than others") from error
 
 
 def _opened(edges: Iterable[Edge], sizes: tuple[int, int]) -> dict[str, Shape]:
@@ -232,49 +217,44 @@ def _has_few(model: ModelProto, unknown: Collection[str]) -> bool:
 # --- parts -----------------------------------------------------------------------------------------------------------
 
 
-def _refusals(
-    whole: OnnxFile,
-    model: ModelProto,
-    positions: Sequence[int],
-    devices: Sequence[Device],
-    relaxed: bool,
-    parts_wait: bool,
-) -> dict[int, str]:
-    """Why nodes of a part, by their positions in the graph, stay all the same."""
-    failed: OnnxImportError | Malformed | None = None
-    fewest: dict[int, str] | None = None
-    for sizes in _TRIED_SIZES:
+@dataclass(frozen=True, slots=True)
+class _Parts:
+    """Parts of a file, which are tried for devices."""
+
+    whole: OnnxFile
+    model: ModelProto
+    nodes: Sequence[Operator[str]]
+    devices: Sequence[Device]
+    relaxed: bool
+    may_wait: bool
+    likely: tuple[int, int]
+    """The sizes for which a part most likely can be imported."""
+
+    def refusals(self, positions: Sequence[int]) -> dict[int, str]:
+        """Why nodes of a part, by their positions in the graph, stay all the same."""
+        model = part_of(self.model, positions, self.nodes)
         try:
-            file = whole.part(model)
-            file.infers_lost = False  # which takes a process
-            imported = file.load(shapes=_opened(edges_of(model.graph), sizes), relaxed=relaxed)
+            file = self.whole.part(model)
+            edges = edges_of(model.graph)
         except (OnnxImportError, Malformed) as error:
-            if parts_wait and isinstance(error, OnnxImportError) and error.waiting and _has_few(model, error.unknown):
-                return {}
-            failed = failed or error
-            continue
-        refused = _refused_by(devices, imported, positions)
-        if fewest is None or len(refused) < len(fewest):
-            fewest = refused
-        if not refused:
-            break
-    if fewest is not None:
-        return fewest
-    problems = failed.problems if isinstance(failed, OnnxImportError) else ()
-    of_nodes = {positions[one.index]: one.reason for one in problems if one.operation not in ("input", "output")}
-    return of_nodes or dict.fromkeys(positions, f"its part can't be built: {failed}")
-
-
-def _refused_by(devices: Sequence[Device], imported: ImportedModel, positions: Sequence[int]) -> dict[int, str]:
-    """Why devices refuse the nodes of a part, by their positions in the graph."""
-    refused: dict[int, str] = {}
-    answers = zip(*(imported.model.get_support(device) for device in devices), strict=True)
-    for source, answer in zip(imported.sources, answers, strict=True):
-        if any(one.supported for one in answer):
-            continue
-        reasons = [f"{device.name}: {one.reason}" for device, one in zip(devices, answer, strict=True)]
-        reason = f"the device does not run it: {', '.join(reasons)}"
-        if source is None:
-            return dict.fromkeys(positions, reason)
-        refused.setdefault(positions[source.number], reason)
-    return refused
+            return dict.fromkeys(positions, f"its part can't be built: {error}")
+        file.infers_lost = False  # which takes a process
+        tried = [_opened(edges, sizes) for sizes in _TRIED_SIZES]
+        tried = [shapes for at, shapes in enumerate(tried) if shapes not in tried[:at]]
+        likely = _opened(edges, self.likely)
+        refused: dict[int, dict[int, str]] = {}
+        failed: dict[int, OnnxImportError] = {}
+        for at, shapes in sorted(enumerate(tried), key=lambda one: one[1] != likely):
+            try:
+                refused[at] = refused_by(self.devices, file.load(shapes=shapes, relaxed=self.relaxed), positions)
+                if not refused[at]:
+                    return {}
+            except OnnxImportError as error:
+                if self.may_wait and error.waiting and _has_few(model, error.unknown):
+                    return {}
+                failed[at] = error
+        if refused:
+            return min((refused[at] for at in sorted(refused)), key=len)
+        problems = [one for one in failed[0].problems if one.operation not in ("input", "output")]
+        of_nodes = {positions[one.index]: one.reason for one in problems}
+        return of_nodes or dict.fromkeys(positions, f"its part can't be built: {failed[0]}")

@@ -14,34 +14,38 @@ _RANDOM = ("Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "Rand
 """Operators whose results differ in a copy of a node, even if all inputs are constant. Programs may map Multinomial."""
 
 
-def part_of(model: ModelProto, positions: Sequence[int]) -> ModelProto:
-    """A model of some nodes. Its outputs are what other nodes, or the caller of the graph, read of them."""
-    graph = model.graph
+def part_of(model: ModelProto, positions: Sequence[int], edges: Sequence[Node[str]] = ()) -> ModelProto:
+    """A model of some nodes. Its outputs are what other nodes, or the caller of the graph, read of them.
+
+    ``edges`` are those of all nodes (`edges_of_nodes`), for who takes several parts.
+    """
+    edges = edges or edges_of_nodes(model.graph.node)
     inside = set(positions)
-    wanted = {port.name for port in graph.output}
-    wanted.update(name for at, node in enumerate(graph.node) if at not in inside for name in reads(node))
-    nodes = [graph.node[position] for position in positions]
-    outputs = [name for node in nodes for name in node.output if name in wanted]
-    return _model(model, nodes, _read(nodes), outputs)
+    wanted = {port.name for port in model.graph.output}
+    wanted.update(*(node.reads for at, node in enumerate(edges) if at not in inside))
+    own = [edges[position] for position in positions]
+    outputs = [name for node in own for name in node.writes if name in wanted]
+    return _model(model, positions, read_by(own), outputs)
 
 
-def _read(nodes: Iterable[NodeProto]) -> list[str]:
-    """The tensors that nodes read and do not write, in the order in which they are read."""
-    return read_by(edges_of_nodes(nodes))
+def edges_of_nodes(nodes: Iterable[NodeProto]) -> list[Node[str]]:
+    """The tensors that each node reads, and those that it writes."""
+    return list(map(_edges, nodes))
 
 
 def _model(
     model: ModelProto,
-    nodes: Sequence[NodeProto],
+    positions: Sequence[int],
     read: Iterable[str],
     outputs: Sequence[str],
     constants: Sequence[TensorProto] = (),
 ) -> ModelProto:
-    """A model of nodes; ``read`` are its inputs, except for the constants among them.
+    """A model of some nodes; ``read`` are its inputs, except for the constants among them.
 
     ``constants`` are tensors that the whole model has as inputs.
     """
     graph = model.graph
+    nodes = [graph.node[position] for position in positions]
     named = set(read)
     written = {name for node in nodes for name in node.output}
     ports = {port.name: port for port in (*graph.value_info, *graph.output, *graph.input)}
@@ -74,19 +78,14 @@ def cut_model(
         random.update(one.name for one in model.functions)  # one may use another
     edges = [_edges(node, varies=not random.isdisjoint(_kinds([node]))) for node in graph.node]
     found = cut(edges, inputs, [port.name for port in graph.output], stored, waiting)
-    ahead, nodes = ([graph.node[position] for position in positions] for positions in (found.first, found.rest))
+    ahead, behind = (read_by(edges[position] for position in positions) for positions in (found.first, found.rest))
     constant_outputs = [name for name in found.first_outputs if name in stored]
-    read = dict.fromkeys([*inputs, *_read(ahead), *constant_outputs])
-    first = _model(model, ahead, read, found.first_outputs, constants)
+    read = dict.fromkeys([*inputs, *ahead, *constant_outputs])
+    first = _model(model, found.first, read, found.first_outputs, constants)
     first.doc_string, first.producer_name = model.doc_string, model.producer_name
     first.model_version, first.graph.doc_string = model.model_version, graph.doc_string
-    rest = _model(model, nodes, [name for name in _read(nodes) if name in stored], found.rest_outputs, constants)
+    rest = _model(model, found.rest, [name for name in behind if name in stored], found.rest_outputs, constants)
     return found, first, rest
-
-
-def edges_of_nodes(nodes: Iterable[NodeProto]) -> list[Node[str]]:
-    """The tensors that each node reads, and those that it writes."""
-    return list(map(_edges, nodes))
 
 
 def _edges(node: NodeProto, varies: bool = False) -> Node[str]:
