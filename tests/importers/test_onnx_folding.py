@@ -10,6 +10,7 @@ import pytest
 
 pytest.importorskip("onnx")
 
+from onnx import NodeProto, TensorProto, numpy_helper
 from onnx_case import I64, F, ints
 from onnx_net import element, model, op
 from onnx_spent import Spent, watched
@@ -17,7 +18,7 @@ from onnx_spent import Spent, watched
 import nnvk
 from nnvk.importers.budget import Budget
 from nnvk.importers.errors import Unmapped
-from nnvk.importers.onnx import load
+from nnvk.importers.onnx import folding, load
 from nnvk.importers.onnx.folding import folded
 from nnvk.importers.onnx.node import Node
 from nnvk.importers.onnx.tensors import Tensor, constant
@@ -212,6 +213,33 @@ def test_constants_that_are_refused(name: str) -> None:
     with pytest.raises(Unmapped) as raised:
         folded(Node(node, 18, 0), [constant(array) for array in arrays], Budget(0))
     assert str(raised.value) == reason
+
+
+@pytest.mark.parametrize(
+    "node",
+    [op("Constant", "", "y z", value=numpy_helper.from_array(zeros(2))), op("ConstantOfShape", "a", "y z")],
+    ids=["Constant", "ConstantOfShape"],
+)
+def test_operators_with_an_output_too_many(node: NodeProto) -> None:
+    with pytest.raises(Unmapped, match="its inputs do not fit together"):
+        folded(Node(node, 18, 0), [constant(ints(2)) for _ in node.input], Budget(0))
+
+
+def test_the_reference_is_made_once_for_nodes_that_differ_in_names() -> None:
+    for kind, size in (("Shape", 3), ("Shape", 4), ("Size", 3)):
+        for name in "ab":
+            node = Node(op(kind, name, f"{name}{size}"), 18, 0)
+            (got,) = folded(node, [constant(zeros(size))], Budget(0)) or ()
+            assert got.array.item() == size
+    before = folding._kept_reference.cache_info()
+    folded(Node(op("Shape", "c", "d"), 18, 0), [constant(zeros(5))], Budget(0))
+    after = folding._kept_reference.cache_info()
+    assert (after.hits, after.misses) == (before.hits + 1, before.misses)
+    large = op("Cast", "a", "b", to=TensorProto.INT64)
+    large.attribute[0].doc_string = "x" * 2000
+    (got,) = folded(Node(large, 18, 0), [constant(np.array([7], np.int32))], Budget(0)) or ()
+    assert got.array.item() == 7
+    assert folding._kept_reference.cache_info() == after  # one that takes much memory is not kept
 
 
 def test_constants_that_are_at_the_ends() -> None:

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from functools import lru_cache, partial
 
 import numpy as np
-from onnx import GraphProto, ModelProto, NodeProto, TensorProto, helper, numpy_helper
+from onnx import GraphProto, ModelProto, NodeProto, TensorProto, ValueInfoProto, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
 from nnvk.importers.budget import Budget
@@ -47,6 +47,8 @@ _VIEWS = _REPEATING | {"Flatten", "Reshape", "Slice", "Squeeze", "Transpose", "U
 """Operators whose outputs are views, which take no memory."""
 _NODE_WORK = 1 << 13
 """The cost of a node in the reference, in elements."""
+_MOST_KEPT, _LARGEST_KEPT = 256, 1 << 10
+"""The most nodes for which the reference is kept, and the bytes of the largest: they differ in more than names."""
 _PASSES_OF_WINDOWS = 4
 """The number of float64 arrays in the formula of a window."""
 _PASSES: Mapping[str, int] = {
@@ -221,16 +223,19 @@ def folded(node: Node, inputs: Sequence[Tensor | None], budget: Budget) -> list[
 def _results(node: Node, inputs: Sequence[Tensor | None]) -> Sequence[np.ndarray]:
     """The outputs that have names."""
     given = [tensor for tensor in inputs if tensor is not None]
-    if node.op_type in _REPEATING:
-        return _repeated(node, [tensor.stored for tensor in given])
-    proto = type(node.proto)()
-    proto.CopyFrom(node.proto)
-    del proto.attribute[:]
-    for name, attribute in node.attributes().items():
+    attributes = node.attributes()
+    is_value = node.op_type == "Constant" and [*attributes] == ["value"]
+    if (is_value or node.op_type in _REPEATING) and len(node.outputs) == 1:
+        return [_stored(node, [tensor.stored for tensor in given])]
+    proto = NodeProto(op_type=node.op_type)
+    for name, attribute in attributes.items():
         proto.attribute.add().CopyFrom(attribute)
         proto.attribute[-1].name = name
     if node.op_type == "ReduceMean" and not given[0].array.size:
         proto.op_type = "ReduceL1"  # that is 0, as onnxruntime's mean of nothing; ONNX leaves it undefined
+    # Nodes that differ in nothing but names are one for the reference.
+    proto.input.extend("" if tensor is None else f"in {place}" for place, tensor in enumerate(inputs))
+    proto.output.extend(name and f"out {place}" for place, name in enumerate(node.outputs))
     return _computed(node, proto, inputs)
 
 
@@ -242,13 +247,15 @@ def _evaluated(node: Node, *constants: Constant | None) -> np.ndarray:
     return np.asarray(_results(node, inputs)[0])
 
 
-def _repeated(node: Node, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
-    """The output of an operator that repeats elements. `Unmapped`: the shape does not fit."""
+def _stored(node: Node, arrays: Sequence[np.ndarray]) -> np.ndarray:
+    """The output that the file has, or of an operator that repeats elements. `Unmapped`: the shape does not fit."""
     value = node.attributes().get("value")
-    source, shape = arrays if node.op_type == "Expand" else (np.zeros((), np.float32), arrays[0])
     try:
-        source = source if value is None else numpy_helper.to_array(value.t).reshape(())
-        return [np.broadcast_to(source, np.broadcast_shapes(source.shape, tuple(shape.reshape(-1).tolist())))]
+        source = np.zeros((), np.float32) if value is None else numpy_helper.to_array(value.t)
+        if node.op_type == "Constant":
+            return source
+        source, shape = arrays if node.op_type == "Expand" else (source.reshape(()), arrays[0])
+        return np.broadcast_to(source, np.broadcast_shapes(source.shape, tuple(shape.reshape(-1).tolist())))
     except _DAMAGED as error:
         raise Unmapped(f"its inputs do not fit together ({error})") from error
 
@@ -268,24 +275,25 @@ def _is_plain(node: Node, inputs: Sequence[Tensor | None]) -> bool:
 def _computed(node: Node, proto: NodeProto, inputs: Sequence[Tensor | None]) -> Sequence[np.ndarray]:
     """The outputs that have names. `Unmapped`: the inputs do not fit together."""
     graph = GraphProto(node=[proto], name="constant")
-    for name in node.outputs:
-        if name:
-            graph.output.add().name = name
-    feeds = {name: tensor.stored for name, tensor in zip(node.inputs, inputs, strict=True) if tensor is not None}
+    graph.output.extend(ValueInfoProto(name=name) for name in proto.output if name)
+    whole = ModelProto(ir_version=_IR_VERSION, opset_import=[helper.make_opsetid("", node.version)], graph=graph)
+    feeds = {name: tensor.stored for name, tensor in zip(proto.input, inputs, strict=True) if tensor is not None}
     if not _is_plain(node, inputs):
-        whole = ModelProto(ir_version=_IR_VERSION, opset_import=[helper.make_opsetid("", node.version)])
-        whole.graph.CopyFrom(graph)
         whole.graph.initializer.extend(
             numpy_helper.from_array(np.asarray(array, order="C"), name) for name, array in feeds.items()
         )
         results = computed(whole)
         if results is not None:
             return results
-    for name in feeds:
-        graph.input.add().name = name
-    wanted = [name for name in node.outputs if name]
+        del whole.graph.initializer[:]
+    whole.graph.input.extend(ValueInfoProto(name=name) for name in feeds)
+    data = whole.SerializeToString()
+    reference = _kept_reference if len(data) <= _LARGEST_KEPT else ReferenceEvaluator
     try:
         with np.errstate(all="ignore"):
-            return list(ReferenceEvaluator(graph, opsets={"": node.version}).run(wanted, feeds))
+            return list(reference(data).run(None, feeds))
     except _DAMAGED as error:
         raise Unmapped(f"its inputs do not fit together ({error})") from error
+
+
+_kept_reference = lru_cache(_MOST_KEPT)(ReferenceEvaluator)
