@@ -76,7 +76,9 @@ class Loaded:
         return self.graph
 
     def believed(self) -> Loaded:
-        """The graph with the shapes that the file has."""
+        """The graph with the shapes that the file has; itself if it has no others."""
+        if all(self.graph.tensors[index].is_static for index in self.declared):
+            return self
         tensors = [
             replace(tensor, is_static=tensor.is_static or tensor.index in self.declared)
             for tensor in self.graph.tensors
@@ -198,7 +200,7 @@ def examine(loaded: Loaded) -> list[str]:
     placeholders: what can be taken with one idea of the shapes is.
     """
     fewest: list[str] = []
-    for tried in (loaded.believed(), loaded, *loaded.opened()):
+    for tried in dict.fromkeys((loaded.believed(), loaded, *loaded.opened())):
         reasons = _examined(tried)
         if not fewest or sum(map(bool, reasons)) < sum(map(bool, fewest)):
             fewest = reasons
@@ -249,12 +251,13 @@ def model(loaded: Loaded, relaxed: bool) -> Partition:
     """The model of a partition. `TfliteImportError` lists what can't be mapped."""
     if not all(loaded.graph.tensors[index].elements for index in loaded.graph.inputs):
         return _empty(loaded, relaxed)
-    try:
-        return _built(loaded.believed(), relaxed)
-    except TfliteImportError as error:
-        with suppress(TfliteImportError):
-            return _built(loaded, relaxed)
-        raise error
+    refusals = []
+    for tried in dict.fromkeys((loaded.believed(), loaded)):
+        try:
+            return _built(tried, relaxed)
+        except TfliteImportError as error:
+            refusals.append(error)
+    raise refusals[0]
 
 
 def _empty(loaded: Loaded, relaxed: bool) -> Partition:
