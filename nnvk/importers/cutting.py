@@ -139,10 +139,9 @@ def connected_parts(nodes: Sequence[Node[Key]], taken: Sequence[bool]) -> list[l
             continue
         group[second] = first
         after[first] |= after.pop(second)
-        after[first].discard(second)
         for others in after.values():
             if second in others:
-                others.discard(second)
+                others.remove(second)
                 others.add(first)
         after[first].discard(first)
     parts: dict[int, list[int]] = {}
@@ -154,15 +153,14 @@ def connected_parts(nodes: Sequence[Node[Key]], taken: Sequence[bool]) -> list[l
 
 def _leads_around(after: dict[int, set[int]], first: int, second: int) -> bool:
     """Whether a path leads from one part to another one through a third."""
-    pending = [one for one in after[first] if one != second]
+    pending = after[first] - {second}
     seen = set(pending)
     while pending:
-        for one in after[pending.pop()]:
-            if one == second:
-                return True
-            if one not in seen:
-                seen.add(one)
-                pending.append(one)
+        behind = after[pending.pop()]
+        if second in behind:
+            return True
+        pending |= behind - seen
+        seen |= behind
     return False
 
 

@@ -19,7 +19,7 @@ import numpy as np
 from nnvk.importers import charged
 from nnvk.importers.decompositions.int64 import bounded
 from nnvk.importers.decompositions.moving import axis_of
-from nnvk.importers.emitter import BOOL8, F32, I32, NONE, Emitter
+from nnvk.importers.emitter import BOOL8, F32, I32, NONE, Emitter, Inputs
 from nnvk.importers.errors import Unmapped
 from nnvk.importers.graph_builder import MAX_RANK, Value
 from nnvk.types.codes import OperandCode, OperationCode
@@ -103,7 +103,7 @@ class Extent:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Extents:
+class Extents(Inputs[Extent]):
     """The shapes of one operator. At least one input has a dynamic extent."""
 
     inputs: Sequence[Extent | None]
@@ -115,13 +115,6 @@ class Extents:
     def rank(self) -> int:
         """The rank of the first input."""
         return len(self.input(0).shape)
-
-    def input(self, position: int) -> Extent:
-        """An input; `Unmapped` where it is left out."""
-        one = self.inputs[position] if position < len(self.inputs) else None
-        if one is None:
-            raise Unmapped(f"input {position} is missing")
-        return one
 
     def first(self) -> DynamicExtent:
         """The first input's dynamic extent; `Unmapped` where another input has one."""

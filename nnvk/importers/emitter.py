@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any, TypeGuard
+from typing import Any, Generic, TypeGuard, TypeVar
 
 import numpy as np
 
@@ -33,6 +33,30 @@ _MOVING = frozenset(
 """Operations that only move elements. NNAPI has none of them for booleans."""
 _SCALE_TOLERANCE = 1e-6
 """The relative difference of equal scales that converters' rounding may cause."""
+
+
+T = TypeVar("T")
+
+
+class Inputs(Generic[T]):
+    """The inputs of an operator, some of which may be left out."""
+
+    inputs: Sequence[T | None]
+
+    def optional(self, position: int) -> T | None:
+        """An input, None where it is left out."""
+        return self.inputs[position] if position < len(self.inputs) else None
+
+    def input(self, position: int = 0) -> T:
+        """An input that must be there."""
+        found = self.optional(position)
+        if found is None:
+            raise Unmapped(f"input {position} is missing")
+        return found
+
+    def all_inputs(self) -> list[T]:
+        """All inputs of an operator that takes any number."""
+        return [self.input(position) for position in range(max(1, len(self.inputs)))]
 
 
 class Emitter:

@@ -129,8 +129,7 @@ class ModelFile:
     def shape_names(self) -> set[str]:
         """The names that ``shapes`` may have: of inputs, and of open sizes in formats that name these."""
         with Guard(self.name):
-            names: set[str] = self.reader.shape_names()
-        return names
+            return {name for one in self.reader.inputs() for name in (one.name, *one.symbols) if name}
 
 
 def file_of(source: PathOrBytes) -> PathOrBytes:

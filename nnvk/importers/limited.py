@@ -9,6 +9,8 @@ import sys
 
 from nnvk.base.text import printable
 
+LIBRARY_BYTES = 2 << 30
+"""The memory that a library may take beside a file and what it takes to start."""
 _REASON_SHOWN = 400
 _REFUSED = 3
 _BEGIN = """

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from nnvk.api import Device
-from nnvk.base.errors import NnapiError, ResultCode, VerificationError, is_callers
+from nnvk.base.errors import NnapiError, ResultCode, VerificationError, is_callers, op_failed
+from nnvk.base.text import printable
 from nnvk.importers.errors import ModelImportError
 from nnvk.importers.graph_builder import Source
 from nnvk.importers.metadata import Metadata
@@ -15,6 +17,7 @@ from nnvk.importers.parts import Loadable
 from nnvk.importers.ports import Port, Signature
 
 _OF_DATA = (ResultCode.BAD_DATA, ResultCode.OP_FAILED, ResultCode.OUTPUT_INSUFFICIENT_SIZE)
+_REASON_SHOWN = 400
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,3 +121,16 @@ def may_compute(error: NnapiError) -> bool:
         return error.is_valid
     is_foreign = error.__cause__ is not None and not isinstance(error.__cause__, NnapiError)  # a driver has failed
     return error.code in _OF_DATA and not (is_foreign or is_callers(error) or isinstance(error, VerificationError))
+
+
+@contextmanager
+def failing(library: str) -> Iterator[None]:
+    """While a library computes: what it raises becomes OP_FAILED, with its reason in one line.
+
+    Their exceptions have no base of their own.
+    """
+    try:
+        yield
+    except Exception as error:
+        text = f"{library}: {printable(' '.join(str(error).split()), _REASON_SHOWN)}"
+        raise op_failed(text) from None  # with a cause it would be a device that has failed: see `may_compute`

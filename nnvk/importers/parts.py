@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Hashable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import replace
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
 from nnvk.base import forks
-from nnvk.importers.errors import Malformed, ModelImportError, Problem, Unmapped
+from nnvk.base.errors import Guard, NnapiError, ResultCode
+from nnvk.base.log import logger, timed
+from nnvk.importers.errors import Inexpressible, Malformed, ModelImportError, Problem, Unmapped
 from nnvk.importers.ports import ImportedModel, Port
 from nnvk.importers.shapes import Shapes
 from nnvk.importers.sized import SizedImports
+
+_log = logger("model")
 
 
 class Loadable(Protocol):
@@ -39,8 +43,14 @@ class FileInParts(ABC):
 
     keeps_doubles = False
     """Whether imports refuse operators that compute with FLOAT64, so that a library does."""
+    refusal: ClassVar[type[ModelImportError]]
+    """The format's error."""
 
-    def __init__(self) -> None:
+    def __init__(self, name: str) -> None:
+        """``name`` is the file's in errors."""
+        self._name = name
+        self._numbers: Sequence[int] = ()
+        """The numbers of the operators, if they are a part of those of a file."""
         self._cut: FileCut | None = None
         self._waited: dict[Hashable, frozenset[int]] = {}
         """Operators that have waited before, by `_key`. Parts of a file share them."""
@@ -104,7 +114,21 @@ class FileInParts(ABC):
 
     def _key(self, constants: Mapping[str, Any]) -> Hashable:
         """Stands for operators and constants that are known, whatever their values are."""
-        return frozenset(constants)
+        return (frozenset(constants), tuple(self._numbers))
+
+    @contextmanager
+    def _guarded(self) -> Iterator[None]:
+        """Name the file in errors, and log how long something of its import takes."""
+        with Guard(self._name):
+            try:
+                with timed(_log, "importing %s", self._name):
+                    yield
+            except Malformed as error:
+                is_valid = isinstance(error, Inexpressible)
+                raise self.refusal(error.what, self._name, detail=str(error), is_valid=is_valid) from error
+            except MemoryError as error:
+                text = f"{self._name}: there is too little memory to import it"
+                raise NnapiError(ResultCode.OUT_OF_MEMORY, text) from error
 
     @abstractmethod
     def _load_whole(self, shapes: Shapes, constants: Mapping[str, Any], options: Mapping[str, Any]) -> ImportedModel:
@@ -117,6 +141,9 @@ class FileInParts(ABC):
 
 class FileCut(ABC):
     """A file in two parts."""
+
+    _first: Any
+    """The file of the first part."""
 
     def __init__(
         self,
@@ -146,7 +173,7 @@ class FileCut(ABC):
 
     def load(self, shapes: Shapes, options: Mapping[str, Any]) -> ImportedModel:
         """The first part for these shapes, and the rest. Raises the importer's error."""
-        first = self._load_first(shapes, options)
+        first: ImportedModel = self._first.load(shapes=shapes, **options)
         results = first.outputs
         taken = results[: self._taken]
         rest = ByValue(*self._rest_for(taken), options)
@@ -162,10 +189,6 @@ class FileCut(ABC):
         except (Malformed, Unmapped) as error:
             problem, valid = Problem("output", position, str(error)), isinstance(error, Unmapped)
             raise ModelImportError("NNAPI can't express this model", self._name, [problem], is_valid=valid) from error
-
-    @abstractmethod
-    def _load_first(self, shapes: Shapes, options: Mapping[str, Any]) -> ImportedModel:
-        """The first part."""
 
     @abstractmethod
     def _rest_for(self, taken: Sequence[Port]) -> tuple[Loadable, Sequence[str]]:

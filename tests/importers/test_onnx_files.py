@@ -16,6 +16,7 @@ from onnx.defs import onnx_opset_version
 from onnx_net import element, model, op, subgraph
 
 from nnvk import NnapiError, ResultCode
+from nnvk.importers import formats
 from nnvk.importers.onnx import OnnxImportError, builder, load, reader
 from nnvk.importers.onnx import file as importing
 from nnvk.importers.onnx.edges import Edge, edges_of, resized
@@ -373,7 +374,7 @@ def test_constants_must_be_by_name() -> None:
 
 def test_names_of_shapes() -> None:
     made = model([op("Add", "x z", "y")], {"x": (F, [2, "n"]), "z": (F, ["m", None])}, ["y"])
-    assert OnnxFile(made.SerializeToString()).shape_names() == {"x", "z", "n", "m"}
+    assert formats.read(made.SerializeToString()).shape_names() == {"x", "z", "n", "m"}
 
 
 def quantised(where: str, moves: list[str], scale: float) -> OperandType:

@@ -22,7 +22,8 @@ import nnvk
 from nnvk import LoadedModel, NnapiError, ResultCode
 from nnvk.importers import formats
 from nnvk.importers.limited import Refused, run_limited
-from nnvk.importers.onnx.library import OnnxPart, _failing
+from nnvk.importers.mixed import failing
+from nnvk.importers.onnx.library import NAME, OnnxPart
 from nnvk.loading.beside import CpuLibraryWarning
 
 pytestmark = pytest.mark.usefixtures("libraries")
@@ -234,7 +235,7 @@ def test_a_file_that_runs_as_a_whole_only(when: str, monkeypatch: pytest.MonkeyP
 
     def refuse(self: OnnxPart, *values: Any) -> Any:
         if self.operators:
-            with _failing():
+            with failing(NAME):
                 raise ValueError("no such step")
         return done(self, *values)
 

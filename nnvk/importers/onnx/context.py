@@ -12,7 +12,7 @@ from nnvk.importers.bounds import INT32, of_array, of_dtype, within
 from nnvk.importers.decompositions.arithmetic import with_number
 from nnvk.importers.decompositions.int64 import Number, Words, bounded, low, moved, narrowed, unsigned
 from nnvk.importers.decompositions.int64 import constant as int64_constant
-from nnvk.importers.emitter import BOOL8, F32, I32, NONE, Emitter, is_quantised
+from nnvk.importers.emitter import BOOL8, F32, I32, NONE, Emitter, Inputs, is_quantised
 from nnvk.importers.errors import NotConstant, Unmapped
 from nnvk.importers.graph_builder import Graph, Value, at_least_1d
 from nnvk.importers.onnx.narrow import Narrow
@@ -48,7 +48,7 @@ class Surroundings(Protocol):
         """The outputs of an IF between two graphs."""
 
 
-class Context(Emitter):
+class Context(Emitter, Inputs[Tensor]):
     """One node: its inputs, its attributes, and the graph to add to."""
 
     rounding = ExtendedOperationCode.QUANTIZE_TIES_TO_EVEN
@@ -61,24 +61,12 @@ class Context(Emitter):
 
     # --- inputs --------------------------------------------------------------------------------------------------
 
-    def optional(self, position: int) -> Tensor | None:
-        """An input, None where it is left out."""
-        return self.inputs[position] if position < len(self.inputs) else None
+    tensor = Inputs[Tensor].input
+    tensors = Inputs[Tensor].all_inputs
 
     def has(self, position: int) -> bool:
         """Whether an input is there."""
         return self.optional(position) is not None
-
-    def tensor(self, position: int = 0) -> Tensor:
-        """An input that must be there."""
-        tensor = self.optional(position)
-        if tensor is None:
-            raise Unmapped(f"input {position} is missing")
-        return tensor
-
-    def tensors(self) -> list[Tensor]:
-        """All inputs of an operator that takes any number."""
-        return [self.tensor(position) for position in range(max(1, len(self.inputs)))]
 
     def wants(self, position: int) -> bool:
         """Whether somebody wants an output."""

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Hashable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from onnx import ModelProto, TensorProto, ValueInfoProto, numpy_helper
 
-from nnvk.base.errors import Guard, NnapiError, ResultCode
-from nnvk.base.log import logger, timed
+from nnvk.base.log import logger
 from nnvk.base.text import printable
-from nnvk.importers import errors
 from nnvk.importers.budget import Budget
 from nnvk.importers.errors import NAME_SHOWN, Unmapped
 from nnvk.importers.onnx.builder import Shared
@@ -83,17 +81,15 @@ class OnnxFile(FileInParts):
     read.
     """
 
+    refusal = OnnxImportError
     infers_lost = True
     """Whether an import infers the shapes behind a node that it can't map, to find the problems there as well."""
 
     def __init__(self, source: ModelSource, weights: memoryview | None = None) -> None:
-        super().__init__()
         self._source = source = path_or_bytes(source)
+        super().__init__("the model" if isinstance(source, bytes) else os.fspath(source))
         self._folder = None if isinstance(source, bytes) else Path(source).parent
         self._weights = weights
-        self._numbers: Sequence[int] = ()
-        """The numbers of the nodes, if they are a part of those of a file."""
-        self._name = "the model" if isinstance(source, bytes) else os.fspath(source)
         self._nbytes = 0
         with self._guarded():
             self._model: ModelProto | None = self._parsed()
@@ -113,11 +109,6 @@ class OnnxFile(FileInParts):
     def _cut_before(self, waiting: frozenset[int], constants: Mapping[str, Any]) -> _Cut:
         with self._guarded():
             return _Cut(self, waiting, constants)
-
-    def shape_names(self) -> set[str]:
-        """The names that ``shapes`` may have: those of inputs, and of sizes that the file leaves open."""
-        with self._guarded():
-            return {name for edge in self.inputs() for name in (edge.name, *edge.symbols) if name}
 
     def inputs(self) -> list[Edge]:
         """The inputs as the file declares them."""
@@ -167,39 +158,22 @@ class OnnxFile(FileInParts):
         self._nbytes = len(data) + bytes_beside(model, self._folder) + len(self._weights or b"")
         return model
 
-    @contextmanager
-    def _guarded(self) -> Iterator[None]:
-        """Name the file in errors."""
-        with Guard(self._name):
-            try:
-                with timed(_log, "importing %s", self._name):
-                    yield
-            except errors.Malformed as error:
-                is_valid = isinstance(error, errors.Inexpressible)
-                raise OnnxImportError(error.what, self._name, detail=str(error), is_valid=is_valid) from error
-            except MemoryError as error:
-                text = f"{self._name}: there is too little memory to import it"
-                raise NnapiError(ResultCode.OUT_OF_MEMORY, text) from error
-
 
 # --- parts -----------------------------------------------------------------------------------------------------------
 
 
-class _Part(OnnxFile):
-    """Some nodes of a file, which keep their numbers."""
+class PartOfFile(OnnxFile):
+    """Some nodes of a file."""
 
     def __init__(self, whole: OnnxFile, model: ModelProto, elements: Elements, numbers: Sequence[int]) -> None:
-        FileInParts.__init__(self)
-        self._name = whole._name
+        """``numbers`` are those of the nodes in errors."""
+        FileInParts.__init__(self, whole._name)
         self._folder, self._weights, self._nbytes = whole._folder, whole._weights, whole._nbytes
         self._model: ModelProto = model
         self._elements = elements
         self._numbers = numbers
         self.keeps_doubles = whole.keeps_doubles
         self._share(whole)
-
-    def _key(self, constants: Mapping[str, Any]) -> Hashable:
-        return (frozenset(constants), tuple(self._numbers))
 
     def _parsed(self) -> ModelProto:
         return self._model
@@ -222,11 +196,8 @@ class _Cut(FileCut):
         self._declared = list(model.graph.output)
         self._numbers = [numbers[place] for place in found.rest]
         self._elements = whole._elements or Elements()
-        self._first = _Part(whole, first, self._elements, [numbers[place] for place in found.first])
-        self._rest: _Part | None = None
-
-    def _load_first(self, shapes: Shapes, options: Mapping[str, Any]) -> ImportedModel:
-        return self._first.load(shapes=shapes, **options)
+        self._first = PartOfFile(whole, first, self._elements, [numbers[place] for place in found.first])
+        self._rest: PartOfFile | None = None
 
     def _rest_for(self, taken: Sequence[Port]) -> tuple[OnnxFile, Sequence[str]]:
         model = self._rest_model
@@ -236,7 +207,7 @@ class _Cut(FileCut):
             self._rest = None
         if self._rest is None:
             declare(model, taken)
-            self._rest = _Part(self._first, model, self._elements, self._numbers)
+            self._rest = PartOfFile(self._first, model, self._elements, self._numbers)
         return self._rest, [port.name for port in taken]
 
     def _late_output(self, position: int) -> Port:

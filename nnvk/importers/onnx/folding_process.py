@@ -15,10 +15,8 @@ from onnx import ModelProto
 
 from nnvk.base import forks
 from nnvk.base.settings import settings
-from nnvk.importers.limited import start_limited
+from nnvk.importers.limited import LIBRARY_BYTES, start_limited
 
-_BYTES = 2 << 30
-"""The memory that the process may take beside what it takes to start."""
 _SIZE = struct.Struct("<Q")
 _COMPUTE = """
 import io
@@ -68,7 +66,7 @@ class _Process:
 
     def _asked(self, data: bytes) -> bytes:
         if self._process is None or self._owner != os.getpid() or self._process.poll() is not None:
-            self._process, self._owner = start_limited(_COMPUTE, _BYTES), os.getpid()
+            self._process, self._owner = start_limited(_COMPUTE, LIBRARY_BYTES), os.getpid()
         assert self._process.stdin is not None
         self._process.stdin.write(_SIZE.pack(len(data)) + data)
         self._process.stdin.flush()

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from onnx import ValueInfoProto
+from onnx import ModelProto, ValueInfoProto
 
 from nnvk.base.errors import NnapiError, WrongKind, bad_data
 from nnvk.base.log import logger
@@ -18,7 +18,7 @@ from nnvk.importers import errors
 from nnvk.importers.bounds import INT32, Bounds, of_dtype
 from nnvk.importers.emitter import is_quantised
 from nnvk.importers.errors import NAME_SHOWN, NotConstant, OverBudget, Unmapped
-from nnvk.importers.graph_builder import Graph, Source, Value, at_least_1d, edge_shape
+from nnvk.importers.graph_builder import Graph, Value, at_least_1d, edge_shape
 from nnvk.importers.metadata import Metadata
 from nnvk.importers.onnx.builder import DAMAGE, NO_COUNTERPART, Builder, Shared, made_of
 from nnvk.importers.onnx.edges import Edge, edges_of, input_types, resized
@@ -120,8 +120,7 @@ class Import(Recovery[Node, str]):
                 proto = self._proto.node[position]
                 number = self._shared.numbers[position] if self._shared.numbers else position
                 node = Node(proto, self._shared.versions.get(domain_of(proto.domain), 1), number)
-                named = node.name or next(iter(node.outputs), "")
-                self._builder.graph.source = Source(number, node.kind, named)
+                self._builder.graph.source = node.source
                 self.try_to_map(node)
             self._scope.forget_constants(position)
 
@@ -257,13 +256,6 @@ class Import(Recovery[Node, str]):
                 detail=DAMAGE.reason(error),
                 is_valid=not isinstance(error, OverBudget),
             ) from error
-        proto = self._shared.model
-        metadata = Metadata(
-            name=self._proto.name,
-            description=proto.doc_string or self._proto.doc_string,
-            version=str(proto.model_version or ""),
-            author=proto.producer_name,
-        )
         return ImportedModel(
             model,
             tuple(
@@ -274,8 +266,8 @@ class Import(Recovery[Node, str]):
                 _result_port(port, value, tensor)
                 for port, value, tensor in zip(self._proto.output, values, outputs, strict=True)
             ),
-            description=proto.doc_string,
-            metadata=metadata,
+            description=self._shared.model.doc_string,
+            metadata=metadata_of(self._shared.model),
             sources=self._builder.graph.sources(model),
             tensors=self._places(),
         )
@@ -288,6 +280,12 @@ class Import(Recovery[Node, str]):
             if place is not None:
                 places[name] = place
         return places
+
+
+def metadata_of(model: ModelProto) -> Metadata:
+    """The metadata of a file."""
+    text, version = model.doc_string or model.graph.doc_string, str(model.model_version or "")
+    return Metadata(name=model.graph.name, description=text, version=version, author=model.producer_name)
 
 
 def _counted(kind: str, count: int) -> str:

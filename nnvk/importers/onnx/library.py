@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import os
-from collections.abc import Hashable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,20 +15,18 @@ from onnx import GraphProto, ModelProto, NodeProto, TensorProto, ValueInfoProto,
 
 from nnvk.api import Device
 from nnvk.base import forks
-from nnvk.base.errors import bad_data, op_failed
+from nnvk.base.errors import bad_data
 from nnvk.base.text import printable
 from nnvk.importers.cutting import scheduled
 from nnvk.importers.emitter import F32
 from nnvk.importers.errors import NAME_SHOWN, ModelImportError, Unmapped
-from nnvk.importers.graph_builder import Source
 from nnvk.importers.limited import Refused
-from nnvk.importers.metadata import Metadata
-from nnvk.importers.mixed import MixedFile, PlacedOperator, Step, first_reason
+from nnvk.importers.mixed import MixedFile, PlacedOperator, Step, failing, first_reason
 from nnvk.importers.onnx.conversion import converted
 from nnvk.importers.onnx.edges import edges_of
 from nnvk.importers.onnx.errors import Malformed
-from nnvk.importers.onnx.file import OnnxFile, bytes_beside
-from nnvk.importers.onnx.importer import fixed, port_of
+from nnvk.importers.onnx.file import OnnxFile, PartOfFile, bytes_beside
+from nnvk.importers.onnx.importer import fixed, metadata_of, port_of
 from nnvk.importers.onnx.narrow import narrow_of
 from nnvk.importers.onnx.node import Node
 from nnvk.importers.onnx.partition import examine
@@ -53,7 +50,6 @@ _NARROW = frozenset(
 )
 """onnxruntime's names of the types that NumPy itself has not."""
 _ERRORS_ONLY = 3
-_REASON_SHOWN = 400
 
 
 class Library:
@@ -72,9 +68,7 @@ class Library:
     def mixed(self, refusal: ModelImportError, devices: Sequence[Device]) -> MixedFile:
         """See `nnvk.importers.mixed.Library`."""
         try:
-            model = self._model()
-            check(model, self._folder)
-            types = typed(model, model.ByteSize(), self._folder)
+            model, types = self._looked_at()
         except Malformed as error:
             refusal.add(f"{NAME} is not asked to run it: {error}")
             raise refusal from error
@@ -94,13 +88,9 @@ class Library:
         for part, positions in scheduled(edges, choice.parts):
             step_model = part_of(whole, positions, edges)
             names = [one.name for one in step_model.graph.input], [one.name for one in step_model.graph.output]
+            sources = [Node(whole.graph.node[at], 1, numbers[at]).source for at in positions]
             operators = [
-                PlacedOperator(
-                    Source(numbers[at], Node(node, 1, at).kind, node.name or next(iter(node.output), "")),
-                    NAME,
-                    choice.reasons[at],
-                )
-                for at, node in ((at, whole.graph.node[at]) for at in positions)
+                PlacedOperator(one, NAME, choice.reasons[at]) for one, at in zip(sources, positions, strict=True)
             ]
             own = file.part_at(positions) if part else None
             steps.append(
@@ -113,26 +103,25 @@ class Library:
             _inputs(model.graph),
             [one.name for one in model.graph.output],
             _stored(whole.graph, file),
-            Metadata(
-                name=model.graph.name,
-                description=model.doc_string or model.graph.doc_string,
-                version=str(model.model_version or ""),
-                author=model.producer_name,
-            ),
+            metadata_of(model),
             reason=first_reason(refusal),
         )
 
     def whole(self, inputs: Sequence[str], outputs: Sequence[str]) -> OnnxPart:
         """See `nnvk.importers.mixed.Library`."""
         try:
-            model = self._model()
-            check(model, self._folder)
-            typed(model, model.ByteSize(), self._folder)
+            model, _ = self._looked_at()
         except (Malformed, Refused) as error:
             raise bad_data(str(error)) from error
         if sorted(inputs) != sorted(_inputs(model.graph)):
             raise bad_data(f"the file has the inputs {_inputs(model.graph)}, got {list(inputs)}")
         return OnnxPart(model, inputs, outputs, self._folder)
+
+    def _looked_at(self) -> tuple[ModelProto, dict[str, ValueInfoProto]]:
+        """The model, and the types of its tensors, which onnxruntime infers. Raises `Malformed` and `Refused`."""
+        model = self._model()
+        check(model, self._folder)
+        return model, typed(model, model.ByteSize(), self._folder)
 
     def _model(self) -> ModelProto:
         """The file, with sizes and constants that the caller gives."""
@@ -191,7 +180,7 @@ class OnnxPart:
             options.log_severity_level = _ERRORS_ONLY
             if self._folder is not None:
                 options.add_session_config_entry(FOLDER, os.fspath(self._folder.resolve()))
-            with _failing():
+            with failing(NAME):
                 data = self._model.SerializeToString()
                 self._session = onnxruntime.InferenceSession(data, options, providers=["CPUExecutionProvider"])
             edges = (*self._session.get_inputs(), *self._session.get_outputs())
@@ -206,7 +195,7 @@ class OnnxPart:
         if self._session is None:
             self.prepare()
         feeds = dict(zip(self._reads, values, strict=True))
-        with _failing():
+        with failing(NAME):
             if not self._has_narrow:
                 results: list[Any] = self._session.run(self._writes, feeds)
                 return results
@@ -244,45 +233,32 @@ def part_of_file(file: OnnxFile, names: Sequence[str]) -> OnnxPart:
     return OnnxPart(model, names, [one.name for one in model.graph.output], None)
 
 
-@contextmanager
-def _failing() -> Iterator[None]:
-    """Onnxruntime has many exceptions, most of them without a base of their own."""
-    try:
-        yield
-    except Exception as error:
-        text = f"{NAME}: {printable(' '.join(str(error).split()), _REASON_SHOWN)}"
-        raise op_failed(text) from None  # with a cause it would be a device that has failed: see `may_compute`
-
-
 class _TypedFile(OnnxFile):
-    """A file whose tensors have the types that onnxruntime has inferred, or some of its nodes."""
+    """A file whose tensors have the types that onnxruntime has inferred."""
 
     infers_lost = False
     keeps_doubles = True
+    _elements: Elements
 
-    def __init__(
-        self, folder: Path | None, model: ModelProto, numbers: Sequence[int], whole: _TypedFile | None = None
-    ) -> None:
+    def __init__(self, folder: Path | None, model: ModelProto, numbers: Sequence[int]) -> None:
         """``numbers`` are those of the nodes."""
-        FileInParts.__init__(self)
-        self._name = "the model"
+        FileInParts.__init__(self, "the model")
         self._folder, self._weights = folder, None
-        self._nbytes = model.ByteSize() + bytes_beside(model, folder) if whole is None else whole._nbytes
+        self._nbytes = model.ByteSize() + bytes_beside(model, folder)
         self._model: ModelProto = model
-        self._elements = Elements() if whole is None else whole._elements
+        self._elements = Elements()
         self._numbers = numbers
 
-    def part(self, model: ModelProto) -> _TypedFile:
+    def part(self, model: ModelProto) -> PartOfFile:
         """Nodes that are numbered anew, as those that choose nodes expect it."""
-        return _TypedFile(self._folder, model, range(len(model.graph.node)), self)
+        return PartOfFile(self, model, self._elements, range(len(model.graph.node)))
 
-    def part_at(self, positions: Sequence[int]) -> _TypedFile:
+    def part_at(self, positions: Sequence[int]) -> PartOfFile:
         """Nodes, by their positions, that keep their numbers."""
         model = part_of(self._model, positions)
-        return _TypedFile(self._folder, model, [self._numbers[at] for at in positions], self)
-
-    def _key(self, constants: Mapping[str, Any]) -> Hashable:
-        return (frozenset(constants), tuple(self._numbers))
+        part = PartOfFile(self, model, self._elements, [self._numbers[at] for at in positions])
+        part.infers_lost = False
+        return part
 
     def _parsed(self) -> ModelProto:
         return self._model

@@ -10,6 +10,7 @@ import numpy as np
 from onnx import AttributeProto, GraphProto, NodeProto, TensorProto
 
 from nnvk.importers.errors import Unmapped
+from nnvk.importers.graph_builder import Source
 
 T = TypeVar("T")
 _Kind = AttributeProto.AttributeType
@@ -49,6 +50,11 @@ class Node:
     def name(self) -> str:
         """The node's name in the file."""
         return self.proto.name
+
+    @property
+    def source(self) -> Source:
+        """The node for messages; one without a name has that of its first output."""
+        return Source(self.index, self.kind, self.name or next(iter(self.proto.output), ""))
 
     @property
     def inputs(self) -> list[str]:

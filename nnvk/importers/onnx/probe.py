@@ -13,13 +13,11 @@ from onnx import FunctionProto, GraphProto, ModelProto, TensorProto, TypeProto, 
 from nnvk.base.settings import settings
 from nnvk.base.text import printable
 from nnvk.importers.errors import NAME_SHOWN, Unmapped
-from nnvk.importers.limited import Refused, run_limited
+from nnvk.importers.limited import LIBRARY_BYTES, Refused, run_limited
 from nnvk.importers.onnx.errors import Malformed
 from nnvk.importers.onnx.reader import open_beside
 from nnvk.importers.onnx.scope import graphs_of
 
-_BYTES = 2 << 30
-"""The memory that the process may take beside what it takes to start."""
 _LARGEST_CONSTANT = 1 << 10
 """Bytes of a constant beyond which the first look does without its elements."""
 _LARGEST_WHOLE = 1 << 28
@@ -140,7 +138,7 @@ def _open(model: ModelProto, largest: int = _LARGEST_CONSTANT) -> tuple[ModelPro
 
 def _looked_at(model: ModelProto, folder: Path | None) -> dict[str, ValueInfoProto]:
     place = b"" if folder is None else os.fsencode(folder.resolve())
-    done = run_limited(_LOOK, place + b"\0" + model.SerializeToString(), settings().patience, _BYTES)
+    done = run_limited(_LOOK, place + b"\0" + model.SerializeToString(), settings().patience, LIBRARY_BYTES)
     line, _, rest = done.partition(b"\n")
     graph = ModelProto.FromString(rest).graph
     found = {one.name: one for one in (*graph.value_info, *graph.input, *graph.output) if _is_typed(one)}

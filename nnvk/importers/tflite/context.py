@@ -13,7 +13,7 @@ from nnvk.api import FuseCode, Model, OperandType, OperationCode
 from nnvk.importers.decompositions.arithmetic import with_number
 from nnvk.importers.decompositions.int64 import Number, Words
 from nnvk.importers.dynamic_extents import DynamicExtent
-from nnvk.importers.emitter import F32, Emitter
+from nnvk.importers.emitter import F32, Emitter, Inputs
 from nnvk.importers.errors import NotConstant, Unmapped
 from nnvk.importers.graph_builder import Argument, Graph, Value, at_least_1d
 from nnvk.importers.ports import COMPLEX
@@ -46,7 +46,7 @@ _MOST_NUMBERS = 64
 """The most numbers of a parameter with some for each axis."""
 
 
-class Context(Emitter):
+class Context(Emitter, Inputs[Value]):
     """One operator: its inputs as values, its outputs as the file declares them, and the graph to add to."""
 
     def __init__(
@@ -93,17 +93,6 @@ class Context(Emitter):
 
     # --- the operator --------------------------------------------------------------------------------------------
 
-    def optional(self, position: int) -> Value | None:
-        """An input, None where it is left out."""
-        return self.inputs[position] if position < len(self.inputs) else None
-
-    def input(self, position: int = 0) -> Value:
-        """An input that must be there."""
-        value = self.optional(position)
-        if value is None:
-            raise Unmapped(f"input {position} is missing")
-        return value
-
     def tensor(self, position: int) -> Tensor:
         """An input that must be there as the file declares it."""
         return self._tensors[self.index(position)]
@@ -129,10 +118,6 @@ class Context(Emitter):
         other = copy(self)
         other.inputs, other.words = inputs, [None] * len(inputs)
         return other
-
-    def all_inputs(self) -> list[Value]:
-        """All inputs of an operator that takes any number."""
-        return [self.input(position) for position in range(max(1, len(self.inputs)))]
 
     def ints(self, position: int, what: str) -> list[int]:
         """The numbers of an integer input, which must be a constant. ``what`` names it in the error.

@@ -3,24 +3,22 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Hashable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from nnvk.base.errors import Guard, NnapiError, ResultCode
 from nnvk.base.files import open_regular
-from nnvk.base.log import logger, timed
+from nnvk.base.log import logger
 from nnvk.importers.budget import Budget
 from nnvk.importers.cutting import Node, cut
 from nnvk.importers.parts import FileCut, FileInParts
 from nnvk.importers.ports import ImportedModel, Port, Signature, Signatures
 from nnvk.importers.shapes import Shapes, wanted_shapes
 from nnvk.importers.source import ModelSource, path_or_bytes
-from nnvk.importers.tflite.errors import Malformed, TfliteImportError
+from nnvk.importers.tflite.errors import TfliteImportError
 from nnvk.importers.tflite.finished import late_port
 from nnvk.importers.tflite.resizing import resized
 from nnvk.importers.tflite.schema import HEAD, HEAD_OF_OTHERS, File, SignatureDef, Subgraph, Tensor, is_model
@@ -60,10 +58,11 @@ class TfliteFile(FileInParts):
     Raises what the function `load` raises of a file that can't be read.
     """
 
+    refusal = TfliteImportError
+
     def __init__(self, source: ModelSource) -> None:
-        super().__init__()
         source = path_or_bytes(source)
-        self._name = "the model" if isinstance(source, bytes) else os.fspath(source)
+        super().__init__("the model" if isinstance(source, bytes) else os.fspath(source))
         with self._guarded():
             self._file: Subgraphs = File(source if isinstance(source, bytes) else _read(Path(source)))
 
@@ -83,28 +82,10 @@ class TfliteFile(FileInParts):
     def _cut_before(self, waiting: frozenset[int], constants: Mapping[str, Any]) -> FileCut:
         return _Cut(self, self._file.subgraph(0), waiting)
 
-    def shape_names(self) -> set[str]:
-        """The names that ``shapes`` may have: those of inputs."""
-        with self._guarded():
-            return {tensor.name for tensor in self.inputs()}
-
     def inputs(self) -> list[Tensor]:
         """The inputs as the file declares them."""
         main = self._file.subgraph(0)
         return [main.tensors[tensor] for tensor in main.inputs]
-
-    @contextmanager
-    def _guarded(self) -> Iterator[None]:
-        """Name the file in errors."""
-        with Guard(self._name):
-            try:
-                with timed(_log, "importing %s", self._name):
-                    yield
-            except Malformed as error:
-                raise TfliteImportError(error.what, self._name, detail=str(error)) from error
-            except MemoryError as error:
-                text = f"{self._name}: there is too little memory to import it"
-                raise NnapiError(ResultCode.OUT_OF_MEMORY, text) from error
 
 
 def _read(path: Path) -> bytes:
@@ -137,14 +118,11 @@ class _Part(TfliteFile):
     """Some operators of a file's first subgraph, which keep their numbers."""
 
     def __init__(self, whole: TfliteFile, file: _PartOfFile) -> None:
-        FileInParts.__init__(self)
+        FileInParts.__init__(self, whole._name)
         self._share(whole)
-        self._name = whole._name
         self._file = file
         self._main = file.main
-
-    def _key(self, constants: Mapping[str, Any]) -> Hashable:
-        return (frozenset(constants), tuple(operator.index for operator in self._main.operators))
+        self._numbers = [operator.index for operator in self._main.operators]
 
     def _load_whole(self, shapes: Shapes, constants: Mapping[str, Any], options: Mapping[str, Any]) -> ImportedModel:
         part = _Part(self, _PartOfFile(self._file, self._fixed(shapes, constants)))
@@ -220,9 +198,6 @@ class _Cut(FileCut):
 
         whole = replace(imported, signatures=Signatures(tuple(known), signature))
         return whole
-
-    def _load_first(self, shapes: Shapes, options: Mapping[str, Any]) -> ImportedModel:
-        return self._first.load(shapes=shapes, **options)
 
     def _rest_for(self, taken: Sequence[Port]) -> tuple[TfliteFile, Sequence[str]]:
         tensors = list(self._main.tensors)

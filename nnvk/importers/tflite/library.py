@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from shutil import which
@@ -16,15 +15,14 @@ from ai_edge_litert.interpreter import Interpreter, load_delegate
 
 from nnvk.api import Device
 from nnvk.base import forks
-from nnvk.base.errors import bad_data, op_failed
+from nnvk.base.errors import bad_data
 from nnvk.base.log import logger
 from nnvk.base.settings import settings
-from nnvk.base.text import printable
 from nnvk.importers.emitter import F32
 from nnvk.importers.errors import ModelImportError
 from nnvk.importers.graph_builder import Source, at_least_1d
-from nnvk.importers.limited import Refused, run_limited
-from nnvk.importers.mixed import MixedFile, PlacedOperator, Step, first_reason
+from nnvk.importers.limited import LIBRARY_BYTES, Refused, run_limited
+from nnvk.importers.mixed import MixedFile, PlacedOperator, Step, failing, first_reason
 from nnvk.importers.ports import COMPLEX, DTYPES, Port
 from nnvk.importers.shapes import Shapes, wanted_shapes
 from nnvk.importers.tflite.delegated import is_delegate, operators_of, taken_by_delegates
@@ -33,9 +31,6 @@ from nnvk.types.codes import OperandCode
 from nnvk.types.operand import OperandType, Shape
 
 NAME = "LiteRT"
-_BYTES = 2 << 30
-"""The memory that the first look may take beside the file and what it takes to start."""
-_REASON_SHOWN = 400
 _SERVER = "NNVK_SERVER"
 _TEXTS = "STRING"
 _LOOK = """
@@ -119,7 +114,7 @@ class Library:
     def _looked_at(self) -> bytes:
         """The file, which LiteRT has computed in a process of its own. Raises `Refused`."""
         data = self._source if isinstance(self._source, bytes) else Path(self._source).read_bytes()
-        run_limited(_LOOK, data, settings().patience, _BYTES + 2 * len(data))
+        run_limited(_LOOK, data, settings().patience, LIBRARY_BYTES + 2 * len(data))
         return data
 
 
@@ -137,7 +132,7 @@ class LiteRtPart:
         self._lock = forks.lock()
         self._plain: Interpreter | None = None
         self._interpreter = self._made(device, relaxed)
-        with _failing():
+        with failing(NAME):
             self.operators = self._placed(device, reasons or {})
 
     def _made(self, device: str, relaxed: bool) -> Interpreter:
@@ -150,7 +145,7 @@ class LiteRtPart:
                 return made
             except (ValueError, RuntimeError) as error:
                 _log.warning("LiteRT computes all operators of the model: %s", error)
-        with _failing():
+        with failing(NAME):
             made = Interpreter(model_content=self._data)
             made.allocate_tensors()
             return made
@@ -170,7 +165,7 @@ class LiteRtPart:
 
     def ports(self) -> tuple[tuple[Port, ...], tuple[Port, ...]]:
         """The inputs and outputs of the file. OP_FAILED: LiteRT can't tell, of names that are no text, say."""
-        with _failing():
+        with failing(NAME):
             return (
                 tuple(map(_port, self._interpreter.get_input_details())),
                 tuple(map(_port, self._interpreter.get_output_details())),
@@ -186,7 +181,7 @@ class LiteRtPart:
                 return _invoked(self._interpreter, values)
             except (ValueError, RuntimeError) as error:
                 _log.warning("LiteRT computes all operators of the model: %s", error)
-                with _failing():
+                with failing(NAME):
                     if self._plain is None:
                         self._plain = Interpreter(model_content=self._data)
                         self._plain.allocate_tensors()
@@ -230,14 +225,6 @@ def _encoded(texts: np.ndarray) -> np.ndarray:
 
 def _decoded(array: np.ndarray) -> np.ndarray:
     return array.astype(object) if array.dtype.kind in "SU" else array
-
-
-@contextmanager
-def _failing() -> Iterator[None]:
-    try:
-        yield
-    except (ValueError, RuntimeError, TypeError) as error:
-        raise op_failed(f"{NAME}: {printable(' '.join(str(error).split()), _REASON_SHOWN)}") from None
 
 
 def _port(details: Mapping[str, Any]) -> Port:
