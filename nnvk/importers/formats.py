@@ -121,9 +121,10 @@ class ModelFile:
                 return read(shapes=shapes, **options)
             except ModelImportError as error:
                 is_of_sizes = error.problems and not error.has_unknown_operators
+                of_try = {"lists_all": False} if "constants" in options else {}
                 for tried in fitting(self.reader.inputs(), shapes or {}) if is_of_sizes else ():
                     with suppress(NnapiError):
-                        return read(shapes=tried, **options)
+                        return read(shapes=tried, **options, **of_try)
                 raise error from None
 
     def shape_names(self) -> set[str]:

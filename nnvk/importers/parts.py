@@ -176,7 +176,8 @@ class FileCut(ABC):
         first: ImportedModel = self._first.load(shapes=shapes, **options)
         results = first.outputs
         taken = results[: self._taken]
-        rest = ByValue(*self._rest_for(taken), options)
+        of_rest = {name: option for name, option in options.items() if name != "lists_all"}  # whose errors are shown
+        rest = ByValue(*self._rest_for(taken), of_rest)
         ports = [
             self._late_port(position) if is_late else results[place]
             for position, (is_late, place) in enumerate(self._places)

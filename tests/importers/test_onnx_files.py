@@ -17,7 +17,7 @@ from onnx_net import element, model, op, subgraph
 
 from nnvk import NnapiError, ResultCode
 from nnvk.importers import formats
-from nnvk.importers.onnx import OnnxImportError, builder, load, reader
+from nnvk.importers.onnx import OnnxImportError, builder, importer, load, reader
 from nnvk.importers.onnx import file as importing
 from nnvk.importers.onnx.edges import Edge, edges_of, resized
 from nnvk.importers.onnx.errors import Malformed
@@ -456,3 +456,28 @@ def test_the_deepest_nesting(kind: str, monkeypatch: pytest.MonkeyPatch) -> None
             load(made.SerializeToString())
         else:
             assert "graphs and functions are nested more than 3 deep" in reason_of(made)
+
+
+def test_only_the_first_attempt_looks_for_all_problems(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sizes that are tried behind it end at the first problem, without a process that infers shapes."""
+    mapped: list[list[str]] = []
+    whole, one = OnnxFile.shared, importer.Import.map
+
+    def shared(*given: Any) -> Any:
+        mapped.append([])
+        return whole(*given)
+
+    def map_one(self: Any, operator: Any) -> None:
+        mapped[-1].append(operator.op_type)
+        one(self, operator)
+
+    monkeypatch.setattr(OnnxFile, "shared", shared)
+    monkeypatch.setattr(importer.Import, "map", map_one)
+    nodes = [op("Gather", "x i", "a", axis=1), op("Gather", "a j", "b", axis=0), op("Neg", "b", "y")]
+    places = {"i": np.array([500]), "j": np.array([7])}
+    made = model(nodes, {"x": (F, [2, "n"])}, ["y"], places)
+    with pytest.raises(OnnxImportError) as raised:
+        formats.read(made.SerializeToString()).load()
+    assert [one.index for one in raised.value.problems] == [0, 1]
+    assert raised.value.is_valid
+    assert mapped == [["Gather", "Gather", "Neg"], ["Gather"]]

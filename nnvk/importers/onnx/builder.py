@@ -63,6 +63,8 @@ class Shared:
     """The numbers of the model's nodes, if they are a part of those of the file."""
     infers_lost: bool = True
     """See `OnnxFile`."""
+    lists_all: bool = True
+    """Whether an error is to have all problems: else an import ends at one that no waiting explains."""
     keeps_doubles: bool = False
     """See `FileInParts`."""
 

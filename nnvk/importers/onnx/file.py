@@ -97,11 +97,21 @@ class OnnxFile(FileInParts):
             self._elements = Elements() if is_open else None
 
     def load(
-        self, *, shapes: Shapes | None = None, constants: Mapping[str, Any] | None = None, relaxed: bool = False
+        self,
+        *,
+        shapes: Shapes | None = None,
+        constants: Mapping[str, Any] | None = None,
+        relaxed: bool = False,
+        lists_all: bool = True,
     ) -> ImportedModel:
-        """A model of the file; arguments and errors are those of the function `load`."""
+        """A model of the file; arguments and errors are those of the function `load`.
+
+        Without ``lists_all`` the error need not have more than one problem, and comes as soon as possible.
+        """
         with self._guarded():
-            return self._import(relaxed).run(shapes or {}, constants or {})
+            shared = self.shared(relaxed)
+            shared.lists_all = lists_all
+            return Import(shared, self._name).run(shapes or {}, constants or {})
 
     def _load_whole(self, shapes: Shapes, constants: Mapping[str, Any], options: Mapping[str, Any]) -> ImportedModel:
         return self.load(shapes=shapes, constants=constants, **options)
@@ -117,10 +127,7 @@ class OnnxFile(FileInParts):
     def known_outputs(self, shapes: Shapes, constants: Mapping[str, Any]) -> list[np.ndarray] | None:
         """The outputs that need no execution; see the function `known_outputs`."""
         with self._guarded():
-            return self._import(relaxed=False).known_outputs(shapes, constants)
-
-    def _import(self, relaxed: bool) -> Import:
-        return Import(self.shared(relaxed), self._name)
+            return Import(self.shared(relaxed=False), self._name).known_outputs(shapes, constants)
 
     def shared(self, relaxed: bool) -> Shared:
         """The state of a new import of the file."""

@@ -211,6 +211,12 @@ class Import(Recovery[Node, str]):
         are_parameters = all(one.is_constant or one.dtype.kind in "iub" for one in tensors)
         return edges.intersection(names) | (found if are_parameters else set())
 
+    def give_up(self, operator: Node) -> None:
+        """A node could not be mapped, which ends an import if nothing is to be said of other nodes."""
+        super().give_up(operator)
+        if self.problems and not self._shared.lists_all and not self.waiting_operators(self.problems):
+            raise OverBudget("the import has failed, and other problems are not looked for")
+
     def may_be_parameter(self, tensor: str) -> bool:
         """Whole numbers may be indexes, axes and shapes."""
         return self._scope.tensors[tensor].dtype.kind in "iu"
