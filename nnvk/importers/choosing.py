@@ -51,11 +51,8 @@ def without_cheap(choice: Choice, nodes: Sequence[Node[Key]], cheap: Collection[
     kept = []
     for part in choice.parts:
         node = nodes[part[0]]
-        if (
-            part[0] in cheap
-            and len(part) == 1
-            and not (written.isdisjoint(node.reads) and wanted.isdisjoint(node.writes))
-        ):
+        is_cheap = len(part) == 1 and part[0] in cheap
+        if is_cheap and not (written.isdisjoint(node.reads) and wanted.isdisjoint(node.writes)):
             reasons[part[0]] = "it costs less than the way to the device and back, between nodes that stay"
         else:
             kept.append(part)

@@ -36,7 +36,7 @@ class NotConstant(Unmapped):
 
 
 class OverBudget(Unmapped):
-    """Raised where an import would take too much memory, which ends it."""
+    """Raised where an import would take too much memory, or is of no use any more, which ends it."""
 
 
 class Malformed(Exception):

@@ -109,9 +109,11 @@ class ModelFile:
         Raises the importer's errors, and BAD_DATA for ``constants`` where the format's importer takes none.
         """
         options: dict[str, Any] = {"relaxed": relaxed}
+        of_others: dict[str, Any] = {}
         read = self.reader.load_in_parts if in_parts else self.reader.load
         if self.format.suffix == ".onnx":
             options["constants"] = constants
+            of_others["lists_all"] = False  # their errors are not shown
         elif constants:
             raise bad_data(f"{self.name}: inputs of {self.format.suffix} files can't be constants")
         else:
@@ -121,10 +123,9 @@ class ModelFile:
                 return read(shapes=shapes, **options)
             except ModelImportError as error:
                 is_of_sizes = error.problems and not error.has_unknown_operators
-                of_try = {"lists_all": False} if "constants" in options else {}
                 for tried in fitting(self.reader.inputs(), shapes or {}) if is_of_sizes else ():
                     with suppress(NnapiError):
-                        return read(shapes=tried, **options, **of_try)
+                        return read(shapes=tried, **options, **of_others)
                 raise error from None
 
     def shape_names(self) -> set[str]:
