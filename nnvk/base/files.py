@@ -22,6 +22,8 @@ from itertools import chain
 from pathlib import Path
 from typing import BinaryIO
 
+import platformdirs
+
 from nnvk.base.settings import settings
 
 _START = struct.Struct("<8sIQQ")
@@ -241,8 +243,6 @@ def cache_folder() -> Path | None:
         with suppress(OSError):  # the current folder is gone: what is written there fails, and that is logged
             return Path(wanted).absolute()
         return Path(wanted)
-    import platformdirs  # the build, which has no packages, reads the C library's requests beside this
-
     try:
         folder = platformdirs.user_cache_path("nnvk")
     except RuntimeError:  # neither HOME nor an entry for the user

@@ -21,7 +21,6 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any, TypeVar
 
-from nnvk.base import progress
 from nnvk.base.errors import NnapiError, ResultCode, system_error
 from nnvk.base.log import logger
 from nnvk.base.packets import Descriptors, Malformed, Reader, map_sealed, receive, send
@@ -84,6 +83,8 @@ class Session:
     """Lanes on which a request is being answered, and what follows it."""
     longest_call_s: Callable[[], float] = lambda: 0.0
     """The seconds since a call of a driver began that has not returned; of several, the first. 0: there is none."""
+    left: Callable[[], None] = lambda: None
+    """Called when the other process has gone."""
     _idle: tuple[float, float] = 0.0, 0.0
     """When this process began to use no processor time, and what it had used by then."""
 
@@ -166,7 +167,7 @@ def serve(control: socket.socket, session: Session, fingerprint: int) -> None:
         if received is None:
             break
         _control(session, *received)
-    progress.leave()
+    session.left()
     # Nobody wants what is under way, and what hangs shall not keep the process: SIGALRM ends it whatever it does.
     signal.signal(signal.SIGALRM, signal.SIG_DFL)
     signal.alarm(_SECONDS_TO_END)

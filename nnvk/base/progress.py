@@ -87,10 +87,9 @@ class _Display:
                 if not self._running:
                     self._is_looking = False
                     return
-            for one in late:
-                if not one.is_logged:
-                    one.is_logged = True
-                    _log.info("%s", str(one))  # as it is now
+            for one in [each for each in late if not each.is_logged]:
+                one.is_logged = True
+                _log.info("%s", str(one))  # as it is now
             with self._lock, suppress(OSError, ValueError):  # the terminal has gone, or standard error is closed
                 if late and late[0] in self._running:
                     self._show(str(late[0]))
@@ -119,26 +118,26 @@ def compiling(what: str) -> Iterator[None]:
     Once the whole has taken `NOTABLE_S`, it is logged, and shown on standard error if that is a terminal.
     """
     outer: _Compilation | None = getattr(_thread, "compilation", None)
-    if outer is None:
-        _thread.compilation = compilation = _Compilation(what)
-        _display.begin(compilation)
-    else:
+    if outer is not None:
         outer.steps.append(what)
-    try:
-        yield
-    finally:
-        if outer is None:
-            _thread.compilation = None
-            _display.end(compilation)
-        else:
+        try:
+            yield
+        finally:
             outer.steps.pop()
             outer.done = ""
+        return
+    _thread.compilation = compilation = _Compilation(what)
+    try:
+        _display.begin(compilation)
+        yield
+    finally:
+        _thread.compilation = None
+        _display.end(compilation)
 
 
 def progressed(callback: Callable[[int, int], None] | None, done: int, total: int) -> None:
     """Show that ``done`` of ``total`` steps of what this thread compiles are done, and call ``callback``, if any."""
-    compilation: _Compilation | None = getattr(_thread, "compilation", None)
-    if compilation is not None:
+    if (compilation := getattr(_thread, "compilation", None)) is not None:
         compilation.done = f" {100 * done // total} %"
     if callback is not None:
         callback(done, total)

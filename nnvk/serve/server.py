@@ -5,7 +5,7 @@ from __future__ import annotations
 import socket
 from collections.abc import Callable, Mapping
 
-from nnvk.base import lanes
+from nnvk.base import lanes, progress
 from nnvk.base.lanes import Handler, Session
 from nnvk.base.settings import override
 from nnvk.serve.protocol import fingerprint
@@ -18,5 +18,5 @@ def serve(control: socket.socket, more: Mapping[int, Handler], longest_call_s: C
     ``more`` are handlers of requests that belong to a layer above. ``longest_call_s`` as of a `Session`.
     """
     with override(driver_process=False):  # this process is apart from the application already
-        session = Session({**handlers(), **more}, longest_call_s=longest_call_s)
+        session = Session({**handlers(), **more}, longest_call_s=longest_call_s, left=progress.leave)
         lanes.serve(control, session, fingerprint())

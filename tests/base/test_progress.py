@@ -179,14 +179,15 @@ def test_nothing_is_written_after_the_end(terminal: Terminal, erases: bool) -> N
 GONE = """
 import socket, time
 import slow_compilation
-from nnvk.base import lanes, progress
+from nnvk.base import progress
+from nnvk.serve.server import serve
 slow_compilation.slow_down()
 application, own = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
 with progress.compiling("model.onnx"):
     while progress._display._terminal is None:
         time.sleep(0.001)
     application.shutdown(socket.SHUT_WR)
-    lanes.serve(own, lanes.Session({}), 0)
+    serve(own, {}, lambda: 0.0)
     print("the prompt", end="", flush=True)
 """
 

@@ -120,8 +120,3 @@ def test_a_library_computes_nothing_in_its_place(error: Exception) -> None:
     calls.error = None
     assert made(np.ones((2, 3, 6, 6), F)).shape == (2, 16, 1, 1)
     assert calls.seen[-1] == (2, 2)
-
-
-def test_it_must_be_callable() -> None:
-    with pytest.raises(TypeError, match="the function for progress must be callable, got 7"):
-        loaded(2, 7)  # type: ignore[arg-type]

@@ -7,6 +7,7 @@ import sys
 import time
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 from nnvk.base import progress
 from nnvk.runtime.execution_plan import ExecutionPlanner
@@ -24,7 +25,7 @@ def _slow_plan(planner: ExecutionPlanner, model: Any) -> Any:
 
 def slow_down() -> None:
     progress.NOTABLE_S, progress._LOOK_S = 0, 0.001
-    ExecutionPlanner.plan = _slow_plan  # type: ignore[method-assign]
+    patch.object(ExecutionPlanner, "plan", _slow_plan).start()
 
 
 def write_slow_server(folder: Path) -> Path:

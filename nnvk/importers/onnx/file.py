@@ -179,7 +179,7 @@ class PartOfFile(OnnxFile):
         self._model: ModelProto = model
         self._elements = elements
         self._numbers = numbers
-        self.keeps_doubles = whole.keeps_doubles
+        self.keeps_doubles, self.infers_lost = whole.keeps_doubles, whole.infers_lost
         self._share(whole)
 
     def _parsed(self) -> ModelProto:

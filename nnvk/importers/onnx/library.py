@@ -256,9 +256,7 @@ class _TypedFile(OnnxFile):
     def part_at(self, positions: Sequence[int]) -> PartOfFile:
         """Nodes, by their positions, that keep their numbers."""
         model = part_of(self._model, positions)
-        part = PartOfFile(self, model, self._elements, [self._numbers[at] for at in positions])
-        part.infers_lost = False
-        return part
+        return PartOfFile(self, model, self._elements, [self._numbers[at] for at in positions])
 
     def _parsed(self) -> ModelProto:
         return self._model
