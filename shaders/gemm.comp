@@ -18,26 +18,14 @@
 // SUMS_SPLIT divides K among workgroups (include/gemm/split_k.glsl). With CHECKED, each invocation stores a check word for
 // gemm_checksum.comp.
 //
-// A tile is the result of a workgroup and the way in which its invocations share loads. Each kind of tile has a file in
-// include/gemm/, and all of them multiply with include/gemm/arithmetic.glsl. gemm/strategies.py chooses one.
+// A tile is the result of a workgroup and the way in which its invocations share loads. Each value of the axis TILE has a
+// file in include/gemm/, which is included below, and a module in lowering/gemm/tiles/. All but TILE_COOPERATIVE_MATRIX
+// multiply with include/gemm/arithmetic.glsl. gemm/strategies.py chooses one.
 
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require
-#ifdef TILE_SUBGROUP
-#extension GL_KHR_shader_subgroup_shuffle : require
-#endif
-#ifdef TILE_QUADS
-#extension GL_KHR_shader_subgroup_quad : require
-#endif
 #ifdef ARITHMETIC_DOT
 #extension GL_EXT_spirv_intrinsics : require
-#endif
-#ifdef TILE_COOPERATIVE_MATRIX
-#extension GL_KHR_memory_scope_semantics : require
-#extension GL_KHR_cooperative_matrix : require
-#extension GL_KHR_shader_subgroup_basic : require
-#extension GL_EXT_shader_explicit_arithmetic_types_int8 : require
-#extension GL_EXT_shader_explicit_arithmetic_types_float16 : require
 #endif
 
 #ifdef TILE_DEPTHWISE
@@ -242,7 +230,7 @@ layout(constant_id = 59) const bool WHOLE_COLUMNS = false;
 
 #if defined(TILE_DEPTHWISE) && defined(BIASES_FOLLOW)
 uint depthwise_vec4s();
-#define VEC4S_BEHIND_BIASES depthwise_vec4s()    // include/gemm/depthwise.glsl
+#define VEC4S_BEHIND_BIASES depthwise_vec4s()    // include/gemm/depthwise_windows.glsl
 #endif
 #include "include/filter_output.glsl"
 
@@ -462,12 +450,4 @@ Place place_of_group(uint channels, uint pixels, uint split_k) {
 // The first block of packed weights of a part.
 uint first_block(Part part) { return part.filters * divide_up(out_channels, BLOCK); }
 
-#if defined(TILE_COOPERATIVE_MATRIX)
-#include "include/gemm/cooperative_matrix.glsl"
-#elif defined(TILE_SUBGROUP)
-#include "include/gemm/subgroup.glsl"
-#elif defined(TILE_SHARED)
-#include "include/gemm/shared.glsl"
-#else
-#include "include/gemm/register.glsl"
-#endif
+#include "include/gemm/{TILE}.glsl"

@@ -191,12 +191,13 @@ class SourceMap:
         """The modules that declare a shader, given by its file; of an include those of all shaders that include it."""
         texts = {
             file: (self._root / file).read_text(encoding="utf-8")
-            for file in (*self._files("shaders", "*.comp"), *self._files("shaders", "include/*.glsl"))
+            for file in (*self._files("shaders", "*.comp"), *self._files("shaders", "include/**/*.glsl"))
         }
-        including = {shader}
-        pending = [shader]
+        including, pending = {shader}, [shader]
         while pending:
-            pattern = re.compile(rf'#include "(?:include/)?{re.escape(Path(pending.pop()).name)}"')
+            file = Path(pending.pop())
+            names = rf"{re.escape(file.name)}|{file.parent.name}/\{{\w+\}}\.glsl"  # {AXIS}: each file of the folder
+            pattern = re.compile(rf'#include "(?:[^"]*/)?(?:{names})"')
             new = {file for file, text in texts.items() if file not in including and pattern.search(text)}
             including |= new
             pending += new

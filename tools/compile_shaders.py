@@ -6,7 +6,7 @@ The variants are those that the modules of `nnvk.driver.vulkan.kernels` declare,
 `nnvk/driver/vulkan/shaders/declaration.py`. For each, `<variant>.spv` is written and a line of `manifest.jsonl`:
 bindings, push constants, specialisation constants, workgroup size and needed device features. The first line names
 the variants. One whose source, includes, macros and tools have not changed is not compiled again; a `.spv` that nothing
-declares any more is removed.
+declares any more is removed. ``{AXIS}`` in the path of an include stands for the variant's value of that axis.
 
 A variant with requirements is optional. Where the tools lack what it needs, it is left out: the output has a line for
 each reason, and the manifest's first line the variant's name with the reason under `left_out`.
@@ -144,8 +144,7 @@ def compile_all(
                 continue
         try:
             spirv = variant.needs.spirv if variant.needs else ""
-            texts = _closure(sources, variant.shader).values()
-            digest = _digest([version, glslang.TARGET, spirv, *variant.defines, *texts])
+            digest = _digest([version, glslang.TARGET, spirv, *variant.defines, *_closure(sources, variant).values()])
         except ShaderError as error:
             errors.append(f"{variant.name}: {error}")
             continue
@@ -200,8 +199,7 @@ def _lack(needs: RequirementsLike) -> str:
     try:
         _build("probe.comp", "\n".join(lines) + "\n", (), lambda name, includer: None, needs)
     except glslang.GlslangError as error:
-        complaint = str(error)
-        return next((line for line in complaint.splitlines() if "error:" in line.lower()), complaint).strip()
+        return next((line for line in str(error).splitlines() if "error:" in line.lower()), str(error)).strip()
     return ""
 
 
@@ -218,11 +216,11 @@ def _build(
 def _compile(variant: VariantLike, sources: Path, out: Path) -> dict[str, Any]:
     """Compiles one variant and returns its entry of the manifest, without the hash."""
     source = sources / f"{variant.shader}.comp"
-    texts = _closure(sources, variant.shader)
+    texts = _closure(sources, variant)
     where = f"shader {variant.shader}, variant {variant.name}"
 
     def include(name: str, includer: str) -> tuple[str, str] | None:
-        path = _included(sources, Path(includer) if includer else source, name)
+        path = _included(sources, Path(includer) if includer else source, name, variant)
         return (str(path), texts[path]) if path in texts else None
 
     try:
@@ -279,10 +277,10 @@ def _bindings(blocks: Sequence[spirv_reflect.Block]) -> list[dict[str, Any]]:
     return result
 
 
-def _closure(sources: Path, shader: str) -> dict[Path, str]:
-    """The text of a shader and of all files it includes, each once, in the order of their first mention."""
+def _closure(sources: Path, variant: VariantLike) -> dict[Path, str]:
+    """The text of a variant's shader and of all files it includes, each once, in the order of their first mention."""
     texts: dict[Path, str] = {}
-    pending = [sources / f"{shader}.comp"]
+    pending = [sources / f"{variant.shader}.comp"]
     while pending:
         path = pending.pop(0)
         if path in texts:
@@ -290,17 +288,18 @@ def _closure(sources: Path, shader: str) -> dict[Path, str]:
         try:
             texts[path] = path.read_text(encoding="utf-8")
         except FileNotFoundError:
-            raise ShaderError(f"shader {shader}: {path} does not exist") from None
+            raise ShaderError(f"shader {variant.shader}: {path} does not exist") from None
         for name in _INCLUDE.findall(texts[path]):
-            found = _included(sources, path, name)
+            found = _included(sources, path, name, variant)
             if found is None:
-                raise ShaderError(f'shader {shader}: {path.name} includes "{name}", which does not exist')
+                raise ShaderError(f'shader {variant.shader}: {path.name} includes "{name}", which does not exist')
             pending.append(found)
     return texts
 
 
-def _included(sources: Path, includer: Path, name: str) -> Path | None:
-    """The file that another one includes by this name."""
+def _included(sources: Path, includer: Path, name: str, variant: VariantLike) -> Path | None:
+    """The file that another one includes by this name for a variant."""
+    name = name.format_map(dict(variant.axes))
     candidates = (includer.parent / name, sources / "include" / name)
     return next((path.resolve() for path in candidates if path.is_file()), None)
 

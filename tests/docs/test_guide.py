@@ -1,4 +1,4 @@
-"""The guides to new operations and passes, carried out: listings go into a copy of the tree, commands run there.
+"""The guides to new operations, passes and tiles, carried out: listings go into a copy of the tree, commands run there.
 
 The sections of a guide share a copy, where each of their commands runs once.
 """
@@ -21,7 +21,7 @@ import nnvk
 from nnvk.driver.vulkan.shaders.library import FOLDER
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGES = [ROOT / "docs" / name for name in ("add-an-operation.md", "add-a-pass.md")]
+PAGES = [ROOT / "docs" / name for name in ("add-an-operation.md", "add-a-pass.md", "add-a-tile.md")]
 LISTING = re.compile(r"^`([\w/.]+)`(?:, after `([^`\n]+)`)?\n\n```\w+\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 COMMAND = re.compile(r"^    ((?:make|pytest) [^\n]*)$", re.MULTILINE)
 PASSED = re.compile(r"\b[1-9]\d* passed")
@@ -31,9 +31,10 @@ SECTIONS = {
     "operator": ("## An operator of ONNX or TFLite", "## A variant for an optional feature"),
     "variant": ("## A variant for an optional feature", "## Shorter ways"),
     "pass": ("## 1. The pass", "`nnvk plan MODEL --passes` shows what the pass changes"),
+    "tile": ("## 1. The module", "`test_every_strategy` takes each tile of the folder"),
 }
 """The parts of the pages, by the headings or sentences that they begin and end with."""
-TREES = {"operations": (("operation", "family", "operator"), ("variant",)), "passes": (("pass",),)}
+TREES = {"operations": (("operation", "family", "operator"), ("variant",)), "passes and tiles": (("pass",), ("tile",))}
 """The sections that go into each copy, and those that build on them afterwards."""
 NOT_COPIED = shutil.ignore_patterns(".*", "__pycache__", "build", "dist", "demo-out", "spirv")
 
@@ -109,7 +110,7 @@ def copied(tree: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def page() -> str:
-    """The text of both guides."""
+    """The text of all guides."""
     return "".join(page.read_text(encoding="utf-8") for page in PAGES)
 
 
@@ -124,6 +125,11 @@ def test_an_operation_is_four_files(page: str) -> None:
     listings = section("operation", page).listings
     assert [path.partition("/")[0] for path, after, _ in listings if not after] == ["nnvk", "shaders", "nnvk", "tests"]
     assert [path for path, after, _ in listings if after] == ["nnvk/types/extension.py"]
+
+
+def test_a_tile_is_two_files(page: str) -> None:
+    listings = section("tile", page).listings
+    assert [(path.partition("/")[0], after) for path, after, _ in listings] == [("nnvk", ""), ("shaders", "")]
 
 
 def test_listings_of_new_files_are_new(page: str) -> None:

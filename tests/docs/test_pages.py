@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-GUIDES = "".join((ROOT / "docs" / name).read_text("utf-8") for name in ("add-an-operation.md", "add-a-pass.md"))
+GUIDES = "".join(page.read_text("utf-8") for page in sorted(ROOT.glob("docs/add-a*.md")))
 WRITTEN = set(re.findall(r"^`(\S+)`\n\n```", GUIDES, re.MULTILINE))
 """The files that the guides write."""
 TEXTS = ["README.md", "CONTRIBUTING.md", "SECURITY.md"]

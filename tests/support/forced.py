@@ -10,7 +10,8 @@ from nnvk.driver.vulkan import VulkanDevice
 from nnvk.driver.vulkan.lowering.gemm import gemm
 from nnvk.driver.vulkan.lowering.gemm.problem import Work
 from nnvk.driver.vulkan.lowering.gemm.strategies import candidates
-from nnvk.driver.vulkan.lowering.gemm.tiles.strategy import DEPTHWISE, Strategy
+from nnvk.driver.vulkan.lowering.gemm.strategy import Strategy
+from nnvk.driver.vulkan.lowering.gemm.tiles.depthwise import Depthwise
 from nnvk.driver.vulkan.planning.passes import depthwise
 
 
@@ -23,7 +24,7 @@ def forced_strategies(
     1 x 1 convolutions behind them.
     """
     works: list[Work] = []
-    if tile == DEPTHWISE:
+    if tile == Depthwise.tile:
         monkeypatch.setattr(depthwise, "pays", lambda *_: True)
     with monkeypatch.context() as patch:
         every = gemm.ranked

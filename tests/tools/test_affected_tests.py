@@ -11,6 +11,7 @@ from affected_tests import ROOT, Affected, SourceMap, contains_word
 from quick import Selection, changed_files
 
 PARTITION = "tests/runtime/test_partition.py"
+GEMM = "nnvk/driver/vulkan/lowering/gemm/tiles/__init__.py"
 
 
 @pytest.fixture(scope="module")
@@ -61,6 +62,8 @@ def test_a_shader_selects_what_its_kernel_selects(source: SourceMap) -> None:
 def test_an_include_selects_the_kernels_of_its_shaders(source: SourceMap) -> None:
     users = source.shader_users("shaders/include/tensors.glsl")
     assert "nnvk/driver/vulkan/kernels/softmax.py" in users
+    for tile in ("shared", "register"):  # named by the axis TILE; one includes the other
+        assert source.shader_users(f"shaders/include/gemm/{tile}.glsl") == {GEMM}
 
 
 def test_a_mapper_selects_the_tests_of_its_operators(source: SourceMap) -> None:

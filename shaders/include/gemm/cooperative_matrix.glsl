@@ -20,6 +20,12 @@
 #ifndef NNVK_GEMM_COOPERATIVE_MATRIX_GLSL
 #define NNVK_GEMM_COOPERATIVE_MATRIX_GLSL
 
+#extension GL_KHR_memory_scope_semantics : require
+#extension GL_KHR_cooperative_matrix : require
+#extension GL_KHR_shader_subgroup_basic : require
+#extension GL_EXT_shader_explicit_arithmetic_types_int8 : require
+#extension GL_EXT_shader_explicit_arithmetic_types_float16 : require
+
 #ifdef DTYPE_Q8
 #include "../byte_dot.glsl"
 #endif

@@ -46,7 +46,7 @@ const uint WEIGHT_LOADS = (WEIGHTS + LOADERS - 1) / LOADERS;
 
 #include "split_k.glsl"
 #ifdef TILE_DEPTHWISE
-#include "depthwise.glsl"
+#include "depthwise_windows.glsl"
 #endif
 
 shared LOADED4 stage_inputs[STAGE * LINE];

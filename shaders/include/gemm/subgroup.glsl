@@ -6,6 +6,8 @@
 #ifndef NNVK_GEMM_SUBGROUP_GLSL
 #define NNVK_GEMM_SUBGROUP_GLSL
 
+#extension GL_KHR_shader_subgroup_shuffle : require
+
 #include "arithmetic.glsl"
 
 const uint LANES = 8;

@@ -19,7 +19,7 @@ from nnvk.driver.vulkan import VulkanDevice, find_devices
 from nnvk.driver.vulkan.lowering.gemm import gemm
 from nnvk.driver.vulkan.lowering.gemm.problem import Work
 from nnvk.driver.vulkan.lowering.gemm.strategies import ranked
-from nnvk.driver.vulkan.lowering.gemm.tiles.strategy import Strategy
+from nnvk.driver.vulkan.lowering.gemm.strategy import Strategy
 from nnvk.driver.vulkan.planning.planner import Planner
 from nnvk.driver.vulkan.shaders.profile import DeviceProfile, constrain
 

@@ -15,7 +15,7 @@ from nnvk.driver.vulkan import VulkanDevice
 from nnvk.driver.vulkan.lowering.gemm import gemm
 from nnvk.driver.vulkan.lowering.gemm.problem import Work
 from nnvk.driver.vulkan.lowering.gemm.strategies import candidates
-from nnvk.driver.vulkan.lowering.gemm.tiles.strategy import Strategy
+from nnvk.driver.vulkan.lowering.gemm.strategy import Strategy
 from nnvk.driver.vulkan.planning.barriers import barriers
 from nnvk.driver.vulkan.planning.concurrent_lifetimes import Lifetimes, prolonged
 from nnvk.driver.vulkan.planning.memory_plan import Block, most_alive, place

@@ -16,7 +16,7 @@ from nnvk.driver.vulkan import VulkanDevice
 from nnvk.driver.vulkan.lowering.gemm import gemm
 from nnvk.driver.vulkan.lowering.gemm.problem import Work
 from nnvk.driver.vulkan.lowering.gemm.strategies import candidates
-from nnvk.driver.vulkan.lowering.gemm.tiles.strategy import Strategy
+from nnvk.driver.vulkan.lowering.gemm.strategy import Strategy
 from nnvk.driver.vulkan.planning.plan import Plan
 from nnvk.driver.vulkan.shaders.commands import Dispatch, describe
 from nnvk.driver.vulkan.shaders.profile import DeviceProfile

@@ -13,7 +13,7 @@ from kernel_cases import KERNELS, supported
 from nnvk.base.settings import override
 from nnvk.check.model_rows import Row, empty_like, execute, parse, reference
 from nnvk.driver.vulkan import VulkanDevice, find_devices
-from nnvk.driver.vulkan.lowering.gemm.tiles.strategy import MATRIX
+from nnvk.driver.vulkan.lowering.gemm.tiles.cooperative_matrix import Matrix
 from nnvk.driver.vulkan.shaders.commands import Dispatch
 from nnvk.driver.vulkan.shaders.declaration import declared_shaders
 from nnvk.driver.vulkan.shaders.library import ShaderLibrary
@@ -24,7 +24,7 @@ FLOAT16 = [case for case in KERNELS if case.values[1] is OperandCode.TENSOR_FLOA
 EVERY = np.arange(1 << 16, dtype=np.uint16).view(np.float16)
 """Every 16-bit float: both zeros, subnormal numbers, 65504, infinities and all that are none."""
 NUMBERS = EVERY[np.isfinite(EVERY)]
-OTHER_ARITHMETIC = ("half", MATRIX)
+OTHER_ARITHMETIC = ("half", Matrix.tile)
 """Variants that GPUs with native 16-bit floats prefer, and that add up in another order or width."""
 
 
@@ -78,7 +78,7 @@ def test_native_variants_need_these_features_and_no_others() -> None:
     native_variants = [variant for shader in declared_shaders() for variant in shader.variants if variant.is_native]
     assert len(native_variants) > 60
     for native_variant in native_variants:
-        if native_variant.name in library.left_out or MATRIX in native_variant.name:
+        if native_variant.name in library.left_out or Matrix.tile in native_variant.name:
             continue  # tests of cooperative matrices have their features
         features = library[native_variant].features
         others = (

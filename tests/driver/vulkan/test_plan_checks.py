@@ -12,7 +12,7 @@ from fused import F32, Net, Op
 from profiles import GPU
 
 from nnvk.driver.vulkan.lowering.compared import DIFFERENCE_WORDS, Subject
-from nnvk.driver.vulkan.lowering.gemm.tiles.register import Quads
+from nnvk.driver.vulkan.lowering.gemm.tiles.quads import Quads
 from nnvk.driver.vulkan.lowering.verification import EXCHANGE
 from nnvk.driver.vulkan.planning import validation
 from nnvk.driver.vulkan.planning.plan import Address, Flag, Plan, Verification

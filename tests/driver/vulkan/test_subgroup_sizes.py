@@ -9,7 +9,7 @@ import pytest
 from against_reference import check_like_the_reference
 
 from nnvk.driver.vulkan import find_devices
-from nnvk.driver.vulkan.lowering.gemm.tiles.strategy import GEMM
+from nnvk.driver.vulkan.lowering.gemm.tiles import GEMM
 from nnvk.driver.vulkan.shaders.library import CompiledShader, ShaderLibrary
 from nnvk.driver.vulkan.shaders.profile import (
     ACCELERATED_DOTS,

@@ -14,7 +14,7 @@ from nnvk.driver.vulkan.lowering.gemm.gemm import (
     refuse_long_sums,
 )
 from nnvk.driver.vulkan.lowering.gemm.problem import POINT, Fused, Gemm, Operands, Split, WeightLayout
-from nnvk.driver.vulkan.lowering.gemm.tiles.strategy import layouts_of_weights
+from nnvk.driver.vulkan.lowering.gemm.strategy import layouts_of_weights
 from nnvk.driver.vulkan.lowering.gemm.weights import Weights
 from nnvk.driver.vulkan.lowering.kernel import gemm_kernel
 from nnvk.driver.vulkan.lowering.lowering import Lowering

@@ -15,7 +15,7 @@ from nnvk.driver.vulkan.lowering.gemm.gemm import (
     work_of,
 )
 from nnvk.driver.vulkan.lowering.gemm.problem import Fused, Gemm, GemmProblem, Operands, Split
-from nnvk.driver.vulkan.lowering.gemm.tiles.strategy import Strategy
+from nnvk.driver.vulkan.lowering.gemm.strategy import Strategy
 from nnvk.driver.vulkan.lowering.gemm.verification import bound
 from nnvk.driver.vulkan.lowering.gemm.weights import weights_of
 from nnvk.driver.vulkan.lowering.gemm.winograd import WINOGRAD_SHADERS, Winograd

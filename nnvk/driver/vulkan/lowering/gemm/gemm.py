@@ -24,7 +24,9 @@ from nnvk.driver.vulkan.lowering.gemm.epilogue import (
 )
 from nnvk.driver.vulkan.lowering.gemm.problem import POINT, Gemm, GemmProblem, Operands, Split, WeightLayout, Work
 from nnvk.driver.vulkan.lowering.gemm.strategies import ranked
-from nnvk.driver.vulkan.lowering.gemm.tiles.strategy import GEMM, VECTOR, Strategy
+from nnvk.driver.vulkan.lowering.gemm.strategy import Strategy
+from nnvk.driver.vulkan.lowering.gemm.tiles import GEMM
+from nnvk.driver.vulkan.lowering.gemm.vector import VECTOR
 from nnvk.driver.vulkan.lowering.gemm.verification import bound, checksum, exact
 from nnvk.driver.vulkan.lowering.gemm.weights import (
     WEIGHT_SHADERS,

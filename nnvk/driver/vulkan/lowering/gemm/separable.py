@@ -92,7 +92,7 @@ def work_of(depthwise: Call, gemm: Gemm, *, float16: bool, float16_split_k: bool
 
 
 def constants(depthwise: Call, device: DeviceProfile) -> dict[str, int | bool]:
-    """The specialisation constants of depthwise.glsl."""
+    """The specialisation constants of depthwise_windows.glsl."""
     _, height, width, _ = depthwise.filter.shape
     spec: dict[str, int | bool] = {"ONE_TAP": True, "KERNEL_HEIGHT": height, "KERNEL_WIDTH": width}
     if of(depthwise.input) is Q8:
@@ -180,7 +180,7 @@ def _multipliers(depthwise: Call) -> tuple[np.ndarray, np.ndarray]:
 
 
 def parameters(g: Lowering, depthwise: Call) -> np.ndarray:
-    """The parameters of a depthwise convolution as depthwise.glsl reads them: int32 words of vec4s."""
+    """The parameters of a depthwise convolution as depthwise_windows.glsl reads them: int32 words of vec4s."""
     filters = filters_of_channels(depthwise)
     low, high = activation_limits(depthwise.activation, depthwise.output)
     if of(depthwise.input) is not Q8:

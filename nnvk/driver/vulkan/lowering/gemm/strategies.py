@@ -7,7 +7,7 @@ a subgroup, units, features. All that it assumes is in `costs.py`.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 
 from nnvk.base.extents import hint
@@ -15,14 +15,12 @@ from nnvk.driver.vulkan.lowering.costs import Costs, Run, costs_of, cycles
 from nnvk.driver.vulkan.lowering.dtypes import SIZES
 from nnvk.driver.vulkan.lowering.gemm.half_weights import Form, form_of
 from nnvk.driver.vulkan.lowering.gemm.problem import Work
-from nnvk.driver.vulkan.lowering.gemm.tiles import cooperative_matrix, register, shared, subgroup, vector
-from nnvk.driver.vulkan.lowering.gemm.tiles.strategy import Strategy, Vectors
+from nnvk.driver.vulkan.lowering.gemm.strategy import Strategy, Vectors
+from nnvk.driver.vulkan.lowering.gemm.tiles import TILES
+from nnvk.driver.vulkan.lowering.gemm.tiles.cooperative_matrix import Matrix
+from nnvk.driver.vulkan.lowering.gemm.vector import Vector
 from nnvk.driver.vulkan.shaders.profile import AvoidedShader, DeviceProfile
 
-_MAX_ROUNDS = 65_500
-"""The most rounds of an invocation's loops together: llvmpipe ends them after 65,535."""
-_CARRIED = 64
-"""Vec4s of K after which sums are carried to larger integers, in a loop of its own."""
 _COUNTING = 2500
 """Cycles that counters cost, which have to be zero at first."""
 _LEFT = 5.6
@@ -76,43 +74,10 @@ def _without_avoided(every: Iterator[Strategy], work: Work, device: DeviceProfil
 
 def all_strategies(work: Work, device: DeviceProfile) -> Iterator[Strategy]:
     """All strategies for a GEMM on a device, including strategies whose shader the device avoids."""
-    arithmetics: tuple[str, ...] = ("none",)
-    if work.kind == "q8":
-        arithmetics = ("dot", "float") if device.has_dots else ("float",)
-    if work.kind == "q16":
-        arithmetics = ("none", "float", "dot") if work.narrow and device.has_dots else ("none", "float")
-    if work.float16:
-        arithmetics = ("none", "half")
-    if work.int8_weights:
-        arithmetics = ("int8",)
-    return _behind_depthwise(work, device, arithmetics) if work.depthwise else _alone(work, device, arithmetics)
-
-
-def _alone(work: Work, device: DeviceProfile, arithmetics: Iterable[str]) -> Iterator[Strategy]:
-    yield from vector.candidates(work)
-    yield from cooperative_matrix.candidates(work, device)
-    for arithmetic in arithmetics:
-        whole = list(shared.candidates(work, device, arithmetic))
-        if _sums_are_short(work, arithmetic):
-            whole += register.candidates(work, device, arithmetic)
-        for strategy in whole:
-            if strategy.fits(work, device):
-                yield strategy
-                yield from strategy.split(work, device)
-        yield from subgroup.candidates(work, device, arithmetic)
-
-
-def _behind_depthwise(work: Work, device: DeviceProfile, arithmetics: Iterable[str]) -> Iterator[Strategy]:
-    for arithmetic in arithmetics:
-        for strategy in shared.candidates_behind_depthwise(work, device, arithmetic):
-            if _sums_are_short(work, arithmetic):
-                yield strategy
-                yield from strategy.split(work, device)
-
-
-def _sums_are_short(work: Work, arithmetic: str) -> bool:
-    carried = not work.narrow if work.kind == "q16" else arithmetic == "float"
-    return not carried or work.vec4s_of_k + work.vec4s_of_k // _CARRIED < _MAX_ROUNDS
+    tiles: tuple[type[Strategy], ...] = (Vector, *TILES.values())
+    for tile in tiles:
+        if tile.follows_depthwise == (work.depthwise > 0):
+            yield from tile.candidates(work, device)
 
 
 def prefers_matrices(work: Work, device: DeviceProfile) -> bool:
@@ -122,7 +87,7 @@ def prefers_matrices(work: Work, device: DeviceProfile) -> bool:
 
 def _by_matrices(work: Work, device: DeviceProfile) -> Iterator[Strategy]:
     """The candidates with cooperative matrices, which depthwise convolutions are not computed with."""
-    every = iter(()) if work.depthwise else cooperative_matrix.candidates(work, device)
+    every = iter(()) if work.depthwise else Matrix.candidates(work, device)
     return _without_avoided(every, work, device)
 
 

@@ -30,7 +30,7 @@ from nnvk.driver.vulkan.lowering.gemm.epilogue import Target, accumulated, filte
 from nnvk.driver.vulkan.lowering.gemm.gemm import lower_gemm_by
 from nnvk.driver.vulkan.lowering.gemm.problem import POINT, Gemm, GemmProblem, Operands, Split, Work
 from nnvk.driver.vulkan.lowering.gemm.strategies import cost, prefers_matrices, ranked
-from nnvk.driver.vulkan.lowering.gemm.tiles.strategy import Strategy
+from nnvk.driver.vulkan.lowering.gemm.strategy import Strategy
 from nnvk.driver.vulkan.lowering.gemm.weights import BLOCK, Weights, length_and_largest
 from nnvk.driver.vulkan.lowering.lowering import MOST_ROUNDS, Lowering
 from nnvk.driver.vulkan.lowering.strided_view import access_by

@@ -29,7 +29,7 @@ from nnvk.driver.vulkan import VulkanDevice
 from nnvk.driver.vulkan.lowering.gemm import gemm
 from nnvk.driver.vulkan.lowering.gemm.problem import Work
 from nnvk.driver.vulkan.lowering.gemm.strategies import candidates, ranked
-from nnvk.driver.vulkan.lowering.gemm.tiles.strategy import Strategy
+from nnvk.driver.vulkan.lowering.gemm.strategy import Strategy
 from nnvk.driver.vulkan.planning.validation import check
 from nnvk.driver.vulkan.shaders.profile import DeviceProfile
 from nnvk.types.codes import FuseCode

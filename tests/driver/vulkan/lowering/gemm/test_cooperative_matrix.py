@@ -20,9 +20,9 @@ from nnvk.driver.vulkan import VulkanDevice, find_devices
 from nnvk.driver.vulkan.lowering.gemm import gemm
 from nnvk.driver.vulkan.lowering.gemm.problem import Work
 from nnvk.driver.vulkan.lowering.gemm.strategies import ranked
-from nnvk.driver.vulkan.lowering.gemm.tiles import cooperative_matrix
+from nnvk.driver.vulkan.lowering.gemm.strategy import Strategy
+from nnvk.driver.vulkan.lowering.gemm.tiles import GEMM, cooperative_matrix
 from nnvk.driver.vulkan.lowering.gemm.tiles.cooperative_matrix import FEATURES, Matrix, MatrixTile, pack, tiles
-from nnvk.driver.vulkan.lowering.gemm.tiles.strategy import GEMM, MATRIX, MATRIX_ARITHMETICS, Strategy
 from nnvk.driver.vulkan.lowering.gemm.weights import Weights, weights_of
 from nnvk.driver.vulkan.planning.passes import fp16
 from nnvk.driver.vulkan.shaders.commands import Dispatch
@@ -42,7 +42,8 @@ from nnvk.types.operand import OperandType
 from nnvk.types.request import ExecuteOptions, PrepareOptions
 
 LIBRARY = ShaderLibrary()
-VARIANTS = [variant.native for variant in GEMM.variants if MATRIX in variant.name]
+ARITHMETICS = {"q8": "dot", "f16": "none"}
+VARIANTS = [variant.native for variant in GEMM.variants if Matrix.tile in variant.name]
 MATRICES = ("q8 16x16x16", "f16 16x16x16")
 WITH_MATRICES = replace(
     GPU,
@@ -64,12 +65,12 @@ def tiles_of(found: list[Strategy]) -> set[str]:
 def test_large_gemms_get_matrices(kind: str, taps: int) -> None:
     best = ranked(replace(LARGE, kind=kind, taps=taps), WITH_MATRICES)[0]
     assert best.matrices is not None
-    assert best.variant(kind).name.startswith(f"gemm.{kind}.{MATRIX}.{MATRIX_ARITHMETICS[kind]}.")
+    assert best.variant(kind).name.startswith(f"gemm.{kind}.{Matrix.tile}.{ARITHMETICS[kind]}.")
 
 
 @pytest.mark.parametrize("kind", ["f32", "i32", "q16"])
 def test_other_types_have_none(kind: str) -> None:
-    assert MATRIX not in tiles_of(ranked(replace(LARGE, kind=kind), WITH_MATRICES))
+    assert Matrix.tile not in tiles_of(ranked(replace(LARGE, kind=kind), WITH_MATRICES))
 
 
 def test_few_tiles_share_k() -> None:
@@ -77,13 +78,13 @@ def test_few_tiles_share_k() -> None:
     assert best.matrices is not None
     assert best.split_k > 1
     assert best.sums <= cooperative_matrix.MOST_SUMS
-    assert best.variant("f16").name == f"gemm.f16.{MATRIX}.none.split.plain"
+    assert best.variant("f16").name == f"gemm.f16.{Matrix.tile}.none.split.plain"
 
 
 def test_few_channels_are_not_worth_whole_chunks() -> None:
     work = replace(LARGE, rows=112 * 112, columns=8, taps=9, depth=1)
-    assert ranked(work, WITH_MATRICES)[0].tile != MATRIX
-    assert MATRIX in tiles_of(ranked(work, WITH_MATRICES))
+    assert ranked(work, WITH_MATRICES)[0].tile != Matrix.tile
+    assert Matrix.tile in tiles_of(ranked(work, WITH_MATRICES))
 
 
 @pytest.mark.parametrize("kind", ["q8", "f16"])
@@ -100,28 +101,28 @@ def test_every_feature_is_needed(kind: str, missing: str) -> None:
 @pytest.mark.parametrize("kind", ["q8", "f16"])
 @pytest.mark.parametrize("device", DEVICES.values(), ids=DEVICES)
 def test_devices_that_list_none_have_none(kind: str, device: DeviceProfile) -> None:
-    assert MATRIX not in tiles_of(ranked(replace(LARGE, kind=kind), device))
+    assert Matrix.tile not in tiles_of(ranked(replace(LARGE, kind=kind), device))
 
 
 @pytest.mark.parametrize("kind", ["q8", "f16"])
 def test_software_devices_have_them_only_by_force(kind: str) -> None:
     work, software = replace(LARGE, kind=kind), replace(WITH_MATRICES, is_cpu=True, subgroup_size=8, matrix_subgroup=8)
-    assert MATRIX not in tiles_of(ranked(work, software))
-    assert tiles_of(ranked(work, replace(software, prefers_matrices=True))) == {MATRIX}
+    assert Matrix.tile not in tiles_of(ranked(work, software))
+    assert tiles_of(ranked(work, replace(software, prefers_matrices=True))) == {Matrix.tile}
 
 
 def test_force_leaves_what_has_no_matrices() -> None:
     device = replace(WITH_MATRICES, prefers_matrices=True)
     assert ranked(replace(LARGE, kind="f32"), device) == ranked(replace(LARGE, kind="f32"), WITH_MATRICES)
-    assert tiles_of(ranked(replace(LARGE, rows=1, columns=1), device)) == {MATRIX}
+    assert tiles_of(ranked(replace(LARGE, rows=1, columns=1), device)) == {Matrix.tile}
 
 
 @pytest.mark.parametrize("field", ["avoided", "left_out"])
 def test_variants_that_are_avoided_or_left_out(field: str) -> None:
-    names = frozenset(f"gemm.q8.{MATRIX}.dot.{sums}.plain" for sums in ("whole", "split"))
+    names = frozenset(f"gemm.q8.{Matrix.tile}.dot.{sums}.plain" for sums in ("whole", "split"))
     device = replace(WITH_MATRICES, **{field: names}, prefers_matrices=True)
-    assert MATRIX not in tiles_of(ranked(LARGE, device))
-    assert MATRIX in tiles_of(ranked(replace(LARGE, kind="f16"), device))
+    assert Matrix.tile not in tiles_of(ranked(LARGE, device))
+    assert Matrix.tile in tiles_of(ranked(replace(LARGE, kind="f16"), device))
 
 
 # As AMD, Intel, NVIDIA and lavapipe list them, and some that nobody lists.
@@ -177,7 +178,7 @@ def test_every_tile_shares_its_work_evenly(kind: str, size: str, subgroup: int, 
 )
 def test_common_sizes_have_a_tile(subgroup: int, sizes: tuple[str, ...]) -> None:
     """Those of Intel's GPUs have narrow subgroups, whose tiles hold less in registers."""
-    for kind, taps in itertools.product(MATRIX_ARITHMETICS, (1, 9)):
+    for kind, taps in itertools.product(ARITHMETICS, (1, 9)):
         device = replace(WITH_MATRICES, matrix_subgroup=subgroup, cooperative_matrices=frozenset(sizes))
         found = list(tiles(kind, taps, device))
         assert len(found) > 1
@@ -315,7 +316,7 @@ def matrices() -> VulkanDevice:
         pytest.skip(absence)
     if not found[0].profile.cooperative_matrices:
         pytest.skip("the device lists no cooperative matrices")
-    left_out = [name for name in LIBRARY.left_out if MATRIX in name]
+    left_out = [name for name in LIBRARY.left_out if Matrix.tile in name]
     if left_out:
         pytest.skip(f"the build has no {left_out[0]}")
     return found[0]
@@ -395,7 +396,7 @@ def force(monkeypatch: pytest.MonkeyPatch, shape: Shape, split_k: int = 1, stage
         (matrix, *_) = device.matrix_sizes(work.kind)
         tile = MatrixTile(matrix, *shape, device.matrix_subgroup, stage)
         assert tile.fits(work.kind, device)
-        size, arithmetic = (tile.invocations, 1), MATRIX_ARITHMETICS[work.kind]
+        size, arithmetic = (tile.invocations, 1), ARITHMETICS[work.kind]
         return [Matrix(tile.rows, size, arithmetic=arithmetic, split_k=split_k, matrices=tile)]
 
     monkeypatch.setattr(gemm, "ranked", only)
@@ -405,7 +406,7 @@ def check(device: VulkanDevice, text: str) -> None:
     """The device multiplies by matrices: bytes exactly, floats within the tolerance of their type."""
     if "f16" in text and not device.profile.has_native_16:
         pytest.skip("the device has no 16-bit floats of its own")
-    assert any(f".{MATRIX}." in name for name in shaders_of(device.planner, parse(text)))
+    assert any(f".{Matrix.tile}." in name for name in shaders_of(device.planner, parse(text)))
     check_like_the_reference(device, text)
 
 

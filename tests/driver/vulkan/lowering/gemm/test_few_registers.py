@@ -14,7 +14,7 @@ from nnvk.driver.vulkan import VulkanDevice, find_devices
 from nnvk.driver.vulkan.lowering.gemm import gemm
 from nnvk.driver.vulkan.lowering.gemm.problem import Work
 from nnvk.driver.vulkan.lowering.gemm.strategies import candidates
-from nnvk.driver.vulkan.lowering.gemm.tiles.strategy import Strategy
+from nnvk.driver.vulkan.lowering.gemm.strategy import Strategy
 from nnvk.driver.vulkan.shaders.commands import Dispatch
 from nnvk.driver.vulkan.shaders.profile import DeviceProfile, constrain
 from nnvk.types.codes import FuseCode

@@ -16,7 +16,7 @@ from nnvk.driver.vulkan.kernels.depthwise_conv2d import DepthwiseTile
 from nnvk.driver.vulkan.lowering.gemm import gemm
 from nnvk.driver.vulkan.lowering.gemm.problem import Gemm, Work
 from nnvk.driver.vulkan.lowering.gemm.strategies import candidates
-from nnvk.driver.vulkan.lowering.gemm.tiles.strategy import Strategy
+from nnvk.driver.vulkan.lowering.gemm.strategy import Strategy
 from nnvk.driver.vulkan.lowering.gemm.weights import LONGEST, ROUNDS, longest_of
 from nnvk.driver.vulkan.shaders.profile import DeviceProfile
 from nnvk.types.codes import OperandCode

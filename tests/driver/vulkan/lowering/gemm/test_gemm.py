@@ -13,11 +13,13 @@ from against_reference import check_like_the_reference
 
 from nnvk.check.model_rows import parse
 from nnvk.driver.vulkan import VulkanDevice
-from nnvk.driver.vulkan.lowering.gemm import gemm
+from nnvk.driver.vulkan.lowering.gemm import gemm, tiles
+from nnvk.driver.vulkan.lowering.gemm import strategy as strategies
 from nnvk.driver.vulkan.lowering.gemm.problem import WeightLayout, Work
 from nnvk.driver.vulkan.lowering.gemm.strategies import candidates, ranked
-from nnvk.driver.vulkan.lowering.gemm.tiles import strategy as strategies
-from nnvk.driver.vulkan.lowering.gemm.tiles.strategy import Strategy
+from nnvk.driver.vulkan.lowering.gemm.strategy import Strategy
+from nnvk.driver.vulkan.lowering.gemm.tiles.cooperative_matrix import Matrix
+from nnvk.driver.vulkan.lowering.gemm.vector import Vector
 from nnvk.driver.vulkan.lowering.gemm.weights import are_four_bits
 from nnvk.driver.vulkan.shaders.commands import Dispatch
 from nnvk.driver.vulkan.shaders.profile import DeviceProfile
@@ -156,7 +158,8 @@ BATCH_MATMUL f16[2,35,8]~3 f16[2,8,3]~3
 """
 AS_LARGE_AS_CAN_BE = ("f32[1,9,17,", "f16[2,35,8]", "i8[1,9,15,32]", "i16[1,5,6,16]", "i32[3,9,22]")
 """Only these cases use the largest tiles, as drivers take seconds to compile one. The others use the smallest."""
-TILES = ("register", "quads", "shared", "subgroup", "vector")
+TILES = [each.tile for each in (*tiles.TILES.values(), Vector) if each is not Matrix and not each.follows_depthwise]
+"""Those of cooperative matrices have tests of their own, and so have those that follow a depthwise convolution."""
 
 
 def is_for_large_tiles(text: str) -> bool:
@@ -183,7 +186,7 @@ def test_every_strategy(vulkan: VulkanDevice, monkeypatch: pytest.MonkeyPatch, t
         pytest.skip(f"no strategy {tile} for this product on this device")
     # A GPU with many units splits K: by vec4s of channels, of taps, of phases that may have none.
     alone: dict[str, Strategy] = {}
-    if tile not in ("subgroup", "vector") and (is_for_large_tiles(text) or text.startswith("TRANSPOSE")):
+    if all(strategy.splits_k for strategy in forced) and (is_for_large_tiles(text) or text.startswith("TRANSPOSE")):
         alone = {strategy.arithmetic: strategy for strategy in forced}
     for strategy in (*forced, *(replace(each, split_k=3) for each in alone.values())):
         monkeypatch.setattr(gemm, "ranked", lambda work, device, strategy=strategy: [strategy])
@@ -345,7 +348,7 @@ def test_grids_of_workgroups(
     )
     if smallest is None:
         pytest.skip(f"the device does not compute this by the tile {tile}")
-    for split_k in (1, 3) if tile != "subgroup" else (1,):
+    for split_k in (1, 3) if smallest.splits_k else (1,):
         strategy = replace(smallest, split_k=split_k)
         monkeypatch.setattr(gemm, "ranked", lambda work, device, strategy=strategy: [strategy])
         grids = []

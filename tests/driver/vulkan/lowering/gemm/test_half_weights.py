@@ -17,7 +17,7 @@ from nnvk.driver.vulkan.lowering.gemm import gemm
 from nnvk.driver.vulkan.lowering.gemm.half_weights import Form, form_of
 from nnvk.driver.vulkan.lowering.gemm.problem import Work
 from nnvk.driver.vulkan.lowering.gemm.strategies import candidates
-from nnvk.driver.vulkan.lowering.gemm.tiles.strategy import Strategy
+from nnvk.driver.vulkan.lowering.gemm.strategy import Strategy
 from nnvk.driver.vulkan.shaders.commands import Dispatch
 from nnvk.driver.vulkan.shaders.profile import DeviceProfile
 from nnvk.types.codes import OperandCode, OperationCode, PaddingCode

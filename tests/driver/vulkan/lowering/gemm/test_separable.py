@@ -21,8 +21,9 @@ from nnvk.check.model_rows import Row, reference
 from nnvk.driver.vulkan import VulkanDevice
 from nnvk.driver.vulkan.kernels import depthwise_conv2d
 from nnvk.driver.vulkan.lowering.gemm import gemm
+from nnvk.driver.vulkan.lowering.gemm.tiles import GEMM
+from nnvk.driver.vulkan.lowering.gemm.tiles.depthwise import Depthwise
 from nnvk.driver.vulkan.lowering.gemm.tiles.shared import Shared
-from nnvk.driver.vulkan.lowering.gemm.tiles.strategy import DEPTHWISE, GEMM
 from nnvk.driver.vulkan.lowering.gemm.verification.checksum import BY_CHANNEL, CHECKSUM
 from nnvk.driver.vulkan.planning.passes import depthwise
 from nnvk.driver.vulkan.planning.plan import Plan
@@ -184,7 +185,7 @@ def test_results_are_those_of_both_one_after_the_other(
     model, inputs = net.finish(output), net.arrays
     fuse = partial(plan_of, as_gpu, model, inputs, fused=True)
     is_large = case is LARGE and kind not in ("signed", "float16") and not as_gpu.profile.has_small_subgroups
-    for strategy in forced_strategies(monkeypatch, as_gpu, fuse, DEPTHWISE):
+    for strategy in forced_strategies(monkeypatch, as_gpu, fuse, Depthwise.tile):
         if not is_large and strategy.sums > SMALLEST:
             continue
         plan = fuse()
@@ -226,7 +227,7 @@ def test_both_are_verified_by_checksums(
     model, inputs = net.finish(output), net.arrays
     right = reference(Row(model, inputs))
     fuse = partial(verified.plan_of, as_gpu, model, inputs, verified.VERIFIED)
-    for place, strategy in enumerate(forced_strategies(monkeypatch, as_gpu, fuse, DEPTHWISE)):
+    for place, strategy in enumerate(forced_strategies(monkeypatch, as_gpu, fuse, Depthwise.tile)):
         if strategy.sums > SMALLEST and strategy.split_k == 1 and case is not CHECKED[1]:
             continue
         found = verified.families(fuse())
@@ -333,7 +334,7 @@ def test_constants_that_change_are_found(as_gpu: VulkanDevice, monkeypatch: pyte
         tensors = [product.tensors[names[seed % len(names)]]]
         return overwritten(plan, position, tensors, 4, np.random.default_rng(seed), by_buffer)
 
-    for strategy in forced_strategies(monkeypatch, as_gpu, plan, DEPTHWISE):
+    for strategy in forced_strategies(monkeypatch, as_gpu, plan, Depthwise.tile):
         if strategy.split_k > 1:
             found = [verified.outcome(as_gpu, model, inputs, right, partial(wrong, seed=seed)) for seed in range(30)]
             assert "missed" not in found

@@ -17,7 +17,7 @@ from nnvk.driver.vulkan import VulkanDevice
 from nnvk.driver.vulkan.lowering.gemm import winograd
 from nnvk.driver.vulkan.lowering.gemm.problem import Gemm, Work
 from nnvk.driver.vulkan.lowering.gemm.strategies import ranked
-from nnvk.driver.vulkan.lowering.gemm.tiles.strategy import Strategy
+from nnvk.driver.vulkan.lowering.gemm.strategy import Strategy
 from nnvk.driver.vulkan.lowering.gemm.winograd import Winograd
 from nnvk.driver.vulkan.planning.passes.fp16 import FLOAT16
 from nnvk.driver.vulkan.planning.plan import Plan

@@ -19,11 +19,12 @@ from nnvk.driver.vulkan.lowering.copies.relayout import round_up
 from nnvk.driver.vulkan.lowering.costs import Costs, Run
 from nnvk.driver.vulkan.lowering.dtypes import Q8, SIZES, DType
 from nnvk.driver.vulkan.lowering.gemm.problem import GemmProblem, Split, Work
-from nnvk.driver.vulkan.lowering.gemm.tiles.strategy import MATRIX, MATRIX_ARITHMETICS, Strategy, Vectors
+from nnvk.driver.vulkan.lowering.gemm.strategy import Strategy, Vectors
 from nnvk.driver.vulkan.lowering.gemm.weights import Weights, weights_as_kept
 from nnvk.driver.vulkan.lowering.lowering import Lowering
 from nnvk.driver.vulkan.lowering.quantised.tensors import offset, zero_point
 from nnvk.driver.vulkan.shaders.commands import TensorRef
+from nnvk.driver.vulkan.shaders.declaration import Requirements
 from nnvk.driver.vulkan.shaders.profile import DeviceProfile
 from nnvk.ops.strided import dense_strides
 from nnvk.types.constant import deferred_bytes
@@ -212,10 +213,31 @@ def _whole(tile: MatrixTile, kind: str, taps: int, depth: int) -> tuple[bool, bo
 class Matrix(Strategy):
     """Subgroups hold matrices together."""
 
-    tile: ClassVar[str] = MATRIX
+    tile: ClassVar[str] = "cooperative_matrix"
+    dtypes: ClassVar[tuple[str, ...]] = ("f16", "q8")
+    arithmetics: ClassVar[tuple[str, ...]] = ("none", "dot")
+    needs: ClassVar[Requirements | None] = Requirements(
+        extensions=(
+            "GL_KHR_cooperative_matrix",
+            "GL_KHR_memory_scope_semantics",
+            "GL_EXT_shader_explicit_arithmetic_types_int8",
+            "GL_EXT_spirv_intrinsics",
+        ),
+        probe="coopmat<int8_t, gl_ScopeSubgroup, 16, 16, gl_MatrixUseA> probe;",
+    )
 
     matrices: MatrixTile
     """The work of a workgroup."""
+
+    @classmethod
+    def candidates(cls, work: Work, device: DeviceProfile) -> Iterator[Strategy]:
+        """See `Strategy`. Dot products add up what zero points are multiplied by."""
+        arithmetic = "dot" if work.kind == "q8" else "none"
+        for tile in tiles(work.kind, work.in_lines[0], device):
+            strategy = cls(tile.rows, (tile.invocations, 1), arithmetic=arithmetic, matrices=tile)
+            yield strategy
+            if strategy.sums <= MOST_SUMS:
+                yield from strategy.split(work, device)
 
     @property
     def sums(self) -> int:
@@ -283,16 +305,6 @@ class Matrix(Strategy):
         return Arguments(
             zero_points(filters, sums_follow=sums_follow) if work.kind == "q8" else {}, {"weights": weights}
         )
-
-
-def candidates(work: Work, device: DeviceProfile) -> Iterator[Strategy]:
-    """The strategies for a GEMM."""
-    for tile in tiles(work.kind, work.in_lines[0], device):
-        local, arithmetic = (tile.invocations, 1), MATRIX_ARITHMETICS[work.kind]
-        strategy = Matrix(tile.rows, local, arithmetic=arithmetic, matrices=tile)
-        yield strategy
-        if strategy.sums <= MOST_SUMS:
-            yield from strategy.split(work, device)
 
 
 # --- weights -------------------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""The tiles `register` and `quads`: sums in registers, without shared memory. Invocations of a quad exchange loads."""
+"""The tile `register`: sums in registers, without shared memory. Each invocation loads for itself."""
 
 from __future__ import annotations
 
@@ -7,61 +7,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar
 
-from nnvk.driver.vulkan.lowering.costs import NEAR, Costs, Run
 from nnvk.driver.vulkan.lowering.gemm.problem import Gemm, GemmProblem, Split, Work
-from nnvk.driver.vulkan.lowering.gemm.tiles.strategy import Strategy, Vectors, takes_texels
+from nnvk.driver.vulkan.lowering.gemm.strategy import ARITHMETICS, Strategy, sums_are_short
+from nnvk.driver.vulkan.lowering.gemm.tiles.quads import Quads, invocations, orders
 from nnvk.driver.vulkan.shaders.profile import DeviceProfile
 
 _MOST_LINE_TAPS = 8
 """The most taps of a line of a window that are unrolled. Sums of bytes of 8 x 8 taps of 4 channels are exact."""
-_NARROW = 16
-"""Output channels of a part up to which weights in order are thought of, where they have to be put so."""
-
-
-@dataclass(frozen=True, slots=True)
-class Quads(Strategy):
-    """Each invocation of a quad loads a quarter of the pixels, and takes the others' by swaps."""
-
-    tile: ClassVar[str] = "quads"
-    share: ClassVar[int] = 4
-
-    @property
-    def _sizes(self) -> str:
-        return f"{self.rows}x{4 * self.vec4s}"
-
-    def widest(self, work: Work, device: DeviceProfile) -> int:
-        """See `Strategy`."""
-        return 16 if takes_texels(work, device) else 4
-
-    def run(self, work: Work, costs: Costs, vectors: Vectors, arithmetic: str, lanes: int) -> Run:
-        """See `Strategy`."""
-        local_x, local_y = self.local
-        share = self.share
-        across = -(-work.vec4s // (local_x * self.vec4s))
-        # Lines of invocations that have rows: those of a workgroup take turns, by as many rows as they share.
-        whole, left = divmod(work.rows, self.rows * local_y)
-        lines = whole * local_y + min(local_y, -(-left // share))
-        pixels, weights = self.rows // share, self.vec4s * (vectors.weights if self.packed else 4)
-        sums = self.sums
-        words = {"dot": 1, "wide dot": 2}.get(arithmetic, 4)
-        step = weights * costs.load + pixels * vectors.load
-        step += sums * vectors.products * (1 if sums <= costs.sums else 2)
-        step += self.rows * (share - 1) / share * words * costs.swap
-        step += (self.vec4s + pixels) * vectors.convert
-        return Run(
-            self.tiles(work),
-            work.parts * across * -(-lines // max(1, lanes // local_x)) * -(-local_x // lanes),
-            rounds=work.vec4s_of_k,
-            step=step,
-            end=sums * vectors.stored + self.vec4s * vectors.ending,
-            wait=costs.latency,
-            moved=(work.vec4s_of_k * (pixels + weights) + sums) / NEAR,
-        )
-
-    def constants(self, problem: GemmProblem, device: DeviceProfile) -> dict[str, int | bool]:
-        """See `Strategy`."""
-        local_x, local_y = self.local
-        return {"local_x": local_x * local_y, "ACROSS": local_x, "VEC4S": self.vec4s, "PACKED": self.packed}
+_SIZES = (1, 1), (2, 1), (4, 1), (8, 1), (2, 2), (4, 2), (8, 2)
+"""Pixels and vec4s of output channels of an invocation."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,9 +23,23 @@ class Register(Quads):
     """Each invocation loads for itself. With few registers it takes weights element by element."""
 
     tile: ClassVar[str] = "register"
+    arithmetics: ClassVar[tuple[str, ...]] = ARITHMETICS
     share: ClassVar[int] = 1
     spills_sums: ClassVar[bool] = True
     spills_bytes: ClassVar[bool] = False
+
+    @classmethod
+    def candidates(cls, work: Work, device: DeviceProfile) -> Iterator[Strategy]:
+        """See `Strategy`."""
+        across = min(8, 1 << (work.vec4s - 1).bit_length())
+        for arithmetic in cls.ways_to_multiply(work, device):
+            if not sums_are_short(work, arithmetic):
+                continue
+            for packed, (rows, vec4s) in itertools.product(orders(work, arithmetic), _SIZES):
+                if vec4s == 1 or across > 1:
+                    local = max(across // vec4s, 1)
+                    size = local, invocations(device) // local
+                    yield from cls(rows, size, vec4s, arithmetic, packed).whole_and_split(work, device)
 
     def by_elements(self, work: Work, device: DeviceProfile) -> bool:
         """See `Strategy`. Floats are loaded so, and bytes converted to floats."""
@@ -114,31 +82,3 @@ def _line_taps(strategy: Register, gemm: Gemm) -> int:
         and strategy.split_k <= gemm.vertical.window
     )
     return gemm.horizontal.window if is_unrolled else 0
-
-
-def candidates(work: Work, device: DeviceProfile, arithmetic: str) -> Iterator[Strategy]:
-    """The strategies of both tiles for a GEMM with an arithmetic."""
-    orders = [False] if work.in_order or work.columns <= _NARROW else []
-    if arithmetic in ("dot", "int8"):
-        orders = []  # dot products take four elements of K of one channel, which lie apart
-    count = 16 if device.is_cpu else 64
-    for packed in (True, *orders):
-        if _can_swap(arithmetic, device) and work.vec4s > 1:
-            for rows, vec4s in itertools.product((4, 8, 12, 16), (1, 2) if work.vec4s > 4 else (1,)):
-                yield Quads(rows, (4, count // 4), vec4s, arithmetic, packed)
-        across = min(8, 1 << (work.vec4s - 1).bit_length())
-        for rows, vec4s in ((1, 1), (2, 1), (4, 1), (8, 1), (2, 2), (4, 2), (8, 2)):
-            if vec4s == 1 or across > 1:
-                local = max(across // vec4s, 1)
-                yield Register(rows, (local, count // local), vec4s, arithmetic, packed)
-
-
-def _can_swap(arithmetic: str, device: DeviceProfile) -> bool:
-    """Whether the tile `quads` is for a device and an arithmetic.
-
-    It is not for packed arithmetic on GPUs. Mesa's compiler for AMD GPUs, up to version 22, merges a swap and a packed
-    product into one instruction that the GPU does not have, so that the result is wrong.
-    """
-    if arithmetic == "half" or (arithmetic == "dot" and not device.is_cpu):
-        return False
-    return device.subgroup_size >= 4 and "subgroupQuad" in device.features

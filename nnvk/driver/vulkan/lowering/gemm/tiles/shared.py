@@ -1,4 +1,4 @@
-"""The tile `shared`: both operands are staged in shared memory; and `depthwise`, which computes the left one there."""
+"""The tile `shared`: both operands are staged in shared memory."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import ClassVar
 from nnvk.driver.vulkan.lowering.copies.side_by_side import Matrices
 from nnvk.driver.vulkan.lowering.costs import NEAR, Costs, Run
 from nnvk.driver.vulkan.lowering.gemm.problem import GemmProblem, WeightLayout, Work
-from nnvk.driver.vulkan.lowering.gemm.tiles.strategy import DEPTHWISE, Strategy, Vectors, layouts_of_weights
+from nnvk.driver.vulkan.lowering.gemm.strategy import Strategy, Vectors, layouts_of_weights
 from nnvk.driver.vulkan.lowering.gemm.tiles.subgroup import LANES
 from nnvk.driver.vulkan.shaders.profile import DeviceProfile
 
@@ -28,16 +28,8 @@ _SHARED: tuple[_Size, ...] = (
 """Sizes of the tile `shared`: invocations of a workgroup, vec4s of output channels of an invocation, and its pixels."""
 _FEW_ROWS = (((16, 8), 1, (1,)),)
 """Those for so few rows of dot products on GPUs."""
-_WIDE = (((32, 4), 1, (4,)),)
-"""Those for dot products on GPUs behind a depthwise convolution, which each block of output channels computes again."""
 _UNROLLED = 32
 """Vectors of sums by vec4s of K of a stage, of the tile `shared` on CPUs: drivers take gigabytes to compile more."""
-_WINDOWS = 2
-"""The most windows that an invocation of the tile `depthwise` loads at once. Each has up to nine vectors, and it takes
-conditions for what is in the padding, of which AMD's compiler spills more. Adreno's spills with two, and
-with one for floats; Intel's always. NVIDIA's keeps 56 to 84 bytes of two windows of 32-bit floats in memory."""
-_WIDE_SUBGROUP = 64
-"""The largest subgroups of AMD's GPUs, and not of NVIDIA's."""
 _BETWEEN = {"f32": 2, "f16": 4, "q8": 12}
 """Vector instructions that make depthwise sums results: an activation, and multipliers of bytes."""
 
@@ -49,6 +41,16 @@ class Shared(Strategy):
     tile: ClassVar[str] = "shared"
     spills_sums: ClassVar[bool] = True
     order: ClassVar[str] = "as they lie"
+
+    @classmethod
+    def candidates(cls, work: Work, device: DeviceProfile) -> Iterator[Strategy]:
+        """See `Strategy`."""
+        more = _FEW_ROWS if work.rows <= LANES else ()
+        packed = work.order is WeightLayout.IN_BLOCKS
+        for arithmetic in cls.ways_to_multiply(work, device):
+            for strategy in of_sizes(cls, device, arithmetic, packed=packed, more=more):
+                if strategy.is_busy(work):
+                    yield from strategy.whole_and_split(work, device)
 
     @property
     def windows(self) -> int:
@@ -154,33 +156,7 @@ class Shared(Strategy):
         return {each: found for each, found in every if not found.is_transposed or found.columns % 4 == 0}
 
 
-@dataclass(frozen=True, slots=True)
-class Depthwise(Shared):
-    """The left operand is computed by a depthwise convolution (`separable.py`)."""
-
-    tile: ClassVar[str] = DEPTHWISE
-    spills_sums: ClassVar[bool] = False
-
-
-def candidates(work: Work, device: DeviceProfile, arithmetic: str) -> Iterator[Strategy]:
-    """The strategies for a GEMM with an arithmetic."""
-    more = _FEW_ROWS if work.rows <= LANES else ()
-    every = _of_sizes(Shared, device, arithmetic, packed=work.order is WeightLayout.IN_BLOCKS, more=more)
-    return (one for one in every if one.is_busy(work))
-
-
-def candidates_behind_depthwise(work: Work, device: DeviceProfile, arithmetic: str) -> Iterator[Strategy]:
-    """The strategies for a GEMM whose input a depthwise convolution gives, with an arithmetic."""
-    if device.has_few_registers and (work.kind != "q8" or device.has_subgroups_of_eight):
-        return
-    is_large = work.kind == "f32" and device.largest_subgroup < _WIDE_SUBGROUP
-    most = 1 if device.has_few_registers or is_large else _WINDOWS
-    for strategy in _of_sizes(Depthwise, device, arithmetic, packed=True, more=_WIDE):
-        if strategy.windows <= most and strategy.is_busy(work):
-            yield strategy
-
-
-def _of_sizes(
+def of_sizes(
     tile: type[Shared], device: DeviceProfile, arithmetic: str, *, packed: bool, more: tuple[_Size, ...]
 ) -> Iterator[Shared]:
     """``more``: sizes that are for dot products on GPUs alone."""

@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from nnvk.driver.vulkan.lowering.costs import Costs, Run
 from nnvk.driver.vulkan.lowering.gemm.problem import Work
-from nnvk.driver.vulkan.lowering.gemm.tiles.strategy import Strategy, Vectors
+from nnvk.driver.vulkan.lowering.gemm.strategy import Strategy, Vectors
 from nnvk.driver.vulkan.lowering.gemm.weights import BLOCK
 from nnvk.driver.vulkan.shaders.profile import DeviceProfile
 
@@ -21,6 +21,16 @@ class Subgroup(Strategy):
     """A block of output channels of some pixels."""
 
     tile: ClassVar[str] = "subgroup"
+    arithmetics: ClassVar[tuple[str, ...]] = ("none", "dot", "int8")
+    splits_k: ClassVar[bool] = False
+
+    @classmethod
+    def candidates(cls, work: Work, device: DeviceProfile) -> Iterator[Strategy]:
+        """See `Strategy`."""
+        if uses_subgroups(device):
+            for arithmetic in cls.ways_to_multiply(work, device):
+                for rows in (8, 16, 24, 28, 32) if work.rows >= LANES else (work.rows,):
+                    yield cls(rows, (LANES, 1), arithmetic=arithmetic)
 
     @property
     def size(self) -> tuple[int, int]:
@@ -44,13 +54,6 @@ class Subgroup(Strategy):
             end=self.rows * vectors.stored + vectors.ending,
             wait=costs.latency,
         )
-
-
-def candidates(work: Work, device: DeviceProfile, arithmetic: str) -> Iterator[Strategy]:
-    """The strategies for a GEMM with an arithmetic."""
-    if arithmetic in ("none", "dot", "int8") and uses_subgroups(device):
-        for rows in (8, 16, 24, 28, 32) if work.rows >= LANES else (work.rows,):
-            yield Subgroup(rows, (LANES, 1), arithmetic=arithmetic)
 
 
 def uses_subgroups(device: DeviceProfile) -> bool:

@@ -8,15 +8,23 @@ from typing import ClassVar
 
 from nnvk.driver.vulkan.lowering.arguments import Arguments
 from nnvk.driver.vulkan.lowering.costs import Costs, Run
+from nnvk.driver.vulkan.lowering.gemm import epilogue as epilogues
 from nnvk.driver.vulkan.lowering.gemm.problem import GemmProblem, Work
-from nnvk.driver.vulkan.lowering.gemm.tiles.strategy import VECTOR, Strategy, Vectors, takes_texels
+from nnvk.driver.vulkan.lowering.gemm.strategy import Strategy, Vectors, takes_texels
 from nnvk.driver.vulkan.lowering.gemm.weights import BLOCK
 from nnvk.driver.vulkan.lowering.lowering import Lowering
 from nnvk.driver.vulkan.lowering.quantised.tensors import sign_push
 from nnvk.driver.vulkan.lowering.strided_view import RowAccess, access_by
-from nnvk.driver.vulkan.shaders.declaration import Variant
+from nnvk.driver.vulkan.shaders.declaration import Shader, Variant
 from nnvk.driver.vulkan.shaders.profile import DeviceProfile
 
+VECTOR = Shader(
+    "fully_connected",
+    where=lambda choice: epilogues.exists(choice) and (choice["ARITHMETIC"] == "none" or choice["DTYPE"] == "f32"),
+    DTYPE=("f32", "f16", "q8"),
+    ARITHMETIC=("none", "int8"),
+    EPILOGUE=epilogues.EPILOGUES,
+)
 _LOCAL = 8, 16
 _MOST_ROWS = 16
 """Rows up to which the tile is thought of: it reads the weights once a row."""
@@ -28,6 +36,13 @@ class Vector(Strategy):
 
     tile: ClassVar[str] = "vector"
     takes_floats: ClassVar[bool] = False
+    splits_k: ClassVar[bool] = False
+
+    @classmethod
+    def candidates(cls, work: Work, device: DeviceProfile) -> Iterator[Strategy]:
+        """See `Strategy`. There is one, for a few rows of a matrix."""
+        if work.matrix and work.rows <= _MOST_ROWS and work.kind not in ("i32", "q16"):
+            yield cls(work.rows, _LOCAL, arithmetic="int8" if work.int8_weights else "none")
 
     def variant(self, kind: str, epilogue: str = "plain", *, checked: bool = False) -> Variant:
         """See `Strategy`."""
@@ -68,9 +83,3 @@ class Vector(Strategy):
     ) -> RowAccess:
         """See `Strategy`."""
         return access_by("src_pitch", "src", itemsize, problem.gemm.depth, 1)
-
-
-def candidates(work: Work) -> Iterator[Strategy]:
-    """The strategy for a few rows of a matrix."""
-    if work.matrix and work.rows <= _MOST_ROWS and work.kind not in ("i32", "q16"):
-        yield Vector(work.rows, _LOCAL, arithmetic="int8" if work.int8_weights else "none")

@@ -1,14 +1,14 @@
-"""A way to compute a GEMM: a tile with its sizes. Each tile is a class, in a module of its own.
+"""A way to compute a GEMM: a tile with its sizes. Each tile of gemm.comp is a class in a module of its own (`tiles`).
 
-A tile says which strategies there are (`candidates` of its module), how much work one is (`Strategy.run`), and with
-which arguments it is dispatched (`Strategy.arguments`).
+A tile says which variants its shader has, which strategies there are (`Strategy.candidates`), how much work one is
+(`Strategy.run`), and with which arguments it is dispatched (`Strategy.arguments`).
 """
 
 from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
@@ -19,7 +19,7 @@ from nnvk.driver.vulkan.lowering.copies.side_by_side import Matrices, read
 from nnvk.driver.vulkan.lowering.costs import Costs, Run, costs_of
 from nnvk.driver.vulkan.lowering.divide import divisors_below
 from nnvk.driver.vulkan.lowering.dtypes import SIZES
-from nnvk.driver.vulkan.lowering.gemm import epilogue, half_weights
+from nnvk.driver.vulkan.lowering.gemm import half_weights
 from nnvk.driver.vulkan.lowering.gemm.problem import GemmProblem, Split, WeightLayout, Work
 from nnvk.driver.vulkan.lowering.gemm.weights import (
     Weights,
@@ -37,71 +37,11 @@ from nnvk.driver.vulkan.shaders.commands import TensorRef
 from nnvk.driver.vulkan.shaders.declaration import Requirements, Shader, Variant
 from nnvk.driver.vulkan.shaders.profile import DeviceProfile
 
-DEPTHWISE = "depthwise"
-"""The tile that computes a depthwise convolution and the 1 x 1 convolution behind it (`separable.py`)."""
-
-_OF_DEPTHWISE = "f32", "f16", "q8"
-"""The data types of this tile."""
-MATRIX = "cooperative_matrix"
-"""The tile of cooperative matrices (`cooperative_matrix.py`)."""
-MATRIX_ARITHMETICS = {"q8": "dot", "f16": "none"}
-"""The value of the axis ARITHMETIC, by data type. Dot products add up what zero points are multiplied by."""
-REQUIREMENTS = Requirements(
-    extensions=(
-        "GL_KHR_cooperative_matrix",
-        "GL_KHR_memory_scope_semantics",
-        "GL_EXT_shader_explicit_arithmetic_types_int8",
-        "GL_EXT_spirv_intrinsics",
-    ),
-    probe="coopmat<int8_t, gl_ScopeSubgroup, 16, 16, gl_MatrixUseA> probe;",
-)
-"""Requirements of the variants on the compiler of shaders."""
-
-
-def _exists(choice: Mapping[str, str]) -> bool:
-    """Bytes are multiplied in one of two ways, 16-bit values by bytes in one of three; no subgroup of eight as floats.
-
-    16-bit floats may be multiplied as such where nothing goes from one invocation to another but through shared memory.
-    """
-    if not epilogue.exists(choice):
-        return False
-    if choice["SUMS"].startswith("split") and choice["TILE"] == "subgroup":
-        return False  # those are a CPU's
-    if choice["SUMS"].endswith("checked") and choice["DTYPE"] != "q8":
-        return False  # other sums aren't exact
-    if choice["TILE"] == MATRIX:
-        return choice["ARITHMETIC"] == MATRIX_ARITHMETICS.get(choice["DTYPE"])
-    if choice["TILE"] == DEPTHWISE and choice["DTYPE"] not in _OF_DEPTHWISE:
-        return False
-    if choice["ARITHMETIC"] == "int8":
-        return choice["DTYPE"] == "f32" and choice["TILE"] != DEPTHWISE
-    if choice["ARITHMETIC"] == "half":
-        return choice["DTYPE"] == "f16" and choice["TILE"] in ("shared", "register", DEPTHWISE)
-    if choice["ARITHMETIC"] == "none":
-        return choice["DTYPE"] != "q8"
-    is_possible = choice["ARITHMETIC"] == "dot" or choice["TILE"] != "subgroup"
-    return is_possible and choice["DTYPE"] in ("q8", "q16")
-
-
-GEMM = Shader(
-    "gemm",
-    where=_exists,
-    needs=lambda choice: REQUIREMENTS if choice["TILE"] == MATRIX else None,
-    DTYPE=("f32", "f16", "i32", "q8", "q16"),
-    TILE=("subgroup", "shared", "register", "quads", MATRIX, DEPTHWISE),
-    ARITHMETIC=("none", "float", "dot", "half", "int8"),
-    SUMS=("whole", "split", "whole_checked", "split_checked"),
-    EPILOGUE=epilogue.EPILOGUES,
-)
-VECTOR = Shader(
-    "fully_connected",
-    where=lambda choice: epilogue.exists(choice) and (choice["ARITHMETIC"] == "none" or choice["DTYPE"] == "f32"),
-    DTYPE=("f32", "f16", "q8"),
-    ARITHMETIC=("none", "int8"),
-    EPILOGUE=epilogue.EPILOGUES,
-)
-
-_ARITHMETICS = {"none": "", "half": ", in 16 bits", "int8": ", weights of 8 bits"}
+DTYPES = "f32", "f16", "i32", "q8", "q16"
+"""The axis DTYPE of gemm.comp."""
+ARITHMETICS = "none", "float", "dot", "half", "int8"
+"""The axis ARITHMETIC: how numbers smaller than 32 bits are multiplied."""
+_NAMES = {"none": "", "half": ", in 16 bits", "int8": ", weights of 8 bits"}
 """How strategies name the axis ARITHMETIC, where they don't say by what bytes are multiplied."""
 _SMALL_HELD = 40
 """The most `Strategy.held` on GPUs with small subgroups: with more, the compilers of Mali and VideoCore spill. So does
@@ -109,6 +49,10 @@ Intel's where bytes are converted."""
 _FEW_HELD, _EIGHT_HELD = 96, 60
 """The most `registers` on GPUs with few, and on those with subgroups of eight. With more, Adreno's compiler spills 32
 times, and Intel's 2 to 143 times."""
+_MAX_ROUNDS = 65_500
+"""The most rounds of an invocation's loops together: llvmpipe ends them after 65,535."""
+_CARRIED = 64
+"""Vec4s of K after which sums are carried to larger integers, in a loop of its own."""
 _FOUND = 4
 """Registers to find the pixels of several taps."""
 _SPLITS_OF_K = 2, 4, 8, 16
@@ -156,8 +100,20 @@ class Vectors:
 class Strategy(ABC):
     """One way to compute a GEMM."""
 
+    shader: ClassVar[Shader]
+    """gemm.comp, as `tiles` declares it with all of its tiles."""
     tile: ClassVar[str]
     """The axis TILE of gemm.comp, or `vector`: fully_connected.comp."""
+    dtypes: ClassVar[tuple[str, ...]] = DTYPES
+    """The data types of its variants."""
+    arithmetics: ClassVar[tuple[str, ...]] = ARITHMETICS
+    """How its variants multiply, as far as that is possible with a data type."""
+    splits_k: ClassVar[bool] = True
+    """Whether it has variants whose workgroups share K."""
+    needs: ClassVar[Requirements | None] = None
+    """Requirements of its variants on the compiler of shaders."""
+    follows_depthwise: ClassVar[bool] = False
+    """Whether it computes a depthwise convolution and the 1 x 1 convolution behind it (`separable.py`)."""
     takes_floats: ClassVar[bool] = True
     """Whether the shader can convert an input of 32-bit floats, and store check words."""
     spills_sums: ClassVar[bool] = False
@@ -190,7 +146,34 @@ class Strategy(ABC):
         ``checked``: the one that stores check words (`checksum.py`), which the tile `vector` can't.
         """
         sums = ("whole" if self.split_k == 1 else "split") + ("_checked" if checked else "")
-        return GEMM.variant(DTYPE=kind, TILE=self.tile, ARITHMETIC=self.arithmetic, SUMS=sums, EPILOGUE=epilogue)
+        return self.shader.variant(DTYPE=kind, TILE=self.tile, ARITHMETIC=self.arithmetic, SUMS=sums, EPILOGUE=epilogue)
+
+    # --- which there are -------------------------------------------------------------------------------------
+
+    @classmethod
+    @abstractmethod
+    def candidates(cls, work: Work, device: DeviceProfile) -> Iterator[Strategy]:
+        """The strategies of the tile for a GEMM on a device, including those whose shader the device avoids."""
+
+    @classmethod
+    def ways_to_multiply(cls, work: Work, device: DeviceProfile) -> Iterator[str]:
+        """The values of the axis ARITHMETIC by which the tile can compute a GEMM."""
+        ways: tuple[str, ...] = ("none",)
+        if work.kind == "q8":
+            ways = ("dot", "float") if device.has_dots else ("float",)
+        if work.kind == "q16":
+            ways = ("none", "float", "dot") if work.narrow and device.has_dots else ("none", "float")
+        if work.float16:
+            ways = ("none", "half")
+        if work.int8_weights:
+            ways = ("int8",)
+        return (each for each in ways if work.kind in cls.dtypes and each in cls.arithmetics)
+
+    def whole_and_split(self, work: Work, device: DeviceProfile) -> Iterator[Strategy]:
+        """Itself, and with K split, unless an invocation does not have the registers."""
+        if self.fits(work, device):
+            yield self
+            yield from self.split(work, device)
 
     # --- sizes -----------------------------------------------------------------------------------------------
 
@@ -264,7 +247,7 @@ class Strategy(ABC):
                     yield split
 
     def __str__(self) -> str:
-        arithmetic = _ARITHMETICS.get(self.arithmetic, f", bytes by {self.arithmetic}")
+        arithmetic = _NAMES.get(self.arithmetic, f", bytes by {self.arithmetic}")
         order = "" if self.packed else f", weights {self.order}"
         stage = "" if self.stage == 4 else f", by {4 * self.stage} of K"
         local = f"{self.local[0]}x{self.local[1]}"
@@ -473,6 +456,12 @@ class Strategy(ABC):
 def takes_texels(work: Work, device: DeviceProfile) -> bool:
     """Whether rounds of a whole texel of bytes are worth their longer code."""
     return work.kind == "q8" and device.texel_loads and 4 * work.vec4s_of_k >= 16 * _MANY
+
+
+def sums_are_short(work: Work, arithmetic: str) -> bool:
+    """Whether an invocation's loops have few enough rounds, where each sum of a tile is one of a single loop."""
+    carried = not work.narrow if work.kind == "q16" else arithmetic == "float"
+    return not carried or work.vec4s_of_k + work.vec4s_of_k // _CARRIED < _MAX_ROUNDS
 
 
 def _filled(groups: int, device: DeviceProfile) -> float:
