@@ -157,8 +157,8 @@ def test_notebooks_are_kept_without_outputs(path: Path) -> None:
 def test_files_of_examples_are_quoted(site: Path) -> None:
     page = (site / "deploy.html").read_text(encoding="utf-8")
     text = unescape(re.sub(r"<[^>]*>", "", page))
-    for name in ("service.py", "nnvk-service.service"):
-        assert (ROOT / "examples" / "service" / name).read_text(encoding="utf-8") in text
+    for name in ("service/service.py", "service/nnvk-service.service", "frigate/nnvk_detector.py"):
+        assert (ROOT / "examples" / name).read_text(encoding="utf-8") in text
 
 
 def test_broken_links_fail(tmp_path: Path) -> None:
