@@ -4,8 +4,8 @@ Drivers get modules with plain constants. Some drivers neither unroll loops whos
 constants nor keep arrays of such sizes in registers (SwiftShader takes up to ten times as long), and every driver has
 less to compile. The module does the same as ``spirv-opt --set-spec-const-default-value --freeze-spec-const
 --fold-spec-const-op-composite``, for the constants that glslang emits for nnvk's shaders: 32 bits and truth values. It
-takes 2 ms for a module of 80 KB, and a process of spirv-opt 55 ms; the shared library of SPIRV-Tools has no optimiser.
-SPIR-V specification, sections 2.3 and 3.32.
+takes 2 ms for 80 KB, and a process of spirv-opt 55 ms; the shared library of SPIRV-Tools can't. SPIR-V specification,
+sections 2.3 and 3.32.
 """
 
 from __future__ import annotations

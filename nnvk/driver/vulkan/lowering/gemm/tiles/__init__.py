@@ -14,10 +14,9 @@ from nnvk.driver.vulkan.lowering.gemm import epilogue
 from nnvk.driver.vulkan.lowering.gemm.strategy import ARITHMETICS, DTYPES, Strategy
 from nnvk.driver.vulkan.shaders.declaration import Shader
 
-_MODULES = [import_module(f"{__name__}.{module.name}") for module in pkgutil.iter_modules(__path__)]
 TILES: dict[str, type[Strategy]] = {
     each.tile: each
-    for module in _MODULES
+    for module in [import_module(f"{__name__}.{found.name}") for found in pkgutil.iter_modules(__path__)]
     for each in vars(module).values()
     if isinstance(each, type) and issubclass(each, Strategy) and each.__module__ == module.__name__
 }
@@ -26,7 +25,7 @@ TILES: dict[str, type[Strategy]] = {
 
 def _exists(choice: Mapping[str, str]) -> bool:
     """Whether gemm.comp has a variant."""
-    tile, kind, arithmetic, sums = (TILES[choice["TILE"]], choice["DTYPE"], choice["ARITHMETIC"], choice["SUMS"])
+    tile, kind, arithmetic, sums = TILES[choice["TILE"]], choice["DTYPE"], choice["ARITHMETIC"], choice["SUMS"]
     if not epilogue.exists(choice) or kind not in tile.dtypes or arithmetic not in tile.arithmetics:
         return False
     if (sums.startswith("split") and not tile.splits_k) or (sums.endswith("checked") and kind != "q8"):
