@@ -11,7 +11,9 @@ import pytest
 pytest.importorskip("onnx")
 
 from onnx_net import model, op, subgraph
-from onnx_oracle import check
+from onnx_oracle import DEVICES, check
+
+from nnvk import load
 
 SIZES = (2, 3, 2, 1, 3, 2, 2, 2)
 RANKS = (5, 6, 8)
@@ -96,6 +98,17 @@ def test_single_elements(name: str, rank: int) -> None:
 def test_reductions(name: str, axes: str, rank: int) -> None:
     reduced = {"even": range(0, rank, 2), "odd": range(1, rank, 2), "all": range(rank)}[axes]
     compared(name, {"a": drawn("float", SIZES[:rank])}, {"b": ints(*reduced)}, keepdims=int(axes == "odd"))
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_logarithms_of_sums_of_exponentials_may_be_infinite(device: str) -> None:
+    rows = [[1, np.inf, 2], [np.inf, np.inf, 0], [-np.inf] * 3, [-np.inf, 1, 2], [3e38, 3e38, -3e38], [np.nan, 1, 2]]
+    x = np.array(rows, np.float32)
+    node = op("ReduceLogSumExp", "x axes", "y", keepdims=0)
+    made = model([node], {"x": (x.dtype, x.shape)}, ["y"], {"axes": ints(1)})
+    with np.errstate(all="ignore"):
+        expected = np.logaddexp.reduce(x, axis=1)
+    np.testing.assert_allclose(load(made, device=device)(x), expected, rtol=1e-6)
 
 
 @pytest.mark.parametrize("rank", RANKS)
