@@ -152,10 +152,10 @@ const float TAIL_SCALE = 5.42101086242752217e-20;      // with a subnormal numbe
 // x times 0, for x < 0. Compilers fold such a product, even of infinity.
 float vanished(float x) { return uintBitsToFloat(is_infinite(x) ? 0x7fc00000u : 0x80000000u); }
 
-// x times the share of a normal distribution that is below x
+// x times the share of a normal distribution that is below x; at -infinity, the limit of that product.
 float gelu(float x) {
     float size = abs(x);
-    if (is_nan(x) || size > 20.0) return is_nan(x) || x > 0.0 ? x : vanished(x);
+    if (is_nan(x) || size > 20.0) return is_nan(x) || x > 0.0 ? x : -0.0;
     vec2 square = exact_product(size, size);
     bool is_far = 0.5 * square.x > -TAIL_FROM;
     float tail = tail_ratio(size) * scaled_exp(-0.5 * square.x, is_far ? 64 : 0);
@@ -188,7 +188,7 @@ float swish(float x, float alpha) {
 
 // x / 2 (1 + tanh(y / 2)) is x logistic(y), where y is about x sqrt(8 / pi).
 float gelu_by_tanh(float x) {
-    if (is_nan(x) || abs(x) > 100.0) return is_nan(x) || x > 0.0 ? x : vanished(x);
+    if (is_nan(x) || abs(x) > 100.0) return is_nan(x) || x > 0.0 ? x : -0.0;
     vec2 square = exact_product(x, x), cube = exact_product(square.x, 0.044715);
     cube.y += square.y * 0.044715 + square.x * 1.54614449e-9;    // what the float 0.044715 lacks
     float sum = 1.0 + cube.x;

@@ -90,6 +90,11 @@ def swish(x: np.ndarray, alpha: float = 1.0) -> np.ndarray:
     return x * logistic(alpha * x)
 
 
+def gelu(x: np.ndarray, weight: np.ndarray) -> np.ndarray:
+    """The product of a number and its weight; at -infinity its limit, where onnxruntime has NaN."""
+    return np.where(np.isneginf(x), -0.0, x * weight)
+
+
 def hard_swish(x: np.ndarray) -> np.ndarray:
     return x * (np.clip(x + 3, 0, 6) / 6)
 
@@ -118,11 +123,11 @@ UNARY: dict[str, tuple[str, dict[str, Any], Function]] = {
     "Elu": ("Elu", {}, elu),
     "Elu 0.3": ("Elu", {"alpha": 0.3}, lambda x: elu(x, THIRD)),
     "Erf": ("Erf", {}, erf),
-    "Gelu": ("Gelu", {}, lambda x: x * erfc(-x * math.sqrt(0.5)) / 2),
+    "Gelu": ("Gelu", {}, lambda x: gelu(x, erfc(-x * math.sqrt(0.5)) / 2)),
     "Gelu by Tanh": (
         "Gelu",
         {"approximate": "tanh"},
-        lambda x: x * logistic(math.sqrt(8 / math.pi) * (x + 0.044715 * x**3)),
+        lambda x: gelu(x, logistic(math.sqrt(8 / math.pi) * (x + 0.044715 * x**3))),
     ),
     "HardSwish": ("HardSwish", {}, hard_swish),
     "Mish": ("Mish", {}, lambda x: x * np.tanh(softplus(x))),

@@ -29,7 +29,7 @@ def _gelu(x: np.ndarray, approximate: bool) -> np.ndarray:
             weight = logistic(math.sqrt(8 / math.pi) * (x + 0.044715 * x**3))
         else:
             weight = _erfc(-x * math.sqrt(0.5)) / 2
-        result: np.ndarray = x * weight
+        result: np.ndarray = np.where(np.isneginf(x), -0.0, x * weight)
     return result
 
 
