@@ -17,9 +17,9 @@ from profiles import GPU
 from rewritten import library
 from samples import BOOL8
 
+from nnvk.base import kept_choices
 from nnvk.base.errors import NnapiError
 from nnvk.base.settings import override
-from nnvk.driver.vulkan.planning import autotune_results
 from nnvk.driver.vulkan.planning.autotune_results import KIND, AutotuneResults
 from nnvk.driver.vulkan.planning.cache import PlanCache, key_of
 from nnvk.driver.vulkan.planning.outline import outline
@@ -104,7 +104,7 @@ def test_large_files_are_not_written(monkeypatch: pytest.MonkeyPatch) -> None:
     content = {"a": "1" * 100}
     size = len(json.dumps(content))
     for most, kept in ((size, content), (size - 1, {})):
-        monkeypatch.setattr(autotune_results, "MOST_BYTES", most)
+        monkeypatch.setattr(kept_choices, "MOST_BYTES", most)
         own = results()
         assert own.path is not None
         own.path.unlink(missing_ok=True)
@@ -119,7 +119,7 @@ def test_results_without_a_folder(caplog: pytest.LogCaptureFixture, monkeypatch:
         own = results()
         own.add({"a": "1"})
     assert (own.path, own.known, caplog.messages) == (None, {"a": "1"}, [])
-    monkeypatch.setattr(autotune_results, "cache_folder", lambda: None)
+    monkeypatch.setattr(kept_choices, "cache_folder", lambda: None)
     with override(cache_dir=""), caplog.at_level(logging.WARNING, "nnvk.driver"):
         results().add({"a": "1"})
     assert ["there is no home folder" in message for message in caplog.messages] == [True]
