@@ -115,7 +115,8 @@ class Library:
             raise bad_data(str(error)) from error
         if sorted(inputs) != sorted(_inputs(model.graph)):
             raise bad_data(f"the file has the inputs {_inputs(model.graph)}, got {list(inputs)}")
-        return OnnxPart(model, inputs, outputs, self._folder)
+        operators = [PlacedOperator(Node(one, 1, at).source, NAME, "") for at, one in enumerate(model.graph.node)]
+        return OnnxPart(model, inputs, outputs, self._folder, operators)
 
     def _looked_at(self) -> tuple[ModelProto, dict[str, ValueInfoProto]]:
         """The model, and the types of its tensors, which onnxruntime infers. Raises `Malformed` and `Refused`."""

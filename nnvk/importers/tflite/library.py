@@ -67,6 +67,7 @@ _QUANTISED = {
     "UINT8": OperandCode.TENSOR_QUANT8_ASYMM,
     "INT16": OperandCode.TENSOR_QUANT16_SYMM,
 }
+_UNKNOWN = (-1,)
 _log = logger("model")
 
 
@@ -130,29 +131,25 @@ class LiteRtPart:
         """
         self._data = data
         self._lock = forks.lock()
-        self._plain: Interpreter | None = None
-        self._interpreter = self._made(device, relaxed)
+        self._plain: _Ready | None = None
+        self._ready = self._made(device, relaxed)
         with failing(NAME):
             self.operators = self._placed(device, reasons or {})
 
-    def _made(self, device: str, relaxed: bool) -> Interpreter:
+    def _made(self, device: str, relaxed: bool) -> _Ready:
         if device and DELEGATE.exists():
             _name_server()
             try:
                 own = load_delegate(os.fspath(DELEGATE), {"device": device, "relaxed": relaxed, "verbosity": 0})
-                made = Interpreter(model_content=self._data, experimental_delegates=[own])
-                made.allocate_tensors()
-                return made
+                return _Ready(Interpreter(model_content=self._data, experimental_delegates=[own]))
             except (ValueError, RuntimeError) as error:
                 _log.warning("LiteRT computes all operators of the model: %s", error)
         with failing(NAME):
-            made = Interpreter(model_content=self._data)
-            made.allocate_tensors()
-            return made
+            return _Ready(Interpreter(model_content=self._data))
 
     def _placed(self, device: str, reasons: Mapping[int, str]) -> list[PlacedOperator]:
-        operators = operators_of(self._interpreter)
-        taken = taken_by_delegates(operators)
+        operators = operators_of(self._ready.interpreter)
+        taken = taken_by_delegates(operators) if device else ()  # LiteRT has a delegate for the CPU, too
         return [
             PlacedOperator(
                 Source(one["index"], one["op_name"], ""),
@@ -167,8 +164,8 @@ class LiteRtPart:
         """The inputs and outputs of the file. OP_FAILED: LiteRT can't tell, of names that are no text, say."""
         with failing(NAME):
             return (
-                tuple(map(_port, self._interpreter.get_input_details())),
-                tuple(map(_port, self._interpreter.get_output_details())),
+                tuple(map(_port, self._ready.interpreter.get_input_details())),
+                tuple(map(_port, self._ready.interpreter.get_output_details())),
             )
 
     def prepare(self) -> None:
@@ -178,19 +175,18 @@ class LiteRtPart:
         """See `nnvk.importers.mixed.LibraryPart`. LiteRT's kernels compute if the delegate fails."""
         with self._lock:
             try:
-                return _invoked(self._interpreter, values)
+                return self._ready.run(values)
             except (ValueError, RuntimeError) as error:
                 _log.warning("LiteRT computes all operators of the model: %s", error)
                 with failing(NAME):
                     if self._plain is None:
-                        self._plain = Interpreter(model_content=self._data)
-                        self._plain.allocate_tensors()
-                    return _invoked(self._plain, values)
+                        self._plain = _Ready(Interpreter(model_content=self._data))
+                    return self._plain.run(values)
 
     def reset(self) -> None:
         """Begin anew, with the first states."""
         with self._lock:
-            self._interpreter.reset_all_variables()
+            self._ready.interpreter.reset_all_variables()
 
 
 def _name_server() -> None:
@@ -200,21 +196,32 @@ def _name_server() -> None:
         os.environ[_SERVER] = os.fspath(command)
 
 
-def _invoked(interpreter: Interpreter, values: Sequence[Any]) -> list[Any]:
-    details = interpreter.get_input_details()
-    resized = [
-        (one["index"], np.shape(value))
-        for one, value in zip(details, values, strict=True)
-        if tuple(one["shape"]) != np.shape(value)
-    ]
-    for index, shape in resized:
-        interpreter.resize_tensor_input(index, shape)
-    if resized:
-        interpreter.allocate_tensors()
-    for one, value in zip(details, values, strict=True):
-        interpreter.set_tensor(one["index"], value if np.asarray(value).dtype != object else _encoded(value))
-    interpreter.invoke()
-    return [_decoded(interpreter.get_tensor(one["index"])) for one in interpreter.get_output_details()]
+class _Ready:
+    """An interpreter whose tensors are allocated. Asking it for its inputs takes as long as a small model."""
+
+    def __init__(self, interpreter: Interpreter) -> None:
+        self.interpreter = interpreter
+        self._allocate()
+
+    def _allocate(self) -> None:
+        self.interpreter.allocate_tensors()
+        self._inputs = {one["index"]: tuple(map(int, one["shape"])) for one in self.interpreter.get_input_details()}
+        self._outputs = [one["index"] for one in self.interpreter.get_output_details()]
+
+    def run(self, values: Sequence[Any]) -> list[Any]:
+        """The outputs for the inputs, whose shapes may be others than before."""
+        interpreter, arrays = self.interpreter, [np.asarray(value) for value in values]
+        given = list(zip(self._inputs, arrays, strict=True))
+        resized = [(index, array) for index, array in given if array.shape != self._inputs[index]]
+        for index, array in resized:
+            self._inputs[index] = _UNKNOWN  # if LiteRT refuses a shape
+            interpreter.resize_tensor_input(index, array.shape)
+        if resized:
+            self._allocate()
+        for index, array in given:
+            interpreter.set_tensor(index, _encoded(array) if array.dtype == object else array)
+        interpreter.invoke()
+        return [_decoded(interpreter.get_tensor(index)) for index in self._outputs]
 
 
 def _encoded(texts: np.ndarray) -> np.ndarray:
