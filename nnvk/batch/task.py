@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from nnvk.inputs.images import AS_IS, ImageOptions
 from nnvk.inputs.reader import Say
 from nnvk.insight.difference import Tolerance, difference
 from nnvk.loading import LoadedModel, LoadOptions, open_model
+from nnvk.loading.devices import AUTO
 
 _OF_DATA = frozenset({ResultCode.BAD_DATA, ResultCode.OP_FAILED})
 """Errors that may be a row's own fault."""
@@ -59,6 +61,8 @@ class Task:
     """Whether devices may compute FLOAT32 as FLOAT16."""
     images: ImageOptions = AS_IS
     """How images become inputs."""
+    auto: bool = False
+    """Whether the preferred device, or onnxruntime or LiteRT where that is faster, computes (``device="auto"``)."""
     say: Say | None = None
     """Takes remarks on images; without it they are warnings. Other processes need a function of a module."""
     tell: Say | None = None
@@ -70,7 +74,7 @@ class Task:
 
     def _loaded(self, shapes: Shapes, device: Device | None) -> LoadedModel:
         options = LoadOptions(
-            device=device,
+            device=AUTO if self.auto else device,
             shapes=dict(shapes),
             constants=dict(self.constants),
             round_hybrid=self.round_hybrid,
@@ -129,6 +133,9 @@ class Worker:
         self._model = task.load_batched(one, device)
         self._reader = Reader(one.reader)
         self._model.prepare()
+        if task.auto:
+            with suppress(ValueError, NnapiError):  # the model may want other numbers than random ones
+                self._model.settle()  # before several rows are computed at once
         if task.batch > 1:
             self._check_independent(one)
 

@@ -28,7 +28,7 @@ from nnvk.insight.measuring import WARM_UP, Measurement, measure_parts
 from nnvk.insight.placement import prepare
 from nnvk.insight.profiling import PROFILED_RUNS, Profile, joined, take_profile
 from nnvk.loading import LoadedModel
-from nnvk.loading.devices import find_device
+from nnvk.loading.devices import AUTO, find_device, is_auto
 
 LEGEND = (
     "Times in ms. ops: operations on the device; the others run on the CPU.",
@@ -45,7 +45,7 @@ def command(
     models: Annotated[list[Path], typer.Argument(metavar="MODEL", help="Models, or folders of them.")],
     devices: Annotated[
         list[str] | None,
-        typer.Option("--device", metavar="NAME", help="Measure on this device.", show_default="all"),
+        typer.Option("--device", metavar="NAME", help="Measure on this device, or auto.", show_default="all"),
     ] = None,
     runs: Runs = None,
     seconds: Seconds = None,
@@ -71,7 +71,7 @@ def command(
     table shows. Where one of several models can't be measured, the others are; the exit code is 2 then.
     """
     check_writable(json_file)
-    chosen = list(dict.fromkeys(map(find_device, devices))) if devices else get_devices()
+    chosen = list(dict.fromkeys(map(_device, devices))) if devices else get_devices()
     limits = Limits.of(PROFILED_RUNS if profile and runs is None and seconds is None else runs, seconds)
     paths = find_models(models)
     failures = Failures(ctx.find_root().params["traceback"])
@@ -91,11 +91,12 @@ def command(
                 failures.add(error)
                 continue
             for device in chosen:
-                what = f"{name} on {device.name}"
+                what = f"{name} on {AUTO if device is None else device.name}"
                 try:
-                    if model.is_mixed:
-                        on_device = options.open(path, device.name, images=images)
+                    if device is None or model.is_mixed:
+                        on_device = options.open(path, AUTO if device is None else device.name, images=images)
                         if profile:
+                            on_device.settle(*given)
                             profiles.append(on_device.profile(*given))
                         else:
                             measurements.append(measure_calls(name, device, on_device, given, limits))
@@ -115,6 +116,11 @@ def command(
         raise typer.Exit(FAILURE)
 
 
+def _device(name: str) -> Device | None:
+    """The device of a name; None for `AUTO`, which may also be a library."""
+    return None if is_auto(name) else find_device(name)
+
+
 def _profile(name: str, part: tuple[ImportedModel, Sequence[np.ndarray]], device: Device, limits: Limits) -> Profile:
     imported, encoded = part
     compilation, _ = prepare(imported.model, device)
@@ -122,12 +128,13 @@ def _profile(name: str, part: tuple[ImportedModel, Sequence[np.ndarray]], device
 
 
 def measure_calls(
-    name: str, device: Device, model: LoadedModel, given: Sequence[np.ndarray], limits: Limits
+    name: str, device: Device | None, model: LoadedModel, given: Sequence[np.ndarray], limits: Limits
 ) -> Measurement:
-    """The time of calls of a model of which a library computes some operators."""
+    """The time of calls of a model of which a library computes some operators, or may compute all."""
     started = time.perf_counter_ns()
     model.compute(given)
     compile_ns = time.perf_counter_ns() - started
+    model.settle(*given)
     for _ in range(WARM_UP):
         model.compute(given)
 
@@ -138,9 +145,12 @@ def measure_calls(
 
     times = sorted(limits.repeat(timed))
     placed = model.where()
-    own = sum(one.device == device.name for one in placed)
+    where = (device or get_devices()[0]).name
+    own = sum(one.device == where for one in placed)
+    if device is None:
+        where = f"{AUTO}: {model.whole_library or where}"
     middle, late = int(median(times)), times[len(times) * 9 // 10]
-    return Measurement(name, device.name, len(placed), own, compile_ns, len(times), times[0], middle, late, None)
+    return Measurement(name, where, len(placed), own, compile_ns, len(times), times[0], middle, late, None)
 
 
 def _print(measurements: Sequence[Measurement]) -> None:

@@ -25,7 +25,6 @@ from nnvk.cli.verified import may_verify
 from nnvk.inputs.images import AS_IS, ImageOptions
 from nnvk.insight.classes import SOFTMAX_NOTE
 from nnvk.insight.evaluation import Answers, Evaluation, percent
-from nnvk.insight.placement import placement
 from nnvk.loading import LoadedModel
 from nnvk.loading.devices import choose_devices
 
@@ -54,7 +53,7 @@ def command(
     labels: TruthFiles = None,
     device: Annotated[
         str | None,
-        typer.Option("--device", metavar="NAME", help="Run on this device.", show_default="the preferred one"),
+        typer.Option("--device", metavar="NAME", help="Run on this device, or auto.", show_default="the preferred one"),
     ] = None,
     out: Annotated[
         Path | None, typer.Option("--out", metavar="FILE.html", help="Write a page with pictures of the worst answers.")
@@ -78,7 +77,7 @@ def command(
     loaded = [options.open(path, device, images=images) for path, options in zip(paths, own, strict=True)]
     titles = [title(path, paths) for path in paths]
     evaluation, failures = evaluated(loaded, inputs, labels or (), titles)
-    places = [placement(model.compilations) if evaluation.names else "" for model in loaded]
+    places = [model.placement if evaluation.names else "" for model in loaded]
     if page is not None and out is not None:
         with writing(out):
             out.write_text(page.evaluation_page(evaluation, places, len(failures)), encoding="utf-8")

@@ -31,7 +31,7 @@ from nnvk.insight.placement import (
     strategies_of_operations,
 )
 from nnvk.loading import LoadedModel
-from nnvk.loading.devices import find_device, find_vulkan_device
+from nnvk.loading.devices import find_device, find_vulkan_device, is_auto
 from nnvk.types.operand import Shape
 
 NOWHERE = "none"
@@ -45,7 +45,7 @@ def command(
     ] = None,
     device: Annotated[
         str | None,
-        typer.Option("--device", metavar="NAME", help="Say what this device runs, without the others' help."),
+        typer.Option("--device", metavar="NAME", help="Say what this device runs, without the others' help, or auto."),
     ] = None,
     check: Annotated[
         bool,
@@ -72,9 +72,10 @@ def command(
         return
     if path is None:
         raise ValueError("MODEL is missing; only --passes needs none")
-    devices = get_devices() if device is None else [find_device(device)]
-    model = importing.open(path, None if device is None else devices[0].name)
-    if model.is_mixed:
+    is_shared = device is None or is_auto(device)
+    devices = get_devices() if device is None or is_auto(device) else [find_device(device)]
+    model = importing.open(path, device if is_shared else devices[0].name)
+    if model.is_mixed or (is_auto(device) and model.whole_library):
         is_whole = _show_mixed(path, model, devices[0].name, json_file)
         if check and not is_whole:
             raise typer.Exit(CHECK_FAILED)
@@ -82,7 +83,7 @@ def command(
     imported = model.imported
     reasons = refusals(imported.model, devices)
     first = devices[0].name
-    if device is None:
+    if is_shared:
         with compiling(path.name):
             compilation = compile_model(imported.model, None)
             places, ways = device_of_operations(compilation), strategies_of_operations(compilation)
@@ -115,7 +116,7 @@ def command(
 
 
 def _show_mixed(path: Path, model: LoadedModel, first: str, json_file: Path | None) -> bool:
-    """Show a model of which a library computes some operators. Returns whether the device runs all."""
+    """Show a model of which a library computes some operators, or all. Returns whether the device runs all."""
     placed = model.where()
     is_whole = all(one.device == first for one in placed)
     content = {

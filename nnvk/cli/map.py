@@ -9,6 +9,7 @@ from typing import Annotated
 
 import typer
 
+from nnvk.api import get_devices
 from nnvk.base.text import plural
 from nnvk.batch.classes import CLASSES, write_classes
 from nnvk.batch.failures import ERRORS
@@ -22,7 +23,7 @@ from nnvk.cli.usage import JsonFile
 from nnvk.cli.verified import may_verify
 from nnvk.inputs.images import AS_IS, ImageOptions
 from nnvk.insight.classes import Ranker, Ranking, read_labels
-from nnvk.loading.devices import find_device
+from nnvk.loading.devices import find_device, is_auto
 
 SHOWN = 20
 """Errors and classes that are printed; files have all."""
@@ -39,7 +40,8 @@ def command(
     out: Annotated[Path, typer.Option("--out", metavar="FOLDER", help="Where the results go, or are already.")],
     batch: Annotated[int, typer.Option("--batch", metavar="N", min=1, help="Rows in one execution.")] = 1,
     devices: Annotated[
-        list[str] | None, typer.Option("--device", metavar="NAME", help="Run on this device.", show_default="all GPUs")
+        list[str] | None,
+        typer.Option("--device", metavar="NAME", help="Run on this device, or auto.", show_default="all GPUs"),
     ] = None,
     in_flight: Annotated[
         int, typer.Option("--in-flight", metavar="N", min=1, help="Executions at once on each device.")
@@ -77,7 +79,10 @@ def command(
     check_writable(json_file)
     if engine == "ray" and len(devices or ()) > 1:
         raise ValueError("with --engine ray each process uses one device: give --device once, or not")
-    chosen = list(dict.fromkeys(map(find_device, devices))) if devices else None
+    auto = any(map(is_auto, devices or ()))
+    if auto and len(devices or ()) > 1:
+        raise ValueError("--device auto is one device or a library: give no other --device")
+    chosen = get_devices()[:1] if auto else list(dict.fromkeys(map(find_device, devices))) if devices else None
     task = Task(
         model,
         batch,
@@ -86,6 +91,7 @@ def command(
         round_hybrid=importing.round_hybrid,
         relaxed=importing.relaxed,
         images=images,
+        auto=auto,
         say=note_image,
         tell=note,
     )

@@ -56,7 +56,7 @@ def command(
     ] = None,
     device: Annotated[
         str | None,
-        typer.Option("--device", metavar="NAME", help="Run on this device.", show_default="the preferred one"),
+        typer.Option("--device", metavar="NAME", help="Run on this device, or auto.", show_default="the preferred one"),
     ] = None,
     no_fallback: Annotated[
         bool, typer.Option("--no-fallback", help="Fail where the device doesn't support an operation.")

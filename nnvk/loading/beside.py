@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from importlib import import_module, metadata
+from pathlib import Path
 from typing import Any
 
 from nnvk.api import Device, get_devices
@@ -57,6 +60,31 @@ class Beside:
         """Whether the library is installed and wanted."""
         return formats.has_library(self._source)
 
+    @cached_property
+    def package(self) -> str:
+        """The package of the library."""
+        return formats.format_of(self._source).library
+
+    @property
+    def library_name(self) -> str:
+        """The name of the library; before it is opened, that of its package."""
+        return self.package if self._library is None else self._library.name
+
+    @property
+    def version(self) -> tuple[str, str]:
+        """The package and its version."""
+        try:
+            return self.package, metadata.version(self.package)
+        except metadata.PackageNotFoundError:  # onnxruntime-gpu, say, which has this package, too
+            return self.package, str(getattr(import_module(self.package), "__version__", ""))
+
+    def digest(self) -> str:
+        """The digest of the file, the library's package and the options. OSError: the file can't be read."""
+        options = sorted(self._options.items(), key=lambda item: item[0])
+        digest = hashlib.sha256(repr((self.package, options)).encode())
+        digest.update(self._source if isinstance(self._source, bytes) else Path(self._source).read_bytes())
+        return digest.hexdigest()
+
     def mixed(self, refusal: ModelImportError) -> MixedFile:
         """The file in steps of nnvk and of the library. Raises the importer's refusal if the library can't help."""
         library = self._open(refusal) if refusal.is_valid else None
@@ -96,7 +124,7 @@ class Beside:
 
     def tell_data(self, reason: str) -> None:
         """Say that the library computes what nnvk can't for its data."""
-        self._tell(f"the CPU computes instead, in {self._library.name if self._library else ''}: {reason}")
+        self._tell(f"the CPU computes instead, in {self.library_name}: {reason}")
 
     def _tell(self, text: str) -> None:
         text = f"{self._name}: {text}"

@@ -10,6 +10,14 @@ from nnvk.base.errors import bad_data
 from nnvk.driver.vulkan import VulkanDevice
 from nnvk.insight.placement import with_fallback
 
+AUTO = "auto"
+"""In the place of a device's name: the preferred one, or a library beside nnvk where that is faster."""
+
+
+def is_auto(name: object) -> bool:
+    """Whether this is `AUTO`, in upper or lower case."""
+    return isinstance(name, str) and name.lower() == AUTO
+
 
 def find_device(name: str) -> Device:
     """The device of a name, or else the first of a type (``cpu``, ``gpu``), in upper or lower case.
@@ -40,9 +48,9 @@ def find_vulkan_device(name: str | None) -> VulkanDevice:
 def choose_devices(name: str | Device | None, fallback: bool) -> list[Device] | None:
     """The devices to compile for; None leaves the choice to nnvk.
 
-    The named device (by default the preferred one) and, with ``fallback``, the CPU devices behind it.
+    The named device (by default, and for `AUTO`, the preferred one) and, with ``fallback``, the CPU devices behind it.
     """
-    if name is None:
+    if name is None or is_auto(name):
         return None if fallback else get_devices()[:1]
     device = name if isinstance(name, Device) else find_device(instance("the device", name, str))
     return with_fallback(device) if fallback else [device]

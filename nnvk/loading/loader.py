@@ -26,7 +26,7 @@ from nnvk.importers.source import ModelSource, PathOrBytes, path_or_bytes
 from nnvk.inputs.images import AS_IS, ImageOptions
 from nnvk.inputs.reader import Say
 from nnvk.loading.beside import Beside
-from nnvk.loading.devices import choose_devices
+from nnvk.loading.devices import choose_devices, is_auto
 from nnvk.loading.model import LoadedModel
 from nnvk.loading.settings import PLAN_BYTES, Settings
 from nnvk.runtime.verification import Verified, verified_option
@@ -61,6 +61,8 @@ def load(
         source: the path; the bytes of a file, as ``bytes``, ``bytearray`` or ``memoryview``; a file that is open in
             binary mode, or an `io.BytesIO`; or an ``onnx.ModelProto``.
         device: the name of a device (``vulkan-0``), a type (``gpu``, ``cpu``), or a `Device`; by default nnvk chooses.
+            ``"auto"``: onnxruntime or LiteRT computes on the CPU where that is faster. The first calls with some sizes
+            measure it, which is kept for other processes, and the log says what computes.
         fallback: whether the CPU may run operations that the device does not support, in onnxruntime and LiteRT too:
             `nnvk.loading.CpuLibraryWarning` says which part of a model NNAPI has nothing for.
         shapes: shapes of inputs by name, and sizes that have a name in the file: ``{"batch": 4, "seq": 128}``. Sizes
@@ -158,7 +160,7 @@ def open_model(source: ModelSource, given: LoadOptions, say: Say | None = None, 
                 raise
             imported = beside.mixed(error)
             free = [port.shape for port in imported.inputs]
-        return LoadedModel(name, imported, free, settings, again, beside)
+        return LoadedModel(name, imported, free, settings, again, beside, auto=is_auto(given.device))
 
 
 def _require_elements(file: formats.ModelFile, shapes: Shapes, constants: Mapping[str, Any], has_library: bool) -> None:

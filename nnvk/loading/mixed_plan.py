@@ -31,6 +31,10 @@ _MOST_REFUSED = 256
 """Sets of shapes and values for which a part could not be imported that are remembered."""
 
 
+NEVER = ((np.dtype(object), ()),)
+"""Types and shapes that no inputs have, so that calls ask for the plan."""
+
+
 class MixedPlan(ShapedModel):
     """A model in steps, for inputs of all shapes. Threads may share it."""
 
@@ -39,7 +43,8 @@ class MixedPlan(ShapedModel):
         self._file = file
         self._steps = [_Computing(step, library, settings, plans, tell) for step in file.steps]
         self.step_count = len(file.steps)
-        self.expected = ((np.dtype(object), ()),)  # inputs are never as expected
+        self.library = library
+        self.expected = NEVER
         self._begin(has_states=False)
 
     def prepare(self) -> None:
@@ -198,4 +203,4 @@ class _Computing:
         layer = operators[0].source if len(operators) == 1 else None
         name = layer.operator if layer else f"{len(operators)} operators"
         part = ProfiledPart(None, name, (), layer, "", self._library, 0, mean, 1.0)
-        yield Profile(title, device.name, runs, mean, (part,), (PartitionTime(self._library, (), mean, 1.0),))
+        yield Profile(title, self._library, runs, mean, (part,), (PartitionTime(self._library, (), mean, 1.0),))

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 
@@ -33,6 +33,7 @@ from nnvk.insight.placement import Placed, placement, where
 from nnvk.insight.profiling import PROFILED_RUNS, Profile, joined, take_profile
 from nnvk.loading.beside import Beside
 from nnvk.loading.events import ModelEvent
+from nnvk.loading.faster import MOST_CALLS, MeasuredPlan, faster
 from nnvk.loading.late_model import shaped_model
 from nnvk.loading.mixed_plan import MixedPlan
 from nnvk.loading.plans import Plans
@@ -68,10 +69,13 @@ class LoadedModel(Pinned):
         settings: Settings,
         importer: Importer | None = None,
         beside: Beside | None = None,
+        *,
+        auto: bool = False,
     ) -> None:
         """``free_shapes`` are the inputs' shapes, with -1 for each size that may differ from call to call.
 
-        ``beside`` is the library that computes what can't be imported, and what nnvk can't compute.
+        ``beside`` is the library that computes what can't be imported, and what nnvk can't compute; with ``auto`` also
+        what it computes faster.
         """
         self.name = name
         """The name of the file."""
@@ -84,6 +88,9 @@ class LoadedModel(Pinned):
         self._sized = None if importer is None else SizedImports(importer)
         self._reader = InputReader(imported, settings.images, free_shapes, settings.say)
         self._plans = Plans(settings.plan_bytes)
+        self._faster = None
+        if auto:
+            self._faster = faster(name, imported, beside, settings, self._plans, self._device_plan)
         self._current: ShapedModel | None = None
         self._inner: dict[Any, LoadedModel] = {}
         self._is_closed = False
@@ -122,6 +129,18 @@ class LoadedModel(Pinned):
         else:
             self._plan(self._default_shapes())
 
+    def settle(self, *inputs: Any) -> None:
+        """With ``device="auto"``, compute these inputs, or random ones, until it is known what computes such inputs.
+
+        Other calls at the same time keep it from being known. Errors are those of a call.
+        """
+        shaped, arrays = self._prepare(inputs or self.random())
+        for _ in range(MOST_CALLS):
+            if not isinstance(shaped, MeasuredPlan):
+                break
+            self._run(shaped, arrays)
+            shaped = self._plan(_shapes(arrays))
+
     def compute(self, inputs: Sequence[Any]) -> list[np.ndarray]:
         """Compute once on a list of all inputs, and return a list of all outputs. Errors are those of a call."""
         return self._run(*self._prepare(inputs))
@@ -145,7 +164,7 @@ class LoadedModel(Pinned):
                 return results()
 
         def instead(error: NnapiError) -> Any:
-            return self._returned(self._fallback(shaped, error).run(kept), outputs)
+            return self._returned(self._again(shaped, error, kept), outputs)
 
         return ModelEvent(event, lambda: self._returned(guarded(), outputs), instead)
 
@@ -188,7 +207,7 @@ class LoadedModel(Pinned):
     def random(self, seed: int = 0) -> list[np.ndarray]:
         """Random inputs, the same for the same seed. Raises ValueError if there is nothing to guess of an input."""
         seed = whole("seed", seed, 0)
-        latest = self._current
+        latest = _now(self._current)
         if isinstance(self._file, MixedFile):
             return random_edges(self._file.inputs, seed)
         imported = self._file if latest is None or isinstance(latest, MixedPlan) else latest.imported
@@ -235,6 +254,12 @@ class LoadedModel(Pinned):
     def metadata(self) -> Metadata:
         """The metadata of the file; empty if it has none."""
         return self._file.metadata
+
+    @property
+    def whole_library(self) -> str:
+        """The library that computes the whole model for the latest sizes; empty: nnvk computes some of it."""
+        latest = self._latest()
+        return latest.library if isinstance(latest, MixedPlan) and latest.step_count == 1 else ""
 
     @property
     def is_open(self) -> bool:
@@ -291,7 +316,10 @@ class LoadedModel(Pinned):
             imported = self.shaped(arrays)
             if imported.rest is None:
                 return [(imported, imported.encode(list(arrays)))]
-        shaped = self._plan(tuple(getattr(array, "shape", ()) for array in arrays))
+        with self._lock:
+            latest = _now(self._plan(_shapes(arrays)))
+            is_whole = self._faster is not None and latest is self._faster.library
+            shaped = self._device_plan(_shapes(arrays)) if is_whole else latest
         with self._guard:
             return [(part.imported, encoded) for part, encoded in shaped.encoded(arrays)]
 
@@ -317,7 +345,8 @@ class LoadedModel(Pinned):
         Constants that several plans share count once.
         """
         with self._lock:
-            return self._plans.nbytes([] if self._current is None else self._current.parts())
+            latest = _now(self._current)
+            return self._plans.nbytes([] if latest is None else latest.parts())
 
     def where(self) -> list[Placed]:
         """Each operation in the order of execution, with the device that runs it, and why no preferred device does."""
@@ -334,6 +363,7 @@ class LoadedModel(Pinned):
         """Where the time goes, by operation, by layer and by partition, on these inputs or on random ones."""
         if inputs:
             shaped, arrays = self._prepare(inputs)
+            shaped = _now(shaped)
         else:
             shaped = self._latest()
             arrays = self.random()
@@ -395,7 +425,7 @@ class LoadedModel(Pinned):
     def _prepare(self, inputs: Sequence[Any]) -> tuple[ShapedModel, list[np.ndarray]]:
         """The plan for some inputs, and these as arrays of the file's types."""
         arrays = self._checked(self._reader.arrays(inputs))
-        return self._plan(tuple(getattr(array, "shape", ()) for array in arrays)), arrays
+        return self._plan(_shapes(arrays)), arrays
 
     def _checked(self, arrays: list[np.ndarray]) -> list[np.ndarray]:
         """Arrays in the inputs' shapes. BAD_DATA: one does not fit, or a size with a name is two sizes."""
@@ -432,18 +462,24 @@ class LoadedModel(Pinned):
         return tuple(port.shape for port in self._file.inputs)
 
     def _latest(self) -> ShapedModel:
-        return self._current or self._plan(self._default_shapes())
+        """The plan that the latest call has had, or what computes such calls from now on."""
+        return _now(self._current or self._plan(self._default_shapes()))
 
     def _plan(self, shapes: tuple[Shape, ...]) -> ShapedModel:
         """The plan for shapes of all inputs, which becomes the latest one."""
         with self._lock:
             if self._is_closed:
                 raise bad_state(f"{self.name}: the model is closed")
-            shaped = self._mixed if isinstance(self._file, MixedFile) else self._plans.get(shapes)
-            if shaped is None:
-                with compiling(self.name):
-                    shaped = self._new_plan(shapes)
+            shaped = self._device_plan(shapes) if self._faster is None else self._faster.plan(shapes)
             self._current = shaped
+        return shaped
+
+    def _device_plan(self, shapes: tuple[Shape, ...]) -> ShapedModel:
+        """The plan for these shapes, in which a library computes only what nnvk can't."""
+        shaped = self._mixed if isinstance(self._file, MixedFile) else self._plans.get(shapes)
+        if shaped is None:
+            with compiling(self.name):
+                shaped = self._new_plan(shapes)
         return shaped
 
     def _new_plan(self, shapes: tuple[Shape, ...]) -> ShapedModel:
@@ -475,7 +511,15 @@ class LoadedModel(Pinned):
             with self._guard:
                 return shaped.run(arrays)
         except NnapiError as error:
-            return self._fallback(shaped, error).run(arrays)
+            return self._again(shaped, error, arrays)
+
+    def _again(self, failed: ShapedModel, error: NnapiError, arrays: Sequence[Any]) -> list[Any]:
+        """Compute what has failed by another plan. Raises its error if there is none."""
+        if self._faster is None or failed is not self._faster.library:
+            return self._fallback(_now(failed), error).run(arrays)
+        with self._lock:
+            shaped = self._device_plan(_shapes(arrays))
+        return self._run(shaped, arrays)  # as without the library, so that errors are the same, too
 
     def _fallback(self, failed: ShapedModel | None, error: NnapiError) -> ShapedModel:
         """The plan in the place of one that has failed. Raises its error if there is none."""
@@ -514,6 +558,19 @@ class LoadedModel(Pinned):
                 hint = did_you_mean(str(name), named)
                 raise bad_data(f"no output is called {printable(str(name), NAME_SHOWN)!r}, there are [{known}]{hint}")
         return named[names[0]] if isinstance(wanted, str) else tuple(named[name] for name in names)
+
+
+@overload
+def _now(plan: ShapedModel) -> ShapedModel: ...
+@overload
+def _now(plan: None) -> None: ...
+def _now(plan: ShapedModel | None) -> ShapedModel | None:
+    """The plan that computes, of several that are measured."""
+    return plan.now if isinstance(plan, MeasuredPlan) else plan
+
+
+def _shapes(arrays: Sequence[Any]) -> tuple[Shape, ...]:
+    return tuple(getattr(array, "shape", ()) for array in arrays)
 
 
 def _free_or_known(port: Port, importer: Importer | None) -> Shape:

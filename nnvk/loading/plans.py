@@ -39,15 +39,23 @@ class Plans:
     def put(self, key: Hashable, plan: ShapedModel) -> None:
         """Keep a plan, and drop those that were not used for the longest time, until the others are small enough."""
         with self._lock:
-            replaced = self._plans.pop(key, None)
-            if replaced is not None:
-                self._drop(replaced)
+            self._remove(key)
             self._plans[key] = plan
             held, shared = held_alone(plan.compilation)
             self._held += held + sum(nbytes for name, nbytes in shared.items() if not self._sharing[name])
             self._sharing.update(shared.keys())
             while len(self._plans) > 1 and self._held > self._most:
                 self._drop(self._plans.popitem(last=False)[1])
+
+    def drop(self, key: Hashable) -> None:
+        """Drop a plan, if there is one."""
+        with self._lock:
+            self._remove(key)
+
+    def _remove(self, key: Hashable) -> None:
+        removed = self._plans.pop(key, None)
+        if removed is not None:
+            self._drop(removed)
 
     def _drop(self, plan: ShapedModel) -> None:
         held, shared = held_alone(plan.compilation)

@@ -396,7 +396,7 @@ CALLS |= {
         lambda: nnvk.load,
         {
             "source": Given(MODELS[0].path, [None, object(), int, 5, 1.5, [], {}]),
-            "device": Given(CPU, [object(), int, 5, 1.5, [], {}, b"cpu", "abacus"]),
+            "device": Given(CPU, [object(), int, 5, 1.5, [], {}, b"cpu", b"auto", "abacus", "automatic"]),
             "fallback": Given(True, FLAG),
             "shapes": Given({}, [object(), 5, 1.5, "text", [1], {"x": (1,)}, {"image": 5}, {"image": "text"}]),
             "relaxed": Given(False, FLAG),
@@ -443,6 +443,7 @@ INTERNAL = {
     "LoadedModel.profile",
     "LoadedModel.read",
     "LoadedModel.run_async",
+    "LoadedModel.settle",
     "LoadedModel.shaped",
     "LoadedModel.start",
     "LoadedModel.stream",

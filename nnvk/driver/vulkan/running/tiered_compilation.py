@@ -29,16 +29,16 @@ class _Compilations:
     def renew(self) -> None:
         """Begin without compilations; a forked child has none."""
         self._condition = threading.Condition()
-        self._count = 0
+        self.count = 0
 
     def wait(self) -> None:
         """Wait until no compilation is under way."""
         with self._condition:
-            self._condition.wait_for(lambda: not self._count)
+            self._condition.wait_for(lambda: not self.count)
 
     def change(self, by: int) -> None:
         with self._condition:
-            self._count += by
+            self.count += by
             self._condition.notify_all()
 
 
@@ -70,6 +70,11 @@ def compile_best(what: str, work: Callable[[], None]) -> None:
 def is_time_left() -> bool:
     """Whether the interpreter goes on, as far as is known."""
     return threading.main_thread().is_alive()
+
+
+def is_compiling() -> bool:
+    """Whether a plan is being made or compiled in the background."""
+    return _running.count > 0
 
 
 def wait_for_best_plans() -> None:
