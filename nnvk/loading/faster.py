@@ -169,7 +169,8 @@ class Faster:
             return self.library
         device = self._device_plan(shapes)
         is_library = isinstance(device, MixedPlan) and device.step_count == 1
-        if chosen or is_library or len(self._times) + len(self._chosen) >= _MOST_SIZES:
+        is_one_more = shapes not in self._times and len(self._times) + len(self._chosen) >= _MOST_SIZES
+        if chosen or is_library or is_one_more:
             return device
         library = self._library_plan()
         if library is None:

@@ -282,6 +282,29 @@ def test_calls_at_once_are_not_measured() -> None:
     assert times.spent == {"device": [], "library": []}
 
 
+def test_nothing_is_measured_while_a_driver_compiles_a_better_plan(
+    clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loaded = auto()
+    with monkeypatch.context() as patch:
+        patch.setattr(faster, "is_compiling", lambda: True)
+        loaded.settle(X)
+    assert clock.ran == ["device"] * faster.MOST_CALLS
+    loaded.settle(X)
+    assert clock.ran[faster.MOST_CALLS :] == BOTH * 4
+
+
+def test_the_device_computes_further_sizes(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(faster, "_MOST_SIZES", 1)
+    loaded = auto()
+    loaded(X)
+    clock.ran = []
+    loaded.settle(X[:1])
+    assert clock.ran == []
+    loaded.settle(X)
+    assert clock.ran == (BOTH * 4)[1:]
+
+
 # --- without a choice ------------------------------------------------------------------------------------------------
 
 
