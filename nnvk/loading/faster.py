@@ -38,9 +38,10 @@ from nnvk.loading.shaped_model import Arrays, ShapedModel
 from nnvk.runtime.verification import verified_setting
 from nnvk.types.operand import Shape
 
-MOST_CALLS = 8
+_TIMED, _MOST_TIMED = 3, 7
+"""Calls of each that are timed; the most of them where the times of one are not all shorter than those of the other."""
+MOST_CALLS = 2 * (1 + _MOST_TIMED)
 """The calls that measure: the first of either is not counted, since it touches memory and wakes clocks."""
-_TIMED = MOST_CALLS // 2 - 1
 _FAR, _LONG_S = 3.0, 0.1
 """One time of each is enough if one is so many times the other, and takes so long."""
 _GAIN = 1.05
@@ -70,8 +71,7 @@ class _Times:
         with self._lock:
             self._begun += 1
             self._under_way += 1
-            is_alone = self._under_way == 1 and not is_compiling()
-            if self.winner or not is_alone:
+            if self.winner or self._under_way > 1 or is_compiling():
                 return self.winner or _DEVICE, 0
             return min(self.spent, key=lambda which: len(self.spent[which])), self._begun
 
@@ -86,7 +86,10 @@ class _Times:
             if not device or not library:
                 return False
             short, long = sorted((device[0], library[0]))
-            if min(len(device), len(library)) < _TIMED and (long < _LONG_S or long < _FAR * short):
+            wanted = 1 if long > max(_LONG_S, _FAR * short) else _TIMED
+            if max(device) >= min(library) and max(library) >= min(device):  # other programs may have disturbed some
+                wanted = _MOST_TIMED
+            if min(len(device), len(library)) < wanted:
                 return False
             self.winner = _LIBRARY if median(library) * _GAIN < median(device) else _DEVICE
             return True
@@ -162,15 +165,13 @@ class Faster:
         """The plan for inputs of these shapes; the model's lock is held. Raises what ``device_plan`` does."""
         chosen = self._chosen.get(shapes) or self._known_before(shapes)
         if chosen == _LIBRARY and self.library is not None:
-            if all(port.dtype != object for port in self._file.inputs):  # texts come in several forms
-                self.library.expected = tuple(
-                    (port.dtype, shape) for port, shape in zip(self._file.inputs, shapes, strict=True)
-                )
+            dtypes = [port.dtype for port in self._file.inputs]
+            if object not in dtypes:  # texts come in several forms
+                self.library.expected = tuple(zip(dtypes, shapes, strict=True))
             return self.library
         device = self._device_plan(shapes)
-        is_library = isinstance(device, MixedPlan) and device.step_count == 1
         is_one_more = shapes not in self._times and len(self._times) + len(self._chosen) >= _MOST_SIZES
-        if chosen or is_library or is_one_more:
+        if chosen or is_one_more or (isinstance(device, MixedPlan) and device.step_count == 1):
             return device
         library = self._library_plan()
         if library is None:
@@ -198,8 +199,7 @@ class Faster:
                 self.library = made
             except (NnapiError, OSError) as error:
                 self._is_refused = True
-                library = self._beside.library_name
-                _log.info("%s: the device computes, %s can't: %s", self._name, library, error)
+                _log.info("%s: the device computes, %s can't: %s", self._name, self._beside.library_name, error)
         return self.library
 
     def _settle(self, shapes: Shapes, why: str) -> None:
@@ -208,14 +208,14 @@ class Faster:
         if times is None:
             return
         chosen, device, library = times.winner or _DEVICE, self._device.name, self._beside.library_name
+        computes = library if chosen == _LIBRARY else device
         self._chosen[shapes] = chosen
         if why:
             _log.info("%s: %s computes %s, %s can't: %s", self._name, device, _named(shapes), library, why)
         else:
             took = {which: f"{median(spent[1:]) * 1e3:.3g} ms" for which, spent in times.spent.items()}
-            text = "%s: %s computes %s: it takes %s on %s and %s in %s"
-            computes = library if chosen == _LIBRARY else device
-            _log.info(text, self._name, computes, _named(shapes), took[_DEVICE], device, took[_LIBRARY], library)
+            says = f"it takes {took[_DEVICE]} on {device} and {took[_LIBRARY]} in {library}"
+            _log.info("%s: %s computes %s: %s", self._name, computes, _named(shapes), says)
             self._kept.add({self._key(shapes): chosen})
         if chosen == _LIBRARY:
             self._plans.drop(shapes)

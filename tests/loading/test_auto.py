@@ -48,7 +48,7 @@ class Clock:
 
     def __init__(self) -> None:
         self.now = 0.0
-        self.device, self.library = 1e-3, 1e-3
+        self.device, self.library = 1e-3, 2e-3
         self.ran: list[str] = []
         self.plans = 0
         self.sessions = 0
@@ -116,11 +116,11 @@ def by_onnxruntime(made: ModelProto, x: np.ndarray) -> np.ndarray:
 
 def test_the_faster_one_stays(clock: Clock, caplog: pytest.LogCaptureFixture) -> None:
     want = {"device": nnvk.load(product().SerializeToString())(X), "library": by_onnxruntime(product(), X)}
-    for device, library, winner in ((2, 1, "library"), (1, 2, "device"), (1, 1, "device"), (1.04, 1, "device")):
+    for device, library, winner in ((2, 1, "library"), (1, 2, "device"), (1, 0.98, "device"), (1.04, 1, "device")):
         clock.device, clock.library, clock.ran = device * 1e-3, library * 1e-3, []
         with override(cache_dir="0"), caplog.at_level(logging.INFO, "nnvk.compilation"):
             loaded = auto()
-            for _ in range(faster.MOST_CALLS + 3):
+            for _ in range(11):
                 np.testing.assert_array_equal(loaded(X), want[(BOTH * 4 + [winner] * 3)[len(clock.ran) - 1]])
             assert clock.ran == BOTH * 4 + [winner] * 3
             name = DEVICE if winner == "device" else "onnxruntime"
@@ -272,6 +272,19 @@ def test_threads_share_it(clock: Clock) -> None:
             np.testing.assert_allclose(y, np.tanh(x @ WEIGHTS), rtol=1e-5, atol=1e-6)
     loaded.settle(X)
     assert loaded.whole_library == "onnxruntime"
+
+
+def test_times_that_other_programs_disturb() -> None:
+    times = faster._Times()
+    spent = {"device": [9.0, 2.5, 2.4, 2.6, 2.5, 2.5, 2.5, 2.5], "library": [9.0, 0.6, 6.0, 5.0, 0.5, 0.6, 0.6, 0.6]}
+    left = {which: iter(each) for which, each in spent.items()}
+    known = []
+    for which in BOTH * 8:
+        turn = times.begin()
+        assert turn[0] == which
+        known.append(times.end(*turn, next(left[which]) * 1e-3))
+    assert known == [False] * (faster.MOST_CALLS - 1) + [True]
+    assert times.winner == "library"
 
 
 def test_calls_at_once_are_not_measured() -> None:
