@@ -75,8 +75,7 @@ def _log_sum(c: Context, x: Value, axes: list[int]) -> Value:
 def _log_sum_exp(c: Context, x: Value, axes: list[int]) -> Value:
     """Less the largest, whose exponential could be too large, or less the largest finite number for infinities."""
     most = float(np.finfo(x.type.dtype).max)
-    largest = with_number(c, Op.MAXIMUM, folded(c, Op.REDUCE_MAX, x, axes), -most)
-    largest = with_number(c, Op.MINIMUM, largest, most)
+    largest = with_number(c, Op.MINIMUM, with_number(c, Op.MAXIMUM, folded(c, Op.REDUCE_MAX, x, axes), -most), most)
     less = c.emit(Op.SUB, x, largest, NONE, out=x.type)
     return c.emit(Op.ADD, _log_sum(c, each(c, Op.EXP, less), axes), largest, NONE, out=x.type)
 
