@@ -91,14 +91,23 @@ class Report:
     @contextmanager
     def timed(self, record: ModelRecord) -> Iterator[None]:
         """Count a run, and the time that it takes."""
-        begun = time.perf_counter()
+        end = self.begun(record)
         try:
             yield
         finally:
+            end()
+
+    def begun(self, record: ModelRecord) -> Callable[[], None]:
+        """Begin a run. The caller calls the result at its end, which counts the run and its time."""
+        begun = time.perf_counter()
+
+        def end() -> None:
             taken = time.perf_counter() - begun
             with self._lock:
                 record.runs += 1
                 record.seconds += taken
+
+        return end
 
     def lines(self) -> list[str]:
         """A line for each model."""

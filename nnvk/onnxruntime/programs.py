@@ -9,8 +9,9 @@ At the end it prints, for each session, how many nodes ran where, the number of 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import wraps
 from typing import Any
 
 import onnxruntime
@@ -24,6 +25,14 @@ from nnvk.onnxruntime.sessions import NAME, assignment, devices, record_assignme
 _OLDEST = (1, 26)
 """The first onnxruntime whose sessions take the name of a registered provider, in all its releases."""
 _Stock = onnxruntime.InferenceSession
+_CPU = "CPUExecutionProvider"
+_FALLS_BACK = f"""*************** EP Error ***************
+EP Error {{error}} when using {{providers}}
+Falling back to {[_CPU]} and retrying.
+****************************************"""
+"""The lines that onnxruntime prints where it can't make the providers that a program asks for, only its CPU's."""
+_RUNS = ("run", "run_with_ort_values", "run_with_iobinding", "run_with_ortvaluevector")
+"""The methods of a session that return at the end of a run."""
 _MOST_OPERATORS = 5
 """Operators that a line of the report names."""
 
@@ -40,8 +49,9 @@ def main() -> None:
 def replace_sessions(report: Report, device: str | None, options: Mapping[str, str]) -> None:
     """Have each new `InferenceSession` run on nnvk's device what it can, with the provider's options, and report it.
 
-    A session fails if nnvk's provider can't be made. BAD_STATE: onnxruntime is older than 1.26. BAD_DATA: there is no
-    such device.
+    A session fails if nnvk's provider can't be made. If another provider that the program asks for can't be made,
+    onnxruntime's CPU provider takes its place, as without nnvk. BAD_STATE: onnxruntime is older than 1.26. BAD_DATA:
+    there is no such device.
     """
     version = tuple(int(part) for part in onnxruntime.__version__.split(".")[:2])
     if version < _OLDEST:
@@ -63,29 +73,52 @@ def replace_sessions(report: Report, device: str | None, options: Mapping[str, s
             """Like onnxruntime's; without a way to go on without nnvk's provider."""
             sess_options = sess_options or onnxruntime.SessionOptions()
             record_assignment(sess_options)
-            asked = _with_options(providers, provider_options)
-            kwargs["enable_fallback"] = 0
+            asked = _with_own(own, providers, provider_options)
+            may_fall_back, kwargs["enable_fallback"] = int(kwargs.get("enable_fallback", 1)) == 1, 0
             with _written_before(path_or_bytes, sess_options):
-                super().__init__(path_or_bytes, sess_options, [own, *asked], None, **kwargs)
-            self._record = report.add(path_or_bytes, _placement(self))
+                try:
+                    super().__init__(path_or_bytes, sess_options, *asked, **kwargs)
+                except (ValueError, RuntimeError) as error:  # of the providers that the program asks for
+                    if not may_fall_back:
+                        raise
+                    print(_FALLS_BACK.format(error=error, providers=providers))
+                    super().__init__(path_or_bytes, sess_options, [own, _CPU], None, **kwargs)
+            self._nnvk_record = report.add(path_or_bytes, _placement(self))
 
-        def run(self, *args: Any, **kwargs: Any) -> Any:
-            """Like onnxruntime's."""
-            with report.timed(self._record):
-                return super().run(*args, **kwargs)
+        def set_providers(
+            self, providers: Sequence[Any] | None = None, provider_options: Sequence[Mapping[str, Any]] | None = None
+        ) -> None:
+            """Like onnxruntime's; nnvk's provider stays the first."""
+            super().set_providers(*_with_own(own, providers, provider_options))
+            self._nnvk_record.placement = _placement(self)
 
-        def run_with_ort_values(self, *args: Any, **kwargs: Any) -> Any:
-            """Like onnxruntime's."""
-            with report.timed(self._record):
-                return super().run_with_ort_values(*args, **kwargs)
+        def run_async(
+            self, output_names: Any, input_feed: Any, callback: Callable[..., None], *args: Any, **kwargs: Any
+        ) -> Any:
+            """Like onnxruntime's; the run ends where the callback begins."""
+            end = report.begun(self._nnvk_record)
 
-        def run_with_iobinding(self, *args: Any, **kwargs: Any) -> Any:
-            """Like onnxruntime's."""
-            with report.timed(self._record):
-                return super().run_with_iobinding(*args, **kwargs)
+            def ended(*results: Any) -> None:
+                end()
+                callback(*results)
 
+            return super().run_async(output_names, input_feed, ended, *args, **kwargs)
+
+    for name in _RUNS:
+        setattr(InferenceSession, name, _timed(getattr(_Stock, name), report))
     for module in (onnxruntime, onnxruntime_inference_collection):
         module.InferenceSession = InferenceSession
+
+
+def _timed(method: Callable[..., Any], report: Report) -> Callable[..., Any]:
+    """A method of a session, whose calls are counted as runs."""
+
+    @wraps(method)
+    def run(self: Any, *args: Any, **kwargs: Any) -> Any:
+        with report.timed(self._nnvk_record):
+            return method(self, *args, **kwargs)
+
+    return run
 
 
 @contextmanager
@@ -99,7 +132,7 @@ def _written_before(path_or_bytes: Any, options: onnxruntime.SessionOptions) -> 
     if file:
         basic = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_BASIC
         options.graph_optimization_level = min(level, basic, key=int)
-        _Stock(path_or_bytes, options, ["CPUExecutionProvider"])
+        _Stock(path_or_bytes, options, [_CPU])
         options.graph_optimization_level, options.optimized_model_filepath = level, ""
     try:
         yield
@@ -107,14 +140,21 @@ def _written_before(path_or_bytes: Any, options: onnxruntime.SessionOptions) -> 
         options.optimized_model_filepath = file
 
 
-def _with_options(
-    providers: Sequence[Any] | None, options: Sequence[Mapping[str, Any]] | None
-) -> list[tuple[str, Mapping[str, Any]]]:
-    """The providers that a program asks for, each with its options."""
-    names = [one if isinstance(one, tuple) else (one, {}) for one in providers or ["CPUExecutionProvider"]]
-    if options is None:
-        return names
-    return [(name, given) for (name, _), given in zip(names, options, strict=True)]
+def _with_own(
+    own: tuple[str, Mapping[str, Any]], providers: Sequence[Any] | None, options: Sequence[Mapping[str, Any]] | None
+) -> tuple[list[Any], list[Mapping[str, Any]] | None]:
+    """The provider of nnvk, then those that a program asks for, and their options if these are given apart.
+
+    A program that asks for all available providers names nnvk's, too. onnxruntime checks the rest.
+    """
+    names = list(providers or [_CPU])
+    apart = None if options is None or not providers else list(options)
+    for place in reversed(range(len(names))):
+        if names[place] == NAME or (isinstance(names[place], tuple) and names[place][:1] == (NAME,)):
+            del names[place]
+            if apart:
+                del apart[place : place + 1]
+    return ([own, *names], None) if apart is None else ([own[0], *names], [own[1], *apart])
 
 
 def _placement(session: onnxruntime.InferenceSession) -> str:

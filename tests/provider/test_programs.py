@@ -102,6 +102,52 @@ def test_the_optimised_model_that_a_program_asks_for(folder: Path) -> None:
     assert "nnvk: optimised.onnx: 2 of 2 nodes on nnvk in 1 part; 1 run, " in done.stderr
 
 
+PROVIDERS = """
+import threading
+import numpy as np, onnxruntime
+from onnxruntime import InferenceSession
+
+feed, cpu = {"x": np.array([-1, 2, -3, 4], np.float32)}, "CPUExecutionProvider"
+for providers, options in [
+    (onnxruntime.get_available_providers(), None),
+    (onnxruntime.get_available_providers(), [{} for _ in onnxruntime.get_available_providers()]),
+    (["CUDAExecutionProvider", cpu], None),
+    ([("CUDAExecutionProvider", {"device_id": 0}), (cpu, {})], None),
+    ([], None),
+    (cpu, None),  # these four make no sense to onnxruntime, which goes on without them
+    (["Missing"], None),
+    ([""], None),
+    ([cpu], [{}, {}]),
+]:
+    print(InferenceSession("relu.onnx", None, providers, options).run(None, feed)[0].tolist())
+try:
+    InferenceSession("relu.onnx", providers=["Missing"], enable_fallback=0)
+except RuntimeError as error:
+    print(error)
+session = InferenceSession("relu.onnx")
+for providers, options in ([cpu], None), ([cpu], [{}]):
+    session.set_providers(providers, options)
+    print(session.run(["y"], feed)[0].tolist(), session.get_providers()[-1])
+done = threading.Event()
+session.run_async(["y"], feed, lambda *results: print(results[0][0].tolist(), *results[1:]) or done.set(), "given")
+done.wait(60)
+"""
+
+
+def test_the_providers_that_a_program_asks_for(folder: Path) -> None:
+    """nnvk stays the first, is not named twice, and onnxruntime says the same of wrong ones."""
+    (folder / "providers.py").write_text(PROVIDERS)
+    plain = run(folder, "providers.py")
+    done = run(folder, "-m", "nnvk.onnxruntime", "--device", "nnapi-reference", "providers.py")
+    assert (done.returncode, plain.returncode) == (0, 0), done.stderr
+    assert done.stdout == plain.stdout
+    assert done.stdout.count("EP Error") == 8
+    assert "Duplicate provider 'nnvk'" not in done.stderr
+    placed = "nnvk: relu.onnx: 1 of 1 node on nnvk in 1 part; "
+    report = [line.partition(placed)[2].partition(",")[0] for line in done.stderr.splitlines() if placed in line]
+    assert report == ["1 run"] * 9 + ["3 runs"]
+
+
 def test_a_long_compilation_is_shown_on_the_terminal(folder: Path, tmp_path: Path) -> None:
     """The server of the provider writes it, whose standard error is the program's."""
     (tmp_path / "session.py").write_text("import onnxruntime, sys\nonnxruntime.InferenceSession(sys.argv[1])\n")
