@@ -14,6 +14,7 @@ import inspect
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from functools import update_wrapper
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder
 from types import ModuleType
@@ -91,10 +92,14 @@ class _Loader(Loader):
 
 def _replace_interpreter(module: ModuleType, report: Report, options: Mapping[str, Any]) -> None:
     theirs = module.Interpreter
+    if hasattr(theirs, "_has_nnvk"):
+        return  # the module has it from another one
     parameters = inspect.signature(theirs.__init__)
 
     class Interpreter(theirs):  # type: ignore[misc, valid-type]
         """An interpreter with nnvk's delegate before the others."""
+
+        _has_nnvk = True
 
         def __init__(self, *args: Any, **kwargs: Any) -> None:
             """Like the original one."""
@@ -115,7 +120,11 @@ def _replace_interpreter(module: ModuleType, report: Report, options: Mapping[st
             """Like the original one."""
             return _Runner(super().get_signature_runner(signature_key), report, self._nnvk_record)
 
+    update_wrapper(Interpreter.__init__, theirs.__init__)  # programs may look at the parameters
     module.Interpreter = Interpreter  # type: ignore[attr-defined]
+    with_custom_operators = getattr(module, "InterpreterWithCustomOps", None)
+    if with_custom_operators is not None:
+        with_custom_operators.__bases__ = (Interpreter,)
 
 
 class _Runner:

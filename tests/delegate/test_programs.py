@@ -64,6 +64,26 @@ def test_an_unchanged_program(tmp_path: Path, module: str) -> None:
     assert f"a model of {len(model)} bytes: {placement}" in report
 
 
+def test_other_names_of_the_interpreter(tmp_path: Path) -> None:
+    """A module may have another one's class, which gets one delegate, and LiteRT has a class made of it."""
+    (tmp_path / "neg.tflite").write_bytes(chain("NEG"))
+    (tmp_path / "tflite_runtime").mkdir()
+    (tmp_path / "tflite_runtime" / "interpreter.py").write_text("from ai_edge_litert.interpreter import *\n")
+    (tmp_path / "program.py").write_text(
+        "import inspect\n"
+        "from ai_edge_litert.interpreter import InterpreterWithCustomOps\n"
+        "from tflite_runtime.interpreter import Interpreter\n"
+        "for made in Interpreter('neg.tflite'), InterpreterWithCustomOps(model_path='neg.tflite'):\n"
+        "    made.allocate_tensors()\n"
+        "    made.invoke()\n"
+        "    print(sum(one['op_name'] == 'DELEGATE' for one in made._get_ops_details()))\n"
+        "print(list(inspect.signature(Interpreter).parameters)[:2])\n"
+    )
+    done = run(tmp_path, "-m", "nnvk.litert", "--device", "nnapi-reference", "program.py")
+    assert done.stdout == "1\n1\n['model_path', 'model_content']\n", done.stderr
+    assert done.stderr.count("nnvk: neg.tflite: 1 of 1 operator on nnvk in 1 partition; 1 run, ") == 2
+
+
 def test_a_long_compilation_is_shown_on_the_terminal(tmp_path: Path) -> None:
     """The server of the delegate writes it, whose standard error is the program's."""
     (tmp_path / "neg.tflite").write_bytes(chain("NEG"))
