@@ -24,7 +24,7 @@ from nnvk.base.program import ModelRecord, Report, read_arguments, run_program
 from nnvk.base.text import plural
 from nnvk.importers.tflite.delegated import is_delegate, operators_of, taken_by_delegates
 from nnvk.litert import compiled
-from nnvk.serve.installed import DELEGATE
+from nnvk.serve.installed import DELEGATE, name_server
 
 
 def main() -> None:
@@ -32,6 +32,7 @@ def main() -> None:
     given = read_arguments("nnvk.litert", (__doc__ or "").partition("\n")[0])
     if not DELEGATE.exists():
         raise FileNotFoundError(f"the delegate was not built: there is no {DELEGATE}")
+    name_server()
     report = Report()
     options: dict[str, Any] = {"relaxed": given.relaxed, "verbosity": 0}
     if given.device is not None:

@@ -14,7 +14,7 @@ from onnxruntime.capi import onnxruntime_pybind11_state
 
 from nnvk.api import get_devices
 from nnvk.base.errors import bad_data, bad_state
-from nnvk.serve.installed import PROVIDER
+from nnvk.serve.installed import PROVIDER, name_server
 
 NAME = "nnvk"
 """The name of the provider, which sessions list."""
@@ -56,6 +56,7 @@ def register() -> None:
         raise FileNotFoundError(f"the provider was not built: there is no {PROVIDER}")
     with _lock:
         if not _registered():
+            name_server()
             onnxruntime.register_execution_provider_library(NAME, os.fspath(PROVIDER))
 
 

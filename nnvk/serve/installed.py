@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
+from shutil import which
 from typing import NamedTuple
 
 # An editable installation has two folders for a package: one for what was built, and the source tree.
@@ -20,6 +22,7 @@ PROVIDER = _PACKAGE / "lib" / "libnnvk_onnxruntime.so"
 """The execution provider for onnxruntime."""
 VECTORS = _PACKAGE / "lib" / "nnvk-vectors"
 """A program that runs models through the library."""
+_SERVER = "NNVK_SERVER"
 PKG_CONFIG = LIBRARY.parent / "pkgconfig"
 """The folder of neuralnetworks.pc."""
 
@@ -46,3 +49,14 @@ def library_paths() -> LibraryPaths:
     if not LIBRARY.exists():
         raise FileNotFoundError(f"the C library was not built: there is no {LIBRARY}")
     return LibraryPaths(*map(str, (INCLUDES, LIBRARY, DELEGATE, PKG_CONFIG, PROVIDER, ACCELERATOR.parent)))
+
+
+def name_server() -> None:
+    """Let libraries that this process loads find the server of this Python, unless the user names another one.
+
+    They look beside themselves and in ``PATH``, which do not have it in an editable installation whose environment is
+    not activated.
+    """
+    command = Path(sys.executable).with_name("nnvk")
+    if _SERVER not in os.environ and which("nnvk") is None and command.exists():
+        os.environ[_SERVER] = os.fspath(command)

@@ -1,7 +1,9 @@
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -51,6 +53,21 @@ def test_the_provider(nnvk_command: Callable[..., Any]) -> None:
     provider = Path(nnvk_command("config", "--onnxruntime").stdout.strip())
     assert provider.name == "libnnvk_onnxruntime.so"
     assert provider.is_file()
+
+
+@pytest.mark.parametrize("chosen", [None, "/elsewhere/nnvk"])
+def test_the_server_of_an_environment_that_is_not_activated(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, chosen: str | None
+) -> None:
+    """The libraries of an editable installation do not lie in the environment, which has the command."""
+    (tmp_path / "nnvk").touch()
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
+    monkeypatch.setenv("PATH", "/nowhere")
+    monkeypatch.setenv("NNVK_SERVER", chosen or "")
+    if chosen is None:
+        monkeypatch.delenv("NNVK_SERVER")
+    installed.name_server()
+    assert os.environ["NNVK_SERVER"] == (chosen or str(tmp_path / "nnvk"))
 
 
 def test_pkg_config(nnvk_command: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from shutil import which
 from typing import Any
 
 import numpy as np
@@ -26,12 +24,11 @@ from nnvk.importers.mixed import MixedFile, PlacedOperator, Step, failing, first
 from nnvk.importers.ports import COMPLEX, DTYPES, Port
 from nnvk.importers.shapes import Shapes, wanted_shapes
 from nnvk.importers.tflite.delegated import is_delegate, operators_of, taken_by_delegates
-from nnvk.serve.installed import DELEGATE
+from nnvk.serve.installed import DELEGATE, name_server
 from nnvk.types.codes import OperandCode
 from nnvk.types.operand import OperandType, Shape
 
 NAME = "LiteRT"
-_SERVER = "NNVK_SERVER"
 _TEXTS = "STRING"
 _LOOK = """
 import os, signal
@@ -138,7 +135,7 @@ class LiteRtPart:
 
     def _made(self, device: str, relaxed: bool) -> _Ready:
         if device and DELEGATE.exists():
-            _name_server()
+            name_server()
             try:
                 own = load_delegate(os.fspath(DELEGATE), {"device": device, "relaxed": relaxed, "verbosity": 0})
                 return _Ready(Interpreter(model_content=self._data, experimental_delegates=[own]))
@@ -187,13 +184,6 @@ class LiteRtPart:
         """Begin anew, with the first states."""
         with self._lock:
             self._ready.interpreter.reset_all_variables()
-
-
-def _name_server() -> None:
-    """Let the delegate find this installation's server, unless the user names another one."""
-    command = Path(sys.executable).with_name("nnvk")
-    if _SERVER not in os.environ and which("nnvk") is None and command.exists():
-        os.environ[_SERVER] = os.fspath(command)
 
 
 class _Ready:
