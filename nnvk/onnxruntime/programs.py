@@ -106,6 +106,8 @@ def replace_sessions(report: Report, device: str | None, options: Mapping[str, s
 
     for name in _RUNS:
         setattr(InferenceSession, name, _timed(getattr(_Stock, name), report))
+    available = [name for name in onnxruntime.get_available_providers() if name != NAME]
+    onnxruntime.get_available_providers = lambda: list(available)  # some programs print, map or count the names
     for module in (onnxruntime, onnxruntime_inference_collection):
         module.InferenceSession = InferenceSession
 
@@ -145,7 +147,7 @@ def _with_own(
 ) -> tuple[list[Any], list[Mapping[str, Any]] | None]:
     """The provider of nnvk, then those that a program asks for, and their options if these are given apart.
 
-    A program that asks for all available providers names nnvk's, too. onnxruntime checks the rest.
+    A program may have named nnvk's, too, because onnxruntime's own modules list it. onnxruntime checks the rest.
     """
     names = list(providers or [_CPU])
     apart = None if options is None or not providers else list(options)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections import deque
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from threading import Lock
 from typing import Any
@@ -93,6 +94,9 @@ def empty(shape: Sequence[int], dtype: Any, device: str | None = None) -> onnxru
 
 def record_assignment(options: onnxruntime.SessionOptions) -> None:
     """Have a session of these options remember where its nodes run, which `assignment` tells."""
+    with suppress(RuntimeError):  # there is no such entry
+        if options.get_session_config_entry(_RECORD) == "1":
+            return  # onnxruntime would warn of a second entry
     options.add_session_config_entry(_RECORD, "1")
 
 
