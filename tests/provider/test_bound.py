@@ -132,14 +132,15 @@ def test_bytes_of_tensors(dtype: Any, shape: tuple[int, ...], nbytes: int) -> No
     np.testing.assert_array_equal(memory.read(), array)
 
 
-def test_the_cpu_computes_what_nnvk_can_not() -> None:
+@pytest.mark.parametrize("first", [[1, 2], [1 << 40, 2]])
+def test_the_cpu_computes_what_nnvk_can_not(first: list[int]) -> None:
     pytest.importorskip("onnxruntime")
     made = model([op("Add", "x x", "y")], {"x": (I64, ["n"])}, ["y"])
     file = OnnxFile(made.SerializeToString())
     library = import_module("nnvk.importers.onnx.library")
     devices = [get_device("nnapi-reference")]
     prepared = PreparedModel(file, ["x"], devices, cpu=lambda: library.part_of_file(file, ["x"]))
-    given = tensor(np.array([1, 2], I64))
+    given = tensor(np.array(first, I64))
     run = BoundRun(prepared, [given])
     memory = places(run)
     run.set_outputs([memoryview(one) for one in memory])
