@@ -299,7 +299,7 @@ def _closure(sources: Path, variant: VariantLike) -> dict[Path, str]:
 
 def _included(sources: Path, includer: Path, name: str, variant: VariantLike) -> Path | None:
     """The file that another one includes by this name for a variant."""
-    name = name.format_map(dict(variant.axes))
+    name = re.sub(r"\{(\w+)\}", lambda axis: dict(variant.axes).get(axis[1], axis[0]), name)
     candidates = (includer.parent / name, sources / "include" / name)
     return next((path.resolve() for path in candidates if path.is_file()), None)
 

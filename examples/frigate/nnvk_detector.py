@@ -22,7 +22,7 @@ LEAST_SCORE = 0.4
 
 
 class NnvkDetectorConfig(BaseDetectorConfig):
-    """What the configuration of Frigate says under ``detectors``."""
+    """A detector in the configuration of Frigate."""
 
     type: Literal["nnvk"]
     device: str = Field(default="gpu", title="The device, by a name that `nnvk devices` lists")

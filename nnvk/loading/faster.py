@@ -27,7 +27,7 @@ from nnvk.base.log import logger
 from nnvk.base.machine import describe_machine
 from nnvk.base.settings import settings as environment
 from nnvk.base.text import dimensions
-from nnvk.driver.vulkan.running.tiered_compilation import is_compiling
+from nnvk.driver.vulkan import is_compiling
 from nnvk.importers.mixed import Described
 from nnvk.importers.ports import ImportedModel
 from nnvk.loading.beside import Beside

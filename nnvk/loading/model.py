@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
-from typing import Any, overload
+from typing import Any
 
 import numpy as np
 
@@ -19,7 +19,7 @@ from nnvk.base.checks import whole
 from nnvk.base.errors import Guard, NnapiError, bad_data, bad_state
 from nnvk.base.pinned import Pinned
 from nnvk.base.progress import compiling
-from nnvk.base.text import did_you_mean, dimensions, plural, printable
+from nnvk.base.text import did_you_mean, dimensions, printable
 from nnvk.importers.errors import NAME_SHOWN, ModelImportError
 from nnvk.importers.metadata import Metadata
 from nnvk.importers.mixed import Described, MixedFile, may_compute
@@ -37,6 +37,7 @@ from nnvk.loading.faster import MOST_CALLS, MeasuredPlan, faster
 from nnvk.loading.late_model import shaped_model
 from nnvk.loading.mixed_plan import MixedPlan
 from nnvk.loading.plans import Plans
+from nnvk.loading.port_texts import brief, expected_shape, html_row
 from nnvk.loading.settings import Settings
 from nnvk.loading.shaped_model import ShapedModel
 from nnvk.loading.signature import LoadedSignature
@@ -207,7 +208,7 @@ class LoadedModel(Pinned):
     def random(self, seed: int = 0) -> list[np.ndarray]:
         """Random inputs, the same for the same seed. Raises ValueError if there is nothing to guess of an input."""
         seed = whole("seed", seed, 0)
-        latest = _now(self._current)
+        latest = self._current and self._current.now
         if isinstance(self._file, MixedFile):
             return random_edges(self._file.inputs, seed)
         imported = self._file if latest is None or isinstance(latest, MixedPlan) else latest.imported
@@ -317,7 +318,7 @@ class LoadedModel(Pinned):
             if imported.rest is None:
                 return [(imported, imported.encode(list(arrays)))]
         with self._lock:
-            latest = _now(self._plan(_shapes(arrays)))
+            latest = self._plan(_shapes(arrays)).now
             is_whole = self._faster is not None and latest is self._faster.library
             shaped = self._device_plan(_shapes(arrays)) if is_whole else latest
         with self._guard:
@@ -345,7 +346,7 @@ class LoadedModel(Pinned):
         Constants that several plans share count once.
         """
         with self._lock:
-            latest = _now(self._current)
+            latest = self._current and self._current.now
             return self._plans.nbytes([] if latest is None else latest.parts())
 
     def where(self) -> list[Placed]:
@@ -362,8 +363,8 @@ class LoadedModel(Pinned):
     def profile(self, *inputs: Any) -> Profile:
         """Where the time goes, by operation, by layer and by partition, on these inputs or on random ones."""
         if inputs:
-            shaped, arrays = self._prepare(inputs)
-            shaped = _now(shaped)
+            prepared, arrays = self._prepare(inputs)
+            shaped = prepared.now
         else:
             shaped = self._latest()
             arrays = self.random()
@@ -378,13 +379,13 @@ class LoadedModel(Pinned):
 
     def __repr__(self) -> str:
         """``<nnvk.LoadedModel digits.tflite: image float32 1x16x16x1 -> scores float32 1x10; 6 operations on ...>``."""
-        inputs, outputs = (", ".join(map(_brief, ports)) for ports in (self.inputs, self.outputs))
+        inputs, outputs = (", ".join(map(brief, ports)) for ports in (self.inputs, self.outputs))
         return f"<nnvk.LoadedModel {printable(self.name)}: {inputs} -> {outputs}; {self._state}>"
 
     def _repr_html_(self) -> str:
         """A table of inputs and outputs, for notebooks."""
         rows = [("input", port) for port in self.inputs] + [("output", port) for port in self.outputs]
-        lines = "".join(_html_row(kind, port) for kind, port in rows)
+        lines = "".join(html_row(kind, port) for kind, port in rows)
         head = "".join(f"<th>{name}</th>" for name in ("", "name", "type", "shape", "real number", "description"))
         title = f"<b>{html.escape(printable(self.name))}</b>: {html.escape(self._state)}"
         return f"<div>{title}<table><thead><tr>{head}</tr></thead><tbody>{lines}</tbody></table></div>"
@@ -446,7 +447,7 @@ class LoadedModel(Pinned):
                     hint = "; --shape or nnvk.load(..., shapes=...) gives others"
                 elif 0 in array.shape:
                     hint = "; NNAPI has no tensors without elements"
-                raise bad_data(f"{port} must have shape {_expected(port)}, got {dimensions(array.shape)}{hint}")
+                raise bad_data(f"{port} must have shape {expected_shape(port)}, got {dimensions(array.shape)}{hint}")
             for symbol, size in zip(port.symbols, array.shape, strict=False):
                 if symbol and sizes.setdefault(symbol, size) != size:
                     named = printable(symbol, NAME_SHOWN)
@@ -463,7 +464,7 @@ class LoadedModel(Pinned):
 
     def _latest(self) -> ShapedModel:
         """The plan that the latest call has had, or what computes such calls from now on."""
-        return _now(self._current or self._plan(self._default_shapes()))
+        return (self._current or self._plan(self._default_shapes())).now
 
     def _plan(self, shapes: tuple[Shape, ...]) -> ShapedModel:
         """The plan for shapes of all inputs, which becomes the latest one."""
@@ -516,7 +517,7 @@ class LoadedModel(Pinned):
     def _again(self, failed: ShapedModel, error: NnapiError, arrays: Sequence[Any]) -> list[Any]:
         """Compute what has failed by another plan. Raises its error if there is none."""
         if self._faster is None or failed is not self._faster.library:
-            return self._fallback(_now(failed), error).run(arrays)
+            return self._fallback(failed.now, error).run(arrays)
         with self._lock:
             shaped = self._device_plan(_shapes(arrays))
         return self._run(shaped, arrays)  # as without the library, so that errors are the same, too
@@ -560,15 +561,6 @@ class LoadedModel(Pinned):
         return named[names[0]] if isinstance(wanted, str) else tuple(named[name] for name in names)
 
 
-@overload
-def _now(plan: ShapedModel) -> ShapedModel: ...
-@overload
-def _now(plan: None) -> None: ...
-def _now(plan: ShapedModel | None) -> ShapedModel | None:
-    """The plan that computes, of several that are measured."""
-    return plan.now if isinstance(plan, MeasuredPlan) else plan
-
-
 def _shapes(arrays: Sequence[Any]) -> tuple[Shape, ...]:
     return tuple(getattr(array, "shape", ()) for array in arrays)
 
@@ -599,25 +591,3 @@ def _described(ports: Sequence[Port], metadata: Metadata, which: str) -> tuple[P
     if len(known) != len(ports):
         return tuple(ports)
     return tuple(replace(port, metadata=said) for port, said in zip(ports, known, strict=True))
-
-
-def _brief(port: Port) -> str:
-    return f"{printable(port.name, NAME_SHOWN)} {port.dtype} {_shape(port)}"
-
-
-def _expected(port: Port) -> str:
-    """The shape that an input must have: names or ``?`` for sizes that may differ from call to call."""
-    symbols = port.symbols or ("",) * len(port.shape)
-    rows = zip(port.shape, symbols, strict=True)
-    return "x".join(str(size) if size != -1 else printable(symbol, NAME_SHOWN) or "?" for size, symbol in rows)
-
-
-def _shape(port: Port) -> str:
-    return port.pattern if port.is_open else dimensions(port.shape)
-
-
-def _html_row(kind: str, port: Port) -> str:
-    labels = plural(len(port.metadata.labels), "label") if port.metadata.labels else ""
-    said = "; ".join(text for text in (port.metadata.description, labels) if text)
-    cells = (kind, port.name, str(port.dtype), _shape(port), port.real_number, said)
-    return "<tr>" + "".join(f"<td>{html.escape(printable(cell))}</td>" for cell in cells) + "</tr>"

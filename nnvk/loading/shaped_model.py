@@ -82,6 +82,11 @@ class ShapedModel:
         self._started: DeferredExecution | None = None
         """The last call that was started, if the model has states: the next call waits for it."""
 
+    @property
+    def now(self) -> ShapedModel:
+        """The plan that computes the next call: this one, unless several are measured."""
+        return self
+
     def run(self, arrays: Sequence[np.ndarray]) -> Arrays:
         """The file's outputs for the file's inputs, which have the expected types and shapes."""
         if not self._copies:

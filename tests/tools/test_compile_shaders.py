@@ -124,6 +124,18 @@ def test_change_of_source_or_include_compiles_again(project: Project, file: str)
     assert project.compile(F32).compiled == ("copy.f32",)
 
 
+def test_the_value_of_an_axis_may_name_an_include(project: Project) -> None:
+    for value, type_ in (("f32", "float"), ("i32", "int")):
+        (project.sources / "include" / f"of_{value}.glsl").write_text(f"#define T {type_}\n")
+    (project.sources / "copy.comp").write_text(SOURCE.replace("types.glsl", "of_{DTYPE}.glsl"))
+    project.compile(F32, I32)
+    (project.sources / "include" / "of_i32.glsl").write_text("#define T uint\n")
+    assert project.compile(F32, I32).compiled == ("copy.i32",)
+    (project.sources / "copy.comp").write_text(SOURCE.replace("types.glsl", "of_{KIND}.glsl"))
+    with pytest.raises(ShaderError, match=r'copy\.comp includes "of_\{KIND\}\.glsl", which does not exist'):
+        project.compile(F32)
+
+
 def test_change_of_tools_compiles_again(project: Project) -> None:
     project.compile(F32)
     assert project.compile(F32, version="another").compiled == ("copy.f32",)

@@ -15,6 +15,7 @@ from nnvk.driver.vulkan.planning.outline import outline
 from nnvk.driver.vulkan.running import enumeration
 from nnvk.driver.vulkan.running.enumeration import Enumeration
 from nnvk.driver.vulkan.running.instance import Instance
+from nnvk.driver.vulkan.running.tiered_compilation import is_compiling
 from nnvk.driver.vulkan.shaders.library import FOLDER, ShaderLibrary
 from nnvk.driver.vulkan.shaders.passes import DISABLE_PASSES, parse_passes
 from nnvk.driver.vulkan.shaders.profile import AVOID_SHADERS, constrain, profile_of
@@ -25,6 +26,7 @@ __all__ = [
     "check_settings",
     "enumerate_all",
     "find_devices",
+    "is_compiling",
     "longest_call_s",
     "outline",
     "take_validation_messages",
@@ -37,7 +39,6 @@ try:
 except ImportError as error:  # not built
     _native = None
     _missing = f"the native module can't be loaded: {error}"
-
 
 _validated: list[Instance] = []
 """Instances under the validation layer, which collect its messages."""
@@ -90,11 +91,10 @@ def find_devices() -> tuple[list[VulkanDevice], str]:
         _validated.append(instance)
     devices = []
     for name, device in usable.items():
-        features, matrices = frozenset(device.features), device.cooperative_matrices
-        if settings().cooperative_matrices == "0":
-            matrices = []
+        wanted = settings().cooperative_matrices
+        features, matrices = frozenset(device.features), [] if wanted == "0" else device.cooperative_matrices
         found = profile_of(device.name, device.type, device.limits, features, matrices)
-        found = replace(found, prefers_matrices=settings().cooperative_matrices == "1")
+        found = replace(found, prefers_matrices=wanted == "1")
         believed = constrain(found, settings().device_profile)
         profile = replace(believed, barriers_by_buffer=validation, disabled_passes=_disabled(), avoided=avoided)
         devices.append(VulkanDevice(name, instance, device, profile, library))
