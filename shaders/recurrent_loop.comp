@@ -5,12 +5,13 @@
 //
 //   CELL_RNN   state = activation(driven + weights * state)
 //   CELL_LSTM  with all options of an LSTM
+//   CELL_GRU   with the reset gate before the product of the state, or behind it (RESET_AFTER)
 //
 // `driven` is the contribution of the inputs to the sums, computed before for all time steps. Without RECURRENT it has
 // the complete sums of a time step, and the shader only computes layer normalisation and gates. That is for cells with
 // weights that are too large to be read here.
 //
-// Each of QUADS invocations computes four columns (for an LSTM: a unit), repeatedly if necessary. With TILE_SHARED,
+// Each of QUADS invocations computes four columns (for an LSTM or a GRU: a unit), repeatedly if necessary. With TILE_SHARED,
 // SLICES invocations divide K among them.
 
 #extension GL_GOOGLE_include_directive : require
@@ -23,7 +24,7 @@ layout(local_size_x_id = 0) in;
 layout(constant_id = 3) const uint QUADS = 8;         // a power of two
 layout(constant_id = 4) const uint SLICES = 1;
 layout(constant_id = 5) const uint HIDDEN = 1;        // vec4s of the state
-layout(constant_id = 6) const uint VECTORS = 2;       // vec4s of the state, twice, and of the projection's input
+layout(constant_id = 6) const uint VECTORS = 2;       // vec4s of the state, twice, and of all that follows
 layout(constant_id = 7) const uint ACTIVATION = 0;
 layout(constant_id = 8) const bool VECTOR_STORES = false;
 #ifdef CELL_LSTM
@@ -34,6 +35,9 @@ layout(constant_id = 12) const bool PROJECTION = false;
 layout(constant_id = 13) const bool RECURRENT = true;
 #else
 const bool RECURRENT = true;
+#endif
+#ifdef CELL_GRU
+layout(constant_id = 9) const bool RESET_AFTER = false;
 #endif
 
 layout(push_constant) uniform Push {
@@ -62,6 +66,9 @@ layout(push_constant) uniform Push {
     float cell_clip;
     float projection_clip;
 #endif
+#ifdef CELL_GRU
+    uint projection_offset;
+#endif
 };
 
 #include "include/texels.glsl"
@@ -80,6 +87,10 @@ layout(set = 0, binding = 5) buffer After { float after[]; };
 // if it exists; then the projection's bias.
 READ_VIEW(6, Parameters, parameters, vec4)
 PACKED(7, Projection, projection)
+#endif
+#ifdef CELL_GRU
+// The candidate's recurrent weights if the reset gate comes before their product.
+PACKED(4, Projection, projection)
 #endif
 
 shared vec4 vectors[VECTORS];
@@ -119,7 +130,7 @@ uint slice;    // of SLICES
 #endif
 
 TIMES(weights)
-#ifdef CELL_LSTM
+#if defined(CELL_LSTM) || defined(CELL_GRU)
 TIMES(projection)
 #endif
 
@@ -230,6 +241,11 @@ void normalise_units(uint sums_at, bool is_first, uint cells_at, uint next, uint
 
 #endif
 
+#ifdef CELL_GRU
+// Vectors without RESET_AFTER: the state times the reset gate, and the update gate.
+const uint RESET = 2u * HIDDEN, UPDATE = 3u * HIDDEN;
+#endif
+
 void main() {
     uint batch = gl_WorkGroupID.x;
     uint invocation = gl_LocalInvocationID.x;
@@ -266,6 +282,16 @@ void main() {
                     after[after_offset + cell_at] = unit.cell;
                     give(quad, unit.result, next, at);
                 }
+#elif defined(CELL_GRU)
+                float state = vectors[now + (quad >> 2)][quad & 3u];
+                if (RESET_AFTER) {
+                    float result = next_state(sums, state);
+                    vectors[next + (quad >> 2)][quad & 3u] = result;
+                    dst[at + quad] = result;
+                } else {
+                    vectors[RESET + (quad >> 2)][quad & 3u] = exact_logistic(sums.y) * state;
+                    vectors[UPDATE + (quad >> 2)][quad & 3u] = exact_logistic(sums.x);
+                }
 #else
                 vec4 result = activation(sums);
                 give_four(quad, result, next, at);
@@ -283,6 +309,23 @@ void main() {
                 sums = sum_of_slices(sums);
                 if (slice == 0u && quad < HIDDEN) {
                     vec4 result = activate(sums + parameters_at(bias_at + quad), -projection_clip, projection_clip);
+                    give_four(quad, result, next, at);
+                }
+            }
+        }
+#endif
+#ifdef CELL_GRU
+        if (!RESET_AFTER) {
+            barrier();
+            for (uint first = 0; first < HIDDEN; first += QUADS) {
+                uint quad = first + slot;
+                vec4 sums = sum_of_slices(times_projection(RESET, HIDDEN, min(quad, HIDDEN - 1u)));
+                if (slice == 0u && quad < HIDDEN) {
+                    vec4 result;
+                    [[unroll]] for (uint i = 0; i < 4u; i++) {
+                        float candidate = activation(sums[i] + driven[sums_at + min(4u * quad + i, quads - 1u)].z);
+                        result[i] = blend(vectors[UPDATE + quad][i], candidate, vectors[now + quad][i]);
+                    }
                     give_four(quad, result, next, at);
                 }
             }

@@ -4,6 +4,9 @@
 //
 //   CELL_RNN   an activation: an RNN, an LSTM's projection, or only the sums of its gates
 //   CELL_LSTM  the gates, the new cell state and the output of a cell without layer normalisation
+//   CELL_GRU   the new state, in one dispatch if the reset gate scales the product of the state (RESET_AFTER). Otherwise
+//              the first dispatch (GATES) gives the update gate, and the state times the reset gate; the second one
+//              multiplies that by the candidate's weights, so its columns are units
 //
 // A workgroup computes a block of 32 columns for ROWS batches. With TILE_SHARED each invocation along x computes four
 // columns, so together they read a whole line of weights. Invocations along y divide K among them, and their sums are
@@ -23,6 +26,10 @@ layout(constant_id = 5) const bool VECTOR_STORES = false;    // rows of dst are 
 layout(constant_id = 6) const bool CIFG = false;
 layout(constant_id = 7) const bool PEEPHOLE = false;
 #endif
+#ifdef CELL_GRU
+layout(constant_id = 6) const bool RESET_AFTER = false;
+layout(constant_id = 7) const bool GATES = false;
+#endif
 #if defined(TILE_SUBGROUP)
 const uint MAX_ROWS = 16;
 layout(constant_id = 8) const uint ROWS = 1;
@@ -38,7 +45,7 @@ layout(push_constant) uniform Push {
     uint driven_offset;
     uint dst_offset;
     uint rows;             // batches
-    uint columns;          // of dst: units of an LSTM, else sums
+    uint columns;          // of dst: units of an LSTM or a GRU, else sums
     uint length;           // K
     uint src_first;        // in elements, from one batch to the next src_stride
     uint src_stride;
@@ -53,6 +60,12 @@ layout(push_constant) uniform Push {
     uint after_offset;
     uint parameters_offset;
     float cell_clip;
+#endif
+#ifdef CELL_GRU
+    uint states_offset;
+    uint updates_offset;
+    uint states_first;     // in elements, from one batch to the next states_stride
+    uint states_stride;
 #endif
 };
 
@@ -70,6 +83,13 @@ layout(set = 0, binding = 3) writeonly buffer Dst_Fours { vec4 dst_vec4s[]; };
 READ_VIEW(4, Before, before, float)
 layout(set = 0, binding = 5) writeonly buffer After { float after[]; };
 READ_VIEW(6, Parameters, parameters, vec4)
+#endif
+#ifdef CELL_GRU
+// The state before the time step, and the update gates [batch, unit].
+READ_VIEW(4, States, states, float)
+layout(set = 0, binding = 5) buffer Updates { float updates[]; };
+
+float state_of(uint row, uint unit) { return states_at(states_offset + states_first + row * states_stride + unit); }
 #endif
 
 // Four elements of K of a row; elements past the end are zeros.
@@ -94,10 +114,27 @@ void finish(uint row, uint quad, vec4 sums) {
     after[after_offset + at] = unit.cell;
     dst[dst_offset + dst_first + row * dst_stride + quad] = unit.result;
 #else
+#ifdef CELL_GRU
+    if (RESET_AFTER || GATES) {
+        if (quad >= columns) return;
+        sums += driven_at((driven_offset >> 2) + driven_first + row * driven_stride + quad);
+        float state = state_of(row, quad);
+        if (GATES) updates[updates_offset + row * columns + quad] = exact_logistic(sums.x);
+        dst[dst_offset + dst_first + row * dst_stride + quad] =
+            GATES ? exact_logistic(sums.y) * state : next_state(sums, state);
+        return;
+    }
+#endif
     uint column = 4u * quad;
     if (column >= columns) return;
     sums += driven_at((driven_offset >> 2) + driven_first + row * driven_stride + quad);
     vec4 result = activation(sums);
+#ifdef CELL_GRU
+    [[unroll]] for (uint i = 0; i < 4u; i++) {
+        uint unit = min(column + i, columns - 1u);
+        result[i] = blend(updates[updates_offset + row * columns + unit], result[i], state_of(row, unit));
+    }
+#endif
     uint at = dst_offset + dst_first + row * dst_stride + column;
     if (VECTOR_STORES) {
         dst_vec4s[at >> 2] = result;

@@ -101,6 +101,7 @@ class ExtendedOperationCode(Enum):
     FMOD = 297
     DYNAMIC_QUANTIZE = 298
     ROUND_ROWS = 299
+    UNIDIRECTIONAL_SEQUENCE_GRU = 300
 
 
 KnownCode = OperationCode | ExtendedOperationCode

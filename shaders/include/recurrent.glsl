@@ -3,7 +3,8 @@
 //
 // Weights are packed like filters (lowering/gemm/weights.py): in blocks of 32 columns, with eight lanes of four columns
 // each. For an LSTM, the four columns of a lane are the gates of one unit: input, forget, cell, output. With CIFG the
-// first gate is not used.
+// first gate is not used. For a GRU, they are the update gate, the reset gate, and the parts of the candidate that come
+// from the input and from the state.
 //
 // TILE_SUBGROUP is for drivers that run a subgroup of eight invocations as one SIMD vector, as gemm.comp describes. A
 // workgroup is one subgroup, and the common factor of all lanes goes from lane to lane by shuffles.
@@ -53,6 +54,18 @@ Unit next_unit(vec4 sums, float cell, vec4 peephole) {
     float next = next_cell(sums, cell);
     if (PEEPHOLE) sums.w += peephole.w * next;
     return Unit(next, unit_result(sums.w, next));
+}
+
+#endif
+
+#ifdef CELL_GRU
+
+// The next state of a unit.
+float blend(float update, float candidate, float state) { return (1.0 - update) * candidate + update * state; }
+
+// The next state of a unit whose reset gate scales the product of the state.
+float next_state(vec4 sums, float state) {
+    return blend(exact_logistic(sums.x), activation(sums.z + exact_logistic(sums.y) * sums.w), state);
 }
 
 #endif

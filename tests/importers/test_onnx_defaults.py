@@ -229,7 +229,7 @@ DEFAULTS = [
         Default(
             kind,
             {"a": x(3, 2, 4), "w": drawn(1, gates * 3, 4), "r": drawn(1, gates * 3, 3)},
-            {"direction": ("forward", "reverse"), "clip": (0.0, 1.0), **own},
+            {"direction": ("forward", "reverse"), "clip": (0.0,), **own},
             {"hidden_size": 3},
             outputs="y h",
         )

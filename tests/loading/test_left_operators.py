@@ -148,16 +148,6 @@ def test_sums_beyond_32_bits(name: str, first: int) -> None:
     np.testing.assert_array_equal(mixed(x), (np.abs(x) ** (1 if name == "ReduceL1" else 2)).sum(1, keepdims=True))
 
 
-def test_coupled_gates() -> None:
-    made = model(
-        [op("LSTM", "x w r", "y", hidden_size=3, input_forget=1)],
-        {"x": (np.float32, (4, 2, 5))},
-        ["y"],
-        {"w": reals(1, 12, 5), "r": reals(1, 12, 3)},
-    )
-    assert devices(agrees_with_onnxruntime(made, reals(4, 2, 5))) == {"LSTM": "onnxruntime"}
-
-
 def test_means_of_windows_with_dilations() -> None:
     nodes = [op("Abs", "x", "a"), op("AveragePool", "a", "y", kernel_shape=[2, 2], dilations=[2, 1])]
     mixed = agrees_with_onnxruntime(model(nodes, {"x": (np.float32, (1, 2, 5, 4))}, ["y"], opset=19), reals(1, 2, 5, 4))
@@ -181,16 +171,26 @@ def test_bits_that_onnxruntime_reads_as_another_type() -> None:
     np.testing.assert_array_equal(loaded(made.SerializeToString())(x), x.view(np.int32))
 
 
-@pytest.mark.parametrize("activation", ["ScaledTanh", "Softsign"])
-def test_activations_of_cells(activation: str) -> None:
+@pytest.mark.parametrize(
+    ("kind", "gates", "given"),
+    [
+        ("RNN", 1, {"activations": ["ScaledTanh"], "activation_alpha": [0.5]}),
+        ("RNN", 1, {"activations": ["HardSigmoid"]}),
+        ("GRU", 3, {"activations": ["HardSigmoid", "Relu"], "activation_alpha": [0.3]}),
+        ("LSTM", 4, {"activations": ["Sigmoid", "Tanh", "Relu"]}),
+        ("LSTM", 4, {"clip": 0.5}),
+        ("LSTM", 4, {"input_forget": 1}),
+    ],
+)
+def test_cells_of_other_activations_and_gates(kind: str, gates: int, given: dict[str, Any]) -> None:
     made = model(
-        [op("RNN", "x w r", "y", hidden_size=3, activations=[activation], activation_alpha=[0.5])],
+        [op(kind, "x w r", "y", hidden_size=3, **given)],
         {"x": (np.float32, (4, 2, 5))},
         ["y"],
-        {"w": reals(1, 3, 5), "r": reals(1, 3, 3)},
+        {"w": reals(1, gates * 3, 5), "r": reals(1, gates * 3, 3)},
     )
     mixed = agrees_with_onnxruntime(made, reals(4, 2, 5))
-    assert devices(mixed) == {"RNN": "onnxruntime"}
+    assert devices(mixed) == {kind: "onnxruntime"}
 
 
 def test_without_onnxruntime_an_operator_is_refused() -> None:

@@ -15,18 +15,20 @@ from nnvk.driver.vulkan import VulkanDevice
 from nnvk.driver.vulkan.planning.plan import Plan
 from nnvk.driver.vulkan.shaders.commands import Dispatch
 from nnvk.types.codes import OperationCode
+from nnvk.types.extension import ExtendedOperationCode, KnownCode
 from nnvk.types.model import Model
 from nnvk.types.request import ExecuteOptions, PrepareOptions, Redundancy
 
 MULTIPLYING = "gemm", "fully_connected", "depthwise_conv2d"
 """The shaders that multiply."""
-FLOAT_CELLS = (
+FLOAT_CELLS: tuple[KnownCode, ...] = (
     OperationCode.LSTM,
     OperationCode.UNIDIRECTIONAL_SEQUENCE_LSTM,
     OperationCode.BIDIRECTIONAL_SEQUENCE_LSTM,
     OperationCode.RNN,
     OperationCode.UNIDIRECTIONAL_SEQUENCE_RNN,
     OperationCode.BIDIRECTIONAL_SEQUENCE_RNN,
+    ExtendedOperationCode.UNIDIRECTIONAL_SEQUENCE_GRU,
     OperationCode.SVDF,
 )
 """Recurrent cells of floats, whose products GEMMs compute in verified plans."""

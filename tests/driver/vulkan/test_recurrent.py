@@ -22,7 +22,7 @@ from nnvk.driver.vulkan.planning.planner import lower
 from nnvk.ops import registry
 from nnvk.types.codes import OperandCode, OperationCode
 from nnvk.types.codes import OperationCode as Op
-from nnvk.types.extension import ExtendedOperationCode
+from nnvk.types.extension import ExtendedOperationCode as Extended
 from nnvk.types.model import Lifetime, Model, Operand, Operation
 from nnvk.types.operand import OperandType, Shape
 from nnvk.types.request import ExecuteOptions, PrepareOptions
@@ -33,11 +33,12 @@ CODES = (
     Op.RNN,
     Op.UNIDIRECTIONAL_SEQUENCE_RNN,
     Op.BIDIRECTIONAL_SEQUENCE_RNN,
+    Extended.UNIDIRECTIONAL_SEQUENCE_GRU,
     Op.LSTM,
     Op.UNIDIRECTIONAL_SEQUENCE_LSTM,
     Op.BIDIRECTIONAL_SEQUENCE_LSTM,
     Op.SVDF,
-    ExtendedOperationCode.QUANTIZED_SVDF,
+    Extended.QUANTIZED_SVDF,
     Op.QUANTIZED_16BIT_LSTM,
     Op.QUANTIZED_LSTM,
 )
@@ -173,7 +174,23 @@ def lstm(
     return Case(Op.UNIDIRECTIONAL_SEQUENCE_LSTM, (source, *cell(), *states, *options, *norms), (OperandType(F32),) * 3)
 
 
+def gru(time: int, batches: int, size: int, units: int, *, reset_after: bool, bias: bool = True) -> Case:
+    """A sequence through a cell whose reset gate comes after the product of the state, or before it."""
+    d = WideDraw(0)
+    cell = [d.weights(F32, units, width) for width in (size, units) for _ in range(3)]
+    cell += [d.weights(F32, units) for _ in range(3)]
+    inner = d.weights(F32, units) if reset_after and bias else omitted(F32)
+    inputs = [d.tensor(F32, (time, batches, size)), *cell, inner, d.tensor(F32, (batches, units))]
+    return Case(Extended.UNIDIRECTIONAL_SEQUENCE_GRU, (*inputs, i32(4), boolean(reset_after)), (OperandType(F32),) * 2)
+
+
 SEQUENCES = {
+    "a unit, reset after": gru(3, 2, 1, 1, reset_after=True),
+    "a unit, reset before": gru(3, 2, 1, 1, reset_after=False),
+    "units of no vec4s, reset after": gru(5, 3, 7, 131, reset_after=True, bias=False),
+    "units of no vec4s, reset before": gru(5, 3, 7, 131, reset_after=False),
+    "many batches, reset after": gru(3, 19, 5, 20, reset_after=True),
+    "many batches, reset before": gru(3, 19, 5, 20, reset_after=False),
     "one": lstm(1, 1, 1, 1),
     "a block of weights and a unit": lstm(3, 1, 5, 9),
     "more than the invocations of a workgroup": lstm(3, 2, 7, 131),
@@ -194,7 +211,14 @@ def test_sequences(vulkan: VulkanDevice, way: str, case: Case) -> None:
 def test_loops_are_cut(vulkan: VulkanDevice, way: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """As llvmpipe ends them after 65,535 rounds: here after some hundreds."""
     monkeypatch.setattr(recurrent, "MOST_ROUNDS", 100)
-    for case in (lstm(23, 2, 3, 8, both=True), lstm(23, 2, 3, 5, 3, norm=True), draw_case(WideDraw(4), Op.RNN, F32)):
+    cases = (
+        lstm(23, 2, 3, 8, both=True),
+        lstm(23, 2, 3, 5, 3, norm=True),
+        gru(23, 2, 3, 6, reset_after=True),
+        gru(23, 2, 3, 6, reset_after=False),
+        draw_case(WideDraw(4), Op.RNN, F32),
+    )
+    for case in cases:
         check_like_the_reference(vulkan, drawn(case))
     if way == "loop":
         assert 2 < len(plan_of(vulkan, frozen(lstm(23, 1, 3, 8))).commands) < 23
@@ -204,12 +228,19 @@ def test_loops_are_cut(vulkan: VulkanDevice, way: str, monkeypatch: pytest.Monke
     ("case", "dispatches"),
     [
         (lstm(40, 1, 8, 16), lambda steps: 1),
-        (lstm(40, 1, 8, 128), lambda steps: steps),
-        (lstm(40, 1, 8, 128, 64), lambda steps: 2 * steps),
-        (lstm(40, 1, 8, 128, norm=True), lambda steps: 2 * steps),
-        (lstm(40, 1, 8, 128, both=True), lambda steps: 2 * steps),
+        (lstm(40, 1, 8, 136), lambda steps: steps),
+        (lstm(40, 1, 8, 136, 104), lambda steps: 2 * steps),
+        (lstm(40, 1, 8, 136, norm=True), lambda steps: 2 * steps),
+        (lstm(40, 1, 8, 136, both=True), lambda steps: 2 * steps),
+        (gru(40, 1, 8, 16, reset_after=True), lambda steps: 1),
+        (gru(40, 1, 8, 16, reset_after=False), lambda steps: 1),
+        (gru(40, 1, 8, 136, reset_after=True), lambda steps: steps),
+        (gru(40, 1, 8, 136, reset_after=False), lambda steps: 2 * steps),
     ],
-    ids=["small", "large", "projected", "normalised", "both directions"],
+    ids=[
+        *("small", "large", "projected", "normalised", "both directions"),
+        *("small GRU, reset after", "small GRU, reset before", "GRU, reset after", "GRU, reset before"),
+    ],
 )
 def test_steps_are_few_dispatches(own: VulkanDevice, case: Case, dispatches: Callable[[int], int]) -> None:
     """And those of two directions wait for nothing but the step before of their own."""
@@ -218,6 +249,14 @@ def test_steps_are_few_dispatches(own: VulkanDevice, case: Case, dispatches: Cal
     assert dispatches(40) < len(plan.commands) <= dispatches(40) + few
     if case.code is Op.BIDIRECTIONAL_SEQUENCE_LSTM:
         assert len(plan.barriers) <= 40 + few
+
+
+@pytest.mark.parametrize("reset_after", [False, True])
+def test_no_steps_of_a_gru(own: VulkanDevice, reset_after: bool) -> None:
+    """The state goes through."""
+    case = gru(1, 2, 3, 5, reset_after=reset_after)
+    empty = Arg(OperandType(F32, (0, 2, 3)), np.empty((0, 2, 3), np.float32))
+    check_like_the_reference(own, drawn(replace(case, inputs=(empty, *case.inputs[1:]))))
 
 
 def test_no_steps(own: VulkanDevice) -> None:

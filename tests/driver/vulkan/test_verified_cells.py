@@ -15,6 +15,7 @@ from nnvk.types.codes import OperandCode, OperationCode
 from nnvk.types.request import PrepareOptions
 
 LARGE = """
+UNIDIRECTIONAL_SEQUENCE_GRU f32[3,2,7]~1 3:#f32[141,7]~1 3:#f32[141,141]~1/16 4:#f32[141]~1 f32[2,141]~1 4 true
 UNIDIRECTIONAL_SEQUENCE_RNN f32[3,2,7]~1 #f32[141,7]~1 #f32[141,141]~1/16 #f32[141]~1 f32[2,141]~1 4 1
 UNIDIRECTIONAL_SEQUENCE_RNN f32[2,3,7]~1 #f32[141,7]~1 #f32[141,141]~1/16 #f32[141]~1 f32[2,141]~1 1 0
 """.strip().splitlines()
@@ -44,5 +45,5 @@ def test_each_time_step_is_verified(device: VulkanDevice, place: int) -> None:
     assert (found[BOUND.name], found["gemm"] + found["fully_connected"]) == (products, products)
     for ours, theirs in zip(run(device, row.model, row.inputs, reference(row)), reference(row), strict=True):
         np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=1e-4)
-    with pytest.raises(VerificationError, match=r"RNN.*: element"):
+    with pytest.raises(VerificationError, match=r"UNIDIRECTIONAL_SEQUENCE_.*: element"):
         run(device, row.model, row.inputs, empty_like(reference(row)), with_wrong_products)

@@ -70,6 +70,18 @@ def _bidirectional_rnn(d: Draw, code: Op, t: OperandCode) -> Case:
     return Case(code, (source, *cells, *aux, *options), (OperandType(t),) * count)
 
 
+@generator(ExtendedOperationCode.UNIDIRECTIONAL_SEQUENCE_GRU)
+def _gru(d: Draw, code: ExtendedOperationCode, t: OperandCode) -> Case:
+    time, batches, size, units = d.sizes(4)
+    reset_after = d.chance()
+    cell = [d.weights(t, units, width) for width in (size, units) for _ in range(3)]
+    cell += [d.weights(t, units) for _ in range(3)]
+    cell.append(d.weights(t, units) if reset_after and d.chance() else omitted(t))
+    source, state = d.tensor(t, (time, batches, size)), d.tensor(t, (batches, units))
+    options = i32(d.pick(_ACTIVATIONS)), boolean(reset_after)
+    return Case(code, (source, *cell, state, *options), (OperandType(t),) * d.integer(1, 2))
+
+
 @generator(Op.SVDF)
 def _svdf(d: Draw, code: Op, t: OperandCode) -> Case:
     batches, size, units, rank, memory = d.sizes(5, 4)

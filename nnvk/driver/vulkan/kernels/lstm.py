@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
 from nnvk.driver.vulkan.kernels.recurrent import (
     SHADERS,
     Driven,
+    Layer,
     Limits,
+    LoopSize,
     Rows,
     Span,
     both_directions,
-    chunks,
     drive,
     drive_time_steps,
     loop,
@@ -40,7 +41,7 @@ _MOST_NORMALISED = 80_000
 """The most units that the loops of one workgroup can normalise; see `MOST_ROUNDS`."""
 
 
-class _LstmLayer:
+class _LstmLayer(Layer):
     """A cell over a sequence. The sums of a unit's four gates are adjacent; with CIFG there are four, too."""
 
     def __init__(
@@ -48,11 +49,8 @@ class _LstmLayer:
     ) -> None:
         operands = CellOperands.of(call, prefix, aux=aux)
         units, outputs = operands.recurrent_weights["output"].shape
-        self._g = g
-        self._span = span
+        super().__init__(g, span, outputs, operands.output_state, target)
         self._units, self._outputs = units, outputs
-        self._target = target
-        self._state = g.tensor(widened(g, operands.output_state))
         self._cell_before = g.tensor(widened(g, operands.cell_state))
         self._cell = g.scratch(4 * span.batches * units)
         self._limits, self._projection_limits = Limits.of(call.activation), Limits.clip(call.proj_clip)
@@ -80,67 +78,64 @@ class _LstmLayer:
         self._projection_bias = len(sections) * len(GATES) * units
         parameters = vectors(g, units, [by_gate(section) for section in sections], operands.projection_bias, outputs)
         self._parameters = g.tensor(parameters)
+        self._first = span.time_steps[0]
+        if self._projected and self._loop_size() is None:
+            self._unprojected = Rows(g.scratch(4 * span.batches * units), 0, units)
 
-    def dispatch(self) -> Iterator[None]:
-        """Dispatch the time steps one by one, or many at once, and yield after each dispatch."""
-        if not self._span.time:
-            return
-        projected = 0 if self._projection is None else self._units
-        size = loop_size(self._g.device, self._units, self._outputs, projected, norm=self._norm)
-        state, cell = Rows(self._state, 0, self._outputs), self._cell_before
-        if takes_loop(self._g, "lstm", size, self._span, self._outputs * (4 * self._units + projected)):
-            recurrent = packed_once(self._g, self._recurrent)
-            projection = recurrent if self._projection is None else packed_once(self._g, self._projection)
-            for part in chunks(self._span.time_steps, size.time_steps):
-                loop(
-                    self._g,
-                    "lstm",
-                    size,
-                    self._span,
-                    len(part),
-                    quads=self._units,
-                    length=self._outputs,
-                    state=state,
-                    weights=recurrent,
-                    driven=self._sums(part[0]),
-                    target=self._rows(part[0]),
-                    limits=self._limits,
-                    spec={**self._options, "NORM": self._norm, "PROJECTION": bool(projected)},
-                    tensors={**self._cells(cell), "projection": projection},
-                    cell_clip=self._cell_clip,
-                    projection_clip=self._projection_limits.high,
-                )
-                state, cell = self._rows(part[-1]), self._cell
-                yield
-            return
-        unprojected = Rows(self._g.scratch(4 * self._span.batches * projected), 0, projected)
-        for number in self._span.time_steps:
-            target = self._rows(number)
-            self._gates(number, state, cell, unprojected if projected else target)
-            if projected:
-                self._project(unprojected, target)
-            state, cell = target, self._cell
-            yield
+    def _loop_size(self) -> LoopSize | None:
+        size = loop_size(self._g.device, self._units, self._outputs, self._projected, norm=self._norm)
+        weights = self._outputs * (4 * self._units + self._projected)
+        return size if takes_loop(self._g, "lstm", size, self._span, weights) else None
+
+    @property
+    def _projected(self) -> int:
+        """The width of the projection's input, or 0."""
+        return 0 if self._projection is None else self._units
+
+    def _loop(self, size: LoopSize, part: Sequence[int], state: Rows) -> None:
+        recurrent = packed_once(self._g, self._recurrent)
+        projection = recurrent if self._projection is None else packed_once(self._g, self._projection)
+        loop(
+            self._g,
+            "lstm",
+            size,
+            self._span,
+            len(part),
+            quads=self._units,
+            length=self._outputs,
+            state=state,
+            weights=recurrent,
+            driven=self._sums(part[0]),
+            target=self._rows(part[0]),
+            limits=self._limits,
+            spec={**self._options, "NORM": self._norm, "PROJECTION": bool(self._projected)},
+            tensors={**self._cells(part[0]), "projection": projection},
+            cell_clip=self._cell_clip,
+            projection_clip=self._projection_limits.high,
+        )
+
+    def _time_step(self, number: int, state: Rows) -> Iterator[None]:
+        target = self._rows(number)
+        if not self._projected:
+            self._gates(number, state, target)
+        else:
+            self._gates(number, state, self._unprojected)
+            self._project(self._unprojected, target)
+        yield
 
     def states(self) -> list[Rows]:
         """Output and cell state after the last time step."""
-        time_steps = self._span.time_steps
-        if not time_steps:
-            return [Rows(self._state, 0, self._outputs), Rows(self._cell_before, 0, self._units)]
-        return [self._rows(time_steps[-1]), Rows(self._cell, 0, self._units)]
-
-    def _rows(self, number: int) -> Rows:
-        """The outputs of a time step."""
-        return self._span.rows(self._target, self._outputs, number)
+        return [*super().states(), Rows(self._cell if self._span.time else self._cell_before, 0, self._units)]
 
     def _sums(self, number: int) -> Rows:
         """The contribution of a time step's inputs to the sums of its gates."""
         return self._span.rows(self._driven.tensor, len(GATES) * self._units, number, self._driven.row)
 
-    def _cells(self, before: TensorRef) -> dict[str, TensorRef]:
+    def _cells(self, number: int) -> dict[str, TensorRef]:
+        before = self._cell_before if number == self._first else self._cell
         return {"before": before, "after": self._cell, "parameters": self._parameters}
 
-    def _gates(self, number: int, state: Rows, cell: TensorRef, result: Rows) -> None:
+    def _gates(self, number: int, state: Rows, result: Rows) -> None:
         """Dispatch a time step without its projection."""
         sums = self._sums(number)
         if not self._norm:
@@ -156,7 +151,7 @@ class _LstmLayer:
                 target=result,
                 limits=self._limits,
                 spec=self._options,
-                tensors=self._cells(cell),
+                tensors=self._cells(number),
                 cell_clip=self._cell_clip,
             )
             return
@@ -186,7 +181,7 @@ class _LstmLayer:
             target=result,
             limits=self._limits,
             spec={**self._options, "NORM": True, "RECURRENT": False},
-            tensors={**self._cells(cell), "projection": sums.tensor},
+            tensors={**self._cells(number), "projection": sums.tensor},
             cell_clip=self._cell_clip,
             projection_clip=0.0,
         )

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
@@ -40,11 +41,11 @@ from nnvk.types.codes import FuseCode, OperationCode
 TIME_STEP = Shader(
     "recurrent_step",
     where=lambda choice: choice["TILE"] == "shared" or choice["BATCHES"] == "some",
-    CELL=("lstm", "rnn"),
+    CELL=("lstm", "rnn", "gru"),
     TILE=("subgroup", "shared"),
     BATCHES=("one", "some"),
 )
-LOOP = Shader("recurrent_loop", CELL=("lstm", "rnn"), TILE=("subgroup", "shared"))
+LOOP = Shader("recurrent_loop", CELL=("lstm", "rnn", "gru"), TILE=("subgroup", "shared"))
 SHADERS = (TIME_STEP, LOOP, *GEMM_SHADERS, *GATES_SHADERS)
 """The shaders that this module may dispatch."""
 
@@ -55,7 +56,7 @@ _ROWS = {"subgroup": 16, "shared": 4}
 """The most batches that a workgroup computes in a time step."""
 LOOP_WEIGHTS, LOOP_READS = 1 << 14, 1 << 16
 """The most recurrent weights, and the most reads of them by all batches, for one workgroup per batch to compute all its
-time steps."""
+time steps. A core of a CPU reads weights as fast in one workgroup as in several, so the second limit is enough there."""
 _LOOP_INVOCATIONS = 128
 
 
@@ -193,7 +194,7 @@ def time_step(
 ) -> None:
     """Dispatch a time step: multiply ``source`` [rows, length] by the weights, add ``driven``, and apply the cell.
 
-    ``columns`` is the width of ``target``: the number of sums, or an LSTM's units. An LSTM passes its options in
+    ``columns`` is the width of ``target``: the number of sums, or units. An LSTM and a GRU pass their options in
     ``spec``, ``tensors`` and ``push``. In verified plans a GEMM multiplies and adds.
     """
     if g.verifies_products and length:
@@ -204,7 +205,7 @@ def time_step(
     few = few and not g.device.avoids(TIME_STEP.variant(CELL=cell, TILE=tile, BATCHES="one"))
     tiles = -(-rows // _ROWS[tile])
     together = 1 if few else _ROWS[tile] if tile == "shared" else -(-rows // tiles)
-    quads = columns if cell == "lstm" else -(-columns // 4)
+    quads = -(-weights.shape[0] // 4)
     g.dispatch(
         TIME_STEP.variant(CELL=cell, TILE=tile, BATCHES="one" if few else "some"),
         groups=(-(-quads // _LANES), -(-rows // together), 1),
@@ -327,7 +328,7 @@ def takes_loop(g: Lowering, cell: str, size: LoopSize, span: Span, weights: int)
     fits = size.nbytes <= device.max_shared_memory and batches <= device.max_groups
     if device.avoids(LOOP.variant(CELL=cell, TILE=_tile(device))) or (g.verifies_products and span.time == 1):
         return False
-    return fits and weights <= LOOP_WEIGHTS and batches * weights <= LOOP_READS
+    return fits and (device.is_cpu or weights <= LOOP_WEIGHTS) and batches * weights <= LOOP_READS
 
 
 def loop(
@@ -394,14 +395,48 @@ def chunks(time_steps: Sequence[int], size: int) -> Iterator[Sequence[int]]:
 # --- operations ----------------------------------------------------------------------------------------------
 
 
-class Layer(Protocol):
-    """A cell over a sequence."""
+class Layer(ABC):
+    """A cell over a sequence. ``width`` is that of its state, which is the output of a time step."""
+
+    def __init__(self, g: Lowering, span: Span, width: int, state: Tensor, target: TensorRef) -> None:
+        self._g = g
+        self._span = span
+        self._width = width
+        self._state = g.tensor(widened(g, state))
+        self._target = target
 
     def dispatch(self) -> Iterator[None]:
         """Dispatch the time steps one by one, or many at once, and yield after each dispatch."""
+        state = Rows(self._state, 0, self._width)
+        size = self._loop_size() if self._span.time else None
+        for part in chunks(self._span.time_steps, 1 if size is None else size.time_steps):
+            if size is None:
+                yield from self._time_step(part[0], state)
+            else:
+                self._loop(size, part, state)
+                yield
+            state = self._rows(part[-1])
+
+    @abstractmethod
+    def _loop_size(self) -> LoopSize | None:
+        """The sizes of the workgroup that computes many time steps, or None if each is computed by itself."""
+
+    @abstractmethod
+    def _loop(self, size: LoopSize, part: Sequence[int], state: Rows) -> None:
+        """Dispatch many time steps at once."""
+
+    @abstractmethod
+    def _time_step(self, number: int, state: Rows) -> Iterator[None]:
+        """Dispatch a time step, and yield after each dispatch."""
 
     def states(self) -> Sequence[Rows]:
         """The states after the last time step, in the order of the operation's outputs."""
+        time_steps = self._span.time_steps
+        return [self._rows(time_steps[-1]) if time_steps else Rows(self._state, 0, self._width)]
+
+    def _rows(self, number: int) -> Rows:
+        """The outputs of a time step."""
+        return self._span.rows(self._target, self._width, number)
 
 
 class MakeLayer(Protocol):

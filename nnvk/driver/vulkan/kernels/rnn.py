@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from nnvk.driver.vulkan.kernels.recurrent import (
     SHADERS,
+    Layer,
     Limits,
+    LoopSize,
     Rows,
     Span,
     both_directions,
-    chunks,
     drive_time_steps,
     loop,
     loop_size,
@@ -20,7 +21,6 @@ from nnvk.driver.vulkan.kernels.recurrent import (
     takes_loop,
     time_step,
 )
-from nnvk.driver.vulkan.lowering.copies.convert import widened
 from nnvk.driver.vulkan.lowering.copies.relayout import round_up
 from nnvk.driver.vulkan.lowering.kernel import kernel
 from nnvk.driver.vulkan.lowering.lowering import Lowering
@@ -32,7 +32,7 @@ from nnvk.ops.rnn import rnn_linking
 from nnvk.types.codes import OperationCode
 
 
-class _RnnLayer:
+class _RnnLayer(Layer):
     """``state = activation(input @ weights.T + state @ recurrent_weights.T + bias)`` over a sequence."""
 
     def __init__(
@@ -42,11 +42,8 @@ class _RnnLayer:
             tensor: Tensor = getattr(call, prefix + name)
             return tensor
 
-        self._g = g
-        self._span = span
-        self._target = target
         self._units = operand("recurrent_weights").shape[0]
-        self._state = g.tensor(widened(g, operand("hidden_state_in")))
+        super().__init__(g, span, self._units, operand("hidden_state_in"), target)
         self._limits = Limits.of(call.activation)
         if span.time:
             names = ("weights", "aux_weights") if aux else ("weights",)
@@ -54,58 +51,44 @@ class _RnnLayer:
             self._driven = drive_time_steps(g, source, weights, vectors(g, self._units, [[operand("bias")]]))
             self._recurrent = matrix(g, self._units, [[operand("recurrent_weights")]])
 
-    def dispatch(self) -> Iterator[None]:
-        """Dispatch the time steps one by one, or many at once, and yield after each dispatch."""
-        quads = -(-self._units // 4)
-        size = loop_size(self._g.device, quads, self._units)
-        state = Rows(self._state, 0, self._units)
-        if takes_loop(self._g, "rnn", size, self._span, self._units**2):
-            for part in chunks(self._span.time_steps, size.time_steps):
-                loop(
-                    self._g,
-                    "rnn",
-                    size,
-                    self._span,
-                    len(part),
-                    quads=quads,
-                    length=self._units,
-                    state=state,
-                    weights=packed_once(self._g, self._recurrent),
-                    driven=self._sums(part[0]),
-                    target=self._rows(part[0]),
-                    limits=self._limits,
-                )
-                state = self._rows(part[-1])
-                yield
-            return
-        for number in self._span.time_steps:
-            time_step(
-                self._g,
-                "rnn",
-                rows=self._span.batches,
-                columns=self._units,
-                source=state,
-                length=self._units,
-                weights=self._recurrent,
-                driven=self._sums(number),
-                target=self._rows(number),
-                limits=self._limits,
-            )
-            state = self._rows(number)
-            yield
+    def _loop_size(self) -> LoopSize | None:
+        size = loop_size(self._g.device, -(-self._units // 4), self._units)
+        return size if takes_loop(self._g, "rnn", size, self._span, self._units**2) else None
 
-    def states(self) -> list[Rows]:
-        """The state after the last time step."""
-        time_steps = self._span.time_steps
-        return [self._rows(time_steps[-1]) if time_steps else Rows(self._state, 0, self._units)]
+    def _loop(self, size: LoopSize, part: Sequence[int], state: Rows) -> None:
+        loop(
+            self._g,
+            "rnn",
+            size,
+            self._span,
+            len(part),
+            quads=-(-self._units // 4),
+            length=self._units,
+            state=state,
+            weights=packed_once(self._g, self._recurrent),
+            driven=self._sums(part[0]),
+            target=self._rows(part[0]),
+            limits=self._limits,
+        )
+
+    def _time_step(self, number: int, state: Rows) -> Iterator[None]:
+        time_step(
+            self._g,
+            "rnn",
+            rows=self._span.batches,
+            columns=self._units,
+            source=state,
+            length=self._units,
+            weights=self._recurrent,
+            driven=self._sums(number),
+            target=self._rows(number),
+            limits=self._limits,
+        )
+        yield
 
     def _sums(self, number: int) -> Rows:
         """The contribution of a time step's inputs to its sums."""
         return self._span.rows(self._driven.tensor, round_up(self._units, 4), number, self._driven.row)
-
-    def _rows(self, number: int) -> Rows:
-        """The outputs of a time step."""
-        return self._span.rows(self._target, self._units, number)
 
 
 def _refuse(call: Call) -> str | None:

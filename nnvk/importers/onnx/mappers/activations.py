@@ -91,12 +91,8 @@ def softsign(c: Context) -> Value:
 @operator("HardSigmoid")
 def hard_sigmoid(c: Context) -> Value:
     """Map HardSigmoid: alpha * x + beta, clipped to [0, 1]."""
-    return hard_sigmoid_of(c, c.real_number(), c.node.real("alpha", 0.2), c.node.real("beta", 0.5))
-
-
-def hard_sigmoid_of(c: Context, x: Value, alpha: float, beta: float) -> Value:
-    """Compute alpha * x + beta, clipped to [0, 1]."""
-    line = with_number(c, Op.ADD, with_number(c, Op.MUL, x, alpha, NONE), beta, NONE)
+    scaled = with_number(c, Op.MUL, c.real_number(), c.node.real("alpha", 0.2), NONE)
+    line = with_number(c, Op.ADD, scaled, c.node.real("beta", 0.5), NONE)
     return with_number(c, Op.MAXIMUM, with_number(c, Op.MINIMUM, line, 1.0), 0.0)
 
 

@@ -2,49 +2,76 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
+from nnvk.base.extents import hint
 from nnvk.base.sizes import everything
-from nnvk.importers.decompositions.arithmetic import each, scalar
-from nnvk.importers.decompositions.moving import sliced, transposed
-from nnvk.importers.emitter import BOOL8
+from nnvk.importers.decompositions.arithmetic import chosen, scalar, with_number
+from nnvk.importers.decompositions.moving import gathered, sliced, transposed
+from nnvk.importers.emitter import BOOL8, I32, NONE
 from nnvk.importers.errors import Unmapped
 from nnvk.importers.graph_builder import Value
 from nnvk.importers.onnx.context import Context
-from nnvk.importers.onnx.mappers import activations
 from nnvk.importers.onnx.mappers.shape import joined
 from nnvk.importers.onnx.tensors import Tensor
-from nnvk.types.codes import OperationCode
+from nnvk.types.codes import FuseCode, OperationCode
 from nnvk.types.operand import OperandType
 
 Op = OperationCode
 
+_ACTIVATIONS = {"relu": int(FuseCode.RELU), "sigmoid": 6, "tanh": 4}
+"""The numbers that NNAPI's recurrent operations have for activations."""
 
-_Made = Callable[[Context, Value, float, float], Value]
-_FUNCTIONS: dict[str, tuple[float | None, float | None, _Made]] = {
-    "HardSigmoid": (0.2, 0.5, activations.hard_sigmoid_of),
-    "Relu": (None, None, lambda c, x, *_: each(c, Op.RELU, x)),
-    "Sigmoid": (None, None, lambda c, x, *_: each(c, Op.LOGISTIC, x)),
-    "Tanh": (None, None, lambda c, x, *_: each(c, Op.TANH, x)),
-}
-"""Activations of recurrent operators: alpha and beta unless they are given, as onnxruntime has them; None: no such."""
-_BY_NAME = {name.lower(): name for name in _FUNCTIONS}
+Sequenced = Sequence[Value]
+"""The results of one direction: all time steps [time, batch, units], and the last states [batch, units]."""
 
 
-@dataclass(frozen=True, slots=True)
-class Activation:
-    """An activation with its parameters."""
+class Lengths:
+    """The lengths of sequences [time, batch, ...], which are not all as long as the input."""
 
-    name: str
-    alpha: float
-    beta: float
+    def __init__(self, c: Context, lengths: Value, time: int, batch: int) -> None:
+        self._c, self._lengths = c, c.reshape(lengths, (1, batch))
+        self._time, self._batch = time, batch
+        self._time_steps = self._numbers(time, 1)
+        self._last = with_number(c, Op.SUB, self._lengths, 1, NONE)
+        self._is_inside = c.emit(Op.GREATER, self._lengths, self._time_steps, out=BOOL8)
+        """Whether a time step is within the length of a sequence: [time, batch]."""
 
-    def of(self, c: Context, x: Value) -> Value:
-        """The result of the activation."""
-        return _FUNCTIONS[self.name][2](c, x, self.alpha, self.beta)
+    def _numbers(self, *shape: int) -> Value:
+        """0, 1, 2, ... in a shape with one size that may not be 1."""
+        return self._c.whole_numbers(shape, (0, hint(max(*shape, 1)) - 1), _counted, shape)
+
+    def _picked(self, value: Value, time_steps: Value) -> Value:
+        """The rows of sequences at time steps [..., batch]."""
+        c = self._c
+        first = with_number(c, Op.MUL, time_steps, self._batch, NONE)
+        rows = c.emit(Op.ADD, first, self._numbers(1, self._batch), NONE, out=I32)
+        return gathered(c, c.reshape(value, (self._time * self._batch, value.shape[2])), 0, rows)
+
+    def turned(self, value: Value) -> Value:
+        """Each sequence in the other direction, with what is beyond its length in place."""
+        places = self._c.emit(Op.SUB, self._last, self._time_steps, NONE, out=I32)
+        return self._picked(value, chosen(self._c, self._is_inside, places, self._time_steps))
+
+    def outside(self, type: OperandType) -> Value:
+        """1 for time steps beyond the length of a sequence and 0 for the others: [time, batch, 1]."""
+        inside = self._c.as_number(self._c.reshape(self._is_inside, (self._time, self._batch, 1)), type)
+        return self._c.emit(Op.SUB, scalar(self._c, 1, inside), inside, NONE, out=type)
+
+    def cut_off(self, sequence: Value, *others: Value) -> Sequenced:
+        """Outputs, which beyond a sequence's length are 0, and states; the first is the last output.
+
+        The states of a sequence without time steps are 0.
+        """
+        c, zero = self._c, scalar(self._c, 0, sequence)
+        sequence = chosen(c, c.reshape(self._is_inside, (self._time, self._batch, 1)), sequence, zero)
+        state = self._picked(sequence, with_number(c, Op.MAXIMUM, self._last, 0))
+        is_some = c.emit(Op.GREATER, self._lengths, scalar(c, 0, self._lengths), out=BOOL8)
+        is_some = c.reshape(is_some, (self._batch, 1))
+        return sequence, state, *(chosen(c, is_some, other, zero) for other in others)
 
 
 class Cell:
@@ -70,18 +97,19 @@ class Cell:
             self._check(3, (len(self.backwards), 2 * rows))
         self.gates = gates
         self.type = OperandType(self.x.code)
-        self.clip = c.node.real("clip", 0.0)
-        """The clip threshold of the activations' inputs; 0 for none."""
+        self.state_type = self.type.with_dimensions((self.batch, self.units))
+        if clip := c.node.real("clip", 0.0):
+            raise Unmapped(f"NNAPI's cells don't clip the inputs of their activations (clip is {clip:g})")
         self.lengths = self._lengths()
+        """None if all are as long as the input."""
         self.activations = self._activations(defaults)
-        """The activations of each direction."""
+        """The number of each direction's activation, beside the logistic function of gates."""
 
     def _check(self, position: int, shape: tuple[int, ...]) -> None:
         if self.c.tensor(position).shape != shape:
             raise Unmapped(f"input {position} must have shape {list(shape)}, got {list(self.c.tensor(position).shape)}")
 
-    def _lengths(self) -> Tensor | None:
-        """The length of each sequence, or None if all are as long as the input."""
+    def _lengths(self) -> Lengths | None:
         lengths = self.c.optional(4)
         if lengths is None:
             return None
@@ -92,31 +120,22 @@ class Cell:
                 raise Unmapped(f"the lengths (input 4) must be between 0 and {self.time}, got {low} to {high}")
             if low == self.time:
                 return None
-        return lengths
+        return Lengths(self.c, self.c.plain(lengths), self.time, self.batch)
 
-    def _activations(self, defaults: Sequence[str]) -> list[list[Activation]]:
-        node, count = self.c.node, len(defaults)
-        names = node.texts("activations") or list(defaults) * len(self.backwards)
-        if count == 1 and [name.lower() for name in names] == ["tanh", "tanh"]:
-            names = names[: len(self.backwards)]  # RNN's default in ONNX, for one direction too
-        if len(names) != count * len(self.backwards):
+    def _activations(self, defaults: Sequence[str]) -> list[int]:
+        count, directions = len(defaults), len(self.backwards)
+        names = [name.lower() for name in self.c.node.texts("activations") or list(defaults) * directions]
+        if count == 1 and names == ["tanh", "tanh"]:
+            names = names[:directions]  # RNN's default in ONNX, for one direction too
+        if len(names) != count * directions:
             raise Unmapped(f"there must be {count} activations for each direction, got {names}")
-        alphas, betas = iter(node.reals("activation_alpha") or ()), iter(node.reals("activation_beta") or ())
         found = []
-        for given in names:
-            name = _BY_NAME.get(given.lower())
-            if name is None:
-                raise Unmapped(f"the activations must be among {', '.join(_FUNCTIONS)}, got {given}")
-            alpha, beta, _ = _FUNCTIONS[name]
-            alpha = 0.0 if alpha is None else next(alphas, alpha)
-            beta = 0.0 if beta is None else next(betas, beta)
-            found.append(Activation(name, alpha, beta))
-        return [found[place * count : (place + 1) * count] for place in range(len(self.backwards))]
-
-    def has(self, direction: int, *names: str) -> bool:
-        """Whether these are a direction's activations, of whole sequences and of numbers that are not clipped."""
-        plain = not self.clip and self.lengths is None
-        return plain and [one.name for one in self.activations[direction]] == list(names)
+        for first in range(0, len(names), count):
+            gate, *others = names[first : first + count] if count > 1 else ("sigmoid", names[first])
+            if gate != "sigmoid" or len(set(others)) > 1 or others[0] not in _ACTIVATIONS:
+                raise Unmapped(f"the activations must be Sigmoid and then one of Relu, Sigmoid and Tanh, got {names}")
+            found.append(_ACTIVATIONS[others[0]])
+        return found
 
     # --- operands ------------------------------------------------------------------------------------------------
 
@@ -135,16 +154,12 @@ class Cell:
     def state(self, position: int, direction: int) -> Value:
         """An initial state [batch, units], zeros where it is left out."""
         if not self.c.has(position):
-            return self.zeros()
+            return self.c.filled(0.0, self.type, (self.batch, self.units))
         value = self.c.real_number(position)
         if self.is_batch_first:
             value = transposed(self.c, value, (1, 0, 2))
         taken = [range(direction, direction + 1), *everything(value.shape[1:])]
         return self.c.reshape(sliced(self.c, value, taken), (self.batch, self.units))
-
-    def zeros(self) -> Value:
-        """[batch, units] of 0."""
-        return self.c.filled(0.0, self.type, (self.batch, self.units))
 
     def biases(self, direction: int) -> list[Value]:
         """Those of the gates and then those of the recurrent gates."""
@@ -153,33 +168,35 @@ class Cell:
             return [zero] * (2 * self.gates)
         return self.cut(self.row(3, direction), 2 * self.gates)
 
-    def turned(self, value: Value, backwards: bool) -> Value:
-        """A sequence in the other direction."""
-        return self.c.keep(Op.REVERSE, value, np.array([0])) if backwards and value.shape[0] > 1 else value
-
-    def inside(self, place: int) -> Value | None:
-        """A mask [batch, 1] of the sequences that are longer than ``place`` time steps, or None if all are."""
-        lengths = self.lengths
-        if lengths is None:
-            return None
-        if lengths.is_constant:
-            longer = lengths.array > place
-            return None if longer.all() else self.c.constant(longer.reshape(self.batch, 1), BOOL8)
-        column = self.c.reshape(self.c.plain(lengths), (self.batch, 1))
-        return self.c.emit(Op.GREATER, column, scalar(self.c, place, column), out=BOOL8)
-
     # --- outputs -------------------------------------------------------------------------------------------------
 
-    def given(self, sequences: list[Value], states: Sequence[list[Value]]) -> list[Tensor]:
-        """The outputs: [time, directions, batch, units], and each last state as [directions, batch, units]."""
-        c, count = self.c, len(self.backwards)
-        rows = [c.reshape(one, (self.time, 1, self.batch, self.units)) for one in sequences]
-        whole = joined(c, rows, 1) if count > 1 else rows[0]
-        ends = []
-        for state in states:
-            last = [c.reshape(one, (1, self.batch, self.units)) for one in state]
-            ends.append(joined(c, last, 0) if count > 1 else last[0])
+    def _turned(self, value: Value) -> Value:
+        """A sequence in the other direction."""
+        if self.lengths is not None:
+            return self.lengths.turned(value)
+        return self.c.keep(Op.REVERSE, value, np.array([0])) if value.shape[0] > 1 else value
+
+    def run(self, layer: Callable[[int, Value], Sequenced]) -> list[Tensor]:
+        """The outputs of a ``layer`` of each direction: [time, directions, batch, units], and each last state as
+        [directions, batch, units].
+
+        ``layer`` takes a direction and its input in the order of computation.
+        """
+        c, sequences, states = self.c, [], []
+        for direction, backwards in enumerate(self.backwards):
+            sequence, *ends = layer(direction, self._turned(self.x) if backwards else self.x)
+            if self.lengths is not None:
+                sequence, *ends = self.lengths.cut_off(sequence, *ends[1:])
+            sequence = self._turned(sequence) if backwards else sequence
+            sequences.append(c.reshape(sequence, (self.time, 1, self.batch, self.units)))
+            states.append([c.reshape(end, (1, self.batch, self.units)) for end in ends])
+        whole = joined(c, sequences, 1) if len(sequences) > 1 else sequences[0]
+        ends = [joined(c, [*each], 0) if len(each) > 1 else each[0] for each in zip(*states, strict=True)]
         if self.is_batch_first:
             whole = transposed(c, whole, (2, 0, 1, 3))
             ends = [transposed(c, one, (1, 0, 2)) for one in ends]
         return [c.give(one) for one in (whole, *ends)]
+
+
+def _counted(shape: Sequence[int]) -> np.ndarray:
+    return np.arange(math.prod(shape), dtype=np.int32).reshape(shape)
