@@ -11,7 +11,6 @@ import json
 import logging
 import threading
 from collections.abc import Mapping
-from pathlib import Path
 
 from nnvk.base.files import FileKind, UnusableFileError, cache_folder
 from nnvk.base.settings import settings
@@ -29,11 +28,9 @@ class KeptChoices:
         self._kind = kind
         self._key = key
         self._log = log
-        folder = cache_folder()
-        self.path: Path | None = None
+        file, folder = f"{name}-{hashlib.sha256(key.encode()).hexdigest()[:16]}", cache_folder()
+        self.path = None if folder is None else folder / file
         """Where the file is; None where nothing shall be kept."""
-        if folder is not None:
-            self.path = folder / f"{name}-{hashlib.sha256(key.encode()).hexdigest()[:16]}"
         self._lock = threading.Lock()
         self._known: dict[str, str] | None = None
 

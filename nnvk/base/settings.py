@@ -51,6 +51,8 @@ class Settings:
     next time; 0: there is no limit."""
     progress: bool = field(default=True, metadata={"allowed": ("0", "1")})
     """0: a terminal does not show compilations that take long."""
+    device: str = field(default="", metadata={"allowed": ("auto",)})
+    """``auto``: models for which no device is named compute on the preferred one, or in a library that is faster."""
     cpu_libraries: bool = field(default=True, metadata={"allowed": ("0", "1")})
     """0: what NNAPI has nothing for is refused, even if onnxruntime or LiteRT is there to compute it."""
     import_memory: int = field(default=0, metadata={"least": 0})

@@ -71,7 +71,7 @@ def command(
     table shows. Where one of several models can't be measured, the others are; the exit code is 2 then.
     """
     check_writable(json_file)
-    chosen = list(dict.fromkeys(map(_device, devices))) if devices else get_devices()
+    chosen = list(dict.fromkeys(map(_device, devices))) if devices else [None] if is_auto(None) else get_devices()
     limits = Limits.of(PROFILED_RUNS if profile and runs is None and seconds is None else runs, seconds)
     paths = find_models(models)
     failures = Failures(ctx.find_root().params["traceback"])

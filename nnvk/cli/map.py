@@ -79,7 +79,7 @@ def command(
     check_writable(json_file)
     if engine == "ray" and len(devices or ()) > 1:
         raise ValueError("with --engine ray each process uses one device: give --device once, or not")
-    auto = any(map(is_auto, devices or ()))
+    auto = any(map(is_auto, devices)) if devices else is_auto(None)
     if auto and len(devices or ()) > 1:
         raise ValueError("--device auto is one device or a library: give no other --device")
     chosen = get_devices()[:1] if auto else list(dict.fromkeys(map(find_device, devices))) if devices else None

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from nnvk.api import Device, get_device, get_devices
 from nnvk.base.checks import instance
 from nnvk.base.errors import bad_data
+from nnvk.base.settings import settings
 from nnvk.driver.vulkan import VulkanDevice
 from nnvk.insight.placement import with_fallback
 
@@ -15,8 +16,8 @@ AUTO = "auto"
 
 
 def is_auto(name: object) -> bool:
-    """Whether this is `AUTO`, in upper or lower case."""
-    return isinstance(name, str) and name.lower() == AUTO
+    """Whether this is `AUTO`, in upper or lower case; for None, whether ``NNVK_DEVICE`` is."""
+    return settings().device == AUTO if name is None else isinstance(name, str) and name.lower() == AUTO
 
 
 def find_device(name: str) -> Device:

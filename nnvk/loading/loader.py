@@ -61,8 +61,8 @@ def load(
         source: the path; the bytes of a file, as ``bytes``, ``bytearray`` or ``memoryview``; a file that is open in
             binary mode, or an `io.BytesIO`; or an ``onnx.ModelProto``.
         device: the name of a device (``vulkan-0``), a type (``gpu``, ``cpu``), or a `Device`; by default nnvk chooses.
-            ``"auto"``: onnxruntime or LiteRT computes on the CPU where that is faster. The first calls with some sizes
-            measure it, which is kept for other processes, and the log says what computes.
+            ``"auto"``, also as ``NNVK_DEVICE``: onnxruntime or LiteRT computes on the CPU where that is faster. The
+            first calls with some sizes measure it, which is kept for other processes. The log says what computes.
         fallback: whether the CPU may run operations that the device does not support, in onnxruntime and LiteRT too:
             `nnvk.loading.CpuLibraryWarning` says which part of a model NNAPI has nothing for.
         shapes: shapes of inputs by name, and sizes that have a name in the file: ``{"batch": 4, "seq": 128}``. Sizes
@@ -136,8 +136,7 @@ def open_model(source: ModelSource, given: LoadOptions, say: Say | None = None, 
     instance("the options for images", given.images, ImageOptions)
     plan_bytes = whole("plan_bytes", given.plan_bytes, 0)
     verified = None if given.verified is None else verified_option(given.verified)
-    cache = given.cache
-    if cache is not True and not isinstance(cache, (str, os.PathLike)):
+    if (cache := given.cache) is not True and not isinstance(cache, (str, os.PathLike)):
         raise WrongKind(f"cache must be True or a path, got {cache!r}; NNVK_KEEP_PLANS=0 keeps no plans")
     source = formats.file_of(path_or_bytes(source))
     folder = None if cache is True else _plan_folder(cache, source, options)

@@ -26,6 +26,7 @@ from nnvk.base.settings import Settings, override, settings
         ({"NNVK_PARTITION": "2"}, Settings(partition=2)),
         ({"NNVK_DEVICE_PROFILE": "mobile-min"}, Settings(device_profile="mobile-min")),
         ({"NNVK_DEVICE_PROFILE": "gpu"}, Settings(device_profile="gpu")),
+        ({"NNVK_DEVICE": "auto"}, Settings(device="auto")),
         ({"NNVK_DRIVER_PROCESS": "1", "NNVK_PATIENCE": "0"}, Settings(driver_process=True, patience=0)),
         ({"NNVK_SOMETHING_ELSE": "1", "PARTITION": "2"}, Settings()),
     ],
@@ -45,6 +46,7 @@ def test_settings(environment: dict[str, str], expected: Settings) -> None:
         ("NNVK_PARTITION", "7"),
         ("NNVK_PARTITION", "-1"),
         ("NNVK_DEVICE_PROFILE", "tiny"),
+        ("NNVK_DEVICE", "vulkan-0"),
         ("NNVK_VLOG", "model,other"),
         ("NNVK_DRIVER_PROCESS", "yes"),
         ("NNVK_PATIENCE", "long"),
@@ -62,6 +64,7 @@ def test_values_that_are_not_allowed(name: str, text: str) -> None:
     allowed = {
         "NNVK_PARTITION": "0, 1 or 2",
         "NNVK_DEVICE_PROFILE": "mobile-min or gpu",
+        "NNVK_DEVICE": "must be auto, or empty",
         "NNVK_VLOG": "model, compilation",
         "NNVK_PATIENCE": "a whole number from 0 on",
         "NNVK_COMPILE": "best or fast",

@@ -501,6 +501,36 @@ def test_commands(clock: Clock, tmp_path: Path) -> None:
     assert "--device auto is one device or a library" in refused.output
 
 
+def test_the_variable_holds_where_no_device_is_named(clock: Clock, tmp_path: Path) -> None:
+    clock.library = 1e-5
+    path = tmp_path / "product.onnx"
+    path.write_bytes(product().SerializeToString())
+    np.save(tmp_path / "x.npy", X[:1])
+
+    def run(*arguments: object) -> str:
+        result = CliRunner().invoke(app, [*map(str, arguments), "--shape", "rows=1"])
+        assert result.exit_code == 0, result.output
+        return result.stdout
+
+    with override(device="auto"):
+        for named, ran in ((None, BOTH), (DEVICE, ["device"] * 2), ("auto", BOTH)):
+            clock.ran = []
+            loaded = nnvk.load(path, device=named)
+            for _ in range(2):
+                loaded(X)
+            assert clock.ran == ran
+        assert "auto: onnxruntime" in run("bench", path, "--runs", 1)
+        assert "auto: onnxruntime" not in run("bench", path, "--device", DEVICE, "--runs", 1)
+        assert "2 on onnxruntime" in run("info", path)
+        assert f"2 on {DEVICE}" in run("info", path, "--device", DEVICE)
+        assert "2 operations on onnxruntime" in run("run", path)
+        for others, ran in ((["--device", DEVICE], ["device"]), ([], ["library"])):
+            clock.ran = []
+            run("map", path, tmp_path / "x.npy", "--out", tmp_path / f"out{len(others)}", *others)
+            assert clock.ran == ran
+    assert f"2 operations on {DEVICE}" in run("run", path)
+
+
 def test_a_batch_is_measured_before_its_rows(clock: Clock, tmp_path: Path) -> None:
     clock.library = 1e-5
     made = model([op("MatMul", "x w", "y")], {"x": (F, [1, 3])}, ["y"], {"w": WEIGHTS})
