@@ -62,6 +62,8 @@ bool isTrue(const char* name, const std::string& value) {
   return value == "1";
 }
 
+bool isAuto(const std::string& device) { return strcasecmp(device.c_str(), "auto") == 0; }
+
 // The name of the device that a session runs on: the option `chosen`, else the first of those that the session was given.
 std::string chosenDevice(const std::string& chosen, const KeyValuePairs* const* metadata, size_t count) {
   if (chosen.empty()) {
@@ -125,13 +127,17 @@ Status* createEp(Factory* factory, const HardwareDevice* const*, const KeyValueP
       [&] {
         const std::string& name = static_cast<OwnFactory*>(factory)->name;
         Options options;
-        options.device = chosenDevice(option(session, name, "device", ""), metadata, count);
+        const char* variable = secure_getenv("NNVK_DEVICE");
+        const std::string device = option(session, name, "device", variable == nullptr ? "" : variable);
+        options.is_auto = isAuto(device);
+        options.device = chosenDevice(options.is_auto ? "" : device, metadata, count);
         options.relaxed = isTrue("relaxed", option(session, name, "relaxed", "0"));
         options.takes_all = isTrue("take_all", option(session, name, "take_all", "0"));
         options.takes_values = isTrue("values_at_run", option(session, name, "values_at_run", "0"));
         options.cache_dir = absolute(option(session, name, "cache_dir", ""));
         options.profile = absolute(option(session, name, "profile", ""));
         options.saves = isTrue("ep.context_enable", entry(session, "ep.context_enable", "0"));
+        options.is_auto = options.is_auto && !options.saves;
         options.embeds = isTrue("ep.context_embed_mode", entry(session, "ep.context_embed_mode", "0"));
         options.context_path = entry(session, "ep.context_file_path", "");
         Server::running();  // a server that can't be started is an error now

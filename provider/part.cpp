@@ -22,6 +22,7 @@ void put(Request& request, const Shared& memory) {
 void put(Request& request, const Options& options, const std::string& model, const Weights& weights) {
   request.put(options.device.c_str());
   request.put(options.relaxed);
+  request.put(options.is_auto);
   Packet& packet = request.packet();
   packet.u64(model.size()).aligned(model.data(), model.size());
   packet.u64(weights.size).aligned(nullptr, 0);

@@ -17,6 +17,7 @@ namespace nnvk::provider {
 struct Options {
   std::string device;
   bool relaxed = false;
+  bool is_auto = false;  // onnxruntime computes parts that it is measured to compute faster
   bool takes_all = false;  // nodes too that cost less in onnxruntime than on their way to the device
   bool takes_values = false;  // nodes too that are imported when values of their inputs are there
   std::string cache_dir;  // empty: compiled models are kept in no folder of the application's

@@ -6,7 +6,6 @@ import hashlib
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from importlib import import_module, metadata
 from pathlib import Path
 from typing import Any
 
@@ -69,14 +68,6 @@ class Beside:
     def library_name(self) -> str:
         """The name of the library; before it is opened, that of its package."""
         return self.package if self._library is None else self._library.name
-
-    @property
-    def version(self) -> tuple[str, str]:
-        """The package and its version."""
-        try:
-            return self.package, metadata.version(self.package)
-        except metadata.PackageNotFoundError:  # onnxruntime-gpu, say, which has this package, too
-            return self.package, str(getattr(import_module(self.package), "__version__", ""))
 
     def digest(self) -> str:
         """The digest of the file, the library's package and the options. OSError: the file can't be read."""

@@ -21,6 +21,7 @@ from nnvk.base.pinned import Pinned
 from nnvk.base.progress import compiling
 from nnvk.base.text import did_you_mean, dimensions, printable
 from nnvk.importers.errors import NAME_SHOWN, ModelImportError
+from nnvk.importers.measured import MOST_CALLS
 from nnvk.importers.metadata import Metadata
 from nnvk.importers.mixed import Described, MixedFile, may_compute
 from nnvk.importers.ports import ImportedModel, Port
@@ -33,7 +34,7 @@ from nnvk.insight.placement import Placed, placement, where
 from nnvk.insight.profiling import PROFILED_RUNS, Profile, joined, take_profile
 from nnvk.loading.beside import Beside
 from nnvk.loading.events import ModelEvent
-from nnvk.loading.faster import MOST_CALLS, MeasuredPlan, faster
+from nnvk.loading.faster import MeasuredPlan, faster
 from nnvk.loading.late_model import shaped_model
 from nnvk.loading.mixed_plan import MixedPlan
 from nnvk.loading.plans import Plans

@@ -20,6 +20,7 @@ from onnxruntime.capi import onnxruntime_inference_collection
 from nnvk.base.errors import bad_state
 from nnvk.base.program import Report, read_arguments, run_program
 from nnvk.base.text import plural
+from nnvk.loading.devices import AUTO, is_auto
 from nnvk.onnxruntime.sessions import NAME, assignment, devices, record_assignment, register
 
 _OLDEST = (1, 26)
@@ -56,8 +57,8 @@ def replace_sessions(report: Report, device: str | None, options: Mapping[str, s
     version = tuple(int(part) for part in onnxruntime.__version__.split(".")[:2])
     if version < _OLDEST:
         raise bad_state(f"onnxruntime must be 1.26 or later to run unchanged programs, got {onnxruntime.__version__}")
-    (chosen,) = devices(device)
-    own = (NAME, {**options, "device": chosen.ep_metadata["nnvk_device"]})
+    chosen = AUTO if is_auto(device) else devices(device)[0].ep_metadata["nnvk_device"]
+    own = (NAME, {**options, "device": chosen})
 
     class InferenceSession(onnxruntime.InferenceSession):  # type: ignore[misc]
         """A session of onnxruntime with nnvk's provider before the others."""

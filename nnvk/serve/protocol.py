@@ -27,16 +27,16 @@ class Request(IntEnum):
     """The delegate: of each operator of a graph, why it can't be taken; empty where it can."""
     TFLITE_MODEL = 1105
     """The delegate: a model of a partition. Its number, whether it is relaxed, whether a token for a cache is wanted,
-    the graph. The reply has the variable tensors, the bytes and the shape of
-    all inputs and outputs, and the token."""
+    the graph. The reply has the variable tensors, the bytes and the shape of all inputs and outputs, and the token."""
     ONNX_EXAMINE = 1106
-    """The execution provider: the device, whether it is relaxed, a graph and its weights, whether to take nodes too
-    that cost little, and whether to take those that must know values. The reply has, of each node, the reason why it
-    stays, which is empty where it does not, and the number of its part, or -1."""
+    """The execution provider: the device, whether it is relaxed, whether parts stay that onnxruntime was measured to
+    compute faster, a graph and its weights, whether to take nodes too that cost little, and whether to take those that
+    must know values. The reply has, of each node, the reason why it stays, which is empty where it does not, and the
+    number of its part, or -1."""
     ONNX_MODEL = 1107
-    """The execution provider: a part of a graph. Its number, the device, whether it is relaxed, the part and its
-    weights, the folder for compiled models, which may be empty, and the names of the inputs in the order in which runs
-    give them."""
+    """The execution provider: a part of a graph. Its number, the device, whether it is relaxed, whether onnxruntime
+    computes what it does faster, the part and its weights, the folder for compiled models, which may be empty, and the
+    names of the inputs in the order in which runs give them."""
     ONNX_RUN = 1108
     """The execution provider: a run of a part. The number of the part, that of the run, and of each input the element
     type of ONNX, the shape, and the segment and the offset where its elements are. The reply says whether the sizes
@@ -49,8 +49,8 @@ class Request(IntEnum):
     outputs, the reply has, of each, the element type, the shape, the bytes and the elements."""
 
     ONNX_SAVE = 1111
-    """The execution provider: the device, whether it is relaxed, a part and its weights, and the names of its inputs in
-    their order. The reply is the saved part."""
+    """The execution provider: the device, whether it is relaxed, a byte, a part and its weights, and the names of its
+    inputs in their order. The reply is the saved part."""
     ONNX_LOAD = 1112
     """The execution provider: the number that a part gets, the device, a saved part, and for each input of its runs
     which one of the saved part it is. The reply has the number of the outputs."""

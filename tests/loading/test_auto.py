@@ -29,8 +29,8 @@ from nnvk.base.settings import override
 from nnvk.batch.mapping import map_files
 from nnvk.batch.task import Task
 from nnvk.cli.main import app
+from nnvk.importers import measured
 from nnvk.importers.onnx.library import OnnxPart
-from nnvk.loading import faster
 from nnvk.loading.beside import CpuLibraryWarning
 from nnvk.loading.mixed_plan import MixedPlan
 from nnvk.loading.shaped_model import ShapedModel
@@ -85,7 +85,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     monkeypatch.setattr(MixedPlan, "run", run_by("library", MixedPlan.run))
     monkeypatch.setattr(ShapedModel, "__init__", counted("plans", ShapedModel.__init__))
     monkeypatch.setattr(onnxruntime, "InferenceSession", counted_session(made))
-    monkeypatch.setattr(faster, "time", SimpleNamespace(perf_counter=lambda: made.now))
+    monkeypatch.setattr(measured, "time", SimpleNamespace(perf_counter=lambda: made.now))
     return made
 
 
@@ -192,8 +192,8 @@ def test_a_damaged_file_is_measured_anew(damage: Callable[[bytes], bytes], folde
 def test_a_choice_that_is_none_is_measured_anew(folder: Path, clock: Clock) -> None:
     auto().settle(X)
     (path,) = folder.glob("faster-*")
-    header, body = faster._KIND.read(path, most_header=1 << 16, most_body=1 << 16)
-    faster._KIND.write(path, header, [bytes(body).replace(b'"device"', b'"else"')])
+    header, body = measured._KIND.read(path, most_header=1 << 16, most_body=1 << 16)
+    measured._KIND.write(path, header, [bytes(body).replace(b'"device"', b'"else"')])
     clock.ran = []
     auto().settle(X)
     assert clock.ran == BOTH * 4
@@ -257,7 +257,7 @@ def test_a_part_of_a_model_in_a_library(clock: Clock) -> None:
     with pytest.warns(CpuLibraryWarning):
         loaded = auto(made)
     assert loaded.is_mixed
-    for _ in range(faster.MOST_CALLS):
+    for _ in range(measured.MOST_CALLS):
         np.testing.assert_allclose(loaded(X), by_onnxruntime(made, X), rtol=1e-5)
     assert loaded.placement == "4 operations on onnxruntime"
     assert [imported.inputs[0].name for imported, _ in loaded.own_parts([X])] == ["x"]
@@ -275,7 +275,7 @@ def test_threads_share_it(clock: Clock) -> None:
 
 
 def test_times_that_other_programs_disturb() -> None:
-    times = faster._Times()
+    times = measured.Times()
     spent = {"device": [9.0, 2.5, 2.4, 2.6, 2.5, 2.5, 2.5, 2.5], "library": [9.0, 0.6, 6.0, 5.0, 0.5, 0.6, 0.6, 0.6]}
     left = {which: iter(each) for which, each in spent.items()}
     known = []
@@ -283,12 +283,12 @@ def test_times_that_other_programs_disturb() -> None:
         turn = times.begin()
         assert turn[0] == which
         known.append(times.end(*turn, next(left[which]) * 1e-3))
-    assert known == [False] * (faster.MOST_CALLS - 1) + [True]
+    assert known == [False] * (measured.MOST_CALLS - 1) + [True]
     assert times.winner == "library"
 
 
 def test_calls_at_once_are_not_measured() -> None:
-    times = faster._Times()
+    times = measured.Times()
     first, second = times.begin(), times.begin()
     assert (first[0], second[0]) == ("device", "device")
     assert not times.end(*second, 1) and not times.end(*first, 1)
@@ -300,15 +300,15 @@ def test_nothing_is_measured_while_a_driver_compiles_a_better_plan(
 ) -> None:
     loaded = auto()
     with monkeypatch.context() as patch:
-        patch.setattr(faster, "is_compiling", lambda: True)
+        patch.setattr(measured, "is_compiling", lambda: True)
         loaded.settle(X)
-    assert clock.ran == ["device"] * faster.MOST_CALLS
+    assert clock.ran == ["device"] * measured.MOST_CALLS
     loaded.settle(X)
-    assert clock.ran[faster.MOST_CALLS :] == BOTH * 4
+    assert clock.ran[measured.MOST_CALLS :] == BOTH * 4
 
 
 def test_the_device_computes_further_sizes(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(faster, "_MOST_SIZES", 1)
+    monkeypatch.setattr(measured, "_MOST_SIZES", 1)
     loaded = auto()
     loaded(X)
     clock.ran = []
@@ -469,7 +469,7 @@ def test_litert(clock: Clock) -> None:
     }
     clock.library, clock.ran = 1e-5, []
     loaded = auto(dense())
-    for _ in range(faster.MOST_CALLS + 2):
+    for _ in range(measured.MOST_CALLS + 2):
         result = loaded(X)
         np.testing.assert_array_equal(result, want[clock.ran[-1]])
     assert loaded.placement == "1 operation on LiteRT" and clock.ran[-1] == "library"

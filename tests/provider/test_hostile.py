@@ -16,6 +16,7 @@ from onnx import TensorProto, helper
 from nnvk.api import Compilation, Execution, ResultCode
 from nnvk.base.lanes import Session
 from nnvk.base.packets import Descriptors, Reader, Writer
+from nnvk.base.settings import override
 from nnvk.importers.onnx import bound
 from nnvk.importers.onnx.provider import HANDLERS
 from nnvk.serve.protocol import Request
@@ -36,13 +37,13 @@ def adding() -> bytes:
     return made.SerializeToString()
 
 
-def packet(request: Request, model: bytes | None = None, device: str = CPU) -> bytes:
+def packet(request: Request, model: bytes | None = None, device: str = CPU, auto: int = 0) -> bytes:
     """A request for a graph, whose part has the number 1."""
     model, weights = adding() if model is None else model, np.arange(4, dtype=np.float32).tobytes()
     writer = Writer(request)
     if request is Request.ONNX_MODEL:
         writer.put(struct.pack("<Q", 1))
-    writer.string(device).u8(0)
+    writer.string(device).u8(0).u8(auto)
     writer.put(struct.pack("<Q", len(model))).aligned(model).put(struct.pack("<Q", len(weights))).aligned(weights)
     if request is Request.ONNX_MODEL:
         writer.string("").u32(1).string("x")
@@ -183,6 +184,17 @@ def test_what_is_no_model(kind: Request) -> None:
     assert code(session(), packet(kind, device="gpu-9")) is ResultCode.BAD_DATA
 
 
+def test_measured_weights_that_are_not_there() -> None:
+    model = onnx.load_from_string(adding())
+    for entry in model.graph.initializer[0].external_data:
+        entry.value = "1000" if entry.key == "offset" else entry.value
+    with override(cpu_libraries=True, cache_dir="0"):
+        owner = session()
+        assert code(owner, packet(Request.ONNX_MODEL, model.SerializeToString(), auto=1)) is ResultCode.BAD_DATA
+        assert code(owner, packet(Request.ONNX_EXAMINE, model.SerializeToString(), auto=1)) is ResultCode.NO_ERROR
+        assert code(owner, packet(Request.ONNX_MODEL, auto=1)) is ResultCode.NO_ERROR
+
+
 def test_a_part_that_is_not_there() -> None:
     assert code(session(), run()) is ResultCode.BAD_DATA
     assert code(session(), outputs((1, 64))) is ResultCode.BAD_DATA
@@ -199,7 +211,7 @@ def test_requests_that_end_too_early(kind: Request) -> None:
 def saving() -> bytes:
     """A request to save a part of fixed shapes."""
     weights = np.arange(4, dtype=np.float32).tobytes()
-    writer = Writer(Request.ONNX_SAVE).string(CPU).u8(0)
+    writer = Writer(Request.ONNX_SAVE).string(CPU).u8(0).u8(0)
     writer.u64(len(adding())).aligned(adding()).u64(len(weights)).aligned(weights).u32(1).string("x")
     return b"".join(writer.parts)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from threading import Lock
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from onnx import ModelProto
@@ -17,6 +17,7 @@ from onnx.backend.base import Backend, BackendRep
 from nnvk.api import Compilation, Device, get_devices, run
 from nnvk.base.errors import NnapiError
 from nnvk.base.log import logger
+from nnvk.importers.measured import LIBRARY, Choices, Shapes
 from nnvk.importers.mixed import LibraryPart, may_compute
 from nnvk.importers.onnx.errors import OnnxImportError
 from nnvk.importers.onnx.file import OnnxFile
@@ -27,6 +28,7 @@ from nnvk.runtime.inputs import as_array
 from nnvk.types.operand import Shape
 
 _log = logger("model")
+_R = TypeVar("_R")
 _Compiled = tuple[ImportedModel, Compilation] | list[np.ndarray]
 """A model that is compiled, or the outputs of one that needs no execution."""
 _MOST_REFUSED = 256
@@ -47,8 +49,9 @@ class PreparedModel(BackendRep):
         relaxed: bool = False,
         plans: PlanFolder | None = None,
         cpu: Callable[[], LibraryPart] | None = None,
+        choices: Choices | None = None,
     ) -> None:
-        """``cpu`` gives what computes the inputs that nnvk can't."""
+        """``cpu`` gives what computes the inputs that nnvk can't, with ``choices`` also what it computes faster."""
         self.names = names
         """The names of the inputs, in their order."""
         self._source = ByValue(file, names, {"relaxed": relaxed})
@@ -57,6 +60,9 @@ class PreparedModel(BackendRep):
         self._lock = Lock()
         self._compiled: dict[Hashable, _Compiled] = {}
         self._families: dict[Hashable, Any] = {}
+        self._choices = choices
+        self._faster: LibraryPart | None = None
+        """The library while it is measured or computes, because it is faster."""
         self._make_cpu = cpu
         self._cpu: LibraryPart | None = None
         self._refused: set[Hashable] = set()
@@ -74,6 +80,26 @@ class PreparedModel(BackendRep):
             return self._cpu.run(inputs)
         except NnapiError:
             raise error from None
+
+    def chosen(self, shapes: Shapes, device: Callable[[], _R], library: Callable[[LibraryPart], _R]) -> _R:
+        """Have a device compute, or the library if it is faster for these shapes, which are in the order of names."""
+        if self._choices is None:
+            return device()
+        results = self._choices.compute(shapes, device, lambda: library(self._library()))
+        if not self._choices.needs_library:
+            self._faster = None
+        return results
+
+    def is_librarys(self, shapes: Shapes) -> bool:
+        """Whether the library is known to compute inputs of these shapes faster."""
+        return self._choices is not None and self._choices.known(shapes, lambda: True) == LIBRARY
+
+    def _library(self) -> LibraryPart:
+        with self._lock:
+            if self._faster is None:
+                assert self._make_cpu is not None
+                self._faster = self._make_cpu()
+            return self._faster
 
     def run(self, inputs: Any, **kwargs: Any) -> tuple[Any, ...]:
         """The outputs, for all inputs by position or by name. Raises `OnnxImportError`."""

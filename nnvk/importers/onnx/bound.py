@@ -7,8 +7,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from nnvk.api import Execution
-from nnvk.base.errors import NnapiError, bad_data, bad_state
+from nnvk.base.errors import NnapiError, bad_data, bad_state, op_failed
+from nnvk.importers.mixed import LibraryPart
 from nnvk.importers.onnx.backend import PreparedModel
+from nnvk.importers.onnx.part_choices import by_name
 from nnvk.importers.onnx.stored import StoredTensor
 from nnvk.importers.ports import ImportedModel, Port
 
@@ -24,7 +26,10 @@ class BoundRun:
         """Raises `OnnxImportError`, and BAD_DATA for inputs that do not fit the model."""
         self._model = model
         self._inputs = list(inputs)
-        compiled = model.compiled_for([one.read() for one in self._inputs])
+        self._shapes = by_name({name: one.shape for name, one in zip(model.names, self._inputs, strict=True)})
+        compiled = None
+        if not model.is_librarys(self._shapes):
+            compiled = model.compiled_for([one.read() for one in self._inputs])
         self._imported: ImportedModel | None = None
         self._encoded: list[tuple[np.ndarray, Port, StoredTensor]] = []
         self._decoded: list[tuple[np.ndarray, Port, StoredTensor]] = []
@@ -34,9 +39,9 @@ class BoundRun:
             self._imported, compilation = compiled
             self._execution = Execution(compilation)
             self._execution.set_reusable(True)
-            by_name = dict(zip(model.names, self._inputs, strict=True))
+            tensors = dict(zip(model.names, self._inputs, strict=True))
             for index, port in enumerate(self._imported.inputs):
-                self._execution.set_input(index, self._operand(by_name[port.name], port))
+                self._execution.set_input(index, self._operand(tensors[port.name], port))
 
     def _operand(self, tensor: StoredTensor, port: Port) -> np.ndarray:
         """The array of an operand: the input itself, or one that is filled before each run."""
@@ -74,6 +79,25 @@ class BoundRun:
 
     def compute(self) -> Sequence[np.ndarray] | None:
         """Compute; the outputs, unless they have their places. Raises what `Execution.compute` raises."""
+        return self._model.chosen(self._shapes, self._on_device, self._in_library)
+
+    def _in_library(self, library: LibraryPart) -> Sequence[np.ndarray] | None:
+        results = library.run([one.read() for one in self._inputs])
+        if not self._is_bound:
+            return results
+        if not self._write(results):
+            raise op_failed("the library gives outputs of other shapes")
+        return None
+
+    def _write(self, results: Sequence[np.ndarray]) -> bool:
+        """Write outputs to their places, if they have the shapes."""
+        fits = all(result.shape == target.shape for result, target in zip(results, self._targets, strict=True))
+        for result, target in zip(results, self._targets, strict=True):
+            if fits:
+                target.write(result)
+        return fits
+
+    def _on_device(self) -> Sequence[np.ndarray] | None:
         if not self._is_bound:
             return self._model.run([one.read() for one in self._inputs])
         try:
@@ -81,11 +105,8 @@ class BoundRun:
                 operand[...] = port.encode(tensor.read())
             self._execution.compute()
         except NnapiError as error:
-            results = self._model.instead(error, [one.read() for one in self._inputs])
-            for result, target in zip(results, self._targets, strict=True):
-                if result.shape != target.shape:
-                    raise
-                target.write(result)
+            if not self._write(self._model.instead(error, [one.read() for one in self._inputs])):
+                raise
             return None
         for operand, port, tensor in self._decoded:
             tensor.write(port.decode(operand))

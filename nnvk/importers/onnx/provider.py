@@ -17,11 +17,13 @@ from nnvk.api import Device, get_device, get_devices
 from nnvk.base import tracing
 from nnvk.base.errors import bad_data
 from nnvk.base.lanes import OK, SUCCESS, Handler, Reply, Session
+from nnvk.base.log import logger
 from nnvk.base.packets import Descriptors, Malformed, Reader, Writer
 from nnvk.base.settings import settings
 from nnvk.base.text import printable
+from nnvk.importers.measured import why_device
 from nnvk.importers.mixed import LibraryPart
-from nnvk.importers.onnx import partition, saved_part
+from nnvk.importers.onnx import part_choices, partition, saved_part
 from nnvk.importers.onnx.backend import PreparedModel
 from nnvk.importers.onnx.bound import BoundRun
 from nnvk.importers.onnx.file import OnnxFile
@@ -29,6 +31,7 @@ from nnvk.importers.onnx.stored import StoredTensor, stored, stored_bytes
 from nnvk.serve.protocol import Request
 from nnvk.types.operand import Shape
 
+_log = logger("compilation")
 _LONGEST = 600
 """Characters of the reason for a node."""
 
@@ -44,11 +47,13 @@ def _bytes(reader: Reader) -> bytes:
 
 
 def _examine(session: Session, reader: Reader, descriptors: Descriptors) -> Reply:
-    devices, relaxed, data = _devices(reader), bool(reader.u8()), _bytes(reader)
+    devices, relaxed, is_auto, data = _devices(reader), bool(reader.u8()), bool(reader.u8()), _bytes(reader)
     file, takes_all, takes_values = OnnxFile(data, reader.aligned(reader.u64())), bool(reader.u8()), bool(reader.u8())
     reader.end()
     file.keeps_doubles = True
     choice = partition.examine(file, devices, relaxed, takes_all=takes_all, takes_values=takes_values)
+    if is_auto and not _why_device():
+        choice = part_choices.without_faster(choice, file, devices, relaxed)
     numbers = {position: number for number, part in enumerate(choice.parts) for position in part}
     writer = Writer()
     for position, reason in enumerate(choice.reasons):
@@ -57,12 +62,17 @@ def _examine(session: Session, reader: Reader, descriptors: Descriptors) -> Repl
 
 
 def _model(session: Session, reader: Reader, descriptors: Descriptors) -> Reply:
-    number, devices, relaxed, data = reader.u64(), _devices(reader), bool(reader.u8()), _bytes(reader)
+    number, devices, relaxed, is_auto = reader.u64(), _devices(reader), bool(reader.u8()), bool(reader.u8())
+    data = _bytes(reader)
     file, folder = OnnxFile(data, reader.aligned(reader.u64())), _folder(reader)
     names = [reader.string() for _ in range(reader.u32())]
     reader.end()
     plans = saved_part.plans_of(data, relaxed, folder)
-    made = PreparedModel(file, names, devices, relaxed=relaxed, plans=plans, cpu=_cpu(file, names))
+    why = _why_device() if is_auto else ""
+    if why:
+        _log.info("a part: the device computes: %s", why)
+    choices = part_choices.choices_of(file, devices, relaxed) if is_auto and not why else None
+    made = PreparedModel(file, names, devices, relaxed=relaxed, plans=plans, cpu=_cpu(file, names), choices=choices)
     shapes = partition.fixed_shapes(file)
     if shapes is not None:
         made.compile(shapes)
@@ -72,7 +82,7 @@ def _model(session: Session, reader: Reader, descriptors: Descriptors) -> Reply:
 
 def _cpu(file: OnnxFile, names: Sequence[str]) -> Callable[[], LibraryPart] | None:
     """A maker of onnxruntime's session for inputs that nnvk can't compute; None if this Python has no onnxruntime."""
-    if not settings().cpu_libraries or find_spec("onnxruntime") is None:
+    if not _has_library():
         return None
 
     def make() -> LibraryPart:
@@ -82,6 +92,15 @@ def _cpu(file: OnnxFile, names: Sequence[str]) -> Callable[[], LibraryPart] | No
     return make
 
 
+def _has_library() -> bool:
+    return settings().cpu_libraries and find_spec("onnxruntime") is not None
+
+
+def _why_device() -> str:
+    """Why no part is measured; empty: they are."""
+    return why_device("onnxruntime", _has_library(), None)
+
+
 def _folder(reader: Reader) -> Path | None:
     """The application's folder for compiled models; None if there is none."""
     folder = reader.string()
@@ -89,7 +108,7 @@ def _folder(reader: Reader) -> Path | None:
 
 
 def _save(session: Session, reader: Reader, descriptors: Descriptors) -> Reply:
-    devices, relaxed, data = _devices(reader), bool(reader.u8()), _bytes(reader)
+    devices, relaxed, _, data = _devices(reader), bool(reader.u8()), reader.u8(), _bytes(reader)
     weights = reader.aligned(reader.u64())
     names = [reader.string() for _ in range(reader.u32())]
     reader.end()
