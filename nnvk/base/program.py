@@ -34,7 +34,7 @@ def read_arguments(command: str, description: str) -> ProgramArguments:
         description=description,
         usage="%(prog)s [--device NAME] [--relaxed] (PROGRAM.py | -m MODULE) [ARGUMENT ...]",
     )
-    parser.add_argument("--device", metavar="NAME", help="a device that `nnvk devices` shows; default: nnvk chooses")
+    parser.add_argument("--device", metavar="NAME", help="a device that `nnvk devices` shows, or auto; or nnvk chooses")
     parser.add_argument("--relaxed", action="store_true", help="float32 may be computed as float16")
     parser.add_argument("-m", dest="module", nargs=argparse.REMAINDER, help="a module to run, and its arguments")
     parser.add_argument("program", nargs=argparse.REMAINDER, help="a Python program, and its arguments")

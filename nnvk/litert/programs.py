@@ -24,7 +24,12 @@ from nnvk.base.program import ModelRecord, Report, read_arguments, run_program
 from nnvk.base.text import plural
 from nnvk.importers.tflite.delegated import is_delegate, operators_of, taken_by_delegates
 from nnvk.litert import compiled
+from nnvk.litert.measuring import is_faster_without
+from nnvk.loading.devices import AUTO, is_auto
 from nnvk.serve.installed import DELEGATE, name_server
+
+_MODEL = ("self", "model_path", "model_content", "experimental_delegates")
+"""The arguments of an interpreter that do not belong to how it computes."""
 
 
 def main() -> None:
@@ -35,10 +40,12 @@ def main() -> None:
     name_server()
     report = Report()
     options: dict[str, Any] = {"relaxed": given.relaxed, "verbosity": 0}
-    if given.device is not None:
-        options["device"] = given.device
+    device = AUTO if is_auto(given.device) else given.device
+    if device is not None:
+        options["device"] = device
     # LiteRT does not say which operators of a compiled model run where: the accelerator's log does.
-    os.environ["NNVK_LITERT_OPTIONS"] = ";".join(f"{key}:{value}" for key, value in {**options, "verbosity": 1}.items())
+    own = {**_of_delegate(options), "verbosity": 1}
+    os.environ["NNVK_LITERT_OPTIONS"] = ";".join(f"{key}:{value}" for key, value in own.items())
     change_modules(report, options)
     report.print_after(lambda: run_program(given.program))
 
@@ -96,6 +103,7 @@ def _replace_interpreter(module: ModuleType, report: Report, options: Mapping[st
     if hasattr(theirs, "_has_nnvk"):
         return  # the module has it from another one
     parameters = inspect.signature(theirs.__init__)
+    package = module.__name__.partition(".")[0]
 
     class Interpreter(theirs):  # type: ignore[misc, valid-type]
         """An interpreter with nnvk's delegate before the others."""
@@ -106,10 +114,21 @@ def _replace_interpreter(module: ModuleType, report: Report, options: Mapping[st
             """Like the original one."""
             bound = parameters.bind(self, *args, **kwargs)
             others = bound.arguments.get("experimental_delegates") or ()
-            own = module.load_delegate(os.fspath(DELEGATE), dict(options))
-            bound.arguments["experimental_delegates"] = [own, *others]
-            super().__init__(*bound.args[1:], **bound.kwargs)
             model = bound.arguments.get("model_path") or bound.arguments.get("model_content")
+
+            def given(has_own: bool) -> inspect.BoundArguments:
+                own = [module.load_delegate(os.fspath(DELEGATE), _of_delegate(options))] if has_own else []
+                bound.arguments["experimental_delegates"] = [*own, *others]
+                return bound
+
+            def make(has_own: bool) -> Any:
+                return theirs(*given(has_own).args[1:], **bound.kwargs)
+
+            is_without = False
+            if options.get("device") == AUTO and model:
+                kept = {name: value for name, value in bound.arguments.items() if name not in _MODEL}
+                is_without = is_faster_without(package, model, [options["relaxed"], kept], make)
+            super().__init__(*given(not is_without).args[1:], **bound.kwargs)
             self._nnvk_record = report.add(model, _placement(operators_of(self)))
 
         def invoke(self) -> None:
@@ -126,6 +145,11 @@ def _replace_interpreter(module: ModuleType, report: Report, options: Mapping[st
     with_custom_operators = getattr(module, "InterpreterWithCustomOps", None)
     if with_custom_operators is not None:
         with_custom_operators.__bases__ = (Interpreter,)
+
+
+def _of_delegate(options: Mapping[str, Any]) -> dict[str, Any]:
+    """The options for the delegate, which does not know `AUTO`."""
+    return {name: value for name, value in options.items() if value != AUTO}
 
 
 class _Runner:
