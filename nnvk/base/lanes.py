@@ -9,6 +9,7 @@ long what it does takes.
 
 from __future__ import annotations
 
+import operator
 import os
 import resource
 import signal
@@ -17,11 +18,13 @@ import struct
 import threading
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import IntEnum
+from functools import partial
 from typing import Any, TypeVar
 
 from nnvk.base.errors import NnapiError, ResultCode, system_error
+from nnvk.base.fields import NOTHING, Write, encoded
 from nnvk.base.log import logger
 from nnvk.base.packets import Descriptors, Malformed, Reader, map_sealed, receive, send
 from nnvk.base.settings import settings
@@ -59,16 +62,16 @@ class LaneRequest(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """A reply with descriptors, which are closed after sending; the result of ``then`` is sent after it."""
+    """A reply with descriptors, which are closed after sending; a second one with the result of ``then`` follows."""
 
     content: bytes
     then: Callable[[], bytes] | None = None
     descriptors: tuple[int, ...] = ()
 
 
-OK = Reply(SUCCESS)
-Handler = Callable[[Any, Reader, Descriptors], Reply]
-"""Answers a request of a session."""
+_DONE = Reply(SUCCESS)
+Handler = Callable[[Reader], Reply]
+"""Answers a request; the reader knows its session and descriptors."""
 
 
 @dataclass
@@ -104,13 +107,22 @@ class Session:
         """Do what a packet asks. Never raises: what is wrong is in the reply."""
         try:
             reader = Reader(packet)
+            reader.session, reader.descriptors = self, descriptors
             number = reader.u32()
             handler = self.handlers.get(number) or _COMMON.get(number)
             if handler is None:
                 raise Malformed(f"there is no request {number}")
-            return handler(self, reader, descriptors)
+            reply = handler(reader)
+            return replace(reply, then=partial(self._outcome, reply.then)) if reply.then is not None else reply
         except Exception as error:
             return Reply(self.failure(error))
+
+    def _outcome(self, content: Callable[[], bytes]) -> bytes:
+        """The reply that comes later, with the content that a handler gives."""
+        try:
+            return SUCCESS + content()
+        except Exception as error:
+            return self.failure(error)
 
     def failure(self, error: Exception) -> bytes:
         """The reply for an exception, whatever it is."""
@@ -123,10 +135,11 @@ class Session:
             raise Malformed(f"object {number} is no {kind.__name__}")
         return found
 
-    def put(self, number: int, made: object) -> None:
-        """Keep an object under a number that the other process has chosen. Malformed: it is taken."""
+    def put(self, number: int, made: T) -> T:
+        """Keep an object, and return it, under a number that the other process chose. Malformed: it is taken."""
         if self.objects.setdefault(number, made) is not made:
             raise Malformed(f"there is an object {number} already")
+        return made
 
     def segment(self, number: int, offset: int, length: int) -> memoryview:
         """A part of a segment. Malformed: it lies outside."""
@@ -134,6 +147,29 @@ class Session:
         if segment is None or offset + length > segment.nbytes:
             raise Malformed(f"bytes {offset} to {offset + length} of segment {number} are none")
         return segment[offset : offset + length]
+
+
+def answering(call: Callable[..., Any], *readers: Callable[[Reader], Any], result: Write = NOTHING.write) -> Handler:
+    """A handler that calls a function with what it reads, and writes what the function returns unless it is a reply."""
+
+    def handle(reader: Reader) -> Reply:
+        arguments = [read(reader) for read in readers]
+        reader.end()
+        answer = call(*arguments)
+        if isinstance(answer, Reply):
+            return answer
+        return _DONE if result is NOTHING.write else Reply(SUCCESS + encoded(result, answer))
+
+    return handle
+
+
+read_session = operator.attrgetter("session")
+read_descriptors = operator.attrgetter("descriptors")
+
+
+def keeping(call: Callable[..., Any]) -> Callable[..., Any]:
+    """The function with `nnvk.base.fields.NEW` as a further parameter, the last one: its result is kept."""
+    return lambda *given: given[-1](call(*given[:-1]))
 
 
 def failure(error: Exception, more: bytes = b"") -> bytes:
@@ -187,7 +223,7 @@ def _control(session: Session, packet: memoryview, descriptors: Descriptors) -> 
             for released in reader.u64s():
                 session.objects.pop(released, None)
         elif number == LaneRequest.UNMAP:
-            _unmap(session, reader, descriptors)
+            _unmap(session, reader.u32())
     except (Malformed, NnapiError, OSError, RuntimeError) as error:  # without a thread or descriptor the lane is closed
         _ignore(error)
     finally:
@@ -254,9 +290,7 @@ def _send(session: Session, lane: socket.socket, reply: Reply) -> bool:
 # --- what every session answers ------------------------------------------------------------------------------------
 
 
-def _map(session: Session, reader: Reader, descriptors: Descriptors) -> Reply:
-    number, size = reader.u32(), reader.u64()
-    reader.end()
+def _map(session: Session, number: int, size: int, descriptors: Descriptors) -> None:
     descriptor = descriptors.take()
     try:
         segment = memoryview(map_sealed(descriptor, size))
@@ -264,24 +298,22 @@ def _map(session: Session, reader: Reader, descriptors: Descriptors) -> Reply:
         os.close(descriptor)
     if session.segments.setdefault(number, segment) is not segment:
         raise Malformed(f"there is a segment {number} already")
-    return OK
 
 
-def _unmap(session: Session, reader: Reader, descriptors: Descriptors) -> Reply:
-    number = reader.u32()
-    reader.end()
+def _unmap(session: Session, number: int) -> None:
     session.segments.pop(number, None)
-    return OK
 
 
-def _ping(session: Session, reader: Reader, descriptors: Descriptors) -> Reply:
-    reader.end()
+def _ping(session: Session) -> None:
     while session.hangs():
         time.sleep(_SECONDS_BETWEEN_SIGNS)
-    return OK
 
 
-_COMMON: dict[int, Handler] = {LaneRequest.MAP: _map, LaneRequest.UNMAP: _unmap, LaneRequest.PING: _ping}
+_COMMON: dict[int, Handler] = {
+    LaneRequest.MAP: answering(_map, read_session, Reader.u32, Reader.u64, read_descriptors),
+    LaneRequest.UNMAP: answering(_unmap, read_session, Reader.u32),
+    LaneRequest.PING: answering(_ping, read_session),
+}
 
 
 def read_head(packet: memoryview) -> tuple[int, str, Reader]:

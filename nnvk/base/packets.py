@@ -32,7 +32,7 @@ _INDIRECT_MARK = struct.pack("<I", INDIRECT)
 _ANCILLARY = socket.CMSG_SPACE(4 * MOST_DESCRIPTORS)
 _AT_LIMITS = {errno.ENOMEM, errno.ENOBUFS, errno.ETOOMANYREFS}
 _MOST_PARTS = os.sysconf("SC_IOV_MAX")
-_U8, _U32, _I32, _U64, _I64, _F32, _F64 = (struct.Struct(f"<{code}") for code in "BIiQqfd")
+_U8, _U32, _I32, _U64 = (struct.Struct(f"<{code}") for code in "BIiQ")
 
 
 class Malformed(ValueError):
@@ -45,6 +45,9 @@ class Reader:
     def __init__(self, packet: memoryview, position: int = 0) -> None:
         self._packet = packet
         self._position = position
+        self.session: Any = None
+        self.descriptors = NO_DESCRIPTORS
+        """The descriptors that came with a request. `session` has the objects that it names by their numbers."""
 
     def _take(self, form: struct.Struct) -> Any:
         return self.unpack(form)[0]
@@ -74,18 +77,6 @@ class Reader:
         """An unsigned number of 64 bits."""
         return self._take(_U64)
 
-    def i64(self) -> int:
-        """A number of 64 bits."""
-        return self._take(_I64)
-
-    def f32(self) -> float:
-        """A float of 32 bits."""
-        return self._take(_F32)
-
-    def f64(self) -> float:
-        """A float of 64 bits."""
-        return self._take(_F64)
-
     def bytes(self, length: int) -> memoryview:
         """Read this number of bytes as a view of the packet."""
         end = self._position + length
@@ -108,16 +99,6 @@ class Reader:
         """Unsigned numbers of 32 bits: how many, and they."""
         count = self.u32()
         return struct.unpack(f"<{count}I", self.bytes(4 * count))
-
-    def f32s(self) -> tuple[float, ...]:
-        """Floats of 32 bits: how many, and they."""
-        count = self.u32()
-        return struct.unpack(f"<{count}f", self.bytes(4 * count))
-
-    def f64s(self) -> tuple[float, ...]:
-        """Floats of 64 bits: how many, and they."""
-        count = self.u32()
-        return struct.unpack(f"<{count}d", self.bytes(8 * count))
 
     def u64s(self) -> tuple[int, ...]:
         """Unsigned numbers of 64 bits: how many, and they."""
@@ -168,39 +149,18 @@ class Writer:
         """An unsigned number of 64 bits."""
         return self.put(_U64.pack(value))
 
-    def i64(self, value: int) -> Writer:
-        """A number of 64 bits."""
-        return self.put(_I64.pack(value))
-
-    def f64(self, value: float) -> Writer:
-        """A float of 64 bits."""
-        return self.put(_F64.pack(value))
-
     def aligned(self, data: Buffer) -> Writer:
         """Bytes that begin at the next multiple of `ALIGNMENT`."""
         return self.put(bytes(-self.size % ALIGNMENT)).put(data)
 
     def string(self, value: str) -> Writer:
         """Text, or a path."""
-        return self.put(text(value))
-
-    def u32s(self, values: Sequence[int]) -> Writer:
-        """Unsigned numbers of 32 bits, and before them how many."""
-        return self.put(struct.pack(f"<{1 + len(values)}I", len(values), *values))
+        encoded = os.fsencode(value)
+        return self.put(_U32.pack(len(encoded)) + encoded)
 
     def u64s(self, values: Sequence[int]) -> Writer:
         """Unsigned numbers of 64 bits, and before them how many."""
         return self.put(struct.pack(f"<I{len(values)}Q", len(values), *values))
-
-    def f64s(self, values: Sequence[float]) -> Writer:
-        """Floats of 64 bits, and before them how many."""
-        return self.put(struct.pack(f"<I{len(values)}d", len(values), *values))
-
-
-def text(value: str) -> bytes:
-    """Write a string that `Reader.string` can read."""
-    encoded = os.fsencode(value)
-    return _U32.pack(len(encoded)) + encoded
 
 
 class Descriptors:

@@ -8,15 +8,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from importlib import import_module
 
-from nnvk.base.lanes import Handler, Reply, Session
-from nnvk.base.packets import Descriptors, Reader
+from nnvk.base.lanes import Handler, Reply
+from nnvk.base.packets import Reader
 from nnvk.serve.protocol import Request
 
 
 def _late(request: Request) -> Handler:
-    def handler(session: Session, reader: Reader, descriptors: Descriptors) -> Reply:
+    def handler(reader: Reader) -> Reply:
         found: Handler = import_module("nnvk.importers.onnx.provider").HANDLERS[request]
-        return found(session, reader, descriptors)
+        return found(reader)
 
     return handler
 

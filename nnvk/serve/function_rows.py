@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import operator
-import struct
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from nnvk import api
 from nnvk.base.errors import bad_data
-from nnvk.base.lanes import OK, SUCCESS, Handler, Reply, Session
-from nnvk.base.packets import Descriptors, Reader
+from nnvk.base.fields import BOOL, F32, I32, NEW, NOTHING, U32, U64, Field, Write, all_of, object_of
+from nnvk.base.lanes import Handler, answering, keeping
+from nnvk.base.packets import Reader
 from nnvk.serve.extensions import ALL_FUNCTIONS
 from nnvk.serve.table import By, Function, Kind, Parameter
 
@@ -41,85 +40,60 @@ def table_handlers(by_hand: Mapping[str, Handler]) -> dict[int, Handler]:
 def _handler(row: Function) -> Handler:
     call = operator.attrgetter(row.python.removeprefix("nnvk."))(api)
     readers = [_reader(parameter) for parameter in row.parameters if parameter.kind in _SENT]
-    kinds = [parameter.kind for parameter in row.parameters]
-    results = [parameter for parameter in row.parameters if parameter.kind in (Kind.RESULT, Kind.RESULTS)]
-
-    def handle(session: Session, reader: Reader, descriptors: Descriptors) -> Reply:
-        arguments = [read(session, reader) for read in readers]
-        number = reader.u64() if Kind.NEW_OBJECT in kinds else 0
-        reader.end()
-        result = call(*arguments)
-        if Kind.NEW_OBJECT in kinds:
-            session.put(number, result)
-        for parameter in results:
-            values = result if parameter.kind is Kind.RESULTS else (result,)
-            return Reply(SUCCESS + struct.pack(f"<{len(values)}{_NUMBERS[parameter.type.rstrip('*')].format}", *values))
-        return OK
-
-    return handle
+    if any(parameter.kind is Kind.NEW_OBJECT for parameter in row.parameters):
+        return answering(keeping(call), *readers, NEW.read)
+    results = [_result(parameter) for parameter in row.parameters if parameter.kind in (Kind.RESULT, Kind.RESULTS)]
+    return answering(call, *readers, result=results[0] if results else NOTHING.write)
 
 
 _SENT = (Kind.OBJECT, Kind.OBJECTS, Kind.NUMBERS, Kind.BYTES, Kind.NUMBER, Kind.TEXT, Kind.POINTER)
 """Parameters that are sent, but for the number of a new object, which comes last."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Number:
-    """The encoding of a number."""
-
-    read: Callable[[Reader], Any]
-    format: str
-
-
-_NUMBERS = {
-    "bool": _Number(lambda reader: bool(reader.u8()), "?"),
-    "int": _Number(Reader.i32, "i"),
-    "int32_t": _Number(Reader.i32, "i"),
-    "ANeuralNetworksOperationType": _Number(Reader.i32, "i"),
-    "uint16_t": _Number(Reader.u32, "I"),
-    "uint32_t": _Number(Reader.u32, "I"),
-    "uint64_t": _Number(Reader.u64, "Q"),
-    "size_t": _Number(Reader.u64, "Q"),
-    "float": _Number(Reader.f32, "f"),
+_NUMBERS: Mapping[str, Field[Any]] = {
+    "bool": BOOL,
+    "int": I32,
+    "int32_t": I32,
+    "ANeuralNetworksOperationType": I32,
+    "uint16_t": U32,
+    "uint32_t": U32,
+    "uint64_t": U64,
+    "size_t": U64,
+    "float": F32,
 }
 
 
-def _reader(parameter: Parameter) -> Callable[[Session, Reader], Any]:
+def _result(parameter: Parameter) -> Write:
+    write = _NUMBERS[parameter.type.rstrip("*")].write
+    return write if parameter.kind is Kind.RESULT else all_of(write)
+
+
+def _reader(parameter: Parameter) -> Callable[[Reader], Any]:
     """A function that reads a parameter of a request."""
     if parameter.kind is Kind.OBJECT and parameter.object != "Device":
-        class_ = CLASSES[parameter.object]
-        return lambda session, reader: session.get(reader.u64(), class_)
+        return object_of(CLASSES[parameter.object]).read
     if parameter.kind is Kind.NUMBER:
-        read = _NUMBERS[parameter.type].read
-    elif parameter.kind is Kind.POINTER:
-        read = {"const ANeuralNetworksOperandType*": operand_type}[parameter.type]
-    else:
-        read = {
-            Kind.OBJECT: lambda reader: api.get_device(reader.string()),
-            Kind.OBJECTS: devices,
-            Kind.NUMBERS: Reader.u32s,
-            Kind.BYTES: _data,
-            Kind.TEXT: Reader.string,
-        }[parameter.kind]
-    return lambda session, reader: read(reader)
+        return _NUMBERS[parameter.type].read
+    if parameter.kind is Kind.POINTER:
+        return {"const ANeuralNetworksOperandType*": operand_type}[parameter.type]
+    return {
+        Kind.OBJECT: _device,
+        Kind.OBJECTS: lambda reader: [_device(reader) for _ in range(reader.u32())],
+        Kind.NUMBERS: Reader.u32s,
+        Kind.BYTES: lambda reader: reader.aligned(reader.u64()) if reader.u8() else None,
+        Kind.TEXT: Reader.string,
+    }[parameter.kind]
 
 
-def devices(reader: Reader) -> list[api.Device]:
-    """Devices by their names."""
-    return [api.get_device(reader.string()) for _ in range(reader.u32())]
+def _device(reader: Reader) -> api.Device:
+    return api.get_device(reader.string())
 
 
 def operand_type(reader: Reader) -> api.OperandType | None:
     """An operand's type; None where there was NULL."""
     if not reader.u8():
         return None
-    code, scale, zero_point = reader.i32(), reader.f32(), reader.i32()
+    code, scale, zero_point = reader.i32(), F32.read(reader), reader.i32()
     try:
         code = api.OperandCode(code)
     except ValueError:
         raise bad_data(f"{code} is no operand type") from None
     return api.OperandType(code, reader.u32s(), scale, zero_point)
-
-
-def _data(reader: Reader) -> memoryview | None:
-    return reader.aligned(reader.u64()) if reader.u8() else None

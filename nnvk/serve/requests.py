@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import os
-import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from nnvk.api import (
     Burst,
@@ -18,10 +17,12 @@ from nnvk.api import (
     ResultCode,
     get_devices,
 )
-from nnvk.base.lanes import OK, SUCCESS, Handler, Reply, Session, failure
-from nnvk.base.packets import Descriptors, Reader, Writer
+from nnvk.base.fields import BOOL, F32S, I32, I64, NEW, STRING, U32, U64S, Keep, all_of, encoded, many, object_of, parts
+from nnvk.base.lanes import SUCCESS, Handler, Reply, answering, failure, keeping, read_descriptors
+from nnvk.base.packets import Descriptors, Reader
 from nnvk.serve.function_rows import operand_type, table_handlers
 from nnvk.serve.protocol import Request
+from nnvk.serve.table import PREFIX
 from nnvk.types.codes import BYTE_SIZE_OF_CACHE_TOKEN
 
 _SMALL = failure(NnapiError(ResultCode.OUTPUT_INSUFFICIENT_SIZE, "the output's buffer is too small"))
@@ -43,83 +44,47 @@ class _Served(Execution):
         type_ = self.types[index]
         return type_.with_dimensions(self.get_output_operand_dimensions(index)).size if type_.is_tensor else type_.size
 
+    def enable_input_and_output_padding(self, enable: bool) -> None:
+        """As ever; padded outputs don't fill their buffers."""
+        super().enable_input_and_output_padding(enable)
+        self.is_exact = not enable and all(type_.is_fully_specified for type_ in self.types)
+
+    def sizes(self) -> bytes:
+        """The sizes of outputs that need not fill their buffers; they belong to a computation's result."""
+        if self.is_exact:
+            return b""
+        return encoded(U64S.write, [self.output_size(index) for index in range(len(self.types))])
+
     def is_small(self, index: int) -> bool:
         """Whether an output of the last computation was larger than its buffer."""
         capacity = self.capacities[index]
         return capacity is not None and self.output_size(index) > capacity
 
 
-# --- models and executions -----------------------------------------------------------------------------------------
+# --- arguments and results -----------------------------------------------------------------------------------------
 
 
-def _set_scales(session: Session, reader: Reader, descriptors: Descriptors) -> Reply:
-    model, index, dimension, scales = session.get(reader.u64(), Model), reader.i32(), reader.u32(), reader.f32s()
-    reader.end()
-    model.set_operand_symm_per_channel_quant_params(index, dimension, scales)
-    return OK
-
-
-def _create_execution(session: Session, reader: Reader, descriptors: Descriptors) -> Reply:
-    compilation, number = session.get(reader.u64(), Compilation), reader.u64()
-    reader.end()
-    session.put(number, _Served(compilation))
-    return OK
-
-
-def _enable_padding(session: Session, reader: Reader, descriptors: Descriptors) -> Reply:
-    execution, enable = session.get(reader.u64(), _Served), bool(reader.u8())
-    reader.end()
-    execution.enable_input_and_output_padding(enable)
-    execution.is_exact = not enable and all(type_.is_fully_specified for type_ in execution.types)
-    return OK
-
-
-def _set_input(session: Session, reader: Reader, descriptors: Descriptors) -> Reply:
-    execution, index, given = _argument(session, reader)
-    buffer = _buffer(session, reader)
+def _set_input(execution: _Served, index: int, given: OperandType | None, buffer: memoryview | None) -> None:
     execution.set_input(index, buffer, _given(execution.compilation.model.input_types(), index, given))
-    return OK
 
 
-def _set_output(session: Session, reader: Reader, descriptors: Descriptors) -> Reply:
-    execution, index, given = _argument(session, reader)
-    buffer = _buffer(session, reader)
+def _set_output(execution: _Served, index: int, given: OperandType | None, buffer: memoryview | None) -> None:
     execution.set_output(index, buffer, _given(execution.types, index, given))
     execution.capacities[index] = None if buffer is None else len(buffer)
-    return OK
 
 
-def _set_input_from_memory(session: Session, reader: Reader, descriptors: Descriptors) -> Reply:
-    execution, index, given = _argument(session, reader)
-    memory, offset, length = _place(session, reader)
+def _set_input_from_memory(
+    execution: _Served, index: int, given: OperandType | None, memory: Memory, offset: int, length: int
+) -> None:
     type_ = _given(execution.compilation.model.input_types(), index, given)
     execution.set_input_from_memory(index, memory, offset, length, type_)
-    return OK
 
 
-def _set_output_from_memory(session: Session, reader: Reader, descriptors: Descriptors) -> Reply:
-    execution, index, given = _argument(session, reader)
-    memory, offset, length = _place(session, reader)
+def _set_output_from_memory(
+    execution: _Served, index: int, given: OperandType | None, memory: Memory, offset: int, length: int
+) -> None:
     execution.set_output_from_memory(index, memory, offset, length, _given(execution.types, index, given))
     execution.capacities[index] = length or None
-    return OK
-
-
-def _argument(session: Session, reader: Reader) -> tuple[_Served, int, OperandType | None]:
-    return session.get(reader.u64(), _Served), reader.i32(), operand_type(reader)
-
-
-def _buffer(session: Session, reader: Reader) -> memoryview | None:
-    """A part of a segment; None for what is omitted."""
-    is_there, segment, offset, length = reader.u8(), reader.u32(), reader.u64(), reader.u64()
-    reader.end()
-    return session.segment(segment, offset, length) if is_there else None
-
-
-def _place(session: Session, reader: Reader) -> tuple[Memory, int, int]:
-    memory, offset, length = session.get(reader.u64(), Memory), reader.u64(), reader.u64()
-    reader.end()
-    return memory, offset, length
 
 
 def _given(types: Sequence[OperandType], index: int, given: OperandType | None) -> OperandType | None:
@@ -130,95 +95,69 @@ def _given(types: Sequence[OperandType], index: int, given: OperandType | None) 
     return types[index].with_dimensions(given.dimensions)
 
 
-def _output_rank(session: Session, reader: Reader, descriptors: Descriptors) -> Reply:
-    execution, index = session.get(reader.u64(), _Served), reader.i32()
-    reader.end()
+def _buffer(reader: Reader) -> memoryview | None:
+    """A part of a segment; None for what is omitted."""
+    is_there, segment, offset, length = reader.u8(), reader.u32(), reader.u64(), reader.u64()
+    part: memoryview | None = reader.session.segment(segment, offset, length) if is_there else None
+    return part
+
+
+def _output_rank(execution: _Served, index: int) -> Reply:
     rank = execution.get_output_operand_rank(index)
-    return Reply((_SMALL if execution.is_small(index) else SUCCESS) + struct.pack("<I", rank))
+    return Reply((_SMALL if execution.is_small(index) else SUCCESS) + encoded(U32.write, rank))
 
 
-def _output_dimensions(session: Session, reader: Reader, descriptors: Descriptors) -> Reply:
-    execution, index = session.get(reader.u64(), _Served), reader.i32()
-    reader.end()
+def _output_dimensions(execution: _Served, index: int) -> Reply:
     shape = execution.get_output_operand_dimensions(index)
-    return Reply((_SMALL if execution.is_small(index) else SUCCESS) + struct.pack(f"<{len(shape)}I", *shape))
-
-
-def _set_caching(session: Session, reader: Reader, descriptors: Descriptors) -> Reply:
-    compilation, folder = session.get(reader.u64(), Compilation), reader.string()
-    token = bytes(reader.bytes(BYTE_SIZE_OF_CACHE_TOKEN))
-    reader.end()
-    compilation.set_caching(folder, token)
-    return OK
+    return Reply((_SMALL if execution.is_small(index) else SUCCESS) + encoded(all_of(U32.write), shape))
 
 
 # --- computations --------------------------------------------------------------------------------------------------
 
 
-def _compute(session: Session, reader: Reader, descriptors: Descriptors) -> Reply:
-    execution = session.get(reader.u64(), _Served)
-    reader.end()
-    return Reply(_outcome(execution, execution.compute))
+def _compute(execution: _Served) -> Reply:
+    execution.compute()
+    return Reply(SUCCESS + execution.sizes())
 
 
-def _burst_compute(session: Session, reader: Reader, descriptors: Descriptors) -> Reply:
-    execution, burst = session.get(reader.u64(), _Served), session.get(reader.u64(), Burst)
-    reader.end()
-    return Reply(_outcome(execution, lambda: execution.burst_compute(burst)))
+def _burst_compute(execution: _Served, burst: Burst) -> Reply:
+    execution.burst_compute(burst)
+    return Reply(SUCCESS + execution.sizes())
 
 
-def _start_compute(session: Session, reader: Reader, descriptors: Descriptors) -> Reply:
-    execution, number = session.get(reader.u64(), _Served), reader.u64()
-    reader.end()
-    return _started(session, number, execution, execution.start_compute())
+def _start_compute(execution: _Served, keep: Keep) -> Reply:
+    return _started(execution, keep(execution.start_compute()))
 
 
-def _start_compute_with_dependencies(session: Session, reader: Reader, descriptors: Descriptors) -> Reply:
-    execution, number, duration = session.get(reader.u64(), _Served), reader.u64(), reader.u64()
-    dependencies = [session.get(event, Event) for event in reader.u64s()]
-    is_gated = reader.u8()
-    reader.end()
-    if is_gated:  # the library opens the gate once the inputs are where the server finds them
-        dependencies.append(_fence(descriptors))
-    return _started(session, number, execution, execution.start_compute_with_dependencies(dependencies, duration))
+def _start_compute_with_dependencies(
+    execution: _Served,
+    keep: Keep,
+    duration: int,
+    dependencies: Sequence[Event],
+    gate: Descriptors | None,
+) -> Reply:
+    # The library opens the gate once the inputs are where the server finds them.
+    wait_for = dependencies if gate is None else [*dependencies, _fence(gate)]
+    return _started(execution, keep(execution.start_compute_with_dependencies(wait_for, duration)))
 
 
-def _started(session: Session, number: int, execution: _Served, event: Event) -> Reply:
-    session.put(number, event)
-    return Reply(SUCCESS, then=lambda: _outcome(execution, event.wait))
+def _started(execution: _Served, event: Event) -> Reply:
+    def content() -> bytes:
+        event.wait()
+        return execution.sizes()
 
-
-def _outcome(execution: _Served, compute: Callable[[], None]) -> bytes:
-    """The reply of a computation: its result, and sizes of outputs that need not fill their buffers. Never raises."""
-    try:
-        compute()
-        if execution.is_exact:
-            return SUCCESS
-        sizes = [execution.output_size(index) for index in range(len(execution.types))]
-        return SUCCESS + struct.pack(f"<I{len(sizes)}Q", len(sizes), *sizes)
-    except Exception as error:
-        return failure(error)
+    return Reply(SUCCESS, then=content)
 
 
 # --- memory, fences, devices ---------------------------------------------------------------------------------------
 
 
-def _add_memory(session: Session, reader: Reader, descriptors: Descriptors) -> Reply:
-    number, size, protect, offset = reader.u64(), reader.u64(), reader.i32(), reader.u64()
-    reader.end()
+def _memory(keep: Keep, size: int, protect: int, offset: int, descriptors: Descriptors) -> None:
     descriptor = descriptors.take()
     try:
-        session.put(number, Memory.create_from_fd(size, protect, descriptor, offset))
+        keep(Memory.create_from_fd(size, protect, descriptor, offset))
     finally:
         os.close(descriptor)
-    return OK
-
-
-def _add_fence(session: Session, reader: Reader, descriptors: Descriptors) -> Reply:
-    number = reader.u64()
-    reader.end()
-    session.put(number, _fence(descriptors))
-    return OK
 
 
 def _fence(descriptors: Descriptors) -> Event:
@@ -229,38 +168,53 @@ def _fence(descriptors: Descriptors) -> Event:
         os.close(descriptor)
 
 
-def _list_devices(session: Session, reader: Reader, descriptors: Descriptors) -> Reply:
-    reader.end()
-    writer = Writer(len(get_devices()))
-    for device in get_devices():
-        writer.string(device.name).string(device.version).i32(device.type).i64(device.feature_level)
-        writer.u32(len(device.extensions))
-        for extension in device.extensions:
-            writer.string(extension)
-    return Reply(SUCCESS + b"".join(writer.parts))
+def _gate(reader: Reader) -> Descriptors | None:
+    return reader.descriptors if reader.u8() else None
+
+
+def _token(reader: Reader) -> bytes:
+    return bytes(reader.bytes(BYTE_SIZE_OF_CACHE_TOKEN))
+
+
+_DEVICE = parts(STRING, STRING, I32, I64, many(STRING))
+
+
+def _devices() -> list[tuple[object, ...]]:
+    return [(each.name, each.version, each.type, each.feature_level, each.extensions) for each in get_devices()]
 
 
 def handlers() -> dict[int, Handler]:
     """The handler of each request, except for those on the control socket."""
+    execution, new, i32, u64 = object_of(_Served).read, NEW.read, Reader.i32, Reader.u64
+    argument = execution, i32, operand_type
+    place = object_of(Memory).read, u64, u64
+    compilation, burst = object_of(Compilation).read, object_of(Burst).read
+    model, events = object_of(Model).read, many(object_of(Event)).read
     by_name: dict[str, Handler] = {
-        "ANeuralNetworksCompilation_setCaching": _set_caching,
-        "ANeuralNetworksExecution_burstCompute": _burst_compute,
-        "ANeuralNetworksExecution_compute": _compute,
-        "ANeuralNetworksExecution_create": _create_execution,
-        "ANeuralNetworksExecution_enableInputAndOutputPadding": _enable_padding,
-        "ANeuralNetworksExecution_getOutputOperandDimensions": _output_dimensions,
-        "ANeuralNetworksExecution_getOutputOperandRank": _output_rank,
-        "ANeuralNetworksExecution_setInput": _set_input,
-        "ANeuralNetworksExecution_setInputFromMemory": _set_input_from_memory,
-        "ANeuralNetworksExecution_setOutput": _set_output,
-        "ANeuralNetworksExecution_setOutputFromMemory": _set_output_from_memory,
-        "ANeuralNetworksExecution_startCompute": _start_compute,
-        "ANeuralNetworksExecution_startComputeWithDependencies": _start_compute_with_dependencies,
-        "ANeuralNetworksModel_setOperandSymmPerChannelQuantParams": _set_scales,
+        "Compilation_setCaching": answering(Compilation.set_caching, compilation, Reader.string, _token),
+        "Execution_burstCompute": answering(_burst_compute, execution, burst),
+        "Execution_compute": answering(_compute, execution),
+        "Execution_create": answering(keeping(_Served), compilation, new),
+        "Execution_enableInputAndOutputPadding": answering(
+            _Served.enable_input_and_output_padding, execution, BOOL.read
+        ),
+        "Execution_getOutputOperandDimensions": answering(_output_dimensions, execution, i32),
+        "Execution_getOutputOperandRank": answering(_output_rank, execution, i32),
+        "Execution_setInput": answering(_set_input, *argument, _buffer),
+        "Execution_setInputFromMemory": answering(_set_input_from_memory, *argument, *place),
+        "Execution_setOutput": answering(_set_output, *argument, _buffer),
+        "Execution_setOutputFromMemory": answering(_set_output_from_memory, *argument, *place),
+        "Execution_startCompute": answering(_start_compute, execution, new),
+        "Execution_startComputeWithDependencies": answering(
+            _start_compute_with_dependencies, execution, new, u64, events, _gate
+        ),
+        "Model_setOperandSymmPerChannelQuantParams": answering(
+            Model.set_operand_symm_per_channel_quant_params, model, i32, Reader.u32, F32S.read
+        ),
     }
     return {
-        **table_handlers(by_name),
-        Request.DEVICES: _list_devices,
-        Request.MEMORY: _add_memory,
-        Request.FENCE: _add_fence,
+        **table_handlers({PREFIX + name: handler for name, handler in by_name.items()}),
+        Request.DEVICES: answering(_devices, result=many(_DEVICE).write),
+        Request.MEMORY: answering(_memory, new, u64, i32, u64, read_descriptors),
+        Request.FENCE: answering(keeping(_fence), read_descriptors, new),
     }

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import math
-from enum import IntEnum
-from typing import TypeVar
 
 import numpy as np
 
 from nnvk.base.errors import bad_data
+from nnvk.base.fields import BOOL, F64, F64S, I64, STRING, U64S, Field, many, member_of, optional, parts, record
 from nnvk.base.packets import Malformed, Reader, Writer
 from nnvk.types.codes import ExtensionCode, OperandCode, OperationCode
 from nnvk.types.extension import EXTENSION, AnyCode, ExtendedOperationCode, operation_of
 from nnvk.types.model import Lifetime, Model, Operand, Operation
 from nnvk.types.operand import ChannelQuant, OperandType, Shape
 
-E = TypeVar("E", bound=IntEnum)
 _LIFETIMES = tuple(Lifetime)
 _DTYPES = tuple(np.dtype(code) for code in ("?", "u1", "i1", "u2", "i2", "u4", "i4", "f2", "f4", "u8", "i8", "f8"))
 _DTYPE_NUMBERS = {dtype: number for number, dtype in enumerate(_DTYPES)}
@@ -43,19 +41,8 @@ def flat(array: np.ndarray) -> np.ndarray:
     return np.ascontiguousarray(array).reshape(-1).view(np.uint8)
 
 
-def write_type(writer: Writer, type_: OperandType) -> None:
-    """An operand's type."""
-    quant = type_.channel_quant
-    writer.u32(type_.code).u64s(type_.dimensions).f64(type_.scale).i64(type_.zero_point).u8(quant is not None)
-    if quant is not None:
-        writer.f64s(quant.scales).i64(quant.channel_dim)
-
-
-def read_type(reader: Reader) -> OperandType:
-    """An operand's type. BAD_DATA, Malformed: it is none."""
-    code, dimensions, scale, zero_point = reader.u32(), reader.u64s(), reader.f64(), reader.i64()
-    quant = ChannelQuant(reader.f64s(), reader.i64()) if reader.u8() else None
-    return OperandType(member(OperandCode, code), dimensions, scale, zero_point, quant)
+TYPE = record(OperandType, member_of(OperandCode), U64S, F64, I64, optional(record(ChannelQuant, F64S, I64)))
+"""BAD_DATA, Malformed: it is none."""
 
 
 def write_model(writer: Writer, model: Model) -> None:
@@ -67,12 +54,7 @@ def write_model(writer: Writer, model: Model) -> None:
         writer.u32(len(each.operands))
         for operand in each.operands:
             _write_operand(writer, operand, numbers)
-        writer.u32(len(each.operations))
-        for operation in each.operations:
-            _write_operation(writer, operation)
-        writer.u64s(each.inputs).u64s(each.outputs).u8(each.relaxed).u32(len(each.input_names))
-        for name in each.input_names:
-            writer.string(name)
+        _REST.write(writer, (each.operations, each.inputs, each.outputs, each.relaxed, each.input_names))
 
 
 def read_model(reader: Reader) -> Model:
@@ -80,17 +62,14 @@ def read_model(reader: Reader) -> Model:
     models: list[Model] = []
     for _ in range(reader.u32()):
         operands = tuple(_read_operand(reader, models) for _ in range(reader.u32()))
-        operations = tuple(_read_operation(reader) for _ in range(reader.u32()))
-        inputs, outputs, relaxed = reader.u64s(), reader.u64s(), bool(reader.u8())
-        names = tuple(reader.string() for _ in range(reader.u32()))
-        models.append(Model(operands, operations, inputs, outputs, relaxed, names))
+        models.append(Model(operands, *_REST.read(reader)))
     if not models:
         raise Malformed("there is no model")
     return models[-1]
 
 
 def _write_operand(writer: Writer, operand: Operand, numbers: dict[Model, int]) -> None:
-    write_type(writer, operand.type)
+    TYPE.write(writer, operand.type)
     writer.u8(_LIFETIMES.index(operand.lifetime)).u8(operand.constant is not None).u8(operand.subgraph is not None)
     value = operand.value
     if value is not None:
@@ -101,7 +80,7 @@ def _write_operand(writer: Writer, operand: Operand, numbers: dict[Model, int]) 
 
 
 def _read_operand(reader: Reader, models: list[Model]) -> Operand:
-    type_, lifetime = read_type(reader), reader.u8()
+    type_, lifetime = TYPE.read(reader), reader.u8()
     has_value, has_subgraph = reader.u8(), reader.u8()
     if lifetime >= len(_LIFETIMES):
         raise Malformed(f"there is no lifetime {lifetime}")
@@ -118,8 +97,7 @@ def _read_operand(reader: Reader, models: list[Model]) -> Operand:
     return Operand(type_, _LIFETIMES[lifetime], value, subgraph)
 
 
-def _write_operation(writer: Writer, operation: Operation) -> None:
-    code = operation.code
+def _write_code(writer: Writer, code: AnyCode) -> None:
     if isinstance(code, ExtendedOperationCode):
         writer.u8(1).string(EXTENSION).u32(code.value)
     elif isinstance(code, ExtensionCode):
@@ -128,18 +106,13 @@ def _write_operation(writer: Writer, operation: Operation) -> None:
         writer.u8(0).u32(code)
     else:
         raise bad_data(f"an operation has the code {code!r}, which is none of feature level 8")
-    writer.u64s(operation.inputs).u64s(operation.outputs)
 
 
-def _read_operation(reader: Reader) -> Operation:
-    code: AnyCode
-    code = operation_of(reader.string(), reader.u32()) if reader.u8() else member(OperationCode, reader.u32())
-    return Operation(code, reader.u64s(), reader.u64s())
+def _read_code(reader: Reader) -> AnyCode:
+    return operation_of(reader.string(), reader.u32()) if reader.u8() else _CODE.read(reader)
 
 
-def member(enum: type[E], number: int) -> E:
-    """The member of an enumeration with this number. Malformed: there is none."""
-    try:
-        return enum(number)
-    except ValueError:
-        raise Malformed(f"{number} is no {enum.__name__}") from None
+_CODE = member_of(OperationCode)
+_OPERATION = record(Operation, Field("code", _write_code, _read_code), U64S, U64S)
+_REST = parts(many(_OPERATION), U64S, U64S, BOOL, many(STRING))
+"""A model without its operands."""

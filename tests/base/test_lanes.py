@@ -25,7 +25,7 @@ ECHO, MUCH = 1, 2
 def lane() -> Iterator[socket.socket]:
     """A lane of a session in this process that answers how long a packet was, and with a large one."""
 
-    def echo(session, reader, descriptors) -> Reply:
+    def echo(reader) -> Reply:
         return Reply(SUCCESS + struct.pack("<Q", len(reader.rest())))
 
     session = Session({ECHO: echo, MUCH: lambda *_: Reply(SUCCESS + LARGE)})

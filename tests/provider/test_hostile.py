@@ -218,7 +218,8 @@ def saving() -> bytes:
 
 def loading(content: bytes, *order: int) -> bytes:
     """A request to load a part, which gets the number 1."""
-    writer = Writer(Request.ONNX_LOAD).u64(1).string(CPU).string("").u32s(order)
+    writer = Writer(Request.ONNX_LOAD).u64(1).string(CPU).string("").u32(len(order))
+    writer.put(struct.pack(f"<{len(order)}I", *order))
     return b"".join(writer.u64(len(content)).aligned(content).parts)
 
 

@@ -6,6 +6,7 @@ import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from nnvk.base.fields import U32, many
 from nnvk.base.packets import Writer
 
 STATIC, VARIABLE, SPARSE, CONSTANT, DECLARED = 1, 2, 4, 8, 16
@@ -69,13 +70,13 @@ class Graph:
 
 
 def _put_numbers(writer: Writer, numbers: Sequence[int]) -> None:
-    writer.u32s([number % (1 << 32) for number in numbers])
+    many(U32).write(writer, [number % (1 << 32) for number in numbers])
 
 
 def _put_tensor(writer: Writer, tensor: Tensor) -> None:
     type_ = TYPES[tensor.type] if isinstance(tensor.type, str) else tensor.type
     writer.i32(tensor.number).u32(type_).u8(tensor.flags | (0 if tensor.data is None else CONSTANT))
-    writer.u32s(tensor.shape)
+    many(U32).write(writer, tensor.shape)
     _put_numbers(writer, tensor.signature)
     writer.u32(len(tensor.scales)).put(struct.pack(f"<{len(tensor.scales)}f", *tensor.scales))
     _put_numbers(writer, tensor.zero_points)

@@ -18,6 +18,7 @@ import weakref
 from collections import defaultdict, deque
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -27,10 +28,11 @@ from nnvk.base.errors import NnapiError, ResultCode, UnfitData, VerificationErro
 from nnvk.base.lanes import GREETING, LaneRequest, read_head, released
 from nnvk.base.limits import poll
 from nnvk.base.log import logger
-from nnvk.base.packets import ALIGNMENT, Buffer, Descriptors, Malformed, Reader, Writer, limit_waits, receive, send
+from nnvk.base.packets import ALIGNMENT, Descriptors, Malformed, Reader, Writer, limit_waits, receive, send
 from nnvk.base.settings import settings
-from nnvk.driver.process.protocol import UNFIT, UNVERIFIED, fingerprint
+from nnvk.driver.process.protocol import UNFIT, UNVERIFIED, Row, fingerprint
 
+T = TypeVar("T")
 _log = logger("driver")
 SLICE_SECONDS = 0.25
 """How long a wait lasts before it asks whether the process lives."""
@@ -251,15 +253,13 @@ class Connection:
 
     # --- requests ----------------------------------------------------------------------------------------------------
 
-    def ask(self, request: Writer | Buffer, descriptors: Sequence[int] = ()) -> Reader:
+    def ask(self, request: Writer, descriptors: Sequence[int] = ()) -> Reader:
         """The content of the reply. Raises the error that came in its place, and DEAD_OBJECT."""
         reader, received = self.ask_for_descriptors(request, descriptors)
         received.close()
         return reader
 
-    def ask_for_descriptors(
-        self, request: Writer | Buffer, descriptors: Sequence[int] = ()
-    ) -> tuple[Reader, Descriptors]:
+    def ask_for_descriptors(self, request: Writer, descriptors: Sequence[int] = ()) -> tuple[Reader, Descriptors]:
         """As `ask`, with the descriptors that came with the reply."""
         lane = self.take_lane()
         is_idle = False
@@ -270,6 +270,10 @@ class Connection:
         finally:
             self.put_lane(lane, is_idle=is_idle)
         return self.opened(packet), received
+
+    def call(self, row: Row[T], *arguments: Any) -> T:
+        """The result of a request. Raises as `ask`."""
+        return row.read(self.ask(row.request(*arguments)))
 
     def opened(self, packet: memoryview) -> Reader:
         """The content of a reply. Raises the error that came in its place."""
@@ -285,13 +289,12 @@ class Connection:
             raise VerificationError(reason)
         raise UnfitData(reason) if kind == UNFIT else NnapiError(code, reason)
 
-    def send(self, lane: socket.socket, request: Writer | Buffer, descriptors: Sequence[int] = ()) -> None:
+    def send(self, lane: socket.socket, request: Writer, descriptors: Sequence[int] = ()) -> None:
         """Send a request. Raises DEAD_OBJECT, and what keeps it from being sent."""
         self.check()
-        parts = request.parts if isinstance(request, Writer) else [request]
         while True:
             try:
-                send(lane, parts, descriptors)
+                send(lane, request.parts, descriptors)
             except BlockingIOError:
                 self.look()
             except _LOST as error:

@@ -5,53 +5,32 @@ from __future__ import annotations
 import itertools
 import struct
 import weakref
-from dataclasses import dataclass
+from typing import Any, TypeVar
 
 import numpy as np
 
 from nnvk.base.errors import NnapiError, ResultCode, bad_data
-from nnvk.base.packets import Reader, Writer
+from nnvk.driver.process import protocol
 from nnvk.driver.process.connection import Command, Connection, DriverProcess, SharedBlock
-from nnvk.driver.process.encoding import write_prepare_options
 from nnvk.driver.process.prepared_model import RemotePreparedModel
-from nnvk.driver.process.protocol import Request
+from nnvk.driver.process.protocol import Description, Row
 from nnvk.hal import IBuffer, IDevice, IPreparedModel, MemoryUse, Support
 from nnvk.types.codes import DeviceTypeCode, FeatureLevelCode
-from nnvk.types.encoding import write_model, write_type
 from nnvk.types.model import Model
 from nnvk.types.operand import OperandType, Shape
 from nnvk.types.request import Capabilities, PrepareOptions
+
+T = TypeVar("T")
 
 
 def find_devices(command: Command) -> tuple[list[RemoteDevice], str]:
     """The devices of a driver whose process a command starts, and why there is none, or not all."""
     process = DriverProcess(command)
     try:
-        reader = process.running().ask(Writer(Request.DEVICES))
+        problems, descriptions = process.running().call(protocol.DEVICES)
     except NnapiError as error:
         return [], error.reason
-    problems = reader.string()
-    return [RemoteDevice(process, _read_description(reader)) for _ in range(reader.u32())], problems
-
-
-@dataclass(frozen=True, slots=True)
-class _Description:
-    """The properties of a device that do not change."""
-
-    name: str
-    version: str
-    type: DeviceTypeCode
-    feature_level: FeatureLevelCode
-    capabilities: Capabilities
-    extensions: tuple[str, ...]
-
-
-def _read_description(reader: Reader) -> _Description:
-    name, version = reader.string(), reader.string()
-    type_, feature_level = DeviceTypeCode(reader.i32()), FeatureLevelCode(reader.u32())
-    capabilities = Capabilities(reader.f64(), reader.f64())
-    extensions = tuple(reader.string() for _ in range(reader.u32()))
-    return _Description(name, version, type_, feature_level, capabilities, extensions)
+    return [RemoteDevice(process, description) for description in descriptions], problems
 
 
 class RemoteDevice(IDevice):
@@ -61,7 +40,7 @@ class RemoteDevice(IDevice):
     is asked of it next starts a new process.
     """
 
-    def __init__(self, process: DriverProcess, description: _Description) -> None:
+    def __init__(self, process: DriverProcess, description: Description) -> None:
         self._process = process
         self._description = description
         self._tokens = itertools.count(1)
@@ -99,39 +78,32 @@ class RemoteDevice(IDevice):
 
     def get_supported_operations(self, model: Model) -> list[Support]:
         """The driver's answer."""
-        return [Support(reason or None) for reason in self._ask_about(Request.SUPPORT, model)]
+        return list(self._call(protocol.SUPPORT, model))
 
     def describe_operations(self, model: Model) -> list[str]:
         """The driver's answer."""
-        return self._ask_about(Request.DESCRIBE, model)
+        return list(self._call(protocol.DESCRIBE, model))
 
     def describe_memory(self, model: Model) -> MemoryUse | None:
         """The driver's answer."""
-        reader = self._ask(_with_model(Writer(Request.DESCRIBE_MEMORY).string(self.name), model))
-        return MemoryUse(reader.u64(), reader.u64()) if reader.u8() else None
+        return self._call(protocol.DESCRIBE_MEMORY, model)
 
-    def _ask_about(self, request: Request, model: Model) -> list[str]:
-        reader = self._ask(_with_model(Writer(request).string(self.name), model))
-        return [reader.string() for _ in range(reader.u32())]
-
-    def _ask(self, writer: Writer) -> Reader:
+    def _call(self, row: Row[T], *arguments: Any) -> T:
         """The answer of a process, old or new. If it dies meanwhile, the next process is asked."""
         try:
-            return self._process.running().ask(writer)
+            return self._process.running().call(row, self.name, *arguments)
         except NnapiError as error:
             if error.code is not ResultCode.DEAD_OBJECT:
                 raise
-            return self._process.running().ask(writer)
+            return self._process.running().call(row, self.name, *arguments)
 
     def prepare_model(self, model: Model, options: PrepareOptions) -> IPreparedModel:
         """Have the driver make the model ready."""
 
-        def prepare() -> tuple[Connection, int, Reader]:
+        def prepare() -> tuple[Connection, int, tuple[int, int]]:
             connection = self._process.running()
             number = connection.new_number()
-            writer = Writer(Request.PREPARE).u64(number).string(self.name)
-            write_prepare_options(writer, options)
-            return connection, number, connection.ask(_with_model(writer, model))
+            return connection, number, connection.call(protocol.PREPARE, self.name, model, options, number)
 
         return RemotePreparedModel(prepare, model, self.remote_token)
 
@@ -139,13 +111,11 @@ class RemoteDevice(IDevice):
         """Memory of the driver."""
         connection = self._process.running()
         number = connection.new_number()
-        writer = Writer(Request.ALLOCATE).u64(number).string(self.name)
         try:
-            write_type(writer, type)
-            writer.u64s(dimensions)
+            request = protocol.ALLOCATE.request(self.name, type, dimensions, number)
         except struct.error as error:
             raise bad_data(f"{type} of dimensions {dimensions} can't be told the driver's process: {error}") from error
-        remote_token = connection.ask(writer).u64()
+        remote_token = protocol.ALLOCATE.read(connection.ask(request))
         # A driver that was started anew gives the same tokens again.
         buffer = RemoteBuffer(connection, number, next(self._tokens), remote_token)
         self._buffers[buffer.token] = buffer
@@ -162,7 +132,7 @@ class RemoteDevice(IDevice):
 
     def wait(self) -> None:
         """Start the driver's process anew if it has died; and what the driver does."""
-        self._ask(Writer(Request.WAIT).string(self.name))
+        self._call(protocol.WAIT)
 
     def end(self, reason: str) -> None:
         """End the driver's process if it lives. Requests that wait for it raise DEAD_OBJECT with this reason."""
@@ -190,30 +160,20 @@ class RemoteBuffer(IBuffer):
 
     def copy_to(self, target: np.ndarray) -> None:
         """Copy the content to the host."""
-        target[:] = self._exchange(Request.COPY_TO, target.nbytes, None).array[: target.nbytes]
+        target[:] = self._exchange(protocol.COPY_TO, target.nbytes, None).array[: target.nbytes]
 
     def copy_from(self, source: np.ndarray) -> None:
         """Replace the content."""
-        self._exchange(Request.COPY_FROM, source.nbytes, source)
+        self._exchange(protocol.COPY_FROM, source.nbytes, source)
 
-    def _exchange(self, request: Request, nbytes: int, source: np.ndarray | None) -> SharedBlock:
+    def _exchange(self, row: Row[None], nbytes: int, source: np.ndarray | None) -> SharedBlock:
         block = self.connection.allocate(nbytes)
         if source is not None:
             block.array[:nbytes] = source
-        writer = Writer(request).u64(self._number).u32(block.number).u64(block.offset).u64(nbytes)
         try:
-            self.connection.ask(writer)
+            self.connection.call(row, self._number, (block.number, block.offset, nbytes))
         except BaseException as error:
             if not isinstance(error, NnapiError):  # Ctrl-C: the driver may still be at it
                 block.abandon()
             raise
         return block
-
-
-def _with_model(writer: Writer, model: Model) -> Writer:
-    """The packet, with a model at its end. BAD_DATA: that holds what none may."""
-    try:
-        write_model(writer, model)
-    except (struct.error, AttributeError, TypeError) as error:
-        raise bad_data(f"the model can't be told the driver's process: {error}") from error
-    return writer

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import socket
 import threading
 import time
@@ -11,19 +12,19 @@ import numpy as np
 
 from nnvk.base import forks
 from nnvk.base.errors import NnapiError, ResultCode, driver_error
-from nnvk.base.packets import ALIGNMENT, Reader, Writer
+from nnvk.base.packets import ALIGNMENT, Writer
+from nnvk.driver.process import protocol
 from nnvk.driver.process.connection import Connection
-from nnvk.driver.process.encoding import output_sizes, read_result, to_deadline
-from nnvk.driver.process.protocol import EXECUTE, Request
 from nnvk.hal import DeferredExecution, IBurst, IExecution, IFencedExecution, IPreparedModel
 from nnvk.ops.check import validate_request
 from nnvk.types import request as hal
-from nnvk.types.encoding import flat, write_dtype
+from nnvk.types.encoding import flat
 from nnvk.types.model import Model
+from nnvk.types.operand import dtype_of
 from nnvk.types.request import ExecuteOptions, ExecutionResult, is_unlimited
 
-Prepare = Callable[[], tuple[Connection, int, Reader]]
-"""Prepares the model in the process that lives: that, the number there, and the reply."""
+Prepare = Callable[[], tuple[Connection, int, tuple[int, int]]]
+"""Prepares the model in the process that lives: that, the number there, alignment and padding."""
 RemoteToken = Callable[[int, Connection], int]
 """Gives the token that a process has for the buffer with a token of this process."""
 
@@ -40,8 +41,7 @@ class RemotePreparedModel(IPreparedModel):
         self._enter()
 
     def _enter(self) -> None:
-        self._connection, self._number, reader = self._prepare()
-        self.preferred_alignment, self.preferred_padding = reader.u32(), reader.u32()
+        self._connection, self._number, (self.preferred_alignment, self.preferred_padding) = self._prepare()
 
     def __del__(self) -> None:
         if hasattr(self, "_number"):
@@ -63,24 +63,19 @@ class RemotePreparedModel(IPreparedModel):
 
     def memory_bytes(self) -> dict[str, int]:
         """The driver's answer."""
-        return self._memory()[0]
+        connection, number = self._place()
+        return connection.call(protocol.MEMORY_BYTES, number)
 
     def shared_constants(self) -> dict[str, int]:
         """The driver's answer."""
-        return self._memory()[1]
-
-    def _memory(self) -> tuple[dict[str, int], dict[str, int]]:
-        """The bytes by purpose, and the bytes of shared constants by name."""
         connection, number = self._place()
-        reader = connection.ask(Writer(Request.MEMORY).u64(number))
-        held, shared = ({reader.string(): reader.u64() for _ in range(reader.u32())} for _ in range(2))
-        return held, shared
+        return connection.call(protocol.SHARED_CONSTANTS, number)
 
     def configure_execution_burst(self) -> IBurst:
         """The driver's burst."""
         connection, prepared = self._place()
         number = connection.new_number()
-        connection.ask(Writer(Request.BURST).u64(number).u64(prepared))
+        connection.call(protocol.BURST, prepared, number)
         return RemoteBurst(connection, number)
 
 
@@ -129,57 +124,44 @@ class RemoteExecution(IExecution):
             None if buffer is None else block.array[offset : offset + buffer.nbytes]
             for buffer, offset in zip(buffers, offsets, strict=True)
         ]
-        sources = [None if each.array is None else flat(each.array) for each in inputs]
         self._copies_in = [
-            (place, source)
-            for place, source in zip(places[: len(inputs)], sources, strict=True)
-            if place is not None and source is not None and source.nbytes
+            (place, flat(each.array))
+            for place, each in zip(places, inputs, strict=False)
+            if place is not None and each.array is not None and place.nbytes
         ]
         self._places_out = places[len(inputs) :]
         self._copies_out: list[tuple[np.ndarray, np.ndarray]] = []
-        writer = Writer(Request.BIND).u64(number).u64(self._prepared).u32(block.number)
-        self._write_arguments(writer, [block.offset + offset for offset in offsets])
-        connection.ask(writer)
+        spots = [
+            None if place is None else (block.number, block.offset + offset, place.nbytes)
+            for place, offset in zip(places, offsets, strict=True)
+        ]
+        first = len(inputs)
+        told_inputs = [
+            (None if token or each.array is None else (each.array, spot), token, each.dimensions)
+            for each, token, spot in zip(inputs, self._tokens[:first], spots[:first], strict=True)
+        ]
+        told_outputs = [
+            (None if token else spot, token, each.updates_input)
+            for each, token, spot in zip(outputs, self._tokens[first:], spots[first:], strict=True)
+        ]
+        connection.call(protocol.BIND, self._prepared, told_inputs, told_outputs, number)
         self._number = number
         self._is_abandoned = False
+        self._asked: tuple[int | None, ExecuteOptions] | None = None
         self._last = b""  # the last reply: mostly the next one is the same
-
-    def _write_arguments(self, writer: Writer, offsets: Sequence[int]) -> None:
-        inputs, outputs = self._request.inputs, self._request.outputs
-        writer.u32(len(inputs))
-        for source, token, offset in zip(inputs, self._tokens, offsets, strict=False):
-            writer.u64(token)
-            if token:
-                writer.u64s(source.dimensions)
-            elif source.array is None:
-                writer.u8(0)
-            else:
-                writer.u8(1)
-                write_dtype(writer, source.array)
-                writer.u64(offset)
-        writer.u32(len(outputs))
-        first = len(inputs)
-        for target, token, offset in zip(outputs, self._tokens[first:], offsets[first:], strict=True):
-            writer.u64(token)
-            if token:
-                writer.u8(target.updates_input)
-            else:
-                writer.u8(target.buffer is not None)
-                if target.buffer is not None:
-                    writer.u64(offset).u64(target.buffer.nbytes)
 
     def __del__(self) -> None:
         if hasattr(self, "_number"):
             self.connection.release(self._number)
 
-    def execute(self, options: ExecuteOptions, burst: int = 0) -> ExecutionResult:
+    def execute(self, options: ExecuteOptions, burst: int | None = None) -> ExecutionResult:
         """Copy inputs in, ask, wait, copy outputs out."""
         connection = self.connection
         lane = connection.take_lane()
         is_idle = False
         try:
             self._copy_in()
-            connection.send(lane, self._message(Request.EXECUTE, burst, options))
+            connection.send(lane, self._message(burst, options))
             packet, _ = connection.receive(lane)
             is_idle = True
         except BaseException as error:
@@ -190,17 +172,19 @@ class RemoteExecution(IExecution):
             connection.put_lane(lane, is_idle=is_idle)
         return self.finish(packet)
 
+    def _message(self, burst: int | None, options: ExecuteOptions) -> Writer:
+        """The request to execute, which mostly is the last one again."""
+        if self._asked != (burst, options):
+            self._asked = burst, options
+            self._packet = Writer().put(b"".join(protocol.EXECUTE.request((self._number, burst, options)).parts))
+        return self._packet
+
     def _copy_in(self) -> None:
         if self._is_abandoned:
             self.connection.release(self._number)
             self._bind()
         for place, source in self._copies_in:
             place[:] = source
-
-    def _message(self, request: Request, number: int, options: ExecuteOptions) -> bytes:
-        deadline = to_deadline(options.deadline_ns)
-        given = (options.measure, deadline, options.loop_timeout_ns, options.duration_ns)
-        return EXECUTE.pack(request, self._number, number, *given)
 
     def abandon(self) -> None:
         """Leave the shared memory to what goes on there, whose result nobody wants. It never waits."""
@@ -210,8 +194,7 @@ class RemoteExecution(IExecution):
     def finish(self, packet: memoryview) -> ExecutionResult:
         """The result in a reply; the outputs go to the request's buffers."""
         if packet != self._last:
-            reader = self.connection.opened(packet)
-            self._result = read_result(reader)
+            self._result = protocol.EXECUTE.read(self.connection.opened(packet))
             self._last = bytes(packet)
             self._copies_out = self._written(self._result)
         for buffer, place in self._copies_out:
@@ -222,7 +205,7 @@ class RemoteExecution(IExecution):
         """The buffer of each output, and the bytes that the driver has written."""
         if result.code is not ResultCode.NO_ERROR:
             return []
-        rows = zip(self._request.outputs, self._places_out, output_sizes(self._model, result), strict=True)
+        rows = zip(self._request.outputs, self._places_out, _output_sizes(self._model, result), strict=True)
         return [
             (target.buffer[:size], place[:size])
             for target, place, size in rows
@@ -239,8 +222,8 @@ class RemoteExecution(IExecution):
         if len(ahead) < len(wait_for) or (wait_for and self._copies_in):
             return DeferredExecution(lambda: self.execute(options.started(time.monotonic_ns())), wait_for)
         number = self.connection.new_number()
-        message = Writer().put(self._message(Request.EXECUTE_FENCED, number, options))
-        message.u64s([each.number for each in ahead])
+        numbers = [each.number for each in ahead]
+        message = protocol.EXECUTE_FENCED.request((self._number, None, options), numbers, number)
         lane = self.connection.take_lane()
         try:
             self._copy_in()
@@ -347,8 +330,16 @@ class RemoteFencedExecution(IFencedExecution):
         """The driver's sync file; None too where an output is written by `result`, which comes after the fence."""
         if self._execution.writes_host or self._outcome is not None:
             return None
-        reader, descriptors = self._connection.ask_for_descriptors(Writer(Request.EXPORT).u64(self.number))
+        reader, descriptors = self._connection.ask_for_descriptors(protocol.EXPORT.request(self.number))
         try:
-            return descriptors.take() if reader.u8() else None
+            return descriptors.take() if protocol.EXPORT.read(reader) else None
         finally:
             descriptors.close()
+
+
+def _output_sizes(model: Model, result: ExecutionResult) -> list[int]:
+    """Bytes of each output."""
+    return [
+        math.prod(shape.dimensions) * dtype_of(type_.code).itemsize
+        for type_, shape in zip(model.output_types(), result.output_shapes, strict=True)
+    ]

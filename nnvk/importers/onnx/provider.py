@@ -16,9 +16,10 @@ from onnx import helper
 from nnvk.api import Device, get_device, get_devices
 from nnvk.base import tracing
 from nnvk.base.errors import bad_data
-from nnvk.base.lanes import OK, SUCCESS, Handler, Reply, Session
+from nnvk.base.fields import BOOL, I32, NEW, STRING, U32, U64, Keep, all_of, many, object_of, parts
+from nnvk.base.lanes import SUCCESS, Handler, Reply, Session, answering, read_session
 from nnvk.base.log import logger
-from nnvk.base.packets import Descriptors, Malformed, Reader, Writer
+from nnvk.base.packets import Malformed, Reader, Writer
 from nnvk.base.settings import settings
 from nnvk.base.text import printable
 from nnvk.importers.measured import why_device
@@ -41,43 +42,43 @@ def _devices(reader: Reader) -> list[Device]:
     return [get_device(name)] if name else list(get_devices()[:1])
 
 
-def _bytes(reader: Reader) -> bytes:
-    """A model without its weights. These follow, and stay in the shared memory of the packet."""
-    return bytes(reader.aligned(reader.u64()))
+def _bytes(reader: Reader) -> memoryview:
+    """Bytes, which stay in the shared memory of the packet."""
+    return reader.aligned(reader.u64())
 
 
-def _examine(session: Session, reader: Reader, descriptors: Descriptors) -> Reply:
-    devices, relaxed, is_auto, data = _devices(reader), bool(reader.u8()), bool(reader.u8()), _bytes(reader)
-    file, takes_all, takes_values = OnnxFile(data, reader.aligned(reader.u64())), bool(reader.u8()), bool(reader.u8())
-    reader.end()
+class _Part:
+    """A graph or a part of one, its constants, and how it is computed."""
+
+    def __init__(self, reader: Reader) -> None:
+        self.devices, self.relaxed, self.is_auto = _devices(reader), BOOL.read(reader), BOOL.read(reader)
+        self.data, self.weights = bytes(_bytes(reader)), _bytes(reader)
+        self.file = OnnxFile(self.data, self.weights)
+
+
+def _examine(part: _Part, takes_all: bool, takes_values: bool) -> list[tuple[str, int]]:
+    file, devices, relaxed = part.file, part.devices, part.relaxed
     file.keeps_doubles = True
     choice = partition.examine(file, devices, relaxed, takes_all=takes_all, takes_values=takes_values)
-    if is_auto and not _why_device():
+    if part.is_auto and not _why_device():
         choice = part_choices.without_faster(choice, file, devices, relaxed)
-    numbers = {position: number for number, part in enumerate(choice.parts) for position in part}
-    writer = Writer()
-    for position, reason in enumerate(choice.reasons):
-        writer.string(printable(reason, _LONGEST)).i32(numbers.get(position, -1))
-    return Reply(SUCCESS + b"".join(writer.parts))
+    numbers = {position: number for number, nodes in enumerate(choice.parts) for position in nodes}
+    reasons = [printable(reason, _LONGEST) for reason in choice.reasons]
+    return [(reason, numbers.get(position, -1)) for position, reason in enumerate(reasons)]
 
 
-def _model(session: Session, reader: Reader, descriptors: Descriptors) -> Reply:
-    number, devices, relaxed, is_auto = reader.u64(), _devices(reader), bool(reader.u8()), bool(reader.u8())
-    data = _bytes(reader)
-    file, folder = OnnxFile(data, reader.aligned(reader.u64())), _folder(reader)
-    names = [reader.string() for _ in range(reader.u32())]
-    reader.end()
-    plans = saved_part.plans_of(data, relaxed, folder)
-    why = _why_device() if is_auto else ""
+def _model(keep: Keep, part: _Part, folder: Path | None, names: Sequence[str]) -> None:
+    file, devices, relaxed = part.file, part.devices, part.relaxed
+    plans = saved_part.plans_of(part.data, relaxed, folder)
+    why = _why_device() if part.is_auto else ""
     if why:
         _log.info("a part: the device computes: %s", why)
-    choices = part_choices.choices_of(file, devices, relaxed) if is_auto and not why else None
+    choices = part_choices.choices_of(file, devices, relaxed) if part.is_auto and not why else None
     made = PreparedModel(file, names, devices, relaxed=relaxed, plans=plans, cpu=_cpu(file, names), choices=choices)
     shapes = partition.fixed_shapes(file)
     if shapes is not None:
         made.compile(shapes)
-    session.put(number, made)
-    return OK
+    keep(made)
 
 
 def _cpu(file: OnnxFile, names: Sequence[str]) -> Callable[[], LibraryPart] | None:
@@ -107,31 +108,22 @@ def _folder(reader: Reader) -> Path | None:
     return Path(folder) if folder else None
 
 
-def _save(session: Session, reader: Reader, descriptors: Descriptors) -> Reply:
-    devices, relaxed, _, data = _devices(reader), bool(reader.u8()), reader.u8(), _bytes(reader)
-    weights = reader.aligned(reader.u64())
-    names = [reader.string() for _ in range(reader.u32())]
-    reader.end()
-    return Reply(b"".join([SUCCESS, *saved_part.save(data, weights, names, devices, relaxed=relaxed)]))
+def _save(part: _Part, names: Sequence[str]) -> Reply:
+    saved = saved_part.save(part.data, part.weights, names, part.devices, relaxed=part.relaxed)
+    return Reply(b"".join([SUCCESS, *saved]))
 
 
-def _load(session: Session, reader: Reader, descriptors: Descriptors) -> Reply:
-    number, devices, folder, order = reader.u64(), _devices(reader), _folder(reader), reader.u32s()
-    content = reader.aligned(reader.u64())
-    reader.end()
+def _load(keep: Keep, devices: list[Device], folder: Path | None, order: tuple[int, ...], content: memoryview) -> int:
     made, outputs = saved_part.load(content, order, devices, folder)
-    session.put(number, made)
-    return Reply(SUCCESS + b"".join(Writer(outputs).parts))
+    keep(made)
+    return outputs
 
 
-def _run(session: Session, reader: Reader, descriptors: Descriptors) -> Reply:
-    model, number = session.get(reader.u64(), PreparedModel), reader.u64()
-    inputs = [_input(session, reader) for _ in range(reader.u32())]
-    reader.end()
+def _run(model: PreparedModel, keep: Keep, inputs: Sequence[StoredTensor]) -> Reply:
     if len(inputs) != len(model.names):
         raise Malformed(f"the part has {len(model.names)} inputs, got {len(inputs)}")
     made = BoundRun(model, inputs)
-    session.put(number, made)
+    keep(made)
     writer = Writer().u8(made.outputs is not None)
     if made.outputs is not None:
         writer.u32(len(made.outputs))
@@ -140,24 +132,18 @@ def _run(session: Session, reader: Reader, descriptors: Descriptors) -> Reply:
     return Reply(SUCCESS + b"".join(writer.parts))
 
 
-def _outputs(session: Session, reader: Reader, descriptors: Descriptors) -> Reply:
-    run = session.get(reader.u64(), BoundRun)
-    places = [(reader.u32(), reader.u64()) for _ in range(reader.u32())]
-    reader.end()
+def _outputs(session: Session, run: BoundRun, places: Sequence[tuple[int, int]]) -> None:
     ports = run.outputs or ()
     sizes = [stored_bytes(port.dtype, port.shape) for port in ports]
     if len(places) != len(ports):
         raise Malformed(f"the run has {len(ports)} outputs of known sizes, got {len(places)} places")
     run.set_outputs([session.segment(*place, size) for place, size in zip(places, sizes, strict=True)])
-    return OK
 
 
-def _compute(session: Session, reader: Reader, descriptors: Descriptors) -> Reply:
-    run = session.get(reader.u64(), BoundRun)
-    reader.end()
+def _compute(run: BoundRun) -> Reply:
     outputs = run.compute()
     if outputs is None:
-        return OK
+        return Reply(SUCCESS)
     writer = Writer(len(outputs))
     for output in outputs:
         array = np.asarray(output, order="C")  # ascontiguousarray makes [1] of a scalar
@@ -172,7 +158,11 @@ def _put_type(writer: Writer, dtype: np.dtype, shape: Shape) -> None:
     writer.put(struct.pack(f"<{len(shape)}qQ", *shape, stored_bytes(dtype, shape)))
 
 
-def _input(session: Session, reader: Reader) -> StoredTensor:
+def _inputs(reader: Reader) -> list[StoredTensor]:
+    return [_input(reader) for _ in range(reader.u32())]
+
+
+def _input(reader: Reader) -> StoredTensor:
     """An input, whose elements are in a segment."""
     element, rank = reader.i32(), reader.u32()
     shape = struct.unpack(f"<{rank}q", reader.bytes(8 * rank))
@@ -183,7 +173,7 @@ def _input(session: Session, reader: Reader) -> StoredTensor:
         raise Malformed(f"there is no element type {element}") from None
     if dtype.hasobject or min(shape, default=0) < 0:
         raise Malformed(f"there is no input of {dtype} {list(shape)}")
-    memory = session.segment(segment, offset, stored_bytes(dtype, shape))
+    memory = reader.session.segment(segment, offset, stored_bytes(dtype, shape))
     if offset % dtype.alignment:
         raise Malformed(f"offset {offset} is not aligned to {dtype}")
     return StoredTensor(memory, dtype, shape)
@@ -208,29 +198,20 @@ class _Recording:
         self._trace.write(self._path)
 
 
-def _profile(session: Session, reader: Reader, descriptors: Descriptors) -> Reply:
-    number, path = reader.u64(), reader.string()
-    reader.end()
+def _profile(session: Session, number: int, path: str) -> None:
     session.put(number, _Recording(Path(path), number))
-    return OK
 
 
-def _profile_end(session: Session, reader: Reader, descriptors: Descriptors) -> Reply:
-    recording = session.get(reader.u64(), _Recording)
-    reader.end()
-    recording.end()
-    return OK
-
-
+_NAMES, _PLACES, _RUN = many(STRING).read, many(parts(U32, U64)).read, object_of(BoundRun).read
 HANDLERS: Mapping[int, Handler] = {
-    Request.ONNX_EXAMINE: _examine,
-    Request.ONNX_MODEL: _model,
-    Request.ONNX_RUN: _run,
-    Request.ONNX_OUTPUTS: _outputs,
-    Request.ONNX_COMPUTE: _compute,
-    Request.ONNX_SAVE: _save,
-    Request.ONNX_LOAD: _load,
-    Request.ONNX_PROFILE: _profile,
-    Request.ONNX_PROFILE_END: _profile_end,
+    Request.ONNX_EXAMINE: answering(_examine, _Part, BOOL.read, BOOL.read, result=all_of(parts(STRING, I32).write)),
+    Request.ONNX_MODEL: answering(_model, NEW.read, _Part, _folder, _NAMES),
+    Request.ONNX_RUN: answering(_run, object_of(PreparedModel).read, NEW.read, _inputs),
+    Request.ONNX_OUTPUTS: answering(_outputs, read_session, _RUN, _PLACES),
+    Request.ONNX_COMPUTE: answering(_compute, _RUN),
+    Request.ONNX_SAVE: answering(_save, _Part, _NAMES),
+    Request.ONNX_LOAD: answering(_load, NEW.read, _devices, _folder, Reader.u32s, _bytes, result=U32.write),
+    Request.ONNX_PROFILE: answering(_profile, read_session, Reader.u64, Reader.string),
+    Request.ONNX_PROFILE_END: answering(_Recording.end, object_of(_Recording).read),
 }
 """The handlers, by the number of the request."""

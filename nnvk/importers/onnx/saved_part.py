@@ -37,7 +37,7 @@ from nnvk.importers.ports import DTYPES, ImportedModel, Port
 from nnvk.importers.shapes import Shapes
 from nnvk.serve.protocol import SAVED_PART_FORMAT
 from nnvk.types import model as frozen
-from nnvk.types.encoding import read_model, read_type, write_model, write_type
+from nnvk.types.encoding import TYPE, read_model, write_model
 from nnvk.types.model import Lifetime
 from nnvk.types.operand import OperandType, Shape
 
@@ -201,7 +201,7 @@ def _write_port(writer: Writer, port: Port) -> None:
     writer.string(port.name).string(port.file_type).u8(port.in_words)
     writer.i32(-1 if port.array_type is None else helper.np_dtype_to_tensor_dtype(port.array_type))
     writer.put(struct.pack(f"<I{len(port.shape)}q", len(port.shape), *port.shape))
-    write_type(writer, port.type)
+    TYPE.write(writer, port.type)
 
 
 def _read_port(reader: Reader) -> Port:
@@ -211,7 +211,7 @@ def _read_port(reader: Reader) -> Port:
     if file_type not in DTYPES and element < 0:
         raise Malformed(f"there is no type {file_type}")
     array_type = None if element < 0 else np.dtype(helper.tensor_dtype_to_np_dtype(element))
-    return Port(name, read_type(reader), file_type, shape, in_words=in_words, array_type=array_type)
+    return Port(name, TYPE.read(reader), file_type, shape, in_words=in_words, array_type=array_type)
 
 
 def _built(read: frozen.Model) -> Model:

@@ -7,8 +7,8 @@ import struct
 from collections.abc import Mapping
 
 from nnvk import __version__
-from nnvk.base.lanes import SUCCESS, Handler, Reply, Session
-from nnvk.base.packets import Descriptors, Reader, text
+from nnvk.base.fields import BOOL, I32, NEW, STRING, U32, Keep, all_of, many, parts
+from nnvk.base.lanes import SUCCESS, Handler, Reply, answering
 from nnvk.base.text import printable
 from nnvk.importers.ports import Port
 from nnvk.importers.tflite import partition
@@ -20,24 +20,14 @@ _LONGEST = 600
 """Characters of what is said of an operator."""
 
 
-def _options(session: Session, reader: Reader, descriptors: Descriptors) -> Reply:
-    reader.end()
-    rows = [struct.pack("<iI", code, size) for code, size in SIZES.items()]
-    return Reply(b"".join([SUCCESS, struct.pack("<I", len(rows)), *rows]))
-
-
-def _examine(session: Session, reader: Reader, descriptors: Descriptors) -> Reply:
-    loaded = partition.read(reader)
+def _examine(loaded: Loaded) -> list[str]:
     reasons = zip(loaded.graph.operators, partition.examine(loaded), strict=True)
-    texts = [printable(f"{operator.name}: {reason}", _LONGEST) if reason else "" for operator, reason in reasons]
-    return Reply(b"".join([SUCCESS, *(text(shown) for shown in texts)]))
+    return [printable(f"{operator.name}: {reason}", _LONGEST) if reason else "" for operator, reason in reasons]
 
 
-def _build(session: Session, reader: Reader, descriptors: Descriptors) -> Reply:
-    number, relaxed, with_token = reader.u64(), bool(reader.u8()), bool(reader.u8())
-    loaded = partition.read(reader)
+def _build(keep: Keep, relaxed: bool, with_token: bool, loaded: Loaded) -> Reply:
     built = partition.model(loaded, relaxed)
-    session.put(number, built.model)
+    keep(built.model)
     edges = [_edge(port) for port in (*built.inputs, *built.outputs)]
     states = struct.pack(f"<I{len(built.states)}I", len(built.states), *built.states)
     return Reply(b"".join([SUCCESS, states, *edges, _token(loaded, relaxed) if with_token else b""]))
@@ -65,8 +55,8 @@ def _token(loaded: Loaded, relaxed: bool) -> bytes:
 
 
 HANDLERS: Mapping[int, Handler] = {
-    Request.TFLITE_OPTIONS: _options,
-    Request.TFLITE_EXAMINE: _examine,
-    Request.TFLITE_MODEL: _build,
+    Request.TFLITE_OPTIONS: answering(SIZES.items, result=many(parts(I32, U32)).write),
+    Request.TFLITE_EXAMINE: answering(_examine, partition.read, result=all_of(STRING.write)),
+    Request.TFLITE_MODEL: answering(_build, NEW.read, BOOL.read, BOOL.read, partition.read),
 }
 """The handlers, by the number of the request."""

@@ -14,6 +14,7 @@ import numpy as np
 import tflite
 
 from nnvk.api import Model
+from nnvk.base.fields import F32S
 from nnvk.base.packets import Malformed, Reader
 from nnvk.importers.budget import Budget
 from nnvk.importers.errors import OverBudget, Unmapped
@@ -134,7 +135,7 @@ def read(reader: Reader) -> Loaded:
 def _tensor(reader: Reader, index: int) -> tuple[Tensor, bool]:
     """A tensor, and whether the file has its shape."""
     type_, flags = reader.u32(), reader.u8()
-    shape, signature, scales = reader.u32s(), _i32s(reader), np.array(reader.f32s(), np.float32)
+    shape, signature, scales = reader.u32s(), _i32s(reader), np.array(F32S.read(reader), np.float32)
     zero_points = np.array(_i32s(reader), np.int64)
     channel_dim, name, size = reader.i32(), reader.string(), reader.u64()
     data = np.frombuffer(reader.aligned(size), np.uint8) if flags & _CONSTANT else None

@@ -6,6 +6,7 @@ import contextlib
 import dataclasses
 import random
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 import pytest
@@ -13,14 +14,18 @@ from builder import Builder
 from generators import Draw, draw_case, frozen, generators
 from samples import if_model, while_model
 
+from nnvk.base import fields
 from nnvk.base.errors import NnapiError, ResultCode
+from nnvk.base.fields import Field
 from nnvk.base.packets import Malformed, Reader, Writer
-from nnvk.driver.process.encoding import encoded_result, read_prepare_options, read_result, write_prepare_options
+from nnvk.driver.process.protocol import PREPARE_OPTIONS, RESULT
 from nnvk.types.codes import ExtensionCode, OperandCode, OperationCode, PreferenceCode, PriorityCode
 from nnvk.types.encoding import read_model, write_model
 from nnvk.types.model import Lifetime, Model, Operand, Operation
 from nnvk.types.operand import OperandType
 from nnvk.types.request import ExecutionResult, OutputShape, PrepareOptions, Redundancy, Timing
+
+T = TypeVar("T")
 
 
 def encoded(model: Model) -> bytes:
@@ -34,6 +39,13 @@ def decoded(content: bytes) -> Model:
     model = read_model(reader)
     reader.end()
     return model
+
+
+def there_and_back(field: Field[T], value: T) -> T:
+    reader = Reader(memoryview(fields.encoded(field.write, value)))
+    read = field.read(reader)
+    reader.end()
+    return read
 
 
 def check_same(one: Model, other: Model) -> None:
@@ -90,12 +102,8 @@ def test_options() -> None:
         PrepareOptions(redundancy=Redundancy.DUPLICATION),
         PrepareOptions(redundancy=Redundancy.CHECKSUMS, other_strategies=True),
     ):
-        writer = Writer()
-        write_prepare_options(writer, options)
-        assert read_prepare_options(Reader(memoryview(b"".join(writer.parts)))) == options
-    writer = Writer()
-    write_prepare_options(writer, PrepareOptions(cache=Path("here")))
-    assert read_prepare_options(Reader(memoryview(b"".join(writer.parts)))).cache == Path.cwd() / "here"
+        assert there_and_back(PREPARE_OPTIONS, options) == options
+    assert there_and_back(PREPARE_OPTIONS, PrepareOptions(cache=Path("here"))).cache == Path.cwd() / "here"
 
 
 def test_results() -> None:
@@ -105,7 +113,7 @@ def test_results() -> None:
         ExecutionResult(ResultCode.OUTPUT_INSUFFICIENT_SIZE, shapes, Timing(1, 2)),
         ExecutionResult(ResultCode.NO_ERROR, shapes, Timing(1, 2**63), Timing(3, 4)),
     ):
-        assert read_result(Reader(memoryview(encoded_result(result)))) == result
+        assert there_and_back(RESULT, result) == result
 
 
 def test_what_can_not_be_told() -> None:

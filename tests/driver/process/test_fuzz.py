@@ -13,11 +13,9 @@ from samples import add_model
 from nnvk.base.lanes import LaneRequest, Session, read_head
 from nnvk.base.packets import Descriptors, Writer
 from nnvk.driver.cpu import CpuDevice
-from nnvk.driver.process.encoding import write_prepare_options
+from nnvk.driver.process import protocol
 from nnvk.driver.process.host import new_session
-from nnvk.driver.process.protocol import EXECUTE, Request
-from nnvk.types.encoding import write_dtype, write_model, write_type
-from nnvk.types.request import PrepareOptions
+from nnvk.types.request import ExecuteOptions, PrepareOptions
 
 SEEDS = range(int(os.environ.get("NNVK_TEST_SEEDS", "40")))
 ODD = (0, 1, 2, 3, 7, 64, 255, 2**16, 2**31 - 1, 2**31, 2**32 - 1, 2**63, 2**64 - 1)
@@ -25,38 +23,25 @@ ODD = (0, 1, 2, 3, 7, 64, 255, 2**16, 2**31 - 1, 2**31, 2**32 - 1, 2**63, 2**64 
 
 def conversation() -> list[bytes]:
     """Return packets that prepare, bind and execute output = input 0 + input 1 in every way."""
-    device, model = "nnapi-reference", add_model().frozen
-    prepare = Writer(Request.PREPARE).u64(1).string(device)
-    write_prepare_options(prepare, PrepareOptions())
-    write_model(prepare, model)
-    support = Writer(Request.SUPPORT).string(device)
-    write_model(support, model)
-    allocate = Writer(Request.ALLOCATE).u64(2).string(device)
-    write_type(allocate, model.input_types()[0])
-    allocate.u64s((2, 2))
-    bind = Writer(Request.BIND).u64(3).u64(1).u32(1).u32(2)
-    for offset in (0, 64):
-        bind.u64(0).u8(1)
-        write_dtype(bind, np.zeros((2, 2), np.float32))
-        bind.u64(offset)
-    bind.u32(1).u64(0).u8(1).u64(128).u64(16)
-    execute = [EXECUTE.pack(Request.EXECUTE, 3, burst, 0, -1, 10**9, 0) for burst in (0, 4)]
-    fenced = Writer().put(EXECUTE.pack(Request.EXECUTE_FENCED, 3, 5, 0, -1, 10**9, 0)).u64s(())
+    device, model, given = "nnapi-reference", add_model().frozen, ExecuteOptions(loop_timeout_ns=10**9)
+    place, array = (1, 0, 16), np.zeros((2, 2), np.float32)
+    inputs = [((array, (1, offset, 16)), 0, ()) for offset in (0, 64)]
     writers = [
-        Writer(Request.DEVICES),
-        support,
-        prepare,
-        allocate,
-        bind,
-        Writer(Request.BURST).u64(4).u64(1),
-        Writer().put(execute[0]),
-        Writer().put(execute[1]),
-        fenced,
-        Writer(Request.EXPORT).u64(5),
-        Writer(Request.COPY_FROM).u64(2).u32(1).u64(0).u64(16),
-        Writer(Request.COPY_TO).u64(2).u32(1).u64(0).u64(16),
-        Writer(Request.WAIT).string(device),
-        Writer(Request.MEMORY).u64(1),
+        protocol.DEVICES.request(),
+        protocol.SUPPORT.request(device, model),
+        protocol.PREPARE.request(device, model, PrepareOptions(), 1),
+        protocol.ALLOCATE.request(device, model.input_types()[0], (2, 2), 2),
+        protocol.BIND.request(1, inputs, [((1, 128, 16), 0, False)], 3),
+        protocol.BURST.request(1, 4),
+        protocol.EXECUTE.request((3, None, given)),
+        protocol.EXECUTE.request((3, 4, given)),
+        protocol.EXECUTE_FENCED.request((3, None, given), (), 5),
+        protocol.EXPORT.request(5),
+        protocol.COPY_FROM.request(2, place),
+        protocol.COPY_TO.request(2, place),
+        protocol.WAIT.request(device),
+        protocol.MEMORY_BYTES.request(1),
+        protocol.SHARED_CONSTANTS.request(1),
         Writer(LaneRequest.PING),
     ]
     return [b"".join(writer.parts) for writer in writers]
@@ -108,7 +93,7 @@ def test_damaged_packets(seed: int) -> None:
 def test_random_packets(seed: int) -> None:
     generator, session = random.Random(seed), opened()
     for _ in range(200):
-        content = struct.pack("<I", generator.choice([*Request, *LaneRequest]))
+        content = struct.pack("<I", generator.choice([*(row.number for row in protocol.ROWS), *LaneRequest]))
         for _ in range(generator.randrange(7)):
             content += struct.pack("<Q", generator.choice(ODD)) if generator.random() < 0.7 else generator.randbytes(3)
         answer(session, content)
