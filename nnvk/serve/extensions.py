@@ -9,7 +9,6 @@ EXTENSIONS: tuple[Function, ...] = (
     Function(
         "int ANeuralNetworksDevice_getExtensionSupport(const ANeuralNetworksDevice* device, const char* extensionName,"
         " bool* isExtensionSupported)",
-        "nnvk.Device.get_extension_support",
         3,
         "Says whether a device knows a vendor extension.",
         by=By.LIBRARY,
@@ -17,16 +16,15 @@ EXTENSIONS: tuple[Function, ...] = (
     Function(
         "int ANeuralNetworksModel_getExtensionOperandType(ANeuralNetworksModel* model, const char* extensionName,"
         " uint16_t operandCodeWithinExtension, int32_t* type)",
-        "",
         3,
         "Always fails: extensions have no operand types of their own here.",
         {BAD_DATA: "always"},
         by=By.LIBRARY,
+        counterpart="",
     ),
     Function(
         "int ANeuralNetworksModel_getExtensionOperationType(ANeuralNetworksModel* model, const char* extensionName,"
         " uint16_t operationCodeWithinExtension, ANeuralNetworksOperationType* type)",
-        "nnvk.Model.get_extension_operation_type",
         3,
         "Gives the number of an extension's operation in this model.",
         {BAD_DATA: "the extension has no name"},
@@ -34,12 +32,12 @@ EXTENSIONS: tuple[Function, ...] = (
     Function(
         "int ANeuralNetworksModel_setOperandExtensionData(ANeuralNetworksModel* model, int32_t index, const void* data,"
         " size_t length)",
-        "",
         3,
         "Always fails: extensions have no operand types of their own here.",
         {BAD_DATA: "always"},
         by=By.LIBRARY,
         nullable=("data",),
+        counterpart="",
     ),
 )
 """NeuralNetworksExtensions.h."""

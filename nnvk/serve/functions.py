@@ -42,11 +42,9 @@ def _preferred(what: str, operand: str) -> Function:
         "Alignment": f"Gives the preferred alignment of {operand_at}, in bytes: a power of 2.",
         "Padding": f"Gives the bytes that the size of {operand_at} should be a multiple of: a power of 2.",
     }
-    python = f"get_preferred_memory_{what.lower()}_for_{operand.lower()}"
     return Function(
         f"int ANeuralNetworksCompilation_getPreferredMemory{what}For{operand}(const ANeuralNetworksCompilation*"
         f" compilation, uint32_t index, uint32_t* {what.lower()})",
-        f"nnvk.Compilation.{python}",
         5,
         does[what],
         _PREFERRED,
@@ -56,7 +54,6 @@ def _preferred(what: str, operand: str) -> Function:
 FUNCTIONS: tuple[Function, ...] = (
     Function(
         "int ANeuralNetworksBurst_create(ANeuralNetworksCompilation* compilation, ANeuralNetworksBurst** burst)",
-        "nnvk.Burst",
         3,
         "Creates a burst for executions of a compilation that follow each other quickly. At most one execution runs in"
         " it at a time.",
@@ -65,7 +62,6 @@ FUNCTIONS: tuple[Function, ...] = (
     Function.destroying("Burst", 3),
     Function(
         "int ANeuralNetworksCompilation_create(ANeuralNetworksModel* model, ANeuralNetworksCompilation** compilation)",
-        "nnvk.Compilation",
         1,
         "Begins a compilation for the devices that nnvk chooses. The CPU takes over from devices that fail.",
         _NO_MODEL,
@@ -73,7 +69,6 @@ FUNCTIONS: tuple[Function, ...] = (
     Function(
         "int ANeuralNetworksCompilation_createForDevices(ANeuralNetworksModel* model,"
         " const ANeuralNetworksDevice* const* devices, uint32_t numDevices, ANeuralNetworksCompilation** compilation)",
-        "nnvk.Compilation.create_for_devices",
         3,
         "Begins a compilation for exactly these devices. The caller gets their failures.",
         {BAD_DATA: "there is no device, or one twice", **_NO_MODEL},
@@ -81,7 +76,6 @@ FUNCTIONS: tuple[Function, ...] = (
     ),
     Function(
         "int ANeuralNetworksCompilation_finish(ANeuralNetworksCompilation* compilation)",
-        "nnvk.Compilation.finish",
         1,
         "Compiles the model. It may be called only once, even if it fails.",
         {
@@ -98,7 +92,6 @@ FUNCTIONS: tuple[Function, ...] = (
     Function(
         "int ANeuralNetworksCompilation_setCaching(ANeuralNetworksCompilation* compilation, const char* cacheDir,"
         " const uint8_t* token)",
-        "nnvk.Compilation.set_caching",
         3,
         "Keeps the compiled model in a folder, and reads it from there. The token,"
         " ANEURALNETWORKS_BYTE_SIZE_OF_CACHE_TOKEN bytes, identifies the model: each model needs its own token.",
@@ -107,7 +100,6 @@ FUNCTIONS: tuple[Function, ...] = (
     ),
     Function(
         "int ANeuralNetworksCompilation_setPreference(ANeuralNetworksCompilation* compilation, int32_t preference)",
-        "nnvk.Compilation.set_preference",
         1,
         "Sets the preference for executions, a PreferenceCode. The default is"
         " ANEURALNETWORKS_PREFER_FAST_SINGLE_ANSWER.",
@@ -115,7 +107,6 @@ FUNCTIONS: tuple[Function, ...] = (
     ),
     Function(
         "int ANeuralNetworksCompilation_setPriority(ANeuralNetworksCompilation* compilation, int priority)",
-        "nnvk.Compilation.set_priority",
         4,
         "Sets the priority of executions that wait for a device, a PriorityCode. The default is"
         " ANEURALNETWORKS_PRIORITY_DEFAULT.",
@@ -123,42 +114,40 @@ FUNCTIONS: tuple[Function, ...] = (
     ),
     Function(
         "int ANeuralNetworksCompilation_setTimeout(ANeuralNetworksCompilation* compilation, uint64_t duration)",
-        "nnvk.Compilation.set_timeout",
         4,
         "Sets the time limit of finish in nanoseconds; 0: no limit.",
         {BAD_DATA: _ONE_DEVICE, BAD_STATE: "the compilation is finished"},
     ),
     Function(
         "int ANeuralNetworksDevice_getFeatureLevel(const ANeuralNetworksDevice* device, int64_t* featureLevel)",
-        "nnvk.Device.feature_level",
         3,
         "Gives the highest feature level that a device supports, a FeatureLevelCode.",
         by=By.LIBRARY,
+        counterpart="nnvk.Device.feature_level",
     ),
     Function(
         "int ANeuralNetworksDevice_getName(const ANeuralNetworksDevice* device, const char** name)",
-        "nnvk.Device.name",
         3,
         "Gives a device's name. The pointer is valid as long as the library is loaded.",
         by=By.LIBRARY,
+        counterpart="nnvk.Device.name",
     ),
     Function(
         "int ANeuralNetworksDevice_getType(const ANeuralNetworksDevice* device, int32_t* type)",
-        "nnvk.Device.type",
         3,
         "Gives a device's type, a DeviceTypeCode.",
         by=By.LIBRARY,
+        counterpart="nnvk.Device.type",
     ),
     Function(
         "int ANeuralNetworksDevice_getVersion(const ANeuralNetworksDevice* device, const char** version)",
-        "nnvk.Device.version",
         3,
         "Gives the version of a device's driver. The pointer is valid as long as the library is loaded.",
         by=By.LIBRARY,
+        counterpart="nnvk.Device.version",
     ),
     Function(
         "int ANeuralNetworksDevice_wait(const ANeuralNetworksDevice* device)",
-        "nnvk.Device.wait",
         4,
         "Waits until a device is alive again, after ANEURALNETWORKS_DEAD_OBJECT. Objects that were prepared on it stay"
         " dead.",
@@ -166,7 +155,6 @@ FUNCTIONS: tuple[Function, ...] = (
     ),
     Function(
         "int ANeuralNetworksEvent_createFromSyncFenceFd(int sync_fence_fd, ANeuralNetworksEvent** event)",
-        "nnvk.Event.create_from_sync_fence_fd",
         4,
         "Makes an event that signals when a descriptor becomes readable. The descriptor is duplicated. If it is in"
         " error, or cannot be waited for, the event has failed with ANEURALNETWORKS_OP_FAILED.",
@@ -180,7 +168,6 @@ FUNCTIONS: tuple[Function, ...] = (
     ),
     Function(
         "int ANeuralNetworksEvent_getSyncFenceFd(const ANeuralNetworksEvent* event, int* sync_fence_fd)",
-        "nnvk.Event.get_sync_fence_fd",
         4,
         "Gives a descriptor that becomes readable when the event signals; the outputs are written then. The caller"
         " closes the descriptor. After a failure it is -1.",
@@ -189,7 +176,6 @@ FUNCTIONS: tuple[Function, ...] = (
     ),
     Function(
         "int ANeuralNetworksEvent_wait(ANeuralNetworksEvent* event)",
-        "nnvk.Event.wait",
         1,
         "Waits for the end of an execution and returns its result, each time. Any number of threads may wait.",
         {"any": "the result of the execution"},
@@ -197,7 +183,6 @@ FUNCTIONS: tuple[Function, ...] = (
     ),
     Function(
         "int ANeuralNetworksExecution_burstCompute(ANeuralNetworksExecution* execution, ANeuralNetworksBurst* burst)",
-        "nnvk.Execution.burst_compute",
         3,
         "Computes in a burst and returns when the outputs are written.",
         {
@@ -209,7 +194,6 @@ FUNCTIONS: tuple[Function, ...] = (
     ),
     Function(
         "int ANeuralNetworksExecution_compute(ANeuralNetworksExecution* execution)",
-        "nnvk.Execution.compute",
         3,
         "Computes and returns when the outputs are written. It reads the inputs now.",
         _COMPUTATION,
@@ -218,14 +202,12 @@ FUNCTIONS: tuple[Function, ...] = (
     Function(
         "int ANeuralNetworksExecution_create(ANeuralNetworksCompilation* compilation,"
         " ANeuralNetworksExecution** execution)",
-        "nnvk.Execution",
         1,
         "Makes an execution of a compilation.",
         {BAD_STATE: _UNFINISHED},
     ),
     Function(
         "int ANeuralNetworksExecution_enableInputAndOutputPadding(ANeuralNetworksExecution* execution, bool enable)",
-        "nnvk.Execution.enable_input_and_output_padding",
         5,
         "Allows buffers that are longer than their operands.",
         {BAD_STATE: "an input or output was set, or the execution is not in preparation"},
@@ -234,7 +216,6 @@ FUNCTIONS: tuple[Function, ...] = (
     Function(
         "int ANeuralNetworksExecution_getDuration(const ANeuralNetworksExecution* execution, int32_t durationCode,"
         " uint64_t* duration)",
-        "nnvk.Execution.get_duration",
         3,
         "Gives a duration of the last computation in nanoseconds, selected by a DurationCode. UINT64_MAX: it was not"
         " measured.",
@@ -243,7 +224,6 @@ FUNCTIONS: tuple[Function, ...] = (
     Function(
         "int ANeuralNetworksExecution_getOutputOperandDimensions(ANeuralNetworksExecution* execution, int32_t index,"
         " uint32_t* dimensions)",
-        "nnvk.Execution.get_output_operand_dimensions",
         3,
         "Gives the dimensions of an output of the last computation. Their number is the rank that getOutputOperandRank"
         " gives.",
@@ -256,7 +236,6 @@ FUNCTIONS: tuple[Function, ...] = (
     Function(
         "int ANeuralNetworksExecution_getOutputOperandRank(ANeuralNetworksExecution* execution, int32_t index,"
         " uint32_t* rank)",
-        "nnvk.Execution.get_output_operand_rank",
         3,
         "Gives the rank of an output of the last computation.",
         {
@@ -268,7 +247,6 @@ FUNCTIONS: tuple[Function, ...] = (
     Function(
         "int ANeuralNetworksExecution_setInput(ANeuralNetworksExecution* execution, int32_t index,"
         " const ANeuralNetworksOperandType* type, const void* buffer, size_t length)",
-        "nnvk.Execution.set_input",
         1,
         "Sets an input to a buffer. A computation reads the buffer when it begins; the buffer must stay until the"
         " execution is freed. A type gives dimensions that the model leaves open. A buffer of NULL with the length 0"
@@ -280,7 +258,6 @@ FUNCTIONS: tuple[Function, ...] = (
     Function(
         "int ANeuralNetworksExecution_setInputFromMemory(ANeuralNetworksExecution* execution, int32_t index,"
         " const ANeuralNetworksOperandType* type, const ANeuralNetworksMemory* memory, size_t offset, size_t length)",
-        "nnvk.Execution.set_input_from_memory",
         1,
         "Sets an input to a part of a memory. For a memory made from a descriptor, offset and length are 0 and the"
         " whole memory is used.",
@@ -290,14 +267,12 @@ FUNCTIONS: tuple[Function, ...] = (
     ),
     Function(
         "int ANeuralNetworksExecution_setLoopTimeout(ANeuralNetworksExecution* execution, uint64_t duration)",
-        "nnvk.Execution.set_loop_timeout",
         4,
         "Sets the time limit of a WHILE in nanoseconds, at most ANeuralNetworks_getMaximumLoopTimeout.",
         _PREPARATION,
     ),
     Function(
         "int ANeuralNetworksExecution_setMeasureTiming(ANeuralNetworksExecution* execution, bool measure)",
-        "nnvk.Execution.set_measure_timing",
         3,
         "Sets whether durations are measured.",
         {BAD_DATA: _ONE_DEVICE, **_PREPARATION},
@@ -305,7 +280,6 @@ FUNCTIONS: tuple[Function, ...] = (
     Function(
         "int ANeuralNetworksExecution_setOutput(ANeuralNetworksExecution* execution, int32_t index,"
         " const ANeuralNetworksOperandType* type, void* buffer, size_t length)",
-        "nnvk.Execution.set_output",
         1,
         "Sets the buffer of an output. The buffer must stay until the execution is freed. If the model leaves"
         " dimensions open, it may be larger than the output. A buffer of NULL with the length 0 discards the output.",
@@ -316,7 +290,6 @@ FUNCTIONS: tuple[Function, ...] = (
     Function(
         "int ANeuralNetworksExecution_setOutputFromMemory(ANeuralNetworksExecution* execution, int32_t index,"
         " const ANeuralNetworksOperandType* type, const ANeuralNetworksMemory* memory, size_t offset, size_t length)",
-        "nnvk.Execution.set_output_from_memory",
         1,
         "Sets the part of a memory that an output is written to. For a memory made from a descriptor, offset and length"
         " are 0 and the whole memory is used.",
@@ -326,21 +299,18 @@ FUNCTIONS: tuple[Function, ...] = (
     ),
     Function(
         "int ANeuralNetworksExecution_setReusable(ANeuralNetworksExecution* execution, bool reusable)",
-        "nnvk.Execution.set_reusable",
         5,
         "Allows several computations, one after the other.",
         _PREPARATION,
     ),
     Function(
         "int ANeuralNetworksExecution_setTimeout(ANeuralNetworksExecution* execution, uint64_t duration)",
-        "nnvk.Execution.set_timeout",
         4,
         "Sets the time limit of a computation in nanoseconds; 0: no limit.",
         {BAD_DATA: _ONE_DEVICE, **_PREPARATION},
     ),
     Function(
         "int ANeuralNetworksExecution_startCompute(ANeuralNetworksExecution* execution, ANeuralNetworksEvent** event)",
-        "nnvk.Execution.start_compute",
         1,
         "Starts a computation and returns at once. The event signals when the outputs are written.",
         _COMPUTATION,
@@ -350,7 +320,6 @@ FUNCTIONS: tuple[Function, ...] = (
         "int ANeuralNetworksExecution_startComputeWithDependencies(ANeuralNetworksExecution* execution,"
         " const ANeuralNetworksEvent* const* dependencies, uint32_t num_dependencies, uint64_t duration,"
         " ANeuralNetworksEvent** event)",
-        "nnvk.Execution.start_compute_with_dependencies",
         4,
         "Starts a computation after all dependencies have signalled, and returns at once. The duration is a time limit"
         " in nanoseconds that counts from then; 0: no limit. The computation reads the inputs when the dependencies"
@@ -369,7 +338,6 @@ FUNCTIONS: tuple[Function, ...] = (
     Function(
         "int ANeuralNetworksMemoryDesc_addInputRole(ANeuralNetworksMemoryDesc* desc,"
         " const ANeuralNetworksCompilation* compilation, uint32_t index, float frequency)",
-        "nnvk.MemoryDesc.add_input_role",
         4,
         "Says that the memory will be an input of executions of a compilation, and how likely that is.",
         _ROLE,
@@ -377,21 +345,18 @@ FUNCTIONS: tuple[Function, ...] = (
     Function(
         "int ANeuralNetworksMemoryDesc_addOutputRole(ANeuralNetworksMemoryDesc* desc,"
         " const ANeuralNetworksCompilation* compilation, uint32_t index, float frequency)",
-        "nnvk.MemoryDesc.add_output_role",
         4,
         "Says that the memory will be an output of executions of a compilation, and how likely that is.",
         _ROLE,
     ),
     Function(
         "int ANeuralNetworksMemoryDesc_create(ANeuralNetworksMemoryDesc** desc)",
-        "nnvk.MemoryDesc",
         4,
         "Begins the description of a device memory.",
         {},
     ),
     Function(
         "int ANeuralNetworksMemoryDesc_finish(ANeuralNetworksMemoryDesc* desc)",
-        "nnvk.MemoryDesc.finish",
         4,
         "Ends the description.",
         {BAD_DATA: "it has no role", BAD_STATE: "it was called before"},
@@ -400,7 +365,6 @@ FUNCTIONS: tuple[Function, ...] = (
     Function(
         "int ANeuralNetworksMemoryDesc_setDimensions(ANeuralNetworksMemoryDesc* desc, uint32_t rank,"
         " const uint32_t* dimensions)",
-        "nnvk.MemoryDesc.set_dimensions",
         4,
         "Sets dimensions that the roles leave open; 0 if unknown. A scalar has the rank 0.",
         {BAD_DATA: "they contradict the roles", BAD_STATE: "the descriptor is finished"},
@@ -409,7 +373,6 @@ FUNCTIONS: tuple[Function, ...] = (
     ),
     Function(
         "int ANeuralNetworksMemory_copy(const ANeuralNetworksMemory* src, const ANeuralNetworksMemory* dst)",
-        "nnvk.Memory.copy",
         4,
         "Copies the content of a memory to another memory of the same size.",
         {BAD_DATA: "sizes or dimensions differ; the source holds nothing; one can't be read, or the other not written"},
@@ -417,16 +380,15 @@ FUNCTIONS: tuple[Function, ...] = (
     Function(
         "int ANeuralNetworksMemory_createFromAHardwareBuffer(const AHardwareBuffer* ahwb,"
         " ANeuralNetworksMemory** memory)",
-        "nnvk.Memory.create_from_hardware_buffer",
         3,
         "Shares the bytes of a hardware buffer, which must outlive the memory.",
         {BAD_DATA: "its format is not BLOB"},
         by=By.LIBRARY,
+        counterpart="nnvk.Memory.create_from_hardware_buffer",
     ),
     Function(
         "int ANeuralNetworksMemory_createFromDesc(const ANeuralNetworksMemoryDesc* desc, ANeuralNetworksMemory**"
         " memory)",
-        "nnvk.Memory.create_from_desc",
         4,
         "Makes memory for the roles of a descriptor, on the device if all roles are on one device. The memory has no"
         " content at first.",
@@ -435,7 +397,6 @@ FUNCTIONS: tuple[Function, ...] = (
     Function(
         "int ANeuralNetworksMemory_createFromFd(size_t size, int protect, int fd, size_t offset,"
         " ANeuralNetworksMemory** memory)",
-        "nnvk.Memory.create_from_fd",
         1,
         "Maps a part of a file. The descriptor is duplicated. protect combines PROT_READ and PROT_WRITE, and offset is"
         " a multiple of the page size.",
@@ -445,7 +406,6 @@ FUNCTIONS: tuple[Function, ...] = (
     Function.destroying("Memory", 1),
     Function(
         "int ANeuralNetworksModel_addOperand(ANeuralNetworksModel* model, const ANeuralNetworksOperandType* type)",
-        "nnvk.Model.add_operand",
         1,
         "Adds an operand; operands are numbered from 0 in the order they are added. The type is read at once.",
         {BAD_DATA: "the parts of the type contradict each other", **_FINISHED},
@@ -453,7 +413,6 @@ FUNCTIONS: tuple[Function, ...] = (
     Function(
         "int ANeuralNetworksModel_addOperation(ANeuralNetworksModel* model, ANeuralNetworksOperationType type,"
         " uint32_t inputCount, const uint32_t* inputs, uint32_t outputCount, const uint32_t* outputs)",
-        "nnvk.Model.add_operation",
         1,
         "Adds an operation on operands that were added before. Operations may be added in any order; finish checks"
         " their inputs and outputs.",
@@ -462,13 +421,11 @@ FUNCTIONS: tuple[Function, ...] = (
     ),
     Function(
         "int ANeuralNetworksModel_create(ANeuralNetworksModel** model)",
-        "nnvk.Model",
         1,
         "Begins a model.",
     ),
     Function(
         "int ANeuralNetworksModel_finish(ANeuralNetworksModel* model)",
-        "nnvk.Model.finish",
         1,
         "Checks the model and ends its construction. It may be called only once, even if it fails.",
         {BAD_DATA: "the model breaks a rule; the log says which", BAD_STATE: "it was called before"},
@@ -477,7 +434,6 @@ FUNCTIONS: tuple[Function, ...] = (
     Function(
         "int ANeuralNetworksModel_getSupportedOperationsForDevices(const ANeuralNetworksModel* model,"
         " const ANeuralNetworksDevice* const* devices, uint32_t numDevices, bool* supportedOps)",
-        "nnvk.Model.get_supported_operations_for_devices",
         3,
         "Says for each operation, in the order of addition, whether one of the devices runs it.",
         {BAD_DATA: "there is no device, or one twice", **_NO_MODEL},
@@ -486,7 +442,6 @@ FUNCTIONS: tuple[Function, ...] = (
     Function(
         "int ANeuralNetworksModel_identifyInputsAndOutputs(ANeuralNetworksModel* model, uint32_t inputCount,"
         " const uint32_t* inputs, uint32_t outputCount, const uint32_t* outputs)",
-        "nnvk.Model.identify_inputs_and_outputs",
         1,
         "Sets the inputs and outputs of the model.",
         {
@@ -498,15 +453,14 @@ FUNCTIONS: tuple[Function, ...] = (
     ),
     Function(
         "int ANeuralNetworksModel_relaxComputationFloat32toFloat16(ANeuralNetworksModel* model, bool allow)",
-        "nnvk.Model.relax_computation_float32_to_float16",
         2,
         "Allows FLOAT32 to be computed with the range and precision of FLOAT16.",
         _FINISHED,
+        counterpart="nnvk.Model.relax_computation_float32_to_float16",
     ),
     Function(
         "int ANeuralNetworksModel_setOperandSymmPerChannelQuantParams(ANeuralNetworksModel* model, int32_t index,"
         " const ANeuralNetworksSymmPerChannelQuantParams* channelQuant)",
-        "nnvk.Model.set_operand_symm_per_channel_quant_params",
         3,
         "Sets the scales of an operand of type TENSOR_QUANT8_SYMM_PER_CHANNEL. They are read at once.",
         {BAD_DATA: f"{_INDEX}; the operand is of another type; the scales don't fit it", **_FINISHED},
@@ -514,7 +468,6 @@ FUNCTIONS: tuple[Function, ...] = (
     Function(
         "int ANeuralNetworksModel_setOperandValue(ANeuralNetworksModel* model, int32_t index, const void* buffer,"
         " size_t length)",
-        "nnvk.Model.set_operand_value",
         1,
         "Makes an operand a constant. Up to ANEURALNETWORKS_MAX_SIZE_OF_IMMEDIATELY_COPIED_VALUES bytes are copied at"
         " once; larger buffers are referred to, and must stay as they are until the model is freed. A buffer of NULL"
@@ -530,7 +483,6 @@ FUNCTIONS: tuple[Function, ...] = (
     Function(
         "int ANeuralNetworksModel_setOperandValueFromMemory(ANeuralNetworksModel* model, int32_t index,"
         " const ANeuralNetworksMemory* memory, size_t offset, size_t length)",
-        "nnvk.Model.set_operand_value_from_memory",
         1,
         "Makes an operand a constant in a memory, without a copy. The memory must stay as it is until the model is"
         " freed.",
@@ -543,7 +495,6 @@ FUNCTIONS: tuple[Function, ...] = (
     Function(
         "int ANeuralNetworksModel_setOperandValueFromModel(ANeuralNetworksModel* model, int32_t index,"
         " const ANeuralNetworksModel* value)",
-        "nnvk.Model.set_operand_value_from_model",
         4,
         "Makes an operand of type MODEL refer to a model.",
         {
@@ -553,36 +504,33 @@ FUNCTIONS: tuple[Function, ...] = (
     ),
     Function(
         "uint64_t ANeuralNetworks_getDefaultLoopTimeout(void)",
-        "nnvk.get_default_loop_timeout",
         4,
         "Gives the default time limit of a WHILE in nanoseconds.",
         by=By.LIBRARY,
     ),
     Function(
         "int ANeuralNetworks_getDevice(uint32_t devIndex, ANeuralNetworksDevice** device)",
-        "nnvk.get_devices",
         3,
         "Gives a device. The pointer of a device is always the same. Devices are not freed.",
         {BAD_DATA: "there is no such device"},
         by=By.LIBRARY,
+        counterpart="nnvk.get_devices",
     ),
     Function(
         "int ANeuralNetworks_getDeviceCount(uint32_t* numDevices)",
-        "nnvk.get_devices",
         3,
         "Gives the number of devices.",
         by=By.LIBRARY,
+        counterpart="nnvk.get_devices",
     ),
     Function(
         "uint64_t ANeuralNetworks_getMaximumLoopTimeout(void)",
-        "nnvk.get_maximum_loop_timeout",
         4,
         "Gives the largest time limit of a WHILE in nanoseconds.",
         by=By.LIBRARY,
     ),
     Function(
         "int64_t ANeuralNetworks_getRuntimeFeatureLevel(void)",
-        "nnvk.get_runtime_feature_level",
         5,
         "Gives the feature level of this library, a FeatureLevelCode.",
         by=By.LIBRARY,

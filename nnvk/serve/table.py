@@ -11,6 +11,7 @@ from nnvk.base.forks import cached_property
 
 _PROTOTYPE = re.compile(r"(?P<returns>\w+) (?P<name>\w+)\((?P<parameters>.*)\)")
 _PARAMETER = re.compile(r"(?P<type>.*[ *])(?P<name>\w+)")
+_CAPITAL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 PREFIX = "ANeuralNetworks"
 OBJECTS = ("Burst", "Compilation", "Device", "Event", "Execution", "Memory", "MemoryDesc", "Model")
 """Opaque types, without the prefix."""
@@ -82,8 +83,6 @@ class Function:
 
     prototype: str
     """As in C; a NULL for a pointer is an error unless `nullable` names it."""
-    python: str
-    """The counterpart in Python, as in docs/api.md; empty if Python needs none."""
     level: int
     """The feature level that brought it."""
     does: str
@@ -94,6 +93,8 @@ class Function:
     nullable: tuple[str, ...] = ()
     arrays: Mapping[str, str] = field(default_factory=dict)
     """Arrays, and the parameters that have their lengths."""
+    counterpart: str | None = None
+    """`python` where the name does not follow from the C function's; empty if Python needs none."""
 
     @classmethod
     def destroying(cls, type: str, level: int, note: str = "") -> Function:
@@ -101,12 +102,12 @@ class Function:
         name = "desc" if type == "MemoryDesc" else type.lower()
         return cls(
             f"void {PREFIX}{type}_free({PREFIX}{type}* {name})",
-            "",
             level,
             "Destroys the object; NULL has no effect. Objects may be freed in any order: an object stays alive while it"
             f" is in use.{note}",
             by=By.FREE,
             nullable=(name,),
+            counterpart="",
         )
 
     @cached_property
@@ -120,6 +121,15 @@ class Function:
     def name(self) -> str:
         """The function's name."""
         return self._parts["name"]
+
+    @property
+    def python(self) -> str:
+        """The counterpart in Python, as in docs/api.md; empty if Python needs none."""
+        if self.counterpart is not None:
+            return self.counterpart
+        owner, _, does = self.name.removeprefix(PREFIX).rpartition("_")
+        names = ["nnvk", owner, "" if does == "create" else _CAPITAL.sub("_", does).lower()]
+        return ".".join(filter(None, names))
 
     @property
     def returns(self) -> str:
