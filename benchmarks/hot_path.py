@@ -23,13 +23,13 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import numpy as np
+from c_client import CCompilation, CExecution, CModel
 from harness import RUNS_OF_A_TURN, Run, Section, Table, Turns, alternate, device_of, driver_of, options, report
 
 import nnvk
 from nnvk import FuseCode, OperandCode, OperandType, OperationCode, api
 from nnvk.driver import process
 from nnvk.driver.vulkan.running.prepared_model import VulkanPreparedModel
-from nnvk.serve.client import CCompilation, CExecution, CModel
 
 LIMIT_US = 15.0
 """The limit of compute() beyond submit and wait in a loop on one core, in microseconds."""

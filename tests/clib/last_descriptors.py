@@ -15,11 +15,11 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 
 import numpy as np
+from c_client import COperandType, address, library, numbers
 from c_library import FLOATS, servers
 from descriptors import limited, lowered
 
 from nnvk import OperandCode, OperandType, OperationCode, ResultCode
-from nnvk.serve.client import COperandType, address, library, numbers
 from nnvk.serve.installed import LIBRARY
 
 LARGE = OperandType(OperandCode.TENSOR_FLOAT32, (50_000,))

@@ -15,8 +15,10 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from c_client import library
 from c_library import (
     FLOATS,
+    SCRIPT_PATH,
     Adding,
     await_end,
     await_that,
@@ -27,9 +29,7 @@ from c_library import (
     write_server,
 )
 
-import nnvk
 from nnvk import NnapiError, OperandCode, OperandType, ResultCode
-from nnvk.serve.client import library
 
 DEAD = ResultCode.DEAD_OBJECT
 LARGE = OperandType(OperandCode.TENSOR_FLOAT32, (1 << 22,))
@@ -124,7 +124,7 @@ def test_what_waits_ends() -> None:
 STOPPED = """
 import ctypes, os, select, signal, threading, time
 from c_library import Adding, await_end, code_of, servers
-from nnvk.serve.client import library
+from c_client import library
 
 adding = Adding(reusable=True)
 adding.execution.compute()
@@ -208,7 +208,7 @@ import time
 import numpy as np
 from c_library import code_of, servers
 from nnvk import OperandCode, OperandType
-from nnvk.serve.client import CCompilation, CExecution, CModel, library
+from c_client import CCompilation, CExecution, CModel, library
 COUNTER, FOUR, BOOL = (OperandType(*type_) for type_ in (
     (OperandCode.TENSOR_INT32, (1,)), (OperandCode.TENSOR_FLOAT32, (4,)), (OperandCode.TENSOR_BOOL8, (1,))))
 from nnvk import OperationCode
@@ -294,8 +294,7 @@ while True:
 def start_application(script: str, folder: Path, **variables: str) -> tuple[subprocess.Popen[str], Path]:
     """A process that uses the library; the file of its servers' processes."""
     server = write_server(folder)
-    roots = [str(Path(nnvk.__file__).parents[1]), str(Path(__file__).parents[1] / "support")]
-    environment = {**os.environ, "NNVK_SERVER": str(server), "PYTHONPATH": os.pathsep.join(roots), **variables}
+    environment = {**os.environ, "NNVK_SERVER": str(server), "PYTHONPATH": SCRIPT_PATH, **variables}
     application = subprocess.Popen(
         [sys.executable, "-c", script], stdout=subprocess.PIPE, text=True, env=environment, cwd="/"
     )
@@ -367,7 +366,7 @@ def test_the_server_ends_when_the_application_dies_while_it_starts(tmp_path: Pat
 FORK = """
 import os, sys
 from c_library import Adding, code_of
-from nnvk.serve.client import library
+from c_client import library
 import ctypes, threading, time
 adding = Adding(reusable=True)
 adding.execution.compute()

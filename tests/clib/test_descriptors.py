@@ -10,9 +10,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from c_library import await_end, write_server
+from c_library import SCRIPT_PATH, await_end, write_server
 
-import nnvk
 from nnvk import ResultCode
 
 EXHAUSTED = ResultCode.RESOURCE_EXHAUSTED_TRANSIENT
@@ -22,8 +21,7 @@ EXHAUSTED = ResultCode.RESOURCE_EXHAUSTED_TRANSIENT
 def test_the_last_descriptors(who: str, tmp_path: Path) -> None:
     """Each function succeeds or says that resources are exhausted, and works again when they are not."""
     server = write_server(tmp_path)
-    roots = [str(Path(nnvk.__file__).parents[1]), str(Path(__file__).parents[1] / "support")]
-    environment = {**os.environ, "NNVK_SERVER": str(server), "PYTHONPATH": os.pathsep.join(roots)}
+    environment = {**os.environ, "NNVK_SERVER": str(server), "PYTHONPATH": SCRIPT_PATH}
     script = Path(__file__).with_name("last_descriptors.py")
     done = subprocess.run(
         [sys.executable, script, who], capture_output=True, text=True, env=environment, cwd="/", timeout=250

@@ -10,10 +10,10 @@ import threading
 
 import numpy as np
 import pytest
+from c_client import CExecution, library
 from c_library import Adding, await_that, code_of, servers
 
 from nnvk import ResultCode, get_devices
-from nnvk.serve.client import CExecution, library
 
 DEVICES = [device.name for device in get_devices()]
 OK, BAD_DATA, BAD_STATE = ResultCode.NO_ERROR, ResultCode.BAD_DATA, ResultCode.BAD_STATE

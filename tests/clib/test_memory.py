@@ -10,10 +10,10 @@ import socket
 
 import numpy as np
 import pytest
+from c_client import CExecution, library
 from c_library import Adding, code_of
 
 from nnvk import ResultCode, get_devices
-from nnvk.serve.client import CExecution, library
 
 DEVICES = [device.name for device in get_devices()]
 OK, BAD_DATA = ResultCode.NO_ERROR, ResultCode.BAD_DATA

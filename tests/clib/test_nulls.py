@@ -5,10 +5,10 @@ from __future__ import annotations
 import ctypes
 
 import pytest
+from c_client import COperandType, library
 from c_library import FLOATS, Adding, add_model, code_of
 
 from nnvk import ResultCode
-from nnvk.serve.client import COperandType, library
 from nnvk.serve.extensions import ALL_FUNCTIONS
 from nnvk.serve.table import By, Function, Kind
 

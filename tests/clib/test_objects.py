@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from c_client import CCompilation, CExecution, CModel, COperandType, library, numbers
 from c_library import FLOATS, Adding, add_model, code_of
 
 from nnvk import (
@@ -21,7 +22,6 @@ from nnvk import (
     ResultCode,
     get_devices,
 )
-from nnvk.serve.client import CCompilation, CExecution, CModel, COperandType, library, numbers
 
 DEVICES = [device.name for device in get_devices()]
 OPEN = OperandType(OperandCode.TENSOR_FLOAT32, (0,))

@@ -15,15 +15,20 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from c_client import CCompilation, CExecution, CModel, library
 
 import nnvk
 from nnvk import NnapiError, OperandCode, OperandType, OperationCode, ResultCode
-from nnvk.serve.client import CCompilation, CExecution, CModel, library
 from nnvk.serve.installed import INCLUDES, LIBRARY
 
 FLOATS = OperandType(OperandCode.TENSOR_FLOAT32, (6,))
 SCALAR = OperandType(OperandCode.INT32)
-EXAMPLES = Path(__file__).parents[2] / "examples" / "c"
+CHECKOUT = Path(__file__).parents[2]
+EXAMPLES = CHECKOUT / "examples" / "c"
+SCRIPT_PATH = os.pathsep.join(
+    map(str, (Path(nnvk.__file__).parents[1], Path(__file__).parent, CHECKOUT / "benchmarks"))
+)
+"""``PYTHONPATH`` of scripts that import this module."""
 
 
 def write_server(folder: Path) -> Path:

@@ -1,4 +1,4 @@
-"""The C library, called from Python: what its tests and benchmarks need of it."""
+"""The C library, called from Python: what tests and benchmarks need of it."""
 
 from __future__ import annotations
 
