@@ -56,7 +56,7 @@ _ROWS = {"subgroup": 16, "shared": 4}
 """The most batches that a workgroup computes in a time step."""
 LOOP_WEIGHTS, LOOP_READS = 1 << 14, 1 << 16
 """The most recurrent weights, and the most reads of them by all batches, for one workgroup per batch to compute all its
-time steps. A core of a CPU reads weights as fast in one workgroup as in several, so the second limit is enough there."""
+time steps. A core of a CPU reads weights as fast in one workgroup as in several: the second limit is enough there."""
 _LOOP_INVOCATIONS = 128
 
 
