@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 
@@ -11,7 +11,6 @@ from nnvk.driver.vulkan.kernels.recurrent import (
     Driven,
     Layer,
     Limits,
-    LoopSize,
     Rows,
     Span,
     both_directions,
@@ -22,7 +21,6 @@ from nnvk.driver.vulkan.kernels.recurrent import (
     one_direction,
     packed_once,
     refuse_long,
-    takes_loop,
     time_step,
 )
 from nnvk.driver.vulkan.lowering.copies.convert import widened
@@ -42,21 +40,23 @@ _MOST_NORMALISED = 80_000
 
 
 class _LstmLayer(Layer):
-    """A cell over a sequence. The sums of a unit's four gates are adjacent; with CIFG there are four, too."""
+    """The sums of a unit's four gates are adjacent; with CIFG there are four, too."""
+
+    cell = "lstm"
 
     def __init__(
         self, g: Lowering, call: Call, prefix: str, span: Span, source: Tensor, target: TensorRef, *, aux: bool = False
     ) -> None:
         operands = CellOperands.of(call, prefix, aux=aux)
         units, outputs = operands.recurrent_weights["output"].shape
-        super().__init__(g, span, outputs, operands.output_state, target)
-        self._units, self._outputs = units, outputs
+        super().__init__(g, span, units, outputs, operands.output_state, target)
+        self._units = units
         self._cell_before = g.tensor(widened(g, operands.cell_state))
         self._cell = g.scratch(4 * span.batches * units)
         self._limits, self._projection_limits = Limits.of(call.activation), Limits.clip(call.proj_clip)
         self._cell_clip = Limits.clip(call.cell_clip).high
         self._norm = bool(operands.norm)
-        self._options = {"CIFG": operands.is_coupled, "PEEPHOLE": bool(operands.peephole)}
+        self._gate_options = {"CIFG": operands.is_coupled, "PEEPHOLE": bool(operands.peephole)}
         if not span.time:
             return
         weights = [operands.input_weights, operands.aux_weights] if aux else [operands.input_weights]
@@ -71,52 +71,27 @@ class _LstmLayer(Layer):
         else:
             self._driven = drive_time_steps(g, source, columns, bias)
         self._recurrent = matrix(g, units, [by_gate(operands.recurrent_weights)])
-        projection = operands.projection_weights
-        self._projection = None if projection is None else matrix(g, outputs, [[projection]])
+        if operands.projection_weights is not None:
+            self._projection = matrix(g, outputs, [[operands.projection_weights]])
+            self._further = units
         sections = [operands.peephole] if operands.peephole else []
         sections += [operands.norm, operands.bias] if self._norm else []
         self._projection_bias = len(sections) * len(GATES) * units
         parameters = vectors(g, units, [by_gate(section) for section in sections], operands.projection_bias, outputs)
         self._parameters = g.tensor(parameters)
         self._first = span.time_steps[0]
-        if self._projected and self._loop_size() is None:
+        if self._further and self._loop_size() is None:
             self._unprojected = Rows(g.scratch(4 * span.batches * units), 0, units)
 
-    def _loop_size(self) -> LoopSize | None:
-        size = loop_size(self._g.device, self._units, self._outputs, self._projected, norm=self._norm)
-        weights = self._outputs * (4 * self._units + self._projected)
-        return size if takes_loop(self._g, "lstm", size, self._span, weights) else None
-
-    @property
-    def _projected(self) -> int:
-        """The width of the projection's input, or 0."""
-        return 0 if self._projection is None else self._units
-
-    def _loop(self, size: LoopSize, part: Sequence[int], state: Rows) -> None:
-        recurrent = packed_once(self._g, self._recurrent)
-        projection = recurrent if self._projection is None else packed_once(self._g, self._projection)
-        loop(
-            self._g,
-            "lstm",
-            size,
-            self._span,
-            len(part),
-            quads=self._units,
-            length=self._outputs,
-            state=state,
-            weights=recurrent,
-            driven=self._sums(part[0]),
-            target=self._rows(part[0]),
-            limits=self._limits,
-            spec={**self._options, "NORM": self._norm, "PROJECTION": bool(self._projected)},
-            tensors={**self._cells(part[0]), "projection": projection},
-            cell_clip=self._cell_clip,
-            projection_clip=self._projection_limits.high,
-        )
+    def _options(self, number: int) -> tuple[Mapping[str, bool], Mapping[str, TensorRef], Mapping[str, float]]:
+        projection = packed_once(self._g, self._recurrent if self._projection is None else self._projection)
+        spec = {**self._gate_options, "NORM": self._norm, "PROJECTION": self._projection is not None}
+        clips = {"cell_clip": self._cell_clip, "projection_clip": self._projection_limits.high}
+        return spec, {**self._cells(number), "projection": projection}, clips
 
     def _time_step(self, number: int, state: Rows) -> Iterator[None]:
         target = self._rows(number)
-        if not self._projected:
+        if self._projection is None:
             self._gates(number, state, target)
         else:
             self._gates(number, state, self._unprojected)
@@ -126,10 +101,6 @@ class _LstmLayer(Layer):
     def states(self) -> list[Rows]:
         """Output and cell state after the last time step."""
         return [*super().states(), Rows(self._cell if self._span.time else self._cell_before, 0, self._units)]
-
-    def _sums(self, number: int) -> Rows:
-        """The contribution of a time step's inputs to the sums of its gates."""
-        return self._span.rows(self._driven.tensor, len(GATES) * self._units, number, self._driven.row)
 
     def _cells(self, number: int) -> dict[str, TensorRef]:
         before = self._cell_before if number == self._first else self._cell
@@ -145,12 +116,12 @@ class _LstmLayer(Layer):
                 rows=self._span.batches,
                 columns=self._units,
                 source=state,
-                length=self._outputs,
+                length=self._width,
                 weights=self._recurrent,
                 driven=sums,
                 target=result,
                 limits=self._limits,
-                spec=self._options,
+                spec=self._gate_options,
                 tensors=self._cells(number),
                 cell_clip=self._cell_clip,
             )
@@ -161,7 +132,7 @@ class _LstmLayer(Layer):
             rows=self._span.batches,
             columns=len(GATES) * self._units,
             source=state,
-            length=self._outputs,
+            length=self._width,
             weights=self._recurrent,
             driven=sums,
             target=sums,
@@ -180,7 +151,7 @@ class _LstmLayer(Layer):
             driven=sums,
             target=result,
             limits=self._limits,
-            spec={**self._options, "NORM": True, "RECURRENT": False},
+            spec={**self._gate_options, "NORM": True, "RECURRENT": False},
             tensors={**self._cells(number), "projection": sums.tensor},
             cell_clip=self._cell_clip,
             projection_clip=0.0,
@@ -192,7 +163,7 @@ class _LstmLayer(Layer):
             self._g,
             "rnn",
             rows=self._span.batches,
-            columns=self._outputs,
+            columns=self._width,
             source=source,
             length=self._units,
             weights=self._projection,

@@ -396,11 +396,25 @@ def chunks(time_steps: Sequence[int], size: int) -> Iterator[Sequence[int]]:
 
 
 class Layer(ABC):
-    """A cell over a sequence. ``width`` is that of its state, which is the output of a time step."""
+    """A cell over a sequence."""
 
-    def __init__(self, g: Lowering, span: Span, width: int, state: Tensor, target: TensorRef) -> None:
+    cell = "rnn"
+    """The value of the axis CELL of shaders."""
+    _norm = False
+    """Whether sums are normalised."""
+    _further = 0
+    """The elements of the vectors besides the state that a loop keeps in shared memory."""
+    _projection: Tensor | None = None
+    """Weights of a second product."""
+    _recurrent: Tensor
+    _driven: Driven
+    _limits: Limits
+
+    def __init__(self, g: Lowering, span: Span, quads: int, width: int, state: Tensor, target: TensorRef) -> None:
+        """``quads``: vec4s of columns; ``width`` is that of the state, which is the output of a time step."""
         self._g = g
         self._span = span
+        self._quads = quads
         self._width = width
         self._state = g.tensor(widened(g, state))
         self._target = target
@@ -417,22 +431,49 @@ class Layer(ABC):
                 yield
             state = self._rows(part[-1])
 
-    @abstractmethod
+    def states(self) -> Sequence[Rows]:
+        """The states after the last time step, in the order of the operation's outputs."""
+        time_steps = self._span.time_steps
+        return [self._rows(time_steps[-1]) if time_steps else Rows(self._state, 0, self._width)]
+
     def _loop_size(self) -> LoopSize | None:
         """The sizes of the workgroup that computes many time steps, or None if each is computed by itself."""
+        weights = self._recurrent.size + (0 if self._projection is None else self._projection.size)
+        size = loop_size(self._g.device, self._quads, self._width, self._further, norm=self._norm)
+        return size if takes_loop(self._g, self.cell, size, self._span, weights) else None
 
-    @abstractmethod
     def _loop(self, size: LoopSize, part: Sequence[int], state: Rows) -> None:
         """Dispatch many time steps at once."""
+        spec, tensors, push = self._options(part[0])
+        loop(
+            self._g,
+            self.cell,
+            size,
+            self._span,
+            len(part),
+            quads=self._quads,
+            length=self._width,
+            state=state,
+            weights=packed_once(self._g, self._recurrent),
+            driven=self._sums(part[0]),
+            target=self._rows(part[0]),
+            limits=self._limits,
+            spec=spec,
+            tensors=tensors,
+            **push,
+        )
+
+    def _options(self, number: int) -> tuple[Mapping[str, bool], Mapping[str, TensorRef], Mapping[str, float]]:
+        """The constants, tensors and push constants that only loops of this cell take, from a time step on."""
+        return {}, {}, {}
 
     @abstractmethod
     def _time_step(self, number: int, state: Rows) -> Iterator[None]:
         """Dispatch a time step, and yield after each dispatch."""
 
-    def states(self) -> Sequence[Rows]:
-        """The states after the last time step, in the order of the operation's outputs."""
-        time_steps = self._span.time_steps
-        return [self._rows(time_steps[-1]) if time_steps else Rows(self._state, 0, self._width)]
+    def _sums(self, number: int) -> Rows:
+        """The contribution of a time step's inputs to its sums."""
+        return self._span.rows(self._driven.tensor, 4 * self._quads, number, self._driven.row)
 
     def _rows(self, number: int) -> Rows:
         """The outputs of a time step."""

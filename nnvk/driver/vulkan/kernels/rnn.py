@@ -2,26 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from nnvk.driver.vulkan.kernels.recurrent import (
     SHADERS,
     Layer,
     Limits,
-    LoopSize,
     Rows,
     Span,
     both_directions,
     drive_time_steps,
-    loop,
-    loop_size,
     one_direction,
-    packed_once,
     refuse_long,
-    takes_loop,
     time_step,
 )
-from nnvk.driver.vulkan.lowering.copies.relayout import round_up
 from nnvk.driver.vulkan.lowering.kernel import kernel
 from nnvk.driver.vulkan.lowering.lowering import Lowering
 from nnvk.driver.vulkan.lowering.recurrent.gates import matrix, vectors
@@ -42,53 +36,29 @@ class _RnnLayer(Layer):
             tensor: Tensor = getattr(call, prefix + name)
             return tensor
 
-        self._units = operand("recurrent_weights").shape[0]
-        super().__init__(g, span, self._units, operand("hidden_state_in"), target)
+        units = operand("recurrent_weights").shape[0]
+        super().__init__(g, span, -(-units // 4), units, operand("hidden_state_in"), target)
         self._limits = Limits.of(call.activation)
         if span.time:
             names = ("weights", "aux_weights") if aux else ("weights",)
-            weights = matrix(g, self._units, [[operand(name)] for name in names])
-            self._driven = drive_time_steps(g, source, weights, vectors(g, self._units, [[operand("bias")]]))
-            self._recurrent = matrix(g, self._units, [[operand("recurrent_weights")]])
-
-    def _loop_size(self) -> LoopSize | None:
-        size = loop_size(self._g.device, -(-self._units // 4), self._units)
-        return size if takes_loop(self._g, "rnn", size, self._span, self._units**2) else None
-
-    def _loop(self, size: LoopSize, part: Sequence[int], state: Rows) -> None:
-        loop(
-            self._g,
-            "rnn",
-            size,
-            self._span,
-            len(part),
-            quads=-(-self._units // 4),
-            length=self._units,
-            state=state,
-            weights=packed_once(self._g, self._recurrent),
-            driven=self._sums(part[0]),
-            target=self._rows(part[0]),
-            limits=self._limits,
-        )
+            weights = matrix(g, units, [[operand(name)] for name in names])
+            self._driven = drive_time_steps(g, source, weights, vectors(g, units, [[operand("bias")]]))
+            self._recurrent = matrix(g, units, [[operand("recurrent_weights")]])
 
     def _time_step(self, number: int, state: Rows) -> Iterator[None]:
         time_step(
             self._g,
-            "rnn",
+            self.cell,
             rows=self._span.batches,
-            columns=self._units,
+            columns=self._width,
             source=state,
-            length=self._units,
+            length=self._width,
             weights=self._recurrent,
             driven=self._sums(number),
             target=self._rows(number),
             limits=self._limits,
         )
         yield
-
-    def _sums(self, number: int) -> Rows:
-        """The contribution of a time step's inputs to its sums."""
-        return self._span.rows(self._driven.tensor, round_up(self._units, 4), number, self._driven.row)
 
 
 def _refuse(call: Call) -> str | None:
