@@ -123,6 +123,10 @@ TEMPLATES: Mapping[str, Sequence[str]] = {
         "i8[1,40]*0.0078125+3 #i8[512,40]*0.0078125 #i16[512,10]*0.00003 none i16[1,5120]*0.00048828125 2 "
         "-> i16*0.00048828125 i8*0.125-7"
     ],
+    "UNIDIRECTIONAL_SEQUENCE_GRU": [
+        f"T[40,1,128]~1 3:#T[256,128]~1/16 3:#T[256,256]~1/16 3:#T[256]~1 {inner} T[1,256]~1 4 {reset_after} -> T"
+        for inner, reset_after in (("#T[256]~1", "true"), ("none", "false"))
+    ],
     "LSH_PROJECTION": ["#T[4,8] i32[100003] T[100003] 1 -> i32", "#T[8,16] f32[1009,16] none 3 -> i32"],
     "RANDOM_MULTINOMIAL": ["T[1,32003] 16 (17,-9) -> i32", "T[64,1001] 1024 (17,-9) -> i32"],
 }
