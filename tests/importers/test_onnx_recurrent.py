@@ -54,6 +54,7 @@ def compared(
     feeds = {"x": 2 * drawn(TIME, BATCH, SIZE)}
     if lengths is not None:
         (feeds if computed else constants)["l"] = np.array(lengths, np.int32)
+        feeds["x"][np.arange(TIME)[:, np.newaxis] >= lengths] = np.nan  # nobody reads what is beyond
     names = [name if name in {**constants, **feeds} and name not in without else "-" for name in "xwrblhcp"]
     names = names if kind == "LSTM" else names[:6]
     outputs = "y yh yc" if kind == "LSTM" else "y yh"

@@ -37,8 +37,8 @@ class Lengths:
         self._time, self._batch = time, batch
         self._time_steps = self._numbers(time, 1)
         self._last = with_number(c, Op.SUB, self._lengths, 1, NONE)
-        self._is_inside = c.emit(Op.GREATER, self._lengths, self._time_steps, out=BOOL8)
-        """Whether a time step is within the length of a sequence: [time, batch]."""
+        self._is_inside = c.reshape(c.emit(Op.GREATER, self._lengths, self._time_steps, out=BOOL8), (time, batch, 1))
+        """Whether a time step is within the length of a sequence."""
 
     def _numbers(self, *shape: int) -> Value:
         """0, 1, 2, ... in a shape with one size that may not be 1."""
@@ -47,30 +47,34 @@ class Lengths:
     def _picked(self, value: Value, time_steps: Value) -> Value:
         """The rows of sequences at time steps [..., batch]."""
         c = self._c
-        first = with_number(c, Op.MUL, time_steps, self._batch, NONE)
-        rows = c.emit(Op.ADD, first, self._numbers(1, self._batch), NONE, out=I32)
+        firsts = with_number(c, Op.MUL, time_steps, self._batch, NONE)
+        rows = c.emit(Op.ADD, firsts, self._numbers(1, self._batch), NONE, out=I32)
         return gathered(c, c.reshape(value, (self._time * self._batch, value.shape[2])), 0, rows)
 
     def turned(self, value: Value) -> Value:
         """Each sequence in the other direction, with what is beyond its length in place."""
         places = self._c.emit(Op.SUB, self._last, self._time_steps, NONE, out=I32)
-        return self._picked(value, chosen(self._c, self._is_inside, places, self._time_steps))
+        is_inside = self._c.reshape(self._is_inside, (self._time, self._batch))
+        return self._picked(value, chosen(self._c, is_inside, places, self._time_steps))
 
-    def outside(self, type: OperandType) -> Value:
-        """1 for time steps beyond the length of a sequence and 0 for the others: [time, batch, 1]."""
-        inside = self._c.as_number(self._c.reshape(self._is_inside, (self._time, self._batch, 1)), type)
-        return self._c.emit(Op.SUB, scalar(self._c, 1, inside), inside, NONE, out=type)
+    def _within(self, value: Value) -> Value:
+        """A sequence, which is 0 beyond the lengths."""
+        return chosen(self._c, self._is_inside, value, scalar(self._c, 0, value))
+
+    def marked(self, value: Value) -> Value:
+        """A sequence, which is 0 beyond the lengths, and beside it a further element, which is 1 there and else 0."""
+        is_outside = self._c.emit(Op.LOGICAL_NOT, self._is_inside, out=BOOL8)
+        return joined(self._c, [self._within(value), self._c.as_number(is_outside, OperandType(value.code))], 2)
 
     def cut_off(self, sequence: Value, *others: Value) -> Sequenced:
         """Outputs, which beyond a sequence's length are 0, and states; the first is the last output.
 
         The states of a sequence without time steps are 0.
         """
-        c, zero = self._c, scalar(self._c, 0, sequence)
-        sequence = chosen(c, c.reshape(self._is_inside, (self._time, self._batch, 1)), sequence, zero)
+        c, zero, sequence = self._c, scalar(self._c, 0, sequence), self._within(sequence)
         state = self._picked(sequence, with_number(c, Op.MAXIMUM, self._last, 0))
-        is_some = c.emit(Op.GREATER, self._lengths, scalar(c, 0, self._lengths), out=BOOL8)
-        is_some = c.reshape(is_some, (self._batch, 1))
+        lengths = c.reshape(self._lengths, (self._batch, 1))
+        is_some = c.emit(Op.GREATER, lengths, scalar(c, 0, lengths), out=BOOL8)
         return sequence, state, *(chosen(c, is_some, other, zero) for other in others)
 
 

@@ -1,7 +1,4 @@
-"""LSTM, GRU and RNN: one operation for each direction.
-
-onnxruntime computes clipped gates, coupled gates and other activations.
-"""
+"""LSTM, GRU and RNN: one operation for each direction. onnxruntime has clipped and coupled gates."""
 
 from __future__ import annotations
 
@@ -35,7 +32,7 @@ def lstm(c: Context) -> list[Tensor]:
     def layer(direction: int, x: Value) -> Sequenced:
         weights, recurrent = (cell.cut(cell.row(position, direction), 4) for position in (1, 2))
         if cell.lengths is not None:  # beyond them gates are closed, so that cell states stay
-            x = joined(c, [x, cell.lengths.outside(cell.type)], 2)
+            x = cell.lengths.marked(x)
             closed = (c.filled(number, cell.type, (cell.units, 1)) for number in (-_CLOSED, 0.0, _CLOSED, 0.0))
             weights = [joined(c, [*pair], 1) for pair in zip(weights, closed, strict=True)]
         both = cell.biases(direction)
