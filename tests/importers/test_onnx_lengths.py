@@ -1,4 +1,4 @@
-"""The longest loops, sequences and sums of ONNX nodes: boundaries by smaller limits, for the real ones take long."""
+"""The longest loops and sums of ONNX nodes: boundaries by smaller limits, for the real ones take long."""
 
 from __future__ import annotations
 
@@ -11,17 +11,9 @@ from onnx_case import I64, Case, F, x
 from onnx_net import model, op, subgraph
 
 from nnvk.importers.onnx import OnnxImportError, load
-from nnvk.importers.onnx.mappers import control_flow, unrolled
+from nnvk.importers.onnx.mappers import control_flow
 
 INT = np.int32
-
-
-def zeros(*shape: int) -> np.ndarray:
-    return np.zeros(shape, F)
-
-
-def sequence(steps: int) -> Case:
-    return Case("GRU", {"a": x(steps, 1, 1), "w": zeros(1, 3, 1), "r": zeros(1, 3, 1)}, "", {"hidden_size": 1})
 
 
 def loop(turns: int) -> bytes:
@@ -44,16 +36,6 @@ def scan(turns: int) -> Case:
 def reason_of(raised: pytest.ExceptionInfo[OnnxImportError]) -> str:
     (problem,) = raised.value.problems
     return problem.reason
-
-
-def test_time_steps(monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(OnnxImportError) as raised:
-        sequence(1025).load()
-    assert reason_of(raised) == "NNAPI has no such sequence, and 1025 time steps are too many to unroll"
-    monkeypatch.setattr(unrolled, "_MOST_TIME_STEPS", 3)
-    sequence(3).load()
-    with pytest.raises(OnnxImportError, match="4 time steps are too many"):
-        sequence(4).load()
 
 
 @pytest.mark.parametrize("turns", [1025, -1])
