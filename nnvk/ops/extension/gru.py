@@ -51,8 +51,8 @@ def _reference(call: Call) -> list[np.ndarray]:
     recurrent = {gate: floats(call, f"recurrent_to_{gate}_weights").T for gate in GATES}
     weights = {gate: floats(call, f"input_to_{gate}_weights").T for gate in GATES}
     driven = {gate: source @ weights[gate] + floats(call, f"{gate}_bias") for gate in GATES}
-    bias, activate = optional_floats(call, _INNER_BIAS), ACTIVATIONS[call.activation]
-    bias = np.float32(0) if bias is None else bias
+    inner, activate = optional_floats(call, _INNER_BIAS), ACTIVATIONS[call.activation]
+    bias = np.zeros(1, np.float32) if inner is None else inner
     outputs = np.empty((*source.shape[:2], state.shape[1]), np.float32)
     for time_step in range(len(source)):
         update, reset = (logistic(driven[gate][time_step] + state @ recurrent[gate]) for gate in ("update", "reset"))
