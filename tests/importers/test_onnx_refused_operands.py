@@ -203,7 +203,7 @@ CASES = [
         ("input 1 must have shape [1, 20, 4], got [1, 20, 3]", {"b": zeros(1, 20, 3)}),
         ("input 2 must have shape [1, 20, 5], got [2, 20, 5]", {"c": zeros(2, 20, 5)}),
         ("there must be 3 activations for each direction", {"activations": ["Sigmoid", "Tanh"]}),
-        ("the activations must be among", {"activations": ["Sigmoid", "Tanh", "Cosine"]}),
+        ("the activations must be Sigmoid and then one of", {"activations": ["Sigmoid", "Tanh", "Cosine"]}),
         ("the lengths (input 4) must be between 0 and 2, got 1 to 3", {"e": np.array([1, 3, 2], INT)}),
         ("the lengths (input 4) must be between 0 and 2, got -1 to 2", {"e": np.array([1, -1, 2], INT)}),
     ),

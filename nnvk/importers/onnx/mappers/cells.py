@@ -9,6 +9,7 @@ import numpy as np
 
 from nnvk.base.extents import hint
 from nnvk.base.sizes import everything
+from nnvk.importers import charged
 from nnvk.importers.decompositions.arithmetic import chosen, scalar, with_number
 from nnvk.importers.decompositions.moving import gathered, sliced, transposed
 from nnvk.importers.emitter import BOOL8, I32, NONE
@@ -168,8 +169,7 @@ class Cell:
     def biases(self, direction: int) -> list[Value]:
         """Those of the gates and then those of the recurrent gates."""
         if not self.c.has(3):
-            zero = self.c.filled(0.0, self.type, (self.units,))
-            return [zero] * (2 * self.gates)
+            return [self.c.filled(0.0, self.type, (self.units,))] * (2 * self.gates)
         return self.cut(self.row(3, direction), 2 * self.gates)
 
     # --- outputs -------------------------------------------------------------------------------------------------
@@ -203,4 +203,4 @@ class Cell:
 
 
 def _counted(shape: Sequence[int]) -> np.ndarray:
-    return np.arange(math.prod(shape), dtype=np.int32).reshape(shape)
+    return charged.arange(math.prod(shape), dtype=np.int32).reshape(shape)
