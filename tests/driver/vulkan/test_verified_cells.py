@@ -16,8 +16,8 @@ from nnvk.types.request import PrepareOptions
 
 LARGE = """
 UNIDIRECTIONAL_SEQUENCE_GRU f32[3,2,7]~1 3:#f32[141,7]~1 3:#f32[141,141]~1/16 4:#f32[141]~1 f32[2,141]~1 4 true
-UNIDIRECTIONAL_SEQUENCE_RNN f32[3,2,7]~1 #f32[141,7]~1 #f32[141,141]~1/16 #f32[141]~1 f32[2,141]~1 4 1
-UNIDIRECTIONAL_SEQUENCE_RNN f32[2,3,7]~1 #f32[141,7]~1 #f32[141,141]~1/16 #f32[141]~1 f32[2,141]~1 1 0
+UNIDIRECTIONAL_SEQUENCE_RNN f32[3,2,7]~1 #f32[263,7]~1 #f32[263,263]~1/16 #f32[263]~1 f32[2,263]~1 4 1
+UNIDIRECTIONAL_SEQUENCE_RNN f32[2,3,7]~1 #f32[263,7]~1 #f32[263,263]~1/16 #f32[263]~1 f32[2,263]~1 1 0
 """.strip().splitlines()
 """Cells whose time steps are dispatches of their own; in the second one the batches come first."""
 
