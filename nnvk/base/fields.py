@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import dataclasses
+import inspect
 import struct
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import IntEnum
 from functools import partial
 from typing import Any, Generic, TypeVar
@@ -26,8 +26,8 @@ class Field(Generic[T_co]):
 
     name: str
     """The name by which two processes compare their encodings."""
-    write: Write = dataclasses.field(repr=False)
-    read: Callable[[Reader], T_co] = dataclasses.field(repr=False)
+    write: Write = field(repr=False)
+    read: Callable[[Reader], T_co] = field(repr=False)
 
 
 def _number(code: str) -> Field[Any]:
@@ -106,17 +106,17 @@ def parts(*fields: Field[Any]) -> Field[tuple[Any, ...]]:
     """A value of each field."""
 
     def write(writer: Writer, values: Sequence[Any]) -> None:
-        for field, value in zip(fields, values, strict=True):
-            field.write(writer, value)
+        for each, value in zip(fields, values, strict=True):
+            each.write(writer, value)
 
     name = " ".join(field.name for field in fields)
     return Field(f"({name})", write, lambda reader: tuple([field.read(reader) for field in fields]))
 
 
 def record(kind: type[T], *fields: Field[Any]) -> Field[T]:
-    """An instance of a dataclass, by its first attributes. Any object with these attributes can be written."""
+    """An instance of a class, by the first parameters of its constructor, which are attributes of what is written."""
     whole = parts(*fields)
-    names = [each.name for each in dataclasses.fields(kind)][: len(fields)]  # type: ignore[arg-type]
+    names = list(inspect.signature(kind).parameters)[: len(fields)]
     return Field(
         kind.__name__ + whole.name,
         lambda writer, value: whole.write(writer, [getattr(value, name) for name in names]),

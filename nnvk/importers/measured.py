@@ -124,7 +124,7 @@ class Choices:
         self._chosen: dict[Shapes, str] = {}
         self._times: dict[Shapes, Times] = {}
 
-    def known(self, shapes: Shapes, can_library: Callable[[], bool]) -> str:
+    def known(self, shapes: Shapes, can_library: Callable[[], bool] = lambda: True) -> str:
         """The one that computes these: that of before, also of another process; empty: it has to be measured."""
         if shapes not in self._chosen:
             kept = self._kept.known.get(self._key(shapes), "")
@@ -160,7 +160,7 @@ class Choices:
 
     def compute(self, shapes: Shapes, device: Callable[[], _R], library: Callable[[], _R]) -> _R:
         """Compute a call with inputs of these shapes, and measure it if that is not known; see `Times.compute`."""
-        chosen = self.known(shapes, lambda: True)
+        chosen = self.known(shapes)
         times = None if chosen else self.times(shapes)
         if times is not None:
             return times.compute({DEVICE: device, LIBRARY: library}, partial(self.settle, shapes))

@@ -35,11 +35,11 @@ def is_faster_without(package: str, model: Any, options: object, make: Callable[
         choices = Choices(name, digest.hexdigest(), get_devices()[0], version_of(package), lambda: package)
         plain = _ready(make(False))
         shapes = tuple(tuple(map(int, one["shape"])) for one in plain.get_input_details())
-        if not choices.known(shapes, lambda: True):
+        if not choices.known(shapes):
             delegated = _ready(make(True))
             for _ in range(MOST_CALLS):
                 choices.compute(shapes, delegated.invoke, plain.invoke)
-        return choices.known(shapes, lambda: True) == LIBRARY
+        return choices.known(shapes) == LIBRARY
     except (ValueError, RuntimeError, OSError) as error:
         _log.info("%s: the device computes: %s", name, error)
         return False

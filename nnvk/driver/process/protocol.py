@@ -18,9 +18,9 @@ import numpy as np
 
 from nnvk.base import fields
 from nnvk.base.errors import bad_data
-from nnvk.base.fields import Field, many, optional, parts, record
+from nnvk.base.fields import Field, many, object_of, optional, parts, record
 from nnvk.base.lanes import SUCCESS, LaneRequest
-from nnvk.base.packets import Reader, Writer
+from nnvk.base.packets import Malformed, Reader, Writer
 from nnvk.hal import IBuffer, IBurst, IDevice, IExecution, IFencedExecution, IPreparedModel, MemoryUse, Support
 from nnvk.types import request
 from nnvk.types.codes import DeviceTypeCode, FeatureLevelCode, PreferenceCode, PriorityCode, ResultCode
@@ -99,8 +99,10 @@ def _write_array(writer: Writer, given: tuple[np.ndarray, tuple[int, int, int]])
 
 
 def _read_array(reader: Reader) -> np.ndarray:
-    dtype, shape, _ = read_dtype(reader)
-    array: np.ndarray = np.ndarray(shape, dtype, PLACE.read(reader))
+    (dtype, shape, nbytes), place = read_dtype(reader), PLACE.read(reader)
+    if nbytes != place.nbytes:
+        raise Malformed(f"an input of {nbytes} bytes has a place of {place.nbytes}")
+    array: np.ndarray = np.ndarray(shape, dtype, place)
     array.flags.writeable = False
     return array
 
@@ -123,8 +125,7 @@ def _read_execution(reader: Reader) -> tuple[Bound, IBurst | None, request.Execu
     number, burst, measure, deadline, loop_timeout_ns, duration_ns = reader.unpack(_EXECUTION_FORM)
     deadline_ns = None if deadline == _NO_DEADLINE else deadline
     options = request.ExecuteOptions(bool(measure), deadline_ns, loop_timeout_ns, duration_ns)
-    get = reader.session.get
-    return get(number, Bound), get(burst, IBurst) if burst else None, options
+    return reader.session.get(number, Bound), reader.session.get(burst, IBurst) if burst else None, options
 
 
 def _read_place(reader: Reader) -> np.ndarray:
@@ -162,19 +163,18 @@ _CAPABILITIES = record(request.Capabilities, fields.F64, fields.F64)
 _DEVICE_CODES = fields.member_of(DeviceTypeCode), fields.member_of(FeatureLevelCode)
 _DESCRIPTION = record(Description, fields.STRING, fields.STRING, *_DEVICE_CODES, _CAPABILITIES, many(fields.STRING))
 _DEVICE: Field[IDevice] = Field("device", Writer.string, lambda reader: reader.session.device(reader.string()))
-_BUFFER, _PREPARED = fields.object_of(IBuffer), fields.object_of(IPreparedModel)
-_FENCED = fields.object_of(IFencedExecution)
+_BUFFER, _PREPARED, _FENCED = object_of(IBuffer), object_of(IPreparedModel), object_of(IFencedExecution)
 _PURPOSES = many(parts(fields.STRING, fields.U64))
 _BYTES = Field("bytes", lambda writer, held: _PURPOSES.write(writer, held.items()), lambda r: dict(_PURPOSES.read(r)))
 """Bytes by what they are for."""
 _TOKEN = Field("token", lambda writer, buffer: writer.u64(buffer.token), Reader.u64)
 
 
-def _write_preferred(writer: Writer, prepared: IPreparedModel) -> None:
-    writer.u32(prepared.preferred_alignment).u32(prepared.preferred_padding)
-
-
-_PREFERRED = Field("preferred", _write_preferred, lambda reader: (reader.u32(), reader.u32()))
+_PREFERRED = Field(
+    "preferred",
+    lambda writer, prepared: writer.u32(prepared.preferred_alignment).u32(prepared.preferred_padding),
+    lambda reader: (reader.u32(), reader.u32()),
+)
 """A prepared model's alignment and padding."""
 
 

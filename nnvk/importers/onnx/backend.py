@@ -92,7 +92,7 @@ class PreparedModel(BackendRep):
 
     def is_librarys(self, shapes: Shapes) -> bool:
         """Whether the library is known to compute inputs of these shapes faster."""
-        return self._choices is not None and self._choices.known(shapes, lambda: True) == LIBRARY
+        return self._choices is not None and self._choices.known(shapes) == LIBRARY
 
     def _library(self) -> LibraryPart:
         with self._lock:

@@ -47,7 +47,7 @@ def without_faster(choice: Choice, file: OnnxFile, devices: Sequence[Device], re
     for positions in choice.parts:
         part = file.part(part_of(model, positions, edges))
         shapes = fixed_shapes(part)
-        if shapes is not None and choices_of(part, devices, relaxed).known(by_name(shapes), lambda: True) == LIBRARY:
+        if shapes is not None and choices_of(part, devices, relaxed).known(by_name(shapes)) == LIBRARY:
             for position in positions:
                 reasons[position] = _STAYS
         else:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from nnvk.base.fields import NEW, STRING, U32, many, optional, parts
 from nnvk.base.lanes import Session, answering, keeping, read_head
 from nnvk.base.packets import Descriptors, Malformed, Reader, Writer
-from nnvk.driver.process.protocol import ROWS, Row
+from nnvk.driver.process.protocol import BIND, ROWS, Row
 
 
 def test_bytes_after_a_result_are_refused() -> None:
@@ -40,3 +41,19 @@ def test_a_row_is_asked_and_answered() -> None:
 
 def test_rows_have_numbers_of_their_own() -> None:
     assert len({row.number for row in ROWS}) == len(ROWS) >= 16
+
+
+def test_a_place_that_does_not_fit_its_array_is_malformed() -> None:
+    session = Session({})
+    session.segments[3] = memoryview(bytearray(64))
+    inputs = BIND.parameters[1]
+    for nbytes, fits in ((24, True), (20, False), (28, False)):
+        writer = Writer()
+        inputs.write(writer, [((np.zeros((2, 3), np.float32), (3, 8, nbytes)), 0, ())])
+        reader = Reader(memoryview(b"".join(writer.parts)))
+        reader.session = session
+        if fits:
+            assert inputs.read(reader)[0].array.shape == (2, 3)
+        else:
+            with pytest.raises(Malformed, match=f"an input of 24 bytes has a place of {nbytes}"):
+                inputs.read(reader)
