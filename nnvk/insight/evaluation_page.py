@@ -17,7 +17,7 @@ from nnvk.base.machine import describe_machine
 from nnvk.base.text import plural
 from nnvk.insight.classes import SOFTMAX_NOTE
 from nnvk.insight.evaluation import Answers, Evaluation, percent
-from nnvk.insight.html import Marked, Table, render, script
+from nnvk.insight.html import Marked, Table, markup, render, script
 
 WORST = 12
 """Wrong answers of a model that are shown."""
@@ -102,7 +102,7 @@ def _matrix(number: int, evaluation: Evaluation, answers: Answers) -> Table:
     return Table(f"matrix-{number}", title, ["is", *names], rows, numbers=range(1, len(names) + 1))
 
 
-def _example(evaluation: Evaluation, answers: Answers, place: int) -> Mapping[str, str]:
+def _example(evaluation: Evaluation, answers: Answers, place: int) -> Mapping[str, Any]:
     return {
         "name": evaluation.names[place],
         "picture": _picture(evaluation.paths[place]),
@@ -113,8 +113,8 @@ def _example(evaluation: Evaluation, answers: Answers, place: int) -> Mapping[st
     }
 
 
-def _picture(path: Path) -> str:
-    """A small PNG in base64; empty where the input is no image."""
+def _picture(path: Path) -> Any:
+    """A small PNG in base64, as markup, which a page does not cut; empty where the input is no image."""
     try:
         with Image.open(path) as image:
             upright = ImageOps.exif_transpose(image).convert("RGB")
@@ -123,4 +123,4 @@ def _picture(path: Path) -> str:
     upright.thumbnail((_SIDE, _SIDE))
     file = BytesIO()
     upright.save(file, "PNG")
-    return b64encode(file.getvalue()).decode()
+    return markup(b64encode(file.getvalue()).decode())

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import re
 import shutil
+from base64 import b64decode
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -86,14 +88,16 @@ def test_json_and_the_class_of_each_file(nnvk_command: Any, tmp_path: Path) -> N
 
 
 def test_a_page_with_pictures(nnvk_command: Any, folders: Path, tmp_path: Path) -> None:
-    shutil.copy(PICTURES[1], folders / "8" / EVIL)
+    Image.effect_noise((200, 100), 64).save(folders / "8" / EVIL)  # its PNG has more characters than a page's texts
     out = tmp_path / "page.html"
     result = nnvk_command("evaluate", FLOAT, INT8, "--inputs", folders, *CPU, "--out", out)
     assert result.exit_code == 0, result.output
     assert result.stdout.endswith(f"wrote {out}\n")
     text = out.read_text(encoding="utf-8")
     assert "img-src data:" in text
-    assert text.count('src="data:image/png;base64,') == 4
+    found = re.findall(r'src="data:image/png;base64,([^"]*)"', text)
+    pictures = [Image.open(BytesIO(b64decode(one, validate=True))) for one in found]
+    assert sorted(one.size for one in pictures) == [(16, 16), (16, 16), (112, 56), (112, 56)]
     assert "digits_int8.tflite against digits_float.tflite: the same class for 13 of 13 inputs (100.0 %)" in text
     assert "<script>alert" not in text and "<img src=x" not in text and "\x1b" not in text and "\u202e" not in text
     sources = re.findall(r'(?:src|href)="([^"#]*)', text)
