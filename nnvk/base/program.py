@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from threading import Lock
 
-from nnvk.base.text import plural, printable
+from nnvk.base.text import plural, printable, title
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,8 +64,8 @@ def run_program(arguments: Sequence[str]) -> None:
 class ModelRecord:
     """The use that a program has made of a model."""
 
-    model: str
-    """The name of the file, or the size of a model in memory."""
+    model: Path | str
+    """The path of the file, or the size of a model in memory."""
     placement: str
     """Where the nodes run."""
     runs: int = 0
@@ -82,8 +82,8 @@ class Report:
 
     def add(self, model: object, placement: str) -> ModelRecord:
         """Remember a model: its path, or its bytes."""
-        name = Path(model).name if isinstance(model, str | os.PathLike) else _in_memory(model)
-        record = ModelRecord(printable(name), placement)
+        named = Path(model).resolve() if isinstance(model, str | os.PathLike) else _in_memory(model)
+        record = ModelRecord(named, placement)
         with self._lock:
             self._records.append(record)
         return record
@@ -110,9 +110,12 @@ class Report:
         return end
 
     def lines(self) -> list[str]:
-        """A line for each model."""
+        """A line for each model; files of the same name get as many folders as tell them apart."""
+        paths = [one.model for one in self._records if isinstance(one.model, Path)]
+        names = [title(one.model, paths) if isinstance(one.model, Path) else one.model for one in self._records]
         return [
-            f"{one.model}: {one.placement}; {plural(one.runs, 'run')}, {one.seconds:.3f} s" for one in self._records
+            f"{printable(name)}: {one.placement}; {plural(one.runs, 'run')}, {one.seconds:.3f} s"
+            for name, one in zip(names, self._records, strict=True)
         ]
 
     def print_after(self, program: Callable[[], None]) -> None:

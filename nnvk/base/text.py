@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
+from pathlib import Path
 
 
 def printable(text: str, most: int = 200) -> str:
@@ -49,3 +50,13 @@ def milliseconds(nanoseconds: float | None) -> str:
 def megabytes(nbytes: float) -> str:
     """A size in MB of a million bytes, to two digits behind the point."""
     return f"{nbytes / 1e6:.2f}"
+
+
+def title(path: Path, among: Sequence[Path]) -> str:
+    """A model's name: its file's, with as many folders as tell it from the others of the same name."""
+    parts = path.resolve().parts
+    others = {other.resolve().parts for other in among} - {parts}
+    for count in range(1, len(parts)):
+        if all(other[-count:] != parts[-count:] for other in others):
+            return "/".join(parts[-count:])
+    return str(path)

@@ -13,10 +13,10 @@ import numpy as np
 import typer
 
 from nnvk.api import Device, get_devices
-from nnvk.base.text import milliseconds
+from nnvk.base.text import milliseconds, title
 from nnvk.cli.importing import DEFAULT, Importing, note_open_sizes, takes_options
 from nnvk.cli.lines import FAILURE, REPORTED_ERRORS, Failures, print_line
-from nnvk.cli.models import find_models, title
+from nnvk.cli.models import find_models
 from nnvk.cli.output import check_writable, deliver, print_table, progress
 from nnvk.cli.profile import print_profiles
 from nnvk.cli.usage import JsonFile, Runs, Seconds

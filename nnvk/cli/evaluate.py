@@ -12,12 +12,12 @@ from typing import Annotated, Any
 import typer
 
 from nnvk.base.files import writing
-from nnvk.base.text import plural
+from nnvk.base.text import plural, title
 from nnvk.batch.evaluation import evaluate
 from nnvk.batch.failures import Failure
 from nnvk.cli.importing import DEFAULT, Importing, note, takes_options
 from nnvk.cli.lines import FAILURE, complain, print_line
-from nnvk.cli.models import find_models, title
+from nnvk.cli.models import find_models
 from nnvk.cli.output import check_writable, counted, deliver, print_table
 from nnvk.cli.ranking import for_json
 from nnvk.cli.usage import JsonFile

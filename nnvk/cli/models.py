@@ -25,13 +25,3 @@ def find_models(paths: Sequence[Path]) -> list[Path]:
             continue
         found.update(dict.fromkeys(formats.models_in(path)))
     return list(found)
-
-
-def title(path: Path, among: Sequence[Path]) -> str:
-    """A model's name: its file's, with as many folders as tell it from the others of the same name."""
-    parts = path.resolve().parts
-    others = {other.resolve().parts for other in among} - {parts}
-    for count in range(1, len(parts)):
-        if all(other[-count:] != parts[-count:] for other in others):
-            return "/".join(parts[-count:])
-    return str(path)

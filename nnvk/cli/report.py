@@ -12,12 +12,12 @@ import typer
 from nnvk.api import get_devices
 from nnvk.base.errors import Guard
 from nnvk.base.files import writing
-from nnvk.base.text import megabytes, milliseconds
+from nnvk.base.text import megabytes, milliseconds, title
 from nnvk.cli.compare import as_json
 from nnvk.cli.evaluate import TruthFiles, check_inputs, evaluated, evaluation_json, print_accuracy
 from nnvk.cli.importing import DEFAULT, Importing, note_open_sizes, takes_options
 from nnvk.cli.lines import FAILURE, REPORTED_ERRORS, Failures, print_line
-from nnvk.cli.models import find_models, title
+from nnvk.cli.models import find_models
 from nnvk.cli.output import PAGES, check_suffix, check_writable, deliver, print_table, progress
 from nnvk.cli.usage import JsonFile, Runs, Seconds
 from nnvk.cli.verified import may_verify

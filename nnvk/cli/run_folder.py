@@ -8,10 +8,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from nnvk.base.text import milliseconds, plural
+from nnvk.base.text import milliseconds, plural, title
 from nnvk.cli.importing import Importing
 from nnvk.cli.lines import REPORTED_ERRORS, Failures, print_line
-from nnvk.cli.models import find_models, title
+from nnvk.cli.models import find_models
 from nnvk.cli.output import deliver, print_table, progress
 
 

@@ -9,10 +9,9 @@ import typer
 
 from nnvk.api import Compilation, PreferenceCode
 from nnvk.base.progress import compiling
-from nnvk.base.text import plural
+from nnvk.base.text import plural, title
 from nnvk.cli.importing import DEFAULT, Importing, takes_options
 from nnvk.cli.lines import print_line
-from nnvk.cli.models import title
 from nnvk.cli.output import check_writable, deliver, print_table
 from nnvk.cli.usage import JsonFile
 from nnvk.insight.placement import strategies_of_operations

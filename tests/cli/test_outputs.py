@@ -10,9 +10,9 @@ import pytest
 from rich.console import Console
 
 from nnvk.api import Compilation
+from nnvk.base.text import title
 from nnvk.cli import output
 from nnvk.cli.main import COMMANDS, _load
-from nnvk.cli.models import title
 from nnvk.demo.assets import DATA
 
 MODEL, SEVEN = str(DATA / "digits_float.tflite"), str(DATA / "0007_label7.png")
