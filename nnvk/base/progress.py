@@ -101,7 +101,8 @@ class _Display:
             return  # what stands in for standard error, such as rich's progress bars, has lines of its own
         if os.environ.get("TERM", "dumb") not in ("dumb", "unknown"):
             self._terminal = stream.fileno()
-            line = f"nnvk: {text}"[: os.get_terminal_size(self._terminal).columns - 1]
+            columns, line = os.get_terminal_size(self._terminal).columns, f"nnvk: {text}"
+            line = (line if len(line) < columns else line.rpartition("; ")[0])[: columns - 1]
             os.write(self._terminal, f"\r\x1b[K{line}\r".encode())
 
 

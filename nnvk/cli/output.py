@@ -112,7 +112,7 @@ def _bar(description: str, total: int | None) -> Iterator[tuple[Progress, TaskID
     console = _moving()
     columns = (
         TextColumn("{task.description}"),
-        BarColumn(20),
+        BarColumn(10),
         MofNCompleteColumn(),
         TimeElapsedColumn(),
         # The note gets what is left of the line; otherwise rich cuts all columns.

@@ -121,6 +121,13 @@ def test_a_line_is_not_longer_than_the_terminal(terminal: Terminal) -> None:
     assert all(len(line) == 99 and "\x1b" not in line for line in lines)
 
 
+def test_a_narrow_terminal_gets_no_part_of_a_folder(terminal: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(progress, "cache_folder", lambda: Path("/kept" * 20))
+    with compiling("model.onnx"):
+        wait_for(has_line)
+    assert set(re.findall(r"\x1b\[K([^\r]+)\r", terminal.text())) == {"nnvk: compiling model.onnx, once, 0 s"}
+
+
 def test_one_line_at_a_time(terminal: Terminal) -> None:
     first_ends, second_ends = threading.Event(), threading.Event()
 

@@ -85,7 +85,7 @@ def test_a_note_beside_a_bar_is_cut_and_the_numbers_are_not(monkeypatch: pytest.
         advance("1 failure, BIDIRECTIONAL_SEQUENCE_LSTM + QUANTIZED_16BIT_LSTM + 4 more")
     last = written.getvalue().rsplit("Checking", 1)[1]
     assert last.startswith(" vulkan-0 ")
-    assert " 1/1234 0:00:00 1 failure, BIDIR" in last
+    assert " 1/1234 0:00:00 1 failure, BIDIRECTIONAL_SEQUE" in last
 
 
 def test_models_of_one_name_are_told_apart(tmp_path: Path) -> None:
