@@ -216,6 +216,7 @@ def main() -> None:
     heard = time.perf_counter()
     tokens = list(generated(recognizer.decoder, [START], arguments.tokens, arguments.temperature, arguments.seed, END))
     seconds, steps = time.perf_counter() - heard, recognizer.decoder.place
+    print("The weights are random, so the text is noise.")
     print(shown(tokens))
     print(f"{(heard - begun) * 1e3:.1f} ms to encode {recognizer.sizes.frames * HOP / RATE:.1f} s")
     print(f"{steps / seconds:.0f} tokens a second, {seconds / steps * 1e3:.2f} ms each")

@@ -290,6 +290,7 @@ def test_a_recording_is_read(speech: Any, tmp_path: Path) -> None:
         file.writeframes(np.repeat(tone * 32767, 2).astype("<i2").tobytes())
     np.testing.assert_allclose(speech.samples_of(path), tone, atol=1e-4)
     printed = run("speech_to_text.py", path, "--tokens", 3).splitlines()
-    assert len(printed) == 4
-    assert re.fullmatch(r"[\d.]+ ms to encode 3.0 s", printed[2])
-    assert re.fullmatch(r"\d+ tokens a second, [\d.]+ ms each", printed[3])
+    assert len(printed) == 5
+    assert "the text is noise" in printed[1]
+    assert re.fullmatch(r"[\d.]+ ms to encode 3.0 s", printed[3])
+    assert re.fullmatch(r"\d+ tokens a second, [\d.]+ ms each", printed[4])
