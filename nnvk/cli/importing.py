@@ -99,7 +99,7 @@ def note(text: str) -> None:
 
 def note_image(text: str) -> None:
     """Print a remark on how an image became an input."""
-    note(f"{text}; --mean, --std or --scale say otherwise")
+    note(f"{text}; --mean, --std or --scale change it")
 
 
 def _file(path: Path) -> Path:

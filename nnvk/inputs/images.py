@@ -300,8 +300,8 @@ def guess_normalization(port: Port, frame: Frame, outputs: Sequence[Port]) -> tu
         return None, ""
     classes = outputs[0].shape[-1] if outputs and outputs[0].shape else 0
     if frame.layout == "nchw" and frame.channels == 3 and classes in _IMAGENET_CLASSES:
-        return Normalization(_IMAGENET_MEAN, _IMAGENET_STD), "pixels less ImageNet's mean, by its deviation"
-    return Normalization(), "pixels / 255"
+        return Normalization(_IMAGENET_MEAN, _IMAGENET_STD), "pixels are normalised by ImageNet's mean and deviation"
+    return Normalization(), "pixels are divided by 255"
 
 
 def _pixels(image: Image.Image, frame: Frame, resize: str) -> np.ndarray:

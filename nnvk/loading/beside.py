@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import hashlib
+import inspect
+import os
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -22,6 +24,9 @@ from nnvk.inputs.reader import Say
 from nnvk.loading.mixed_plan import MixedPlan
 from nnvk.loading.plans import Plans
 from nnvk.loading.settings import Settings
+
+_PACKAGE = f"{Path(__file__).parents[1]}{os.sep}"
+"""The folder of nnvk: warnings name the first line of other code."""
 
 
 class CpuLibraryWarning(UserWarning):
@@ -118,13 +123,18 @@ class Beside:
         self._tell(f"the CPU computes instead, in {self.library_name}: {reason}")
 
     def _tell(self, text: str) -> None:
-        text = f"{self._name}: {text}"
-        if self._say is not None:
-            self._say(text)
-        else:
-            warnings.warn(text, CpuLibraryWarning, stacklevel=2)
+        say = self._say or (lambda told: warn_user(told, CpuLibraryWarning))
+        say(f"{self._name}: {text}")
 
     @property
     def _devices(self) -> Sequence[Device]:
         """The device that computes nnvk's steps: the library is faster than the CPU reference device behind it."""
         return (self._settings.devices or get_devices())[:1]
+
+
+def warn_user(text: str, category: type[UserWarning]) -> None:
+    """Warn of the line of a program that has called nnvk."""
+    level, frame = 1, inspect.currentframe()
+    while frame is not None and frame.f_code.co_filename.startswith(_PACKAGE):
+        level, frame = level + 1, frame.f_back
+    warnings.warn(text, category, stacklevel=level)

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-import inspect
 import os
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -25,15 +23,12 @@ from nnvk.importers.shapes import Shapes, wanted_shapes
 from nnvk.importers.source import ModelSource, PathOrBytes, path_or_bytes
 from nnvk.inputs.images import AS_IS, ImageOptions
 from nnvk.inputs.reader import Say
-from nnvk.loading.beside import Beside
+from nnvk.loading.beside import Beside, warn_user
 from nnvk.loading.devices import choose_devices, is_auto
 from nnvk.loading.model import LoadedModel
 from nnvk.loading.settings import PLAN_BYTES, Settings
 from nnvk.runtime.verification import Verified, verified_option
 from nnvk.types.operand import Shape
-
-_PACKAGE = f"{Path(__file__).parents[1]}{os.sep}"
-"""The folder of nnvk: warnings name the first line of other code."""
 
 
 class ImageNormalizationWarning(UserWarning):
@@ -206,9 +201,7 @@ def free_shapes(ports: Sequence[Port], given: Shapes) -> list[Shape]:
 
 def _sizes(port: Port, given: Sequence[int | None] | int | None) -> Sequence[int | None]:
     """The sizes that a user gives an input, None for those of the file."""
-    if given is None:
-        return [None] * len(port.shape)
-    return [given] if isinstance(given, int) else given
+    return [None] * len(port.shape) if given is None else [given] if isinstance(given, int) else given
 
 
 def _import_again(file: formats.ModelFile, options: dict[str, Any], shapes: Shapes) -> Any:
@@ -216,11 +209,8 @@ def _import_again(file: formats.ModelFile, options: dict[str, Any], shapes: Shap
 
 
 def _warn(text: str) -> None:
-    level, frame = 1, inspect.currentframe()
-    while frame is not None and frame.f_code.co_filename.startswith(_PACKAGE):
-        level, frame = level + 1, frame.f_back
-    hint = "nnvk.load(..., images=nnvk.ImageOptions(normalization=...)) says otherwise"
-    warnings.warn(f"{text}; {hint}", ImageNormalizationWarning, stacklevel=level)
+    hint = "nnvk.load(..., images=nnvk.ImageOptions(normalization=...)) changes it"
+    warn_user(f"{text}; {hint}", ImageNormalizationWarning)
 
 
 def _plan_folder(cache: str | os.PathLike[str], source: PathOrBytes, options: Mapping[str, Any]) -> PlanFolder:

@@ -119,6 +119,6 @@ def test_numbers_of_torchvision(nnvk_command: Any) -> None:
     assert shares.stdout.split("Best classes")[1] == pixels.stdout.split("Best classes")[1]
     assert shares.stderr == (
         "nnvk: note: input 'image': mean 0.5 and std 0.5 are taken as shares of 255, because pixels are 0 to 255: mean "
-        "127.5 and std 127.5; --mean, --std or --scale say otherwise\n"
+        "127.5 and std 127.5; --mean, --std or --scale change it\n"
     )
     assert pixels.stderr == ""

@@ -308,10 +308,10 @@ CLASSES = Port("classes", OperandType(OperandCode.TENSOR_FLOAT32, (1, 1000)), "F
 @pytest.mark.parametrize(
     ("outputs", "said", "red"),
     [
-        ((), "input 'photo': pixels / 255, which is a guess", 200 / 255),
+        ((), "input 'photo': pixels are divided by 255, which is a guess", 200 / 255),
         (
             (CLASSES,),
-            "input 'photo': pixels less ImageNet's mean, by its deviation, which is a guess",
+            "input 'photo': pixels are normalised by ImageNet's mean and deviation, which is a guess",
             (200 - 123.675) / 58.395,
         ),
     ],

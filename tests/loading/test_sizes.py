@@ -208,7 +208,7 @@ def test_models_of_one_file_share_its_constants() -> None:
 def test_a_photo_keeps_its_size_where_the_model_takes_any() -> None:
     net = model([op("Neg", "photo", "y")], {"photo": (np.float32, ["n", 3, "height", "width"])}, ["y"])
     loaded = nnvk.load(net.SerializeToString(), device="cpu")
-    with pytest.warns(UserWarning, match=r"pixels / 255, which is a guess; .*nnvk\.ImageOptions") as told:
+    with pytest.warns(UserWarning, match=r"pixels are divided by 255, which is a guess; .*nnvk\.ImageOptions") as told:
         assert loaded(Image.new("RGB", (7, 5))).shape == (1, 3, 5, 7)
     assert told[0].filename == __file__
     assert nnvk.load(net.SerializeToString(), device="cpu", shapes={"height": 4})(Image.new("RGB", (7, 5))).shape == (
