@@ -82,8 +82,7 @@ class Report:
 
     def add(self, model: object, placement: str) -> ModelRecord:
         """Remember a model: its path, or its bytes."""
-        named = Path(model).resolve() if isinstance(model, str | os.PathLike) else _in_memory(model)
-        record = ModelRecord(named, placement)
+        record = ModelRecord(_named(model), placement)
         with self._lock:
             self._records.append(record)
         return record
@@ -113,10 +112,8 @@ class Report:
         """A line for each model; files of the same name get as many folders as tell them apart."""
         paths = [one.model for one in self._records if isinstance(one.model, Path)]
         names = [title(one.model, paths) if isinstance(one.model, Path) else one.model for one in self._records]
-        return [
-            f"{printable(name)}: {one.placement}; {plural(one.runs, 'run')}, {one.seconds:.3f} s"
-            for name, one in zip(names, self._records, strict=True)
-        ]
+        runs = [f"{one.placement}; {plural(one.runs, 'run')}, {one.seconds:.3f} s" for one in self._records]
+        return [f"{printable(name)}: {each}" for name, each in zip(names, runs, strict=True)]
 
     def print_after(self, program: Callable[[], None]) -> None:
         """Call a program, and print the report on standard error at its end, however it ends.
@@ -131,7 +128,9 @@ class Report:
                 print("\n".join(f"nnvk: {line}" for line in lines), file=sys.stderr, flush=True)
 
 
-def _in_memory(model: object) -> str:
+def _named(model: object) -> Path | str:
+    if isinstance(model, str | os.PathLike):
+        return Path(model).resolve()
     try:
         return f"a model of {plural(memoryview(model).nbytes, 'byte')}"  # type: ignore[arg-type]
     except TypeError:

@@ -88,7 +88,7 @@ def command(
                 if not inputs:
                     note_open_sizes(name, model)
             except REPORTED_ERRORS as error:
-                failures.add(error)
+                failures.add(error, what=name)
                 continue
             for device in chosen:
                 what = f"{name} on {AUTO if device is None else device.name}"

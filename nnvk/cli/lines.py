@@ -82,9 +82,10 @@ class Failures:
     """The task that failed, and the reason."""
 
     def add(self, error: Exception, about: str = "", what: str = "") -> None:
-        """Report one, as `report` does; ``what`` is what could not be done where errors name it themselves."""
-        report(error, about, with_traceback=self.traceback)
-        self.lines.append((about or what, _one_line(error)))
+        """Report one, as `report` does; ``what`` is what could not be done where most errors name it themselves."""
+        line = _one_line(error)
+        report(error, about or (what if what not in line else ""), with_traceback=self.traceback)
+        self.lines.append((about or what, line))
 
     @property
     def count(self) -> int:

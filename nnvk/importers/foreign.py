@@ -32,7 +32,7 @@ _KINDS: tuple[tuple[Callable[[bytes], bool], str], ...] = (
         "it is a pointer of Git LFS, and `git lfs pull` brings the file",
     ),
     (
-        lambda data: data[:2] == b"PK" and b"data.pkl" in data[:128],
+        lambda data: data[:2] == b"PK" and (b"data.pkl" in data[:128] or b"/data/0FB" in data[:128]),
         f"it is a file of PyTorch, whose graph is a Python program: {_EXPORT}",
     ),
     (_starts(b"\x80\x02\x8a\x0al\xfc\x9cF\xf9", b"\x80\x02}"), f"it is a checkpoint of PyTorch: {_EXPORT}"),

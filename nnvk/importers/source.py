@@ -31,8 +31,7 @@ ModelSource = PathOrBytes | bytearray | memoryview | OpenFile | Serializable
 def path_or_bytes(source: ModelSource) -> PathOrBytes:
     """Return a path as it is, and the bytes of anything else.
 
-    TypeError: nothing can be read from it. BAD_DATA: a model of the ``onnx`` package has no bytes, because it is larger
-    than 2 GiB. Raises OSError of an open file.
+    TypeError: nothing can be read from it. BAD_DATA: an ``onnx.ModelProto`` of more than 2 GiB. OSError: of the file.
     """
     if isinstance(source, (str, os.PathLike, bytes)):
         return source
@@ -45,10 +44,11 @@ def path_or_bytes(source: ModelSource) -> PathOrBytes:
             raise bad_data(
                 f"a {type(source).__name__} can't be serialised ({error}): save it with external data, give the path"
             ) from error
-    content = source.read() if hasattr(source, "read") else None
+    is_text = hasattr(source, "read") and hasattr(source, "encoding")  # it would decode the bytes of a model
+    content = source.read() if hasattr(source, "read") and not is_text else None
     if isinstance(content, bytes):
         return content
-    if isinstance(content, str):
+    if is_text or isinstance(content, str):
         raise TypeError("a file with a model must be open in binary mode ('rb'), this one is in text mode")
     hint = "; torch.onnx.export writes an .onnx file of a module" if hasattr(source, "state_dict") else ""
     raise TypeError(

@@ -46,7 +46,7 @@ def random_edges(ports: Sequence[Port], seed: int = 0) -> list[np.ndarray]:
     arrays = []
     for port in ports:
         if not port.has_numbers:
-            raise ValueError(f"input {port} takes no numbers ({port.file_type}): it needs inputs")
+            raise ValueError(f"input {port} is of type {port.file_type}, which has no random values: give inputs")
         shape = tuple(max(size, 1) if size else 0 for size in port.shape)
         if port.dtype.kind in "iub":
             arrays.append(np.zeros(shape, port.dtype))

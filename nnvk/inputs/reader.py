@@ -13,7 +13,7 @@ import numpy as np
 from PIL import Image
 
 from nnvk.base.errors import bad_data
-from nnvk.base.text import did_you_mean, printable
+from nnvk.base.text import did_you_mean, plural, printable
 from nnvk.importers.errors import NAME_SHOWN
 from nnvk.importers.mixed import Described
 from nnvk.importers.ports import Port
@@ -80,7 +80,7 @@ class InputReader:
         several = inputs[0] if len(inputs) == 1 < len(self.ports) and isinstance(inputs[0], (list, tuple)) else inputs
         if len(several) != len(self.ports):
             wanted = "; ".join(f"{index}: {describe(port)}" for index, port in enumerate(self.ports))
-            raise bad_data(f"the model has {len(self.ports)} inputs, got {len(several)}: {wanted}")
+            raise bad_data(f"the model has {plural(len(self.ports), 'input')}, got {len(several)}: {wanted}")
         return [self.array(place, value) for place, value in enumerate(several)]
 
     def _by_name(self, inputs: Mapping[str, Any]) -> list[Any]:

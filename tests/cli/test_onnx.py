@@ -10,6 +10,7 @@ import pytest
 
 pytest.importorskip("onnx")
 
+from onnx import TensorProto, helper
 from onnx_net import model, op
 from PIL import Image
 from typer.testing import CliRunner
@@ -156,7 +157,7 @@ def test_a_photo_goes_where_channels_come_first(tmp_path: Path) -> None:
     path.write_bytes(model([op("Identity", "x", "y")], {"x": (np.float32, [1, 3, 4, 6])}, ["y"]).SerializeToString())
     Image.new("RGB", (6, 4), (255, 0, 51)).save(photo)
     printed = said("run", path, "--input", photo, "--out", out)
-    assert "note: input 'x': pixels / 255, which is a guess; --mean, --std or --scale say otherwise" in printed
+    assert "note: input 'x': pixels are divided by 255, which is a guess; --mean, --std or --scale change it" in printed
     assert np.load(out)["0"][0, :, 2, 3].tolist() == [1, 0, np.float32(0.2)]
     printed = said("run", path, "--input", photo, "--out", out, "--mean", "0.5", "--std", "0.5", "--scale", "1/255")
     assert "guess" not in printed
@@ -178,3 +179,21 @@ def test_rows_may_have_their_own_sizes(tmp_path: Path) -> None:
     said("map", path, tmp_path / "3.png", tmp_path / "5.png", "--out", tmp_path / "out", "--device", "cpu")
     shapes = {Path(name).name: outputs[0].shape for name, outputs in read_results(tmp_path / "out")}
     assert shapes == {"3.png": (3, 6, 3), "5.png": (3, 10, 5)}
+
+
+@pytest.mark.usefixtures("libraries")
+def test_bench_says_which_model_needs_inputs(tmp_path: Path) -> None:
+    """Only onnxruntime computes texts, and no random ones are made."""
+    pytest.importorskip("onnxruntime")
+    text, same = (helper.make_tensor_value_info(name, TensorProto.STRING, [1]) for name in "st")
+    graph = helper.make_graph([helper.make_node("Identity", ["s"], ["t"])], "g", [text], [same])
+    paths = [tmp_path / folder / "model.onnx" for folder in "ab"]
+    for path in paths:
+        path.parent.mkdir()
+        net = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+        path.write_bytes(net.SerializeToString())
+    printed = said("bench", *paths, code=2)
+    for name in ("a/model.onnx", "b/model.onnx"):
+        assert f"nnvk: {name}: input 's' is of type STRING, which has no random values: give inputs" in printed
+    printed = said("info", paths[0])
+    assert "Identity (# 0): it reads texts or a list, or a tensor whose type" in printed

@@ -83,6 +83,7 @@ SAFETENSORS = (24).to_bytes(8, "little") + b'{"weight":{"dtype":"F32"'
 ZIPPED = b"PK\x03\x04" + bytes(26)
 FOREIGN = {
     "model.pt": (ZIPPED + b"archive/data.pkl", "a file of PyTorch, .*torch.onnx.export"),
+    "script.pt": (ZIPPED + b"net/data/0FB\x13\x00ZZ", "a file of PyTorch, .*torch.onnx.export"),
     "old.pth": (b"\x80\x02\x8a\nl\xfc\x9cF\xf9 j\xa8P\x19.", "a checkpoint of PyTorch: torch.onnx.export"),
     "model.gguf": (b"GGUF\3\0\0\0", "a .gguf file of llama.cpp, which has weights and no graph"),
     "model.safetensors": (SAFETENSORS, "a .safetensors file, which has weights and no graph"),
@@ -120,6 +121,12 @@ def test_importers_name_each_other(tmp_path: Path) -> None:
         tflite_importer.load(own())
     with pytest.raises(NnapiError, match=r"it is a .tflite file, which nnvk.load and nnvk.importers.tflite read"):
         onnx_importer.load(tflite())
+
+
+def test_a_file_that_ends_early_says_so() -> None:
+    whole = tflite()
+    with pytest.raises(NnapiError, match=r"subgraph 0 leads outside the file, as where a download has ended early"):
+        formats.load(whole[: len(whole) // 2])
 
 
 # --- files that are imported several times ----------------------------------------------------------------------------

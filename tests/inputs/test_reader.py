@@ -290,6 +290,8 @@ def test_numbers_become_the_inputs_type_where_they_can() -> None:
 def test_inputs_that_are_missing_or_unknown(inputs: list[Any], reason: str) -> None:
     with pytest.raises(NnapiError, match=re.escape(reason)):
         reader([VECTOR, INDEX]).arrays(inputs)
+    with pytest.raises(NnapiError, match="the model has 1 input, got 2: 0: float32 1x4 for 'vector'"):
+        reader([VECTOR]).arrays([1, 2])
 
 
 def test_open_sizes_are_those_of_the_arrays(tmp_path: Path) -> None:

@@ -65,6 +65,8 @@ def test_other_objects() -> None:
         def state_dict(self) -> None:
             pass
 
+    with open(__file__, encoding="utf-8") as file, pytest.raises(TypeError, match="must be open in binary mode"):
+        nnvk.load(file, device="cpu")  # type: ignore[arg-type]
     wanted = "a model is read from a path, bytes, a file that is open in binary mode, or an onnx.ModelProto, got "
     for source, got in ((None, "NoneType"), (5, "int"), (Module(), "Module; torch.onnx.export writes an .onnx file")):
         with pytest.raises(TypeError, match=wanted + got):

@@ -165,7 +165,7 @@ class _Examiner(Import):
         self.lost.difference_update(found)
         try:
             if len(found) < len(lost):
-                raise Unmapped("the type or the shape of what it reads is known only when it runs")
+                raise Unmapped("it reads texts or a list, or a tensor whose type or shape is known when it runs")
             self.map(operator)
         except OverBudget:
             raise

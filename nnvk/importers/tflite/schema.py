@@ -199,7 +199,7 @@ def _guarded(what: str) -> Iterator[None]:
     try:
         yield
     except (struct.error, IndexError, ValueError, TypeError, OverflowError) as error:
-        raise Malformed(f"{what} leads outside the file ({error})") from error
+        raise Malformed(f"{what} leads outside the file, as where a download has ended early") from error
 
 
 def is_model(data: bytes) -> bool:
