@@ -71,7 +71,8 @@ def command(
     table shows. Where one of several models can't be measured, the others are; the exit code is 2 then.
     """
     check_writable(json_file)
-    chosen = list(dict.fromkeys(map(_device, devices))) if devices else [None] if is_auto(None) else get_devices()
+    named = dict.fromkeys(None if is_auto(name) else find_device(name) for name in devices or ())  # None is `AUTO`
+    chosen = list(named) or ([None] if is_auto(None) else get_devices())
     limits = Limits.of(PROFILED_RUNS if profile and runs is None and seconds is None else runs, seconds)
     paths = find_models(models)
     failures = Failures(ctx.find_root().params["traceback"])
@@ -114,11 +115,6 @@ def command(
         deliver(json_file, content, lambda: print_profiles(profiles) if profile else _print(measurements))
     if failures.count:
         raise typer.Exit(FAILURE)
-
-
-def _device(name: str) -> Device | None:
-    """The device of a name; None for `AUTO`, which may also be a library."""
-    return None if is_auto(name) else find_device(name)
 
 
 def _profile(name: str, part: tuple[ImportedModel, Sequence[np.ndarray]], device: Device, limits: Limits) -> Profile:

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import errno
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import asdict
 from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any
 
+import numpy as np
 import typer
+from PIL import Image
 
+from nnvk.api import NnapiError
 from nnvk.base.files import writing
 from nnvk.base.text import plural, title
 from nnvk.batch.evaluation import evaluate
@@ -106,6 +110,7 @@ def evaluated(
             return lambda name: advance(1)
 
         evaluation, failures = evaluate(models, inputs, labels, titles=titles, say=note, begin=begin_inputs)
+    _note_pixels(models, titles)
     for failure in failures[:SHOWN]:
         complain(f"{failure.name}: {failure.reason}")
     if len(failures) > SHOWN:
@@ -138,6 +143,18 @@ def _answer(evaluation: Evaluation, answers: Answers, place: int) -> dict[str, A
     scores = {"score": float(answers.score[place]), "score_of_truth": float(answers.score_of_truth[place])}
     numbers = {"truth": int(evaluation.truth[place]), "answer": int(answers.best[place, 0])}
     return {"input": evaluation.names[place], **numbers, **for_json(scores)}
+
+
+def _note_pixels(models: Sequence[LoadedModel], titles: Sequence[str]) -> None:
+    """Note which models get other numbers for a pixel than the first one, as where the normalisation is a guess."""
+    pixels = [Image.new("RGB", (8, 8), colour) for colour in ("black", "white")]
+    found: list[list[float]] = []
+    for model, name in zip(models, titles, strict=True):
+        with suppress(ValueError, NnapiError):  # an input that takes no image
+            found.append([float(model.inputs[0].dequantize(model.read([each])[0]).mean()) for each in pixels])
+            if not np.allclose(found[-1], found[0], atol=abs(found[0][1] - found[0][0]) / 50):
+                numbers = [f"{one:.3g} to {other:.3g}" for one, other in (found[-1], found[0])]
+                note(f"{name} gets pixels as {numbers[0]}, {titles[0]} as {numbers[1]}; --mean and --std are for both")
 
 
 def _print(evaluation: Evaluation, failures: Sequence[Failure], titles: Sequence[str], places: Sequence[str]) -> None:

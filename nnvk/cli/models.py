@@ -20,8 +20,5 @@ def find_models(paths: Sequence[Path]) -> list[Path]:
     """
     found: dict[Path, None] = {}
     for path in paths:
-        if not path.is_dir():
-            found[path] = None
-            continue
-        found.update(dict.fromkeys(formats.models_in(path)))
+        found.update(dict.fromkeys(formats.models_in(path) if path.is_dir() else [path]))
     return list(found)

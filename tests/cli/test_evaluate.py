@@ -62,6 +62,13 @@ def test_all_figures(nnvk_command: Any, folders: Path) -> None:
     assert lines[14].split()[:4] == ["digits_float.tflite", "1/0007_label7.png", "1", "one"]
 
 
+def test_models_that_get_other_pixels(nnvk_command: Any, folders: Path) -> None:
+    """The int8 model has no numbers above 1."""
+    result = nnvk_command("evaluate", FLOAT, INT8, "--inputs", folders, *CPU, "--mean", 0, "--std", 1)
+    told = f"nnvk: note: {INT8.name} gets pixels as 0 to 1, {FLOAT.name} as 0 to 255; --mean and --std are for both\n"
+    assert told in result.stderr
+
+
 def test_json_and_the_class_of_each_file(nnvk_command: Any, tmp_path: Path) -> None:
     folder, truth = tmp_path / "photos", tmp_path / "truth.csv"
     folder.mkdir()
