@@ -67,6 +67,14 @@ def loaded(made: ModelProto | bytes, device: str = "cpu", **options: Any) -> Loa
 # --- parts of a model ------------------------------------------------------------------------------------------------
 
 
+def test_a_given_shape_takes_the_place_of_the_files() -> None:
+    """A size that the file fixes, too."""
+    net = model([op("Relu", "x", "r"), op("Hardmax", "r", "y")], {"x": (F, [1, 4])}, ["y"])
+    mixed = nnvk.load(net.SerializeToString(), device="cpu", shapes={"x": (3, 4)})
+    assert mixed.is_mixed and mixed.inputs[0].shape == (3, 4)
+    assert mixed(*mixed.random()).shape == (3, 4)
+
+
 def test_a_part_of_a_model_runs_in_onnxruntime() -> None:
     begun = r"onnxruntime computes 2 of 6 operators .* \(SequenceConstruct 'pair'\)"
     with pytest.warns(CpuLibraryWarning, match=begun) as told:

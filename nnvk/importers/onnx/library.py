@@ -144,7 +144,7 @@ class Library:
             named = {name for edge in left if edge.name in self._shapes for name in edge.symbols} | {*self._shapes}
             for port in graph.input:
                 for dim, size in zip(port.type.tensor_type.shape.dim, wanted.get(port.name, ()), strict=False):
-                    if not dim.HasField("dim_value") and (port.name in self._shapes or dim.dim_param in named):
+                    if port.name in self._shapes or (not dim.HasField("dim_value") and dim.dim_param in named):
                         dim.dim_value = size
         return model
 
