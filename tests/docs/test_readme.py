@@ -2,6 +2,7 @@
 
 import re
 import shutil
+import subprocess
 from dataclasses import fields
 from pathlib import Path
 
@@ -41,6 +42,17 @@ def test_example_runs(place, code, model, tmp_path, monkeypatch, capsys):
     promised = re.findall(r"print\(.*\)  # (.*)$", code, re.MULTILINE)
     assert printed
     assert not promised or printed.split() == promised[0].split(", ")
+
+
+def test_git_ignores_what_the_commands_write():
+    if shutil.which("git") is None or not (ROOT / ".git").exists():
+        pytest.skip("this is no checkout")
+    pages = [(ROOT / page).read_text(encoding="utf-8") for page in ("README.md", "docs/index.md")]
+    written = set(re.findall(r" (?:--out|--html|-o) ([\w.-]+)", "".join(pages))) | {"nnvk-quickstart/x", "demo-out/x"}
+    assert {"add", "report.html", "results"} <= written
+    written = written - {"results"} | {"results/x"}
+    ignored = subprocess.run(["git", "check-ignore", *written], cwd=ROOT, capture_output=True, text=True).stdout
+    assert set(ignored.split()) == written
 
 
 def test_examples_are_there():
