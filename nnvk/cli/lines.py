@@ -83,9 +83,8 @@ class Failures:
 
     def add(self, error: Exception, about: str = "", what: str = "") -> None:
         """Report one, as `report` does; ``what`` is what could not be done where most errors name it themselves."""
-        line = _one_line(error)
-        report(error, about or (what if what not in line else ""), with_traceback=self.traceback)
-        self.lines.append((about or what, line))
+        report(error, about or (what if what not in _one_line(error) else ""), with_traceback=self.traceback)
+        self.lines.append((about or what, _one_line(error)))
 
     @property
     def count(self) -> int:

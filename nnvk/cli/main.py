@@ -150,7 +150,7 @@ def _report_usage(error: TyperException) -> None:
     context: Any = getattr(error, "ctx", None)
     where = "" if context is None else f" ({context.command_path} -h)"
     hint = f"; did you mean {possible[0]}?" if possible else ""
-    complain(f"{in_style(message)}{hint}{where}")
+    complain(f"{in_style(message.replace('Input should', 'it should').partition(', unable to')[0])}{hint}{where}")
 
 
 def _drop_output() -> None:

@@ -144,7 +144,8 @@ def _print(reports: list[ModelReport], evaluation: Evaluation | None) -> None:
         for one in report.devices
     ]
     columns = ["model", "device", "ops", "partitions", "median", "MB", "agrees"]
-    print_table(columns, rows, right="ops partitions median MB")
-    print_line("Times in ms. agrees: with the CPU device's results, inside too.")
+    if rows:
+        print_table(columns, rows, right="ops partitions median MB")
+        print_line("Times in ms. agrees: with the CPU device's results, inside too.")
     if evaluation is not None:
         print_accuracy(evaluation)

@@ -395,7 +395,7 @@ def _checked_scale(scale: float) -> float:
 def _factor(text: str) -> float:
     """A number or a fraction, other than 0."""
     over, slash, under = text.partition("/")
-    (top,), (bottom,) = _numbers("scale", over)[:1], _numbers("scale", under if slash else "1")[:1]
-    if not top or not bottom or not np.float32(top / bottom):
+    (top, *more), (bottom, *others) = _numbers("scale", over), _numbers("scale", under if slash else "1")
+    if more or others or not top or not bottom or not np.float32(top / bottom):
         raise ValueError(f"scale must be a number other than 0, such as 1/255, not {text!r}")
     return top / bottom

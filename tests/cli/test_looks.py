@@ -234,6 +234,8 @@ ERRORS = {
     "info x --device nnapi-referense": "nnvk: there is no device 'nnapi-referense'; the devices are ",
     "devices --nonsense": "nnvk: no such option: --nonsense (nnvk devices -h)",
     "run": "nnvk: missing argument 'MODEL' (nnvk run -h)",
+    "bench x --runs 0": "nnvk: invalid value for '--runs': it should be greater than or equal to 1 (nnvk bench -h)",
+    "bench x --runs abc": "nnvk: invalid value for '--runs': it should be a valid integer (nnvk bench -h)",
     "run x --device cpu --device gpu": "nnvk: --device is given twice (nnvk run -h)",
     "info absent.tflite": "nnvk: no such file: absent.tflite",
     "info /": "nnvk: a folder, not a file of a model: /",

@@ -203,3 +203,10 @@ def test_the_file_is_checked_before_the_work(nnvk_command: Any, tmp_path: Path) 
     result = nnvk_command("report", tmp_path / "empty", "--out", tmp_path / "x.html")
     assert (result.exit_code, result.stderr) == (2, f"nnvk: there are no .tflite or .onnx files in {tmp_path}/empty\n")
     assert not (tmp_path / "x.html").exists()
+
+
+def test_there_is_no_table_where_no_model_could_be_examined(nnvk_command: Any, tmp_path: Path) -> None:
+    out = tmp_path / "page.html"
+    result = nnvk_command("report", tmp_path / "absent.tflite", "--out", out)
+    assert (result.exit_code, result.stdout) == (2, f"wrote {out}\n")
+    assert "no such file" in result.stderr and "no such file" in out.read_text(encoding="utf-8")

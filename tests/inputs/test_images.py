@@ -276,7 +276,7 @@ def test_scale_comes_before_mean_and_std(picture: Path, pixels: np.ndarray) -> N
     assert np.allclose(load(picture, FLOAT32, Normalization.parse(None, None, "2"))[0], pixels * 2.0)
 
 
-@pytest.mark.parametrize("scale", ["0", "1/0", "a", "1/2/3", "nan", "1e-300"])
+@pytest.mark.parametrize("scale", ["0", "1/0", "a", "1/2/3", "nan", "1e-300", "1,2", "1/255,3"])
 def test_scales_that_are_none(scale: str) -> None:
     with pytest.raises(ValueError, match="scale"):
         Normalization.parse(None, None, scale)
