@@ -205,6 +205,8 @@ async def run_image(request: Request) -> dict[str, Any]:
     model: BatchedModel = request.app.state.model
     if len(model.inputs) != 1:
         raise HTTPException(422, f"an image is for a model with one input, this one has {len(model.inputs)}: use /run")
+    if request.headers.get("Content-Type", "").startswith("multipart/"):
+        raise HTTPException(422, "the body is a form: send the bytes of the file, as curl --data-binary @FILE does")
     file = await _body(request, MOST_IMAGE_BYTES)
     try:
         row = await asyncio.to_thread(model.read_image, file)

@@ -196,6 +196,8 @@ def test_it_takes_an_image(service: ModuleType, monkeypatch: pytest.MonkeyPatch,
 def test_wrong_images_are_named(service: ModuleType, client: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     answer = client.post("/image", content=b"a text")
     assert (answer.status_code, answer.json()["detail"]) == (422, "not an image: the image")
+    answer = client.post("/image", files={"file": (DATA / "0007_label7.png").read_bytes()})
+    assert (answer.status_code, answer.json()["detail"].partition(": ")[0]) == (422, "the body is a form")
     monkeypatch.setattr(service, "MOST_IMAGE_BYTES", 5)
     answer = client.post("/image", content=b"a text")
     assert (answer.status_code, answer.json()["detail"]) == (413, "a request has at most 5 bytes")
