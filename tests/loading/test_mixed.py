@@ -75,6 +75,17 @@ def test_a_given_shape_takes_the_place_of_the_files() -> None:
     assert mixed(*mixed.random()).shape == (3, 4)
 
 
+@pytest.mark.parametrize("shape", [(2, 3), [None, 3]])
+def test_litert_is_asked_whether_a_given_shape_fits(shape: Any) -> None:
+    """The weights take rows of 4."""
+    x, w, y = T("FLOAT32", (1, 4), name="x"), T("FLOAT32", (2, 4), data=np.ones((2, 4), F)), T("FLOAT32", (1, 2))
+    net = Net([x], [y])
+    net.op("FULLY_CONNECTED", [x, w], [y], "FullyConnectedOptions")
+    with pytest.raises(NnapiError, match="LiteRT can't run it either"):
+        nnvk.load(write(net), device="cpu", shapes={"x": shape})
+    assert nnvk.load(write(net), device="cpu", shapes={"x": (3, 4)}).inputs[0].shape == (3, 4)
+
+
 def test_a_part_of_a_model_runs_in_onnxruntime() -> None:
     begun = r"onnxruntime computes 2 of 6 operators .* \(SequenceConstruct 'pair'\)"
     with pytest.warns(CpuLibraryWarning, match=begun) as told:

@@ -31,20 +31,21 @@ from nnvk.types.operand import OperandType, Shape
 NAME = "LiteRT"
 _TEXTS = "STRING"
 _LOOK = """
-import os, signal
-import numpy
+import os, signal, numpy
 from ai_edge_litert.interpreter import Interpreter
 limit()
 try:
     interpreter = Interpreter(model_content=sys.stdin.buffer.read(), num_threads=1)
+    for one in interpreter.get_input_details():
+        shape = [new if new >= 0 else own for new, own in zip(given.get(one["name"], ()), one["shape"])]
+        interpreter.resize_tensor_input(one["index"], shape) if shape else None
     interpreter.allocate_tensors()
     inputs = interpreter.get_input_details()
 except Exception as error:
     refuse(error)
 if any(one["dtype"] in (numpy.bytes_, numpy.str_) for one in inputs):
     sys.exit()
-child = os.fork()
-if not child:
+if not (child := os.fork()):
     signal.alarm(int(sys.argv[1]))
     try:
         for one in inputs:
@@ -81,38 +82,37 @@ class Library:
 
     def mixed(self, refusal: ModelImportError, devices: Sequence[Device]) -> MixedFile:
         """See `nnvk.importers.mixed.Library`; LiteRT gives its delegate what nnvk computes."""
-        try:
-            data = self._looked_at()
-        except Refused as error:
-            refusal.add(f"{NAME} can't run it either: {error}")
-            raise refusal from error
+        data = self._looked_at(refusal)
         reasons = {one.index: one.reason for one in refusal.problems if not one.subgraph}
         part = LiteRtPart(data, devices[0].name, self._relaxed, reasons)
         inputs, outputs = part.ports()
-        shapes = wanted_shapes(inputs, self._shapes)
-        sized = tuple(
-            _with_shape(port, shape) if port.name in self._shapes else port
-            for port, shape in zip(inputs, shapes, strict=True)
-        )
+        pairs = zip(inputs, wanted_shapes(inputs, self._shapes), strict=True)
+        sized = tuple(_with_shape(port, shape) if port.name in self._shapes else port for port, shape in pairs)
         keys = [str(place) for place in range(len(inputs))], [f"out {place}" for place in range(len(outputs))]
         return MixedFile(sized, outputs, [Step(*keys, part)], *keys, reason=first_reason(refusal))
 
     def whole(self, inputs: Sequence[str], outputs: Sequence[str]) -> LiteRtPart:
         """See `nnvk.importers.mixed.Library`."""
-        try:
-            data = self._looked_at()
-        except Refused as error:
-            raise bad_data(f"{NAME} can't run it either: {error}") from error
+        data = self._looked_at()
         part = LiteRtPart(data)
         own = part.ports()
         if (len(inputs), len(outputs)) != tuple(map(len, own)):
             raise bad_data(f"the file has {len(own[0])} inputs and {len(own[1])} outputs")
         return part
 
-    def _looked_at(self) -> bytes:
-        """The file, which LiteRT has computed in a process of its own. Raises `Refused`."""
+    def _looked_at(self, refusal: ModelImportError | None = None) -> bytes:
+        """The file, which LiteRT has computed in a process of its own. Raises ``refusal``, or BAD_DATA without one."""
         data = self._source if isinstance(self._source, bytes) else Path(self._source).read_bytes()
-        run_limited(_LOOK, data, settings().patience, LIBRARY_BYTES + 2 * len(data))
+        sizes = {name: [shape] if isinstance(shape, int) else shape for name, shape in self._shapes.items()}
+        given = {name: [-1 if one is None else int(one) for one in shape] for name, shape in sizes.items()}
+        try:
+            run_limited(f"given = {given}\n{_LOOK}", data, settings().patience, LIBRARY_BYTES + 2 * len(data))
+        except Refused as error:
+            said = f"{NAME} can't run it either: {error}"
+            if refusal is None:
+                raise bad_data(said) from error
+            refusal.add(said)
+            raise refusal from error
         return data
 
 
