@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Protocol
 
 from nnvk.base.checks import sequence, whole
@@ -17,7 +17,7 @@ Shapes = Mapping[str, Sequence[int | None] | int]
 USUAL_SIZE = 224
 """For open sizes, where the model can't be imported with the file's: images have it more often than any other."""
 _MOST_TRIED = 8
-"""The most sizes with a name that may be the sum of two others."""
+"""The most sizes with a name that are tried as the sum of two others."""
 _LARGEST_ELEMENT = 8
 _MAX_BYTES = 2**32 - 1
 """The largest tensor that NNAPI can describe."""
@@ -74,18 +74,25 @@ def wanted_shapes(inputs: Sequence[Input], shapes: Shapes) -> list[Shape]:
 def fitting(inputs: Sequence[Input], shapes: Shapes) -> Iterator[Shapes]:
     """Sizes to try in turn, where a model can't be imported with the file's placeholders for open sizes, which are 1.
 
-    A window may not fit into an image of one pixel. One size may be the sum of two others, which then is 2: that of a
-    mask, for tokens behind a cache. Each size that has a name is tried.
+    A window may not fit into an image of one pixel. Each of `sums` is tried.
     """
     larger = enlarged(inputs, shapes)
     if larger is None:
         return
     yield larger
+    given = {symbol for one in inputs if one.name in shapes for symbol in one.symbols}
+    yield from ({**shapes, symbol: 2} for symbol in sums(inputs, {*shapes, *given}))
+
+
+def sums(inputs: Sequence[Input], given: Collection[str] = ()) -> list[str]:
+    """The names of sizes that may be the sum of two others, and are 2 where these are 1, but for ``given`` ones.
+
+    The size of a mask is one, for tokens behind a cache. One size alone may be left open, or both of these.
+    """
     names = {one.name for one in inputs}
     symbols = dict.fromkeys(symbol for one in inputs for symbol in one.symbols if symbol)
-    given = {symbol for one in inputs if one.name in shapes for symbol in one.symbols}
-    tried = [symbol for symbol in symbols if symbol not in {*shapes, *given, *names}]
-    yield from ({**shapes, symbol: 2} for symbol in tried[:_MOST_TRIED] if len(tried) > 2)
+    tried = [symbol for symbol in symbols if symbol not in {*given, *names}]
+    return tried[:_MOST_TRIED] if len(tried) > 1 else []
 
 
 def enlarged(inputs: Sequence[Input], shapes: Shapes) -> Shapes | None:

@@ -12,7 +12,7 @@ from onnx_oracle import actual
 
 from nnvk import NnapiError, get_device
 from nnvk.importers.onnx.backend import NnvkBackend
-from nnvk.importers.onnx.file import OnnxFile, known_outputs
+from nnvk.importers.onnx.file import OnnxFile
 
 F = np.float32
 
@@ -30,8 +30,8 @@ def test_outputs_without_elements() -> None:
 
 def test_models_that_have_to_run() -> None:
     made = model([op("Relu", "x", "y")], {"x": (F, [2])}, ["y"]).SerializeToString()
-    assert known_outputs(made, shapes={}, constants={}) is None
-    (y,) = known_outputs(made, shapes={}, constants={"x": np.array([-1, 2], F)}) or []
+    assert OnnxFile(made).known_outputs(shapes={}, constants={}) is None
+    (y,) = OnnxFile(made).known_outputs(shapes={}, constants={"x": np.array([-1, 2], F)}) or []
     assert y.tolist() == [0, 2]
 
 

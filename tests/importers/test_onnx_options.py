@@ -15,7 +15,7 @@ from onnx_net import model, op
 from onnx_oracle import actual, check
 
 from nnvk.importers.onnx import load
-from nnvk.importers.onnx.file import known_outputs
+from nnvk.importers.onnx.file import OnnxFile
 from nnvk.importers.onnx.mappers.matmul import exact_count
 
 F, I32, I64, U8 = np.float32, np.int32, np.int64, np.uint8
@@ -326,7 +326,7 @@ def test_no_boxes(most: int | None) -> None:
     inputs = {"b": (F, [1, 6, 4]), "s": (F, [1, 2, 6])}
     constants = {} if most is None else {"m": np.array(most)}
     net = model([op("NonMaxSuppression", "b s" + " m" * bool(constants), "y")], inputs, ["y"], constants)
-    (found,) = known_outputs(net.SerializeToString(), shapes={}, constants={}) or [np.ones(1)]
+    (found,) = OnnxFile(net.SerializeToString()).known_outputs(shapes={}, constants={}) or [np.ones(1)]
     assert (found.shape, found.dtype) == ((0, 3), I64)
 
 

@@ -429,6 +429,16 @@ def test_sizes_that_are_tried_for_open_ones() -> None:
         assert bool(chosen(net(turned, {"x": (TYPE, ["n", "m"])}, ["y"], weights)).parts) == is_taken
 
 
+def test_a_size_that_is_the_sum_of_another_and_one() -> None:
+    """A mask has a size for each token in the cache and for the one behind it."""
+    nodes = [
+        helper.make_node("Concat", ["cache", "token"], ["all"], axis=0),
+        helper.make_node("MatMul", ["mask", "all"], ["y"]),
+    ]
+    inputs = {"cache": (TYPE, ["past", 3]), "token": (TYPE, [1, 3]), "mask": (TYPE, [1, "total"])}
+    assert chosen(net(nodes, inputs, ["y"])).parts == [[0, 1]]
+
+
 def test_a_part_of_graphs_in_nodes() -> None:
     """A node reads the tensors that graphs in it read; outputs are the tensors that other nodes read."""
     body = helper.make_graph(

@@ -64,14 +64,6 @@ def load(
     return OnnxFile(source).load(shapes=shapes, constants=constants, relaxed=relaxed)
 
 
-def known_outputs(source: ModelSource, *, shapes: Shapes, constants: Mapping[str, Any]) -> list[np.ndarray] | None:
-    """The outputs of a model that need no execution, by position: all are known at import, or without elements.
-
-    None: the model has other outputs. Takes and raises what `load` does.
-    """
-    return OnnxFile(source).known_outputs(shapes, constants)
-
-
 class OnnxFile(FileInParts):
     """An ``.onnx`` file. `load` makes models of it, each for other shapes.
 
@@ -125,7 +117,10 @@ class OnnxFile(FileInParts):
         return edges_of(self._current().graph)
 
     def known_outputs(self, shapes: Shapes, constants: Mapping[str, Any]) -> list[np.ndarray] | None:
-        """The outputs that need no execution; see the function `known_outputs`."""
+        """The outputs of a model that need no execution, by position: all are known at import, or without elements.
+
+        None: the model has other outputs. Takes and raises what `load` does.
+        """
         with self._guarded():
             return Import(self.shared(relaxed=False), self._name).known_outputs(shapes, constants)
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from onnx import GraphProto, ModelProto, ValueInfoProto
@@ -20,15 +21,18 @@ from nnvk.importers.onnx.importer import Import
 from nnvk.importers.onnx.kinds import ELEMENTWISE
 from nnvk.importers.onnx.node import Node
 from nnvk.importers.onnx.parts import edges_of_nodes, part_of
-from nnvk.importers.shapes import is_far_too_large
+from nnvk.importers.shapes import is_far_too_large, sums
 from nnvk.types.operand import Shape
 
 _NAME = "the graph"
-_TRIED_SIZES = ((1, 1), (1, 32), (1, 48), (1, 224), (32, 32), (224, 224), (1, 16000))
-"""Sizes that are tried for those that the graph leaves open: that of the first axis, often the batch, and of others.
 
-They are a single one, a sequence's, a line of text's, an image's, and a second of speech's.
+_Sizes = tuple[int, int, str]
+"""Sizes that are tried for those that the graph leaves open: on the first axis, often the batch, and on others.
+
+The last is the name of the size that is the sum of both.
 """
+_TRIED_SIZES = tuple((*sizes, "") for sizes in ((1, 1), (1, 32), (1, 48), (1, 224), (32, 32), (224, 224), (1, 16000)))
+"""A single one, a sequence's, a line of text's, an image's, and a second of speech's."""
 _FEW = 64
 """The most elements of an input whose values a part waits for: for other values it is imported again."""
 _CHEAP = ELEMENTWISE | {
@@ -88,14 +92,14 @@ class _Mapped:
     """The reason why each node can't be mapped; empty where it can."""
     values: list[int]
     """The positions of the nodes that must know values of their inputs."""
-    sizes: tuple[int, int]
+    sizes: _Sizes
 
 
 def _mapped(file: OnnxFile, relaxed: bool) -> _Mapped:
     """The nodes that can be mapped with the sizes that most can be mapped with."""
     best: _Mapped | None = None
     tried: list[tuple[list[Edge], dict[str, Shape]]] = []
-    for sizes in _TRIED_SIZES:
+    for sizes in _sizes_to_try(tried):
         if any(_opened(edges, sizes) == shapes for edges, shapes in tried):
             continue  # nothing else depends on them
         examiner = _Examiner(file.shared(relaxed), sizes, None if best is None else sum(map(bool, best.reasons)))
@@ -107,13 +111,19 @@ def _mapped(file: OnnxFile, relaxed: bool) -> _Mapped:
     return best
 
 
+def _sizes_to_try(tried: Sequence[tuple[Sequence[Edge], object]]) -> Iterator[_Sizes]:
+    """All sizes in turn; those of sums are found in the inputs of the graph, which ``tried`` has."""
+    yield from _TRIED_SIZES
+    yield from ((1, 1, symbol) for symbol in sums(tried[0][0]))
+
+
 class _Examiner(Import):
     """Maps what can be mapped. The outputs of a node that can't be are inputs for those behind it.
 
     The problems of an import won't do: they leave out the nodes that depend on another one.
     """
 
-    def __init__(self, shared: Shared, sizes: tuple[int, int], most: int | None) -> None:
+    def __init__(self, shared: Shared, sizes: _Sizes, most: int | None) -> None:
         """``sizes`` are in the place of open ones: on the first axis and on others.
 
         Others have left ``most`` nodes, unless it is None: no more than are fewer are of use.
@@ -178,13 +188,18 @@ class _Examiner(Import):
                 raise OverBudget("these sizes are no better than others") from error
 
 
-def _opened(edges: Iterable[Edge], sizes: tuple[int, int]) -> dict[str, Shape]:
+def _opened(edges: Iterable[Edge], sizes: _Sizes) -> dict[str, Shape]:
     """The shapes of inputs with open sizes, with other sizes in their place, on the first axis and on others.
 
     Where these make a tensor far too large, such as one with four open sizes, its open sizes are 1.
     """
+    first, others, total = sizes
+
+    def size(axis: int, own: int, symbol: str) -> int:
+        return own if own >= 0 else first + others if symbol and symbol == total else others if axis else first
+
     shapes = {
-        edge.name: tuple(sizes[axis > 0] if own == -1 else own for axis, own in enumerate(edge.signature))
+        edge.name: tuple(map(size, itertools.count(), edge.signature, edge.symbols))
         for edge in edges
         if -1 in edge.signature and 0 not in edge.signature
     }
@@ -227,7 +242,7 @@ class _Parts:
     devices: Sequence[Device]
     relaxed: bool
     may_wait: bool
-    likely: tuple[int, int]
+    likely: _Sizes
     """The sizes for which a part most likely can be imported."""
 
     def refusals(self, positions: Sequence[int]) -> dict[int, str]:
@@ -239,7 +254,7 @@ class _Parts:
         except (OnnxImportError, Malformed) as error:
             return dict.fromkeys(positions, f"its part can't be built: {error}")
         file.infers_lost = False  # which takes a process
-        tried = [_opened(edges, sizes) for sizes in _TRIED_SIZES]
+        tried = [_opened(edges, sizes) for sizes in (*_TRIED_SIZES, self.likely)]
         tried = [shapes for at, shapes in enumerate(tried) if shapes not in tried[:at]]
         likely = _opened(edges, self.likely)
         refused: dict[int, dict[int, str]] = {}
