@@ -38,6 +38,16 @@ VKAPI_ATTR VkResult VKAPI_CALL allocate_memory(VkDevice device, const VkMemoryAl
     return vkAllocateMemory(device, info, allocator, memory);
 }
 
+// A given pipeline has its code. Drivers digest a module, which takes longer than all else that kp::Algorithm makes.
+VKAPI_ATTR VkResult VKAPI_CALL create_shader_module(VkDevice device, const VkShaderModuleCreateInfo* info,
+                                                    const VkAllocationCallbacks* allocator, VkShaderModule* module) {
+    if (t_pipeline && t_pipeline->given) {
+        *module = VK_NULL_HANDLE;
+        return VK_SUCCESS;
+    }
+    return vkCreateShaderModule(device, info, allocator, module);
+}
+
 VKAPI_ATTR VkResult VKAPI_CALL create_compute_pipelines(VkDevice device, VkPipelineCache cache, uint32_t count,
                                                         const VkComputePipelineCreateInfo* infos,
                                                         const VkAllocationCallbacks* allocator, VkPipeline* pipelines) {
@@ -201,7 +211,7 @@ void install_dispatcher() {
         NNVK_CHECKED_AS(vkCreateDescriptorSetLayout, create_descriptor_set_layout)
         NNVK_CHECKED(vkCreatePipelineCache)
         NNVK_CHECKED_AS(vkCreatePipelineLayout, create_pipeline_layout)
-        NNVK_CHECKED(vkCreateShaderModule)
+        NNVK_CHECKED_AS(vkCreateShaderModule, create_shader_module)
         NNVK_ALWAYS(vkDestroyBuffer, vkDestroyBuffer)
         NNVK_ALWAYS(vkDestroyCommandPool, vkDestroyCommandPool)
         NNVK_ALWAYS(vkDestroyDescriptorPool, vkDestroyDescriptorPool)
