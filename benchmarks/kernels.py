@@ -21,7 +21,7 @@ from harness import Section, Table, device_of, driver_of, options, report
 import nnvk
 from nnvk import OperationCode
 from nnvk.base.text import milliseconds
-from nnvk.driver.vulkan.running.constants import upload_constants
+from nnvk.driver.vulkan.running.constants import ConstantStore, Upload
 from nnvk.driver.vulkan.running.recording import Recording
 from nnvk.driver.vulkan.shaders.commands import Command, Dispatch
 from nnvk.importers import tflite
@@ -63,7 +63,7 @@ def profile(model: Model, device: nnvk.Device, runs: int) -> list[Timed]:
     types = model.input_types()
     plan = driver.planner.plan(model, [type_.dimensions for type_ in types], PrepareOptions())
     native = driver.gpu.native()
-    recording = Recording(native, plan, upload_constants(native, plan), timestamps="each")
+    recording = Recording(native, plan, Upload(native, plan, ConstantStore()).wait(), timestamps="each")
     inputs = [random_input(t) for t, address in zip(types, plan.inputs, strict=True) if address is not None]
     outputs = [None for address in plan.outputs if address is not None]
     durations = []

@@ -16,7 +16,7 @@ from nnvk.driver.vulkan.graph.builder import NeedsValue
 from nnvk.driver.vulkan.planning.barriers import barriers
 from nnvk.driver.vulkan.planning.plan import Plan
 from nnvk.driver.vulkan.planning.planner import lower
-from nnvk.driver.vulkan.running.constants import upload_constants
+from nnvk.driver.vulkan.running.constants import ConstantStore, Upload
 from nnvk.driver.vulkan.running.recording import Recording
 from nnvk.driver.vulkan.shaders.commands import Dispatch
 from nnvk.driver.vulkan.shaders.passes import FUSIONS
@@ -250,7 +250,7 @@ def _run(device: VulkanDevice, model: Model, plan: Plan, inputs: Sequence[np.nda
     reports = [np.zeros(address.nbytes // 4, np.uint32) for address in plan.reports]
     needed = barriers(plan.commands, plan.addresses, by_buffer=device.profile.barriers_by_buffer)
     plan = replace(plan, barriers=needed)  # the validation layer sees buffers alone
-    Recording(native, plan, upload_constants(native, plan)).program.run(given, [*taken, *reports])
+    Recording(native, plan, Upload(native, plan, ConstantStore()).wait()).program.run(given, [*taken, *reports])
     return outputs
 
 

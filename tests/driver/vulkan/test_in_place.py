@@ -26,7 +26,7 @@ from fused import (
 
 from nnvk.driver.vulkan import VulkanDevice
 from nnvk.driver.vulkan.planning.planner import lower
-from nnvk.driver.vulkan.running.constants import upload_constants
+from nnvk.driver.vulkan.running.constants import ConstantStore, Upload
 from nnvk.driver.vulkan.running.recording import Recording
 from nnvk.driver.vulkan.shaders.commands import Storage
 from nnvk.driver.vulkan.shaders.passes import FUSIONS
@@ -212,7 +212,7 @@ def test_device_memory_in_the_place_of_inputs_and_outputs(vulkan: VulkanDevice, 
         given = native.create_buffer(source.nbytes, host_visible=True)
         given.view()[:] = net.arrays[0].reshape(-1).view(np.uint8)
         taken = native.create_buffer(target.nbytes, host_visible=True)
-        constants = upload_constants(native, plan)
+        constants = Upload(native, plan, ConstantStore()).wait()
         Recording(native, plan, constants, external={source: given, target: taken}).program.run([], [])
         results.append(taken.view().tobytes())
         has_parts = any(plan.addresses[number].storage is Storage.STAGING for number in plan.parts)

@@ -12,7 +12,7 @@ from nnvk.check.model_rows import parse
 from nnvk.driver.vulkan import VulkanDevice
 from nnvk.driver.vulkan.planning.plan import Address, Plan
 from nnvk.driver.vulkan.planning.planner import PlanOptions, lower
-from nnvk.driver.vulkan.running.constants import upload_constants
+from nnvk.driver.vulkan.running.constants import ConstantStore, Upload
 from nnvk.driver.vulkan.running.recording import Recording
 from nnvk.driver.vulkan.running.relocation import copies_in_place, relocations
 from nnvk.driver.vulkan.shaders.commands import Copy
@@ -63,7 +63,9 @@ def results(
             given.append(array)
     taken = [np.zeros(address.nbytes, np.uint8) for address in every[len(arrays) :] if address not in external]
     reports = [np.zeros(address.nbytes // 4, np.uint32) for address in plan.reports]
-    Recording(native, plan, upload_constants(native, plan), external=external).program.run(given, [*taken, *reports])
+    Recording(native, plan, Upload(native, plan, ConstantStore()).wait(), external=external).program.run(
+        given, [*taken, *reports]
+    )
     left = iter(taken)
     found = []
     for address in every[len(arrays) :]:

@@ -13,6 +13,7 @@ import pytest
 from nnvk.check.model_rows import Row, empty_like, execute, parse, reference
 from nnvk.driver.vulkan import VulkanDevice, find_devices
 from nnvk.driver.vulkan.planning.memory_plan import LEAST_SHARED, MOST_ALONE, place_constants
+from nnvk.driver.vulkan.running import constants as uploads
 from nnvk.driver.vulkan.running.constants import ConstantStore, SharedConstant, Upload
 from nnvk.driver.vulkan.running.prepared_model import VulkanPreparedModel
 from nnvk.driver.vulkan.shaders.commands import padded
@@ -101,12 +102,14 @@ def test_an_array_that_changes_between_models(device: VulkanDevice) -> None:
 
 
 def test_memory_that_does_not_change_is_read_once(device: VulkanDevice, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Weights of a file are neither packed nor digested again for another size."""
+    """Weights of a file are neither packed nor digested again for another size, and take no threads."""
     floats = np.random.default_rng(0).standard_normal((259, DEEP), np.float32)
     weights = np.frombuffer(floats.tobytes(), np.float32).reshape(259, DEEP)
     expected = prepared(device, with_weights(row(2), weights)).shared_constants
     kept = prepared(device, with_weights(row(3), weights))
     monkeypatch.setattr(ConstantStore, "_note", lambda *_: pytest.fail("it is digested again"))
+    monkeypatch.setattr(uploads, "_MUCH", LEAST_SHARED)
+    monkeypatch.setattr(uploads, "executor", lambda *_: pytest.fail("threads upload it again"))
     for rows in (4, 5):
         assert prepared(device, with_weights(row(rows), weights)).shared_constants() == expected()
     assert kept.shared_constants() == expected()

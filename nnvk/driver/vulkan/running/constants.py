@@ -93,26 +93,35 @@ class ConstantStore:
         error of the device if there is no memory for it, and errors of making the elements.
         """
         source = origin(data)
-        digest = None if source is None else self._digest_of(source)
+        digest = self._digest_of(source)
         content = None
         if digest is None:
             content = bytes_of(data)
             digest = hashlib.sha256(content.data).digest()
             if source is not None:
                 self._note(source, digest)
-        key = id(native), digest, size  # the constant keeps its device alive
         with self._lock:
-            known = self._known.get(key)
-            if known is not None and not known.has_failed:
+            known = self._made(native, digest, size)
+            if known is not None:
                 return known, None
             made = SharedConstant(native, size)
             own.append(made)
-            self._known[key] = made
+            self._known[id(native), digest, size] = made  # the constant keeps its device alive
         return made, bytes_of(data) if content is None else content
 
-    def _digest_of(self, source: Origin) -> bytes | None:
+    def known(self, native: _native.Device, data: Constant, size: int) -> SharedConstant | None:
+        """A constant that a buffer of ``size`` bytes has or will have, if that is known without its bytes."""
+        digest = self._digest_of(origin(data))
+        with self._lock:
+            return None if digest is None else self._made(native, digest, size)
+
+    def _made(self, native: _native.Device, digest: bytes, size: int) -> SharedConstant | None:
+        known = self._known.get((id(native), digest, size))
+        return None if known is None or known.has_failed else known
+
+    def _digest_of(self, source: Origin | None) -> bytes | None:
         """The digest of the elements that are made of memory, if it was found before and the memory lives."""
-        memory, digest = self._digests.get(source.key, (None, None))
+        memory, digest = (None, None) if source is None else self._digests.get(source.key, (None, None))
         return digest if memory is not None and memory() is not None else None
 
     def _note(self, source: Origin, digest: bytes) -> None:
@@ -142,11 +151,12 @@ class Upload:
         self._buffers: list[_native.Buffer | None] = [None] * len(sizes)
         self._shared: dict[int, SharedConstant] = {}
         self._filled: Future[None] | None = None
-        if sum(sizes) < _MUCH:
-            self._fill(_items(plan), map)
+        items = [item for item in _items(plan) if not self._is_on_device(item)]
+        if sum(item.address.nbytes for item in items) < _MUCH:
+            self._fill(items, map)
             return
         threads = executor(min(_MOST_THREADS, cores()) + 1, "nnvk-constants")
-        self._filled = threads.submit(self._fill, _items(plan), partial(_for_all, threads))
+        self._filled = threads.submit(self._fill, items, partial(_for_all, threads))
         self._filled.add_done_callback(lambda _: threads.shutdown(wait=False))
 
     @property
@@ -167,13 +177,25 @@ class Upload:
         self.wait()
         return {shared.name: self._sizes[page] for page, shared in self._shared.items()}
 
+    def _is_on_device(self, item: _Item) -> bool:
+        """Whether another plan uploads a constant, or has done so."""
+        size = self._sizes[item.page]
+        shared = self._store.known(self._device, item.data, size) if item.is_shared else None
+        if shared is not None:
+            self._share(item, shared)
+        return shared is not None
+
+    def _share(self, item: _Item, shared: SharedConstant) -> None:
+        self._shared[item.page] = shared
+        self._buffers[item.page] = shared.buffer
+
     def _fill(self, items: Sequence[_Item], for_all: ForAll) -> None:
         """Make and upload all constants in batches, through staging memory that batches share."""
         own: list[SharedConstant] = []
         try:
             alone = {item.page for item in items if item.is_shared}
             for page, size in enumerate(self._sizes):
-                if page not in alone:
+                if page not in alone and self._buffers[page] is None:
                     self._buffers[page] = self._device.create_buffer(size, host_visible=False)
             staging: _native.Buffer | None = None
             for batch in _batches(items):
@@ -196,8 +218,7 @@ class Upload:
         if not item.is_shared:
             return item, bytes_of(item.data)
         shared, content = self._store.claim(self._device, item.data, self._sizes[item.page], own)
-        self._shared[item.page] = shared
-        self._buffers[item.page] = shared.buffer
+        self._share(item, shared)
         return None if content is None else (item, content)
 
     def _copy(
@@ -224,11 +245,6 @@ class Upload:
         deque(for_all(put, places, contents), maxlen=0)
         program.finish([], [])
         program.run([], [])
-
-
-def upload_constants(device: _native.Device, plan: Plan) -> list[_native.Buffer]:
-    """Buffers with the plan's constants, filled, which no other plan uses."""
-    return Upload(device, plan, ConstantStore()).wait()
 
 
 def _for_all(threads: Executor, work: Callable[..., object], *arguments: Iterable[object]) -> list[object]:
