@@ -6,7 +6,7 @@ import bisect
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from nnvk.driver.vulkan.planning.plan import Address
 from nnvk.driver.vulkan.shaders.commands import Command, Dispatch, Storage, TensorRef, whole_vec4s
@@ -47,8 +47,7 @@ _Rows = tuple[Storage, int, int, int]
 """The page of rows, the byte at which the first one begins, and the bytes of each."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Range:
+class _Range(NamedTuple):
     """Bytes of a page."""
 
     page: tuple[Storage, int]

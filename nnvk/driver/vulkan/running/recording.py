@@ -125,10 +125,10 @@ class Recording:
     def _locate(self, tensor: TensorRef) -> tuple[_native.Buffer, int]:
         """The buffer of a tensor, and the offset in it in bytes."""
         whole, before = self.plan.place_in_whole(tensor.number)
-        moved = self._moved.get(self.plan.parts.get(tensor.number, tensor.number), whole)
-        external = self._external.get(moved)
-        if external is not None:
-            return external, before
+        if self._external:
+            moved = self._moved.get(self.plan.parts.get(tensor.number, tensor.number), whole)
+            if moved in self._external:
+                return self._external[moved], before
         return self._buffers[whole.storage][whole.page], whole.offset + before
 
     def _algorithm(self, command: Dispatch) -> _native.Algorithm:

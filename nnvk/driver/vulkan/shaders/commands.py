@@ -45,6 +45,8 @@ class Storage(Enum):
     UPLOAD = "upload"
     """Device memory for inputs of the model, which the host writes directly and shaders read in place."""
 
+    __hash__ = object.__hash__  # that of enumerations is a function in Python
+
 
 @dataclass(frozen=True, slots=True)
 class TensorRef:

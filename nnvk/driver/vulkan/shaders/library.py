@@ -9,7 +9,6 @@ import os
 import struct
 import sys
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -34,16 +33,6 @@ _AXES = ("local_x", "local_y", "local_z")
 _PACK = {"uint": "I", "int": "i", "float": "f", "bool": "I"}
 
 
-@dataclass(frozen=True, slots=True)
-class Member:
-    """One push constant."""
-
-    name: str
-    offset: int
-    format: str
-    """A format of the module `struct`."""
-
-
 class CompiledShader:
     """One variant: its SPIR-V, bindings, push constants, specialisation constants, and required device features."""
 
@@ -60,10 +49,12 @@ class CompiledShader:
         self.reads: frozenset[str] = frozenset(b["name"] for b in entry["bindings"] if not b["writeonly"])
         """Tensors that the shader may read."""
         self.push_constant_size: int = entry["push_constant_size"]
-        self.members = {
-            member["name"]: Member(member["name"], member["offset"], _PACK[member["type"]])
-            for member in entry["push_constants"]
-        }
+        members = sorted(entry["push_constants"], key=lambda member: member["offset"])
+        self.members = {member["name"]: _PACK[member["type"]] for member in members}
+        """The push constants, one behind the other, with their formats of the module `struct`."""
+        self._block = struct.Struct(f"<{''.join(self.members.values())}")
+        if self._block.size != self.push_constant_size:
+            raise ValueError(f"shader {name}: there are gaps between push constants")
         self.offsets = frozenset(f"{name}_offset" for name in self.bindings) & self.members.keys()
         """Push constants that are offsets of tensors."""
         has_full_subgroups = any(constant["name"] == _SUBGROUP_SIZE for constant in entry["specialization"])
@@ -172,7 +163,8 @@ class CompiledShader:
         """Raise the errors of `push_constants` for all members except the offsets, which are known later."""
         if self.offsets & values.keys():
             raise KeyError(f"shader {self.name}: {sorted(self.offsets & values.keys())} are filled in by the lowering")
-        self.push_constants({**values, **dict.fromkeys(self.offsets, 0)})
+        known = {name: 0 if is_extent(value) else value for name, value in values.items()}
+        self.push_constants({**known, **dict.fromkeys(self.offsets, 0)})
 
     def push_constants(self, values: Mapping[str, int | float]) -> bytes:
         """The push-constant block. Every member must be given, and nothing else.
@@ -183,15 +175,12 @@ class CompiledShader:
             missing = sorted(self.members.keys() - values.keys())
             unknown = sorted(values.keys() - self.members.keys())
             raise KeyError(f"shader {self.name}: push constants missing {missing}, unknown {unknown}")
-        block = bytearray(self.push_constant_size)
-        for member in self.members.values():
-            try:
-                value = values[member.name]
-                if not is_extent(value):  # whose number is checked when it is known
-                    struct.pack_into(f"<{member.format}", block, member.offset, _fitting(member.format, value))
-            except struct.error as error:
-                raise ValueError(f"shader {self.name}: {member.name} = {values[member.name]!r}: {error}") from None
-        return bytes(block)
+        numbers = [_fitting(format_, values[name]) for name, format_ in self.members.items()]
+        try:
+            return self._block.pack(*numbers)
+        except struct.error as error:
+            given = ", ".join(f"{name} = {values[name]!r}" for name in self.members)
+            raise ValueError(f"shader {self.name}: {given}: {error}") from None
 
 
 def _fitting(format_: str, value: float) -> float:
