@@ -405,5 +405,7 @@ def test_a_call_of_a_small_model_makes_few_calls() -> None:
     loaded(a, a)
     profile = cProfile.Profile()
     profile.runcall(lambda: [loaded(a, a) for _ in range(20)])
-    # The function that is profiled, and the end of profiling, are calls too.
-    assert sum(function.callcount for function in profile.getstats()) // 20 <= 75
+    # The function that is profiled, and the end of profiling, are calls too. Versions of Python count those of locks
+    # differently.
+    counted = (function for function in profile.getstats() if "_thread" not in str(function.code))
+    assert sum(function.callcount for function in counted) // 20 <= 65
