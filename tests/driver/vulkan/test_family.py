@@ -125,7 +125,8 @@ def test_a_plan_of_wrong_numbers_is_noticed(planner: Planner, monkeypatch: pytes
     for rows in (33, 37):
         planned(planner, layer(rows), options)
     (families,) = options.families.values()
-    monkeypatch.setattr(families._families[0], "_evaluate", lambda symbols: [7] * len(families._families[0]._results))
+    evaluate = families._families[0]._evaluate
+    monkeypatch.setattr(families._families[0], "_evaluate", lambda symbols: [7] * len(evaluate(symbols)))
     with pytest.raises(AssertionError, match="commands of other sizes differ"):
         planned(planner, layer(41), options)
 

@@ -141,13 +141,9 @@ class PlanFamily:
         self.guards = trace.guards
         """The conditions under which planning decides the same."""
         self._base = base
-        self._lowered = lowered
-        self._open: set[int] = set()
-        """The identities of all objects in ``lowered`` that differ with sizes."""
-        found: dict[str, Extent] = {}
-        _find_open(lowered, self._open, found, {})
-        self._results = list(found.values())
-        self._evaluate = trace.function(self._results)
+        filling = _Filling()
+        self._fill = filling.function(lowered)
+        self._evaluate = trace.function(list(filling.extents.values()))
 
     def lowered(self, sized: Sized, lower: Lower) -> Lowered | None:
         """The commands of a model; None if it is of another family.
@@ -158,21 +154,16 @@ class PlanFamily:
         numbers = None if sizes is None else self._evaluate(sizes)
         if sizes is None or numbers is None:
             return None
-        found = self._filled(numbers, sized.model)
+        found = self._fill(numbers, sized.model)
         if settings().verify_sizes:
             again = traced(sized, self.scope, lower, self._base)
             assert again is not None, "another size can't be traced"
             numbers = again._evaluate(sizes)
             assert numbers is not None, "a guard of a trace does not hold for its own sizes"
-            other = again._filled(numbers, sized.model)
+            other = again._fill(numbers, sized.model)
             for name in ("commands", "parts", "inputs", "outputs", "output_shapes", "flags", "counts"):
                 assert getattr(found, name) == getattr(other, name), f"{name} of other sizes differ"
         return found
-
-    def _filled(self, numbers: Sequence[Number], model: Model) -> Lowered:
-        named = {one.name: number for one, number in zip(self._results, numbers, strict=True)}
-        filled: Lowered = _filled(self._lowered, named, model, self._open, {})
-        return filled
 
 
 def filled_with(sized: Sized) -> Sizes | None:
@@ -341,55 +332,77 @@ _HOLDERS = (Lowered, Dispatch, Copy, Clear, TensorRef, TensorPart, StridedView)
 """The classes of commands whose fields may be extents."""
 
 
-def _find_open(value: Any, found: set[int], extents: dict[str, Extent], known: dict[int, bool]) -> bool:
-    """Whether a value has parts that differ with sizes. Note all such parts, and the extents by their names."""
-    if value.__class__ is Extent:
-        extents[value.name] = value
-        return True
-    if id(value) not in known:
-        known[id(value)] = isinstance(value, SizedConstant)
-        parts: Iterable[Any] = ()
+class _Filling:
+    """The source of a function that makes commands anew for the numbers of extents and the constants of a model.
+
+    It makes objects that differ with sizes, each in a line. All others stay as they are.
+    """
+
+    def __init__(self) -> None:
+        self.extents: dict[str, Extent] = {}
+        """The extents whose numbers the function takes, in this order, by their names."""
+        self._kept: dict[str, Any] = {"__builtins__": {}}
+        self._lines: list[str] = []
+        self._known: dict[int, str | None] = {}
+
+    def function(self, lowered: Lowered) -> Callable[[Sequence[Number], Model], Lowered]:
+        """The function for these commands."""
+        text = self._part(lowered)
+        unpacked = "".join(f"{name}, " for name in self.extents)
+        head = ["def fill(numbers, model):", *([f" {unpacked}= numbers"] if unpacked else [])]
+        exec("\n".join([*head, *self._lines, f" return {text}"]), self._kept)  # names of this class alone
+        fill: Callable[[Sequence[Number], Model], Lowered] = self._kept["fill"]
+        return fill
+
+    def _part(self, value: Any) -> str:
+        return self._made(value) or self._keep(value)
+
+    def _keep(self, value: Any) -> str:
+        name = f"kept{len(self._kept)}"
+        self._kept[name] = value
+        return name
+
+    def _made(self, value: Any) -> str | None:
+        """The name of a value that differs with sizes; None for others."""
+        if value.__class__ is Extent:
+            self.extents[value.name] = value
+            return value.name
+        if id(value) not in self._known:
+            text = self._expression(value)
+            if text is not None:
+                self._lines.append(f" made{len(self._lines)} = {text}")
+            self._known[id(value)] = None if text is None else f"made{len(self._lines) - 1}"
+        return self._known[id(value)]
+
+    def _expression(self, value: Any) -> str | None:
+        if isinstance(value, SizedConstant):
+            return f"model.operands[{value.operand}].constant"
+        if isinstance(value, Computed):
+            return self._call(value.function, value.arguments)
+        if isinstance(value, ComputedConstant):
+            return self._call(np.ascontiguousarray, (value.value,))
+        if isinstance(value, _HOLDERS):
+            return self._call(type(value), [getattr(value, each.name) for each in fields(value)])
         if isinstance(value, (tuple, list)):
-            parts = value
-        elif isinstance(value, dict):
-            parts = (*value, *value.values())
-        elif isinstance(value, Computed):
-            parts = value.arguments
-        elif isinstance(value, ComputedConstant):
-            parts = (value.value,)
-        elif isinstance(value, _HOLDERS):
-            parts = (getattr(value, each.name) for each in fields(value))
-        open_ = [_find_open(part, found, extents, known) for part in parts]
-        known[id(value)] |= any(open_)
-        if known[id(value)]:
-            found.add(id(value))
-    return known[id(value)]
+            inside = self._joined(value)
+            return None if inside is None else f"[{inside}]" if isinstance(value, list) else f"({inside})"
+        if isinstance(value, dict):
+            keys, values = list(value), list(value.values())
+            if any(map(self._made, keys)):
+                return "{" + ", ".join(f"{self._part(key)}: {self._part(each)}" for key, each in value.items()) + "}"
+            changed = [
+                f"{self._keep(key)}: {made}" for key, made in zip(keys, map(self._made, values), strict=True) if made
+            ]
+            return f"{{**{self._keep(value)}, {', '.join(changed)}}}" if changed else None
+        return None
 
+    def _call(self, function: Callable[..., Any], arguments: Sequence[Any]) -> str | None:
+        inside = self._joined(arguments)
+        return None if inside is None else f"{self._keep(function)}({inside})"
 
-def _filled(
-    value: Any, numbers: Mapping[str, Number], model: Model, open_: Collection[int], known: dict[int, Any]
-) -> Any:
-    """A value with the numbers of its extents, and with the constants of a model."""
-    if value.__class__ is Extent:
-        return numbers[value.name]
-    if id(value) not in open_:
-        return value
-    made = known.get(id(value))
-    if made is None:
-        made = known[id(value)] = _made(value, model, lambda part: _filled(part, numbers, model, open_, known))
-    return made
-
-
-def _made(value: Any, model: Model, fill: Callable[[Any], Any]) -> Any:
-    """An object anew, of parts that are filled."""
-    if isinstance(value, SizedConstant):
-        return model.operands[value.operand].constant
-    if isinstance(value, Computed):
-        return value.function(*map(fill, value.arguments))
-    if isinstance(value, ComputedConstant):
-        return np.ascontiguousarray(fill(value.value))
-    if isinstance(value, dict):
-        return {fill(key): fill(each) for key, each in value.items()}
-    if isinstance(value, _HOLDERS):
-        return type(value)(*[fill(getattr(value, each.name)) for each in fields(value)])
-    return type(value)(map(fill, value))
+    def _joined(self, parts: Sequence[Any]) -> str | None:
+        """The parts with a comma behind each; None if none of them differs with sizes."""
+        found = list(map(self._made, parts))
+        if not any(found):
+            return None
+        return "".join(f"{made or self._keep(part)}, " for part, made in zip(parts, found, strict=True))

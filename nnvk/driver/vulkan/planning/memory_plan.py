@@ -133,13 +133,18 @@ def place_constants(sizes: Sequence[int], page_limit: int) -> MemoryPlan:
     """Place constants: large ones in a page each, which plans share, and all others together. Errors as of `place`."""
     large = sorted((number for number, size in enumerate(sizes) if size >= LEAST_SHARED), key=lambda n: -sizes[n])
     alone = {number: page for page, number in enumerate(sorted(large[:MOST_ALONE]))}
-    together = [number for number in range(len(sizes)) if number not in alone]
-    rest = place([Block(sizes[number], 0, 0) for number in together], page_limit)
     places = {number: PageOffset(page, 0) for number, page in alone.items()}
-    for number, spot in zip(together, rest.places, strict=True):
-        places[number] = PageOffset(spot.page + len(alone), spot.offset)
-    pages = (*(padded(sizes[number]) for number in alone), *rest.pages)
-    return MemoryPlan(tuple(places[number] for number in range(len(sizes))), pages)
+    pages = [padded(sizes[number]) for number in alone]
+    for number in sorted((number for number in range(len(sizes)) if number not in alone), key=lambda n: -sizes[n]):
+        size = padded(sizes[number])
+        fitting = (page for page in range(len(alone), len(pages)) if pages[page] + size <= page_limit)
+        page = next(fitting, len(pages))
+        if page == len(pages):
+            pages.append(0)
+        places[number] = PageOffset(page, pages[page])
+        pages[page] += size
+    pages = [max(size, ALIGNMENT) for size in pages]
+    return MemoryPlan(tuple(places[number] for number in range(len(sizes))), tuple(pages))
 
 
 def _attempts(blocks: Sequence[Block], page_limit: int) -> Iterator[tuple[MemoryPlan, list[int]]]:
