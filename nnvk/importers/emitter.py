@@ -14,7 +14,7 @@ from nnvk.importers.errors import Unmapped
 from nnvk.importers.graph_builder import Argument, Graph, Value, at_least_1d
 from nnvk.importers.ranks import add
 from nnvk.types.codes import FuseCode, OperandCode, OperationCode
-from nnvk.types.constant import Constant, OpenConstant, QuantisedConstant
+from nnvk.types.constant import Constant, OpenConstant, QuantisedConstant, converted
 from nnvk.types.extension import KnownCode
 from nnvk.types.operand import QUANTISED_CODES, OperandType, Shape
 
@@ -144,9 +144,10 @@ class Emitter:
         """`real`, and FLOAT16 in FLOAT32."""
         if value.code is not OperandCode.TENSOR_FLOAT16:
             return self.real(value)
-        if not value.is_constant:
+        constant, type_ = value.constant, F32.with_dimensions(value.shape)
+        if constant is None:
             return self.emit(OperationCode.CAST, value, out=F32)
-        return value.once("real", lambda: self.deferred(value.shape, F32, lambda: value.array.astype(np.float32)))
+        return value.once("real", lambda: self.graph.kept(type_, converted(constant, value.shape, F32.dtype)))
 
     def like(self, value: Value, leading: Value) -> Value:
         """An input beside a real ``leading`` one: hybrid kernels keep weights quantised, NNAPI has none of these."""

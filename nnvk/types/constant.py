@@ -38,7 +38,7 @@ class DeferredConstant:
         form: Tells apart all that ``make`` may make of the source in this shape and type.
     """
 
-    __slots__ = ("_beginning", "_form", "_made", "_make", "_source", "dtype", "shape")
+    __slots__ = ("__weakref__", "_beginning", "_form", "_made", "_make", "_source", "dtype", "shape")
 
     def __init__(
         self,
@@ -250,12 +250,12 @@ def converted(constant: Constant, shape: Shape, dtype: np.dtype) -> DeferredCons
     """The same elements in another shape and type, deferred."""
     if isinstance(constant, OpenConstant):
         return OpenConstant.made(shape, dtype, _converted, constant, shape, dtype)
-    return DeferredConstant(shape, dtype, lambda: elements(constant), constant)
+    return DeferredConstant(shape, dtype, lambda: _converted(elements(constant), shape, dtype), constant)
 
 
 def _converted(array: np.ndarray, shape: Shape, dtype: np.dtype) -> np.ndarray:
     with np.errstate(over="ignore"):
-        return array.astype(dtype).reshape(shape)
+        return array.astype(dtype, copy=False).reshape(shape)
 
 
 def bytes_of(constant: Constant) -> np.ndarray:

@@ -20,6 +20,7 @@ from nnvk.importers import budget
 from nnvk.importers.onnx import OnnxFile
 from nnvk.importers.ports import ImportedModel
 from nnvk.importers.sized import SizedImports
+from nnvk.types.constant import origin
 
 F, I64 = np.float32, np.int64
 CONSTANTS = {
@@ -209,3 +210,24 @@ def test_a_file_that_needs_its_sizes_is_imported_for_each() -> None:
         imports(shapes(file, size))
     assert len(imports) == 0
     assert seen == [False, True, False, True, False, False, False, False]
+
+
+@pytest.mark.parametrize("behind", [None, "BatchNormalization"])
+@pytest.mark.parametrize("dtype", [F, np.float16])
+def test_large_weights_are_made_of_the_file(behind: str | None, dtype: type) -> None:
+    """So a device knows those that it has already, whatever sizes a plan is for."""
+    nodes = [op("Conv", "x w", "c" if behind else "y")]
+    constants = {"w": np.random.default_rng(1).standard_normal((64, 32, 3, 3)).astype(dtype)}
+    if behind:
+        nodes.append(op(behind, "c a a a a", "y"))
+        constants["a"] = np.arange(1, 65).astype(dtype)
+    file = OnnxFile(model(nodes, {"x": (dtype, (1, 32, "h", 7))}, ["y"], constants).SerializeToString())
+    found = [file.load(shapes={"x": (1, 32, height, 7)}).model.frozen for height in (5, 9)]
+    weights = [
+        [one.constant for one in each.operands if one.constant is not None and one.constant.nbytes > 1 << 14]
+        for each in found
+    ]
+    (first,), (other,) = ([origin(one) for one in each] for each in weights)
+    assert first is not None
+    assert other is not None
+    assert first.key == other.key

@@ -20,8 +20,7 @@ from nnvk.importers.onnx.node import Node
 from nnvk.importers.onnx.reader import types_of
 from nnvk.importers.onnx.tensors import F16, Tensor, carrier
 from nnvk.types.codes import OperationCode
-from nnvk.types.constant import OpenConstant, elements
-from nnvk.types.constant import converted as converted_constant
+from nnvk.types.constant import OpenConstant, converted
 from nnvk.types.extension import ExtendedOperationCode
 from nnvk.types.operand import Shape
 
@@ -88,18 +87,11 @@ class Context(Emitter, Inputs[Tensor]):
         if not tensor.size:
             raise Unmapped(f"a tensor of shape {list(tensor.shape)} has no elements, which NNAPI has not")
         type_, constant = carrier(tensor.dtype), tensor.constant
-        if isinstance(constant, OpenConstant):
-            shape = at_least_1d(tensor.shape)
-            return self.graph.kept(type_.with_dimensions(shape), converted_constant(constant, shape, type_.dtype))
-        if tensor.dtype.kind != "f" or (isinstance(constant, np.ndarray) and tensor.dtype == type_.dtype):
+        is_of_type = tensor.dtype.kind != "f" or (isinstance(constant, np.ndarray) and tensor.dtype == type_.dtype)
+        if constant is None or (is_of_type and not isinstance(constant, OpenConstant)):
             return self.constant(tensor.array, type_)
-
-        def converted() -> np.ndarray:
-            assert constant is not None
-            with np.errstate(over="ignore"):
-                return elements(constant).astype(type_.dtype)
-
-        return self.deferred(at_least_1d(tensor.shape), type_, converted)
+        shape = at_least_1d(tensor.shape)
+        return self.graph.kept(type_.with_dimensions(shape), converted(constant, shape, type_.dtype))
 
     def plain(self, tensor: Tensor) -> Value:
         """The NNAPI tensor of numbers that stand for themselves: real ones, INT32 or booleans."""

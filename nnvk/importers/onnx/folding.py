@@ -22,7 +22,7 @@ from nnvk.importers.onnx.folding_process import computed
 from nnvk.importers.onnx.kinds import ELEMENTWISE, PAIRS
 from nnvk.importers.onnx.node import Node, domain_of
 from nnvk.importers.onnx.tensors import Tensor, constant
-from nnvk.types.constant import Constant, DeferredConstant, elements, transposed
+from nnvk.types.constant import Constant, converted, elements, transposed
 
 _BROADCASTING = PAIRS | {"BitShift", "BitwiseAnd", "BitwiseOr", "BitwiseXor", "Expand"}
 _KEEPING = ELEMENTWISE | {
@@ -169,7 +169,7 @@ def _deferred(node: Node, tensor: Tensor, source: Constant) -> Tensor | None:
     if node.op_type == "Cast" and node.integer("to", 0) == TensorProto.FLOAT and tensor.narrow is not None:
         return constant(source) if tensor.dtype == np.float32 else None
     if node.op_type == "Cast" and node.integer("to", 0) == TensorProto.FLOAT and tensor.dtype == np.float16:
-        return constant(DeferredConstant(tensor.shape, np.dtype(np.float32), lambda: elements(source)))
+        return constant(converted(source, tensor.shape, np.dtype(np.float32)))
     return None
 
 

@@ -115,6 +115,27 @@ def test_memory_that_does_not_change_is_read_once(device: VulkanDevice, monkeypa
     assert kept.shared_constants() == expected()
 
 
+def test_a_constant_that_makes_its_elements_is_read_once(device: VulkanDevice) -> None:
+    """The same object makes the same elements, whatever it makes them of."""
+    reads: list[int] = []
+
+    def make() -> np.ndarray:
+        reads.append(0)
+        return np.ones(LEAST_SHARED, np.uint8)
+
+    constant = deferred_bytes(LEAST_SHARED, make)
+    uploads = []
+    for rows in (2, 3):
+        uploads.append(upload(device, row(rows), constant))
+        uploads[-1].wait()
+    assert len(reads) == 1
+    assert uploads[0].shared() == uploads[1].shared()
+    del constant
+    uploads.clear()
+    gc.collect()
+    assert device.gpu.constants._digests == {}
+
+
 def test_digests_are_forgotten_with_the_memory(device: VulkanDevice) -> None:
     weights = np.frombuffer(np.ones((259, DEEP), np.float32).tobytes(), np.float32).reshape(259, DEEP)
     models = [prepared(device, with_weights(row(rows), weights)) for rows in (1, 2)]

@@ -26,7 +26,7 @@ from nnvk.base.limits import cores
 from nnvk.driver.vulkan.planning.memory_plan import LEAST_SHARED
 from nnvk.driver.vulkan.planning.plan import Address, Plan
 from nnvk.driver.vulkan.shaders.commands import Storage, padded
-from nnvk.types.constant import Constant, Origin, bytes_of, origin
+from nnvk.types.constant import Constant, DeferredConstant, bytes_of, origin
 
 if TYPE_CHECKING:
     import nnvk._native as _native
@@ -82,7 +82,7 @@ class ConstantStore:
     def __init__(self) -> None:
         self._lock = forks.lock()
         self._known: weakref.WeakValueDictionary[tuple[int, bytes, int], SharedConstant] = weakref.WeakValueDictionary()
-        self._digests: dict[Hashable, tuple[weakref.ref[np.ndarray], bytes]] = {}
+        self._digests: dict[Hashable, tuple[weakref.ref[Constant], bytes]] = {}
 
     def claim(
         self, native: _native.Device, data: Constant, size: int, own: list[SharedConstant]
@@ -92,7 +92,7 @@ class ConstantStore:
         A new one is added to ``own``: the caller must fill it, and call `SharedConstant.end` in any case. Raises the
         error of the device if there is no memory for it, and errors of making the elements.
         """
-        source = origin(data)
+        source = _source_of(data)
         digest = self._digest_of(source)
         content = None
         if digest is None:
@@ -111,7 +111,7 @@ class ConstantStore:
 
     def known(self, native: _native.Device, data: Constant, size: int) -> SharedConstant | None:
         """A constant that a buffer of ``size`` bytes has or will have, if that is known without its bytes."""
-        digest = self._digest_of(origin(data))
+        digest = self._digest_of(_source_of(data))
         with self._lock:
             return None if digest is None else self._made(native, digest, size)
 
@@ -119,15 +119,27 @@ class ConstantStore:
         known = self._known.get((id(native), digest, size))
         return None if known is None or known.has_failed else known
 
-    def _digest_of(self, source: Origin | None) -> bytes | None:
-        """The digest of the elements that are made of memory, if it was found before and the memory lives."""
-        memory, digest = (None, None) if source is None else self._digests.get(source.key, (None, None))
-        return digest if memory is not None and memory() is not None else None
+    def _digest_of(self, source: _Source | None) -> bytes | None:
+        """The digest of elements, if it was found before and their source lives."""
+        lives, digest = (None, None) if source is None else self._digests.get(source[0], (None, None))
+        return digest if lives is not None and lives() is not None else None
 
-    def _note(self, source: Origin, digest: bytes) -> None:
-        """Remember a digest as long as the memory lives."""
-        digests, key = self._digests, source.key
-        digests[key] = weakref.ref(source.memory, lambda _: digests.pop(key, None)), digest
+    def _note(self, source: _Source, digest: bytes) -> None:
+        """Remember a digest as long as the source lives."""
+        digests, key = self._digests, source[0]
+        digests[key] = weakref.ref(source[1], lambda _: digests.pop(key, None)), digest
+
+
+_Source = tuple[Hashable, Constant]
+"""A key, and the object that it stands for: constants of equal keys have equal elements as long as the object lives."""
+
+
+def _source_of(data: Constant) -> _Source | None:
+    """The memory that a constant is made of, or the constant itself if it makes them; None if elements may change."""
+    known = origin(data)
+    if known is None and isinstance(data, DeferredConstant):
+        return ("constant", id(data)), data
+    return known
 
 
 @dataclass(frozen=True, slots=True)

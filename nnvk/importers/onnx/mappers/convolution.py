@@ -22,6 +22,7 @@ from nnvk.importers.onnx.mappers.shape import joined, padded
 from nnvk.importers.onnx.mappers.windows import Window, as_image, image_shape, numbers_of, windows_of
 from nnvk.importers.onnx.registry import operator
 from nnvk.importers.onnx.tensors import Tensor
+from nnvk.types import constant
 from nnvk.types.codes import OperationCode
 from nnvk.types.constant import Constant, DeferredConstant, elements, portion, reshaped
 from nnvk.types.operand import OperandType
@@ -106,7 +107,8 @@ def _with_batch_normalization(
     scale, shift = batch_statistics(known, after.real("epsilon", 1e-5))
     c.outside.absorb(after)
     factors = scale.reshape(-1, *[1] * (len(filters.shape) - 1))
-    scaled = DeferredConstant(filters.shape, filters.dtype, lambda: elements(filters) * factors)
+    form = "scaled", factors.tobytes()
+    scaled = DeferredConstant(filters.shape, filters.dtype, lambda: elements(filters) * factors, filters, form)
     return scaled, shift + (0 if bias is None else bias * scale)
 
 
@@ -193,11 +195,9 @@ def _laid(c: Context, filters: Constant | Value, is_depthwise: bool, image: Valu
     shape = image_shape(filters.shape)
     if not isinstance(filters, Value):
 
-        def ordered() -> np.ndarray:
-            return _order(elements(filters).reshape(shape), is_depthwise)
-
         def laid() -> Value:
-            return c.deferred([shape[axis] for axis in _axes(is_depthwise)], OperandType(image.code), ordered)
+            ordered = constant.transposed(reshaped(filters, shape), _axes(is_depthwise))
+            return c.graph.kept(OperandType(image.code, ordered.shape), ordered)
 
         own = c.tensor(1)  # which other nodes may share
         return own.once((image.code, is_depthwise, shape), laid) if filters is own.constant else laid()
@@ -444,6 +444,9 @@ def _masked(c: Context, filters: Value, begin: int, count: int) -> Value:
     mask = ((charged.arange(products) >= begin) & (charged.arange(products) < begin + count)).astype(np.float32)
     laid = mask.reshape(1, *filters.shape[1:])
     if filters.constant is not None:
-        constant = filters.constant
-        return c.deferred(filters.shape, filters.type, lambda: elements(constant) * laid)
+        source = filters.constant
+        masked = DeferredConstant(
+            filters.shape, filters.type.dtype, lambda: elements(source) * laid, source, (begin, count)
+        )
+        return c.graph.kept(filters.type, masked)
     return c.emit(Op.MUL, filters, c.constant(laid, filters.type), NONE, out=filters.type)

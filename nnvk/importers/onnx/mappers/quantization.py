@@ -108,7 +108,10 @@ def _real_constant(levels: Levels, dtype: np.dtype) -> Constant:
     points_laid, scales_laid = (
         _laid(one.astype(np.float32), array.ndim, levels.axis) for one in (points, levels.scale)
     )
-    return DeferredConstant(array.shape, dtype, lambda: (array.astype(np.float32) - points_laid) * scales_laid)
+    form = points.tobytes(), levels.scale.tobytes(), levels.axis
+    return DeferredConstant(
+        array.shape, dtype, lambda: (array.astype(np.float32) - points_laid) * scales_laid, array, form
+    )
 
 
 def dequantised(c: Context, source: Tensor, scale: Tensor, point: Tensor | None, axis: int) -> Tensor:
