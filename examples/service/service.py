@@ -16,23 +16,23 @@ import io
 import json
 import math
 import os
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
+from batches import STATUS, Batches, KnownRow, Queue, Row
 from fastapi import FastAPI, HTTPException, Request, Response
 
 import nnvk
 
+_T = TypeVar("_T")
 BYTES_OF_A_NUMBER = 40
 """A number in a request has at most so many bytes on average, with the space around it: more is refused unread."""
 LONGEST_NAME = 100
 """The most characters of a name of a client's that an error shows."""
-Row = list[np.ndarray]
-"""The inputs or the outputs of one row, each with a first dimension of 1."""
 MOST_IMAGE_BYTES = 16 << 20
 """The largest file of an image that the service reads."""
 
@@ -62,7 +62,7 @@ class Settings:
         return cls(os.environ["SERVICE_MODEL"], tuple(batches), **numbers)
 
 
-class BatchedModel:
+class BatchedModel(Batches):
     """A model that is compiled for several numbers of rows. Threads may share it."""
 
     def __init__(self, path: str, batches: Sequence[int]) -> None:
@@ -79,15 +79,16 @@ class BatchedModel:
             2 * len(json.dumps(port.name)) + BYTES_OF_A_NUMBER * (1 + math.prod(port.shape)) for port in self.inputs
         )
         """The bytes of the largest request."""
-        self._models = {1: one}
+        models = {1: one}
         for rows in batches[1:]:
             model = nnvk.load(path, shapes={port.name: (rows, *port.shape[1:]) for port in self.inputs})
             for single, several in zip(self.outputs, model.outputs, strict=True):
                 if several.shape != (rows, *single.shape[1:]):
                     raise ValueError(f"{path} takes no batches: for {rows} rows, {single.name} is {several.shape}")
-            self._models[rows] = model
-        for model in self._models.values():
+            models[rows] = model
+        for model in models.values():
             model.prepare()
+        super().__init__(models)
 
     def read(self, arrays: Sequence[np.ndarray]) -> Row:
         """The inputs of a row in the model's types. Raises BAD_DATA for numbers that a type does not have."""
@@ -100,75 +101,15 @@ class BatchedModel:
         """
         return self.read([self._models[1].reader.image(0, Path("the image"), io.BytesIO(file))])
 
-    def run(self, rows: Sequence[Row]) -> list[Row]:
-        """Compute rows in one execution, of at most as many as the largest batch. Raises what a call raises."""
-        size = min(size for size in self._models if size >= len(rows))
-        padded = [*rows, *[rows[-1]] * (size - len(rows))]
-        outputs = self._models[size].compute([np.concatenate(arrays) for arrays in zip(*padded, strict=True)])
-        return [[array[place : place + 1] for array in outputs] for place in range(len(rows))]
-
-    def close(self) -> None:
-        """Free the memory on the device."""
-        for model in self._models.values():
-            model.close()
-
-
-class Queue:
-    """The requests that wait, and the workers that take them, as many at once as fit into a batch."""
-
-    def __init__(self, model: BatchedModel, settings: Settings) -> None:
-        self._model = model
-        self._most_rows = max(settings.batches)
-        self._waiting: asyncio.Queue[tuple[Row, asyncio.Future[Row]]] = asyncio.Queue(settings.most_waiting)
-        self._workers = [asyncio.create_task(self._work()) for _ in range(settings.workers)]
-
-    async def run(self, row: Row) -> Row:
-        """The outputs of a row. Raises `asyncio.QueueFull` if too many wait, and what the model raises."""
-        answer: asyncio.Future[Row] = asyncio.get_running_loop().create_future()
-        self._waiting.put_nowait((row, answer))
-        return await answer
-
-    async def close(self) -> None:
-        """Answer what waits, and end the workers."""
-        await self._waiting.join()
-        for worker in self._workers:
-            worker.cancel()
-
-    async def _work(self) -> None:
-        while True:
-            taken = [await self._waiting.get()]
-            while len(taken) < self._most_rows and not self._waiting.empty():
-                taken.append(self._waiting.get_nowait())
-            # A future is cancelled if its client has gone.
-            await self._answer([each for each in taken if not each[1].cancelled()])
-            for _ in taken:
-                self._waiting.task_done()
-
-    async def _answer(self, requests: list[tuple[Row, asyncio.Future[Row]]]) -> None:
-        if not requests:
-            return
-        try:
-            results = await asyncio.to_thread(self._model.run, [row for row, _ in requests])
-        except Exception as error:
-            if len(requests) > 1:  # one of the rows may be wrong: the others get their results
-                for request in requests:
-                    await self._answer([request])
-            elif not requests[0][1].cancelled():
-                requests[0][1].set_exception(error)
-        else:
-            for (_, answer), result in zip(requests, results, strict=True):
-                if not answer.cancelled():
-                    answer.set_result(result)
-
 
 @asynccontextmanager
 async def lifespan(app: FastAPI) -> AsyncIterator[None]:
     """Compile the model before the first request, and answer all requests before the end."""
     settings = Settings.of_environment()
     model = await asyncio.to_thread(BatchedModel, settings.model, settings.batches)
-    queue = Queue(model, settings)
+    queue = Queue(model, settings.workers, settings.most_waiting)
     zeros = [np.zeros(port.shape, port.dtype) for port in model.inputs]
-    app.state.model, app.state.queue, app.state.known = model, queue, (zeros, await queue.run(zeros))
+    app.state.model, app.state.queue, app.state.known = model, queue, await KnownRow.of(queue, zeros)
     yield
     await queue.close()
     model.close()
@@ -218,9 +159,7 @@ async def run_image(request: Request) -> dict[str, Any]:
 @app.get("/health")
 async def health(request: Request, response: Response) -> dict[str, Any]:
     """Compute the row that was computed at the start. The status is 503 if the device is lost or the result differs."""
-    zeros, known = request.app.state.known
-    outputs = await _computed(request.app.state.queue, zeros)
-    ok = all(np.allclose(*pair, rtol=1e-3, atol=1e-5, equal_nan=True) for pair in zip(outputs, known, strict=True))
+    ok = await _computed(request.app.state.known.is_right())
     response.status_code = 200 if ok else 503
     return {"ok": ok}
 
@@ -262,7 +201,7 @@ def _read(model: BatchedModel, body: bytes) -> Row:
 async def _answered(request: Request, row: Row) -> dict[str, Any]:
     """The outputs of a row by name, as nested lists."""
     model: BatchedModel = request.app.state.model
-    outputs = await _computed(request.app.state.queue, row)
+    outputs = await _computed(request.app.state.queue.run(row))
     return {port.name: _lists(array) for port, array in zip(model.outputs, outputs, strict=True)}
 
 
@@ -303,10 +242,10 @@ def _shown(name: str) -> str:
     return name[:LONGEST_NAME].encode("ascii", "backslashreplace").decode()
 
 
-async def _computed(queue: Queue, row: Row) -> Row:
-    """The outputs of a row; errors have the status that fits."""
+async def _computed(result: Awaitable[_T]) -> _T:
+    """What the queue computes; errors have the status that fits."""
     try:
-        return await queue.run(row)
+        return await result
     except asyncio.QueueFull:
         raise HTTPException(503, "too many requests wait", headers={"Retry-After": "1"}) from None
     except nnvk.NnapiError as error:
@@ -314,5 +253,4 @@ async def _computed(queue: Queue, row: Row) -> Row:
 
 
 def _http_error(error: nnvk.NnapiError) -> HTTPException:
-    status = {nnvk.ResultCode.BAD_DATA: 422, nnvk.ResultCode.DEAD_OBJECT: 503}.get(error.code, 500)
-    return HTTPException(status, f"{error.code.name}: {error.reason}")
+    return HTTPException(STATUS.get(error.code, 500), f"{error.code.name}: {error.reason}")

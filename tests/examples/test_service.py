@@ -40,6 +40,7 @@ def service(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     monkeypatch.setenv("SERVICE_MODEL", str(INT8))
     monkeypatch.setenv("SERVICE_WORKERS", "1")
     monkeypatch.setenv("SERVICE_MOST_WAITING", "8")
+    monkeypatch.syspath_prepend(FOLDER)  # where its module of batches is
     spec = importlib.util.spec_from_file_location("service", FOLDER / "service.py")
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
