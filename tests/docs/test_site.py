@@ -157,7 +157,8 @@ def test_notebooks_are_kept_without_outputs(path: Path) -> None:
 def test_files_of_examples_are_quoted(site: Path) -> None:
     page = (site / "deploy.html").read_text(encoding="utf-8")
     text = unescape(re.sub(r"<[^>]*>", "", page))
-    for name in ("service/service.py", "service/nnvk-service.service", "frigate/nnvk_detector.py"):
+    files = "service/service.py", "service/nnvk-service.service", "frigate/nnvk_detector.py", "photo_server/server.py"
+    for name in files:
         assert (ROOT / "examples" / name).read_text(encoding="utf-8") in text
 
 
