@@ -148,6 +148,18 @@ def test_weights_that_nodes_share_are_there_once(kind: str, dtype: Any) -> None:
     assert sum(one.value.size == size * size for one in constants) == 1
 
 
+def test_weights_of_whole_numbers_that_nodes_share_are_there_once() -> None:
+    """Layers of a transformer may share their weights. Two nodes have one zero point, and one has another."""
+    random, size = np.random.default_rng(0), 64
+    constants: dict[str, np.ndarray] = {"w": random.integers(0, 255, (size, size), np.uint8)}
+    constants |= {"p": np.array(3, np.uint8), "z": np.array(100, np.uint8), "other": np.array(7, np.uint8)}
+    nodes = [op("MatMulInteger", f"x w p {zero}", f"y{place}") for place, zero in enumerate(("z", "z", "other"))]
+    net = model(nodes, {"x": (np.uint8, [3, size])}, [f"y{place}" for place in range(3)], constants)
+    imported = check(net, {"x": random.integers(0, 255, (3, size), np.uint8)})
+    kept = [one for one in imported.model.frozen.operands if one.lifetime is Lifetime.CONSTANT]
+    assert sum(one.value.size == size * size for one in kept) == 2
+
+
 def test_what_is_computed_at_import_counts_as_large_as_it_is() -> None:
     """40 casts of half-precision weights of 2 MB, of which the budget is 4 MB each, not 8."""
     nodes, total = [], "x"

@@ -331,6 +331,17 @@ def test_sizes_with_which_graphs_take_too_much() -> None:
     assert chosen(file).reasons == ["", "NNAPI has no counterpart of this operator"]
 
 
+def test_sizes_with_which_arrays_of_a_node_take_too_much() -> None:
+    """A Resize makes a matrix of [300 n, n], which has 572 GiB for one of the sizes that are tried."""
+    nodes = [
+        helper.make_node("Resize", ["x", "", "scales"], ["z"], mode="linear"),
+        helper.make_node("NoSuch", ["x"], ["y"]),
+    ]
+    scales = {"scales": np.array([1, 1, 300], np.float32)}
+    file = net(nodes, {"x": (TYPE, [1, 1, "n"])}, ["y", "z"], scales)
+    assert chosen(file).reasons == ["", "NNAPI has no counterpart of this operator"]
+
+
 @pytest.mark.parametrize(
     ("shape", "behind", "mapped"),
     [

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from onnx import GraphProto, ModelProto, ValueInfoProto
 
 from nnvk.api import Device
+from nnvk.importers import charged
 from nnvk.importers.choosing import Choice, choose, refused_by, without_cheap
 from nnvk.importers.cutting import Node as Operator
 from nnvk.importers.errors import NotConstant, OverBudget, Unmapped
@@ -76,9 +77,8 @@ def examine(
 def fixed_shapes(file: OnnxFile) -> dict[str, Shape] | None:
     """The shapes of the inputs, or None where one is open or has no elements."""
     edges = edges_of(file.proto().graph)
-    if any(size < 1 for edge in edges for size in edge.signature):
-        return None
-    return {edge.name: edge.shape for edge in edges}
+    is_open = any(size < 1 for edge in edges for size in edge.signature)
+    return None if is_open else {edge.name: edge.shape for edge in edges}
 
 
 # --- which nodes can be mapped ---------------------------------------------------------------------------------------
@@ -169,14 +169,14 @@ class _Examiner(Import):
     def try_to_map(self, operator: Node) -> None:
         """Map a node, or keep the reason why it can't be mapped."""
         caught: tuple[type[Exception], ...] = (*DAMAGE.caught, RecursionError)
-        inputs, _ = self.tensors_of(operator)
-        lost = [name for name in inputs if name in self.lost]
+        lost = [name for name in self.tensors_of(operator)[0] if name in self.lost]
         found = [name for name in lost if self.has_stand_in(name)]
         self.lost.difference_update(found)
         try:
             if len(found) < len(lost):
                 raise Unmapped("it reads texts or a list, or a tensor whose type or shape is known when it runs")
-            self.map(operator)
+            with charged.against(self._budget):
+                self.map(operator)
         except OverBudget:
             raise
         except caught as error:

@@ -223,7 +223,7 @@ def centred(c: Context, position: int, zero: int, axis: int) -> Value:
         point = charged.zeros(1, np.float32) if zeros is None else zeros.array.astype(np.float32)
         if tensor.dtype.itemsize == 1 and (point == point.flat[0]).all():
             whole = QuantisedConstant(tensor.array, charged.ones(1, np.float32), int(point.flat[0]))
-            return c.graph.kept(F32.with_dimensions(tensor.shape), whole)
+            return tensor.once(whole.zero_point, lambda: c.graph.kept(F32.with_dimensions(tensor.shape), whole))
         points = _along(point, tensor.rank, axis)
         ends = zip(reversed(points.shape), reversed(tensor.shape), strict=False)
         if points.ndim > tensor.rank or any(own not in (1, size) for own, size in ends):
