@@ -2,36 +2,46 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
-from importlib.util import find_spec
+import json
 from pathlib import Path
 
+import programs
 import pytest
 
-PROGRAMS = Path(__file__).parents[2] / "examples" / "programs"
-PACKAGES = {"file_types": "magika", "find_speech": "faster_whisper", "read_text": "rapidocr"}
+PATHS = sorted(programs.PROGRAMS.glob("*.py"))
 
 
-def run(*arguments: str) -> subprocess.CompletedProcess[str]:
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    command = [sys.executable, *arguments]
-    return subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=200)
+@pytest.mark.parametrize("path", PATHS, ids=lambda path: path.stem)
+@pytest.mark.timeout(600)  # some import for a minute
+def test_the_answers_are_those_without_nnvk(path: Path) -> None:
+    if not programs.is_installed(path):
+        pytest.skip("needs {} {}".format(*programs.package(path)))
+    (plain, _), (own, said) = (programs.run(path, own=own, calls=2) for own in (False, True))
+    is_equal, difference = programs.differences(plain["answer"], own["answer"])
+    assert plain["answer"]
+    assert is_equal and difference <= 0.02, (plain["answer"], own["answer"])
+    assert " on nnvk in " in said
 
 
-def test_each_program_is_tested() -> None:
-    assert {path.stem for path in PROGRAMS.glob("*.py")} == set(PACKAGES)
+def test_the_page_has_what_was_measured_of_each_program() -> None:
+    if not programs.PAGE.is_file():
+        pytest.skip("needs the checkout")
+    results = json.loads(programs.RESULTS.read_text(encoding="utf-8"))
+    measured = {name: (row["package"], row["version"]) for name, row in results.items()}
+    assert measured == {path.stem: programs.package(path) for path in PATHS}
+    text = programs.PAGE.read_text(encoding="utf-8")
+    assert programs.page(text, results) == text, "run python benchmarks/programs.py"
 
 
-@pytest.mark.parametrize("name", PACKAGES)
-def test_the_answers_are_those_without_nnvk(name: str) -> None:
-    for package in (PACKAGES[name], "onnxruntime"):
-        if find_spec(package) is None:
-            pytest.skip(f"needs {package}")
-    path = str(PROGRAMS / f"{name}.py")
-    plain, done = run(path), run("-m", "nnvk.onnxruntime", path)
-    assert (plain.returncode, done.returncode) == (0, 0), done.stderr
-    assert plain.stdout
-    assert done.stdout == plain.stdout
-    assert " on nnvk in 1 part; " in done.stderr
+def test_differences() -> None:
+    equal, difference = programs.differences("markdown 1.00\n[3, 4] -0.5", "markdown 0.98\n[3, 4] -0.5")
+    assert equal and difference == pytest.approx(0.02)
+    assert programs.differences("Hello 1", "Hello 2") == (False, 0)
+    assert programs.differences("a 0.5", "a 0.5 0.5")[0] is False
+
+
+def test_a_program_that_is_not_installed(tmp_path: Path) -> None:
+    path = tmp_path / "program.py"
+    path.write_text('"""Does something: ``pip install no-such-package==1.0``."""')
+    assert programs.package(path) == ("no-such-package", "1.0")
+    assert not programs.is_installed(path)
