@@ -74,7 +74,7 @@ docs: ## write the generated pages and pictures of docs/
 	PYTHONPATH=. $(PYTHON) tools/operations_doc.py
 	PYTHONPATH=. $(PYTHON) tools/models_doc.py
 	PYTHONPATH=. $(PYTHON) tools/layers_doc.py
-	PYTHONPATH=.:tools $(PYTHON) benchmarks/programs.py
+	PYTHONPATH=.:tools $(PYTHON) benchmarks/unchanged_programs.py
 	$(PYTHON) tools/c_api.py --doc
 	PYTHONPATH=. $(PYTHON) tools/speed_picture.py nvidia-h100-80gb-hbm3 docs/images/speed-nvidia-h100.svg
 	PYTHONPATH=. $(PYTHON) tools/speed_picture.py llvmpipe docs/images/speed-llvmpipe.svg

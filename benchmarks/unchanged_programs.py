@@ -1,8 +1,8 @@
 """Measure the programs of examples/programs with and without nnvk, and write the table of docs/programs.md.
 
-    PYTHONPATH=.:tools python benchmarks/programs.py --measure [NAME ...]  # those whose package is installed
-    PYTHONPATH=.:tools python benchmarks/programs.py                       # writes the table of what was measured
-    PYTHONPATH=.:tools python benchmarks/programs.py --check               # fails if the page is not up to date
+    PYTHONPATH=.:tools python benchmarks/unchanged_programs.py --measure [NAME ...]  # those whose package is installed
+    PYTHONPATH=.:tools python benchmarks/unchanged_programs.py  # writes the table
+    PYTHONPATH=.:tools python benchmarks/unchanged_programs.py --check  # fails if it is old
 
 Each program runs twice in a process of its own, plainly and by ``python -m nnvk.onnxruntime``, with empty caches.
 `benchmarks/results/programs.json` keeps the figures.
@@ -31,7 +31,7 @@ ROOT = Path(__file__).resolve().parent.parent
 PROGRAMS = ROOT / "examples" / "programs"
 RESULTS = ROOT / "benchmarks" / "results" / "programs.json"
 PAGE = ROOT / "docs" / "programs.md"
-BEGIN = "<!-- Written by benchmarks/programs.py: don't edit, run it. -->"
+BEGIN = "<!-- Written by benchmarks/unchanged_programs.py: don't edit, run it. -->"
 END = "<!-- End of what is written. -->"
 CALLS = 10
 _NUMBER = re.compile(r"-?\d+\.\d+")
@@ -170,7 +170,7 @@ def main() -> int:
     old = PAGE.read_text(encoding="utf-8")
     new = page(old, results)
     if given.check and new != old:
-        print(f"{PAGE} is not up to date: run python benchmarks/programs.py", file=sys.stderr)
+        print(f"{PAGE} is not up to date: run python benchmarks/unchanged_programs.py", file=sys.stderr)
         return 1
     if not given.check:
         PAGE.write_text(new, encoding="utf-8")
