@@ -9,6 +9,7 @@ import os
 import struct
 import sys
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -176,11 +177,14 @@ class CompiledShader:
             unknown = sorted(values.keys() - self.members.keys())
             raise KeyError(f"shader {self.name}: push constants missing {missing}, unknown {unknown}")
         numbers = [_fitting(format_, values[name]) for name, format_ in self.members.items()]
-        try:
+        with suppress(struct.error):
             return self._block.pack(*numbers)
-        except struct.error as error:
-            given = ", ".join(f"{name} = {values[name]!r}" for name in self.members)
-            raise ValueError(f"shader {self.name}: {given}: {error}") from None
+        for name, format_ in self.members.items():
+            try:
+                struct.pack(f"<{format_}", _fitting(format_, values[name]))
+            except struct.error as error:
+                raise ValueError(f"shader {self.name}: {name} = {values[name]!r}: {error}") from None
+        raise AssertionError("each of them can be packed")
 
 
 def _fitting(format_: str, value: float) -> float:
