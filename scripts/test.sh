@@ -4,7 +4,7 @@
 #   bash scripts/test.sh               proves the installation, within 8 minutes on two cores: the tests that
 #                                      tests/proof.txt names, and 600 of the conformance vectors
 #   bash scripts/test.sh --all         proves it, then runs linters, all other tests, other devices, the wheel and other
-#                                      systems, in 25 to 45 minutes. It does not repeat a proof of the same source
+#                                      systems, in 20 to 45 minutes. It does not repeat a proof of the same source
 #   bash scripts/test.sh ARGUMENT...   runs pytest with these arguments on the installed package
 #
 # --all needs root and Debian for the tests on Debian 13 and sid (scripts/test_on.sh), and a network for SwiftShader, a
