@@ -15,7 +15,7 @@ import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from functools import update_wrapper
-from importlib.abc import MetaPathFinder
+from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder
 from types import ModuleType
 from typing import Any
@@ -71,17 +71,31 @@ class _Finder(MetaPathFinder):
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """The module as Python finds it, with a loader that changes it once it has run."""
-        found = PathFinder.find_spec(fullname, path, target) if fullname in CHANGES else None
+        """The module as Python finds it, with a loader that changes it."""
+        if fullname not in CHANGES:
+            return None
+        found = PathFinder.find_spec(fullname, path, target)
         if found is not None and found.loader is not None:
-            run = found.loader.exec_module
-
-            def exec_module(module: ModuleType) -> None:
-                run(module)
-                CHANGES[fullname](module, self._report, self._options)
-
-            found.loader.exec_module = exec_module  # type: ignore[method-assign]
+            found.loader = _Loader(found.loader, self._report, self._options)
         return found
+
+
+class _Loader(Loader):
+    """Loads a module, and changes it."""
+
+    def __init__(self, loader: Loader, report: Report, options: Mapping[str, Any]) -> None:
+        self._loader = loader
+        self._report = report
+        self._options = options
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType | None:
+        """The module, as its own loader makes it."""
+        return self._loader.create_module(spec)
+
+    def exec_module(self, module: ModuleType) -> None:
+        """Run the module."""
+        self._loader.exec_module(module)
+        CHANGES[module.__name__](module, self._report, self._options)
 
 
 def _replace_interpreter(module: ModuleType, report: Report, options: Mapping[str, Any]) -> None:
