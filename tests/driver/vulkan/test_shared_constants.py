@@ -253,3 +253,12 @@ def test_only_so_many_constants_have_a_page_of_their_own() -> None:
     placed = place_constants(sizes, 1 << 30)
     assert len(placed.pages) == MOST_ALONE + 1
     assert [place.page for place in placed.places[:3]] == [MOST_ALONE] * 3, "the smallest lie together"
+
+
+def test_small_constants_that_fill_several_pages() -> None:
+    """The largest come first, each into the first page that has room."""
+    placed = place_constants([1024, 3072, 2048, 1024], 4096)
+    assert [(place.page, place.offset) for place in placed.places] == [(0, 3072), (0, 0), (1, 0), (1, 2048)]
+    assert placed.pages == (4096, 3072)
+    with pytest.raises(ValueError, match="a block of 4097 bytes does not fit into a page of 4096"):
+        place_constants([4097], 4096)

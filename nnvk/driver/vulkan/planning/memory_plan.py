@@ -109,9 +109,7 @@ def place(blocks: Sequence[Block], page_limit: int, known: Placements | None = N
 
     An order that is ``known`` is taken if the blocks take hardly a larger share of the least memory in it.
     """
-    for block in blocks:
-        if padded(block.size) > page_limit:
-            raise ValueError(f"a block of {block.size} bytes does not fit into a page of {page_limit}")
+    _check_sizes((block.size for block in blocks), page_limit)
     least, best, order = max(most_alive(blocks), ALIGNMENT), MemoryPlan((), ()), tuple[int, ...]()
     known = {} if known is None else known
     lifetimes = tuple((block.first, block.last) for block in blocks)
@@ -135,7 +133,9 @@ def place_constants(sizes: Sequence[int], page_limit: int) -> MemoryPlan:
     alone = {number: page for page, number in enumerate(sorted(large[:MOST_ALONE]))}
     places = {number: PageOffset(page, 0) for number, page in alone.items()}
     pages = [padded(sizes[number]) for number in alone]
-    for number in sorted((number for number in range(len(sizes)) if number not in alone), key=lambda n: -sizes[n]):
+    together = sorted((number for number in range(len(sizes)) if number not in alone), key=lambda n: -sizes[n])
+    _check_sizes((sizes[number] for number in together), page_limit)
+    for number in together:  # all live as long as the plan, so there are no gaps
         size = padded(sizes[number])
         fitting = (page for page in range(len(alone), len(pages)) if pages[page] + size <= page_limit)
         page = next(fitting, len(pages))
@@ -145,6 +145,12 @@ def place_constants(sizes: Sequence[int], page_limit: int) -> MemoryPlan:
         pages[page] += size
     pages = [max(size, ALIGNMENT) for size in pages]
     return MemoryPlan(tuple(places[number] for number in range(len(sizes))), tuple(pages))
+
+
+def _check_sizes(sizes: Iterable[int], page_limit: int) -> None:
+    for size in sizes:
+        if padded(size) > page_limit:
+            raise ValueError(f"a block of {size} bytes does not fit into a page of {page_limit}")
 
 
 def _attempts(blocks: Sequence[Block], page_limit: int) -> Iterator[tuple[MemoryPlan, list[int]]]:
