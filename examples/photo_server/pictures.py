@@ -1,4 +1,4 @@
-"""What the photo server does around its models: pictures become rows, and results become boxes and texts."""
+"""The photo server turns pictures into rows for its models, and their results into boxes and texts."""
 
 from __future__ import annotations
 

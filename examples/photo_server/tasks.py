@@ -28,7 +28,7 @@ WIDTHS = 160, 320, 640
 
 @dataclass(frozen=True)
 class Kind:
-    """What the models of a task and type take."""
+    """The rows that the models of a task and type take."""
 
     shapes: Sequence[tuple[int, ...]]
     batches: Sequence[int] = (1, 4)
@@ -56,7 +56,7 @@ class Wanted:
 
     @classmethod
     def read(cls, entries: bytes) -> list[Wanted]:
-        """What the JSON of a request wants. Raises ValueError for JSON of another form."""
+        """Read the JSON of a request. Raises ValueError for JSON of another form."""
         try:
             tasks = {task: dict(types) for task, types in dict(json.loads(entries)).items()}
             return [
@@ -171,7 +171,7 @@ class Models:
             self._known.append(await KnownRow.of(queue, zeros))
 
     def _compute(self, wanted: Wanted, kind: str, rows: Sequence[np.ndarray]) -> list[np.ndarray]:
-        """What a model makes of rows, which are computed with those of other requests."""
+        """Compute rows of a model, together with those of other requests."""
         name = wanted.names.get(kind, "")
         queues = self._queues.get((wanted.task, name, kind))
         if queues is None:

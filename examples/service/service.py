@@ -243,7 +243,7 @@ def _shown(name: str) -> str:
 
 
 async def _computed(result: Awaitable[_T]) -> _T:
-    """What the queue computes; errors have the status that fits."""
+    """Wait for a result of the queue. An error becomes an `HTTPException` with the status that fits."""
     try:
         return await result
     except asyncio.QueueFull:
