@@ -84,7 +84,7 @@ Algorithm::Algorithm(std::shared_ptr<Device> device_, std::vector<std::shared_pt
     pipeline_ = device->pipelines().get(spec, has_new_pipeline_);
     PipelineScope scope(pipeline_->handle);
     BindingScope bindings(push_constant_size);
-    auto kompute = build_kompute(*device, tensors, spec); // if anything fails, gone before the scope
+    auto kompute = build_kompute(*device, tensors, {}); // if anything fails, gone before the scope
     write_texels(*device, bindings.set, buffers);
     kompute_ = std::move(kompute);
     layout_ = bindings.layout;

@@ -18,6 +18,7 @@ constexpr size_t kMaxPipelines = 512;
 
 std::string key_of(const PipelineSpec& spec) {
     std::string key;
+    key.reserve((5 + spec.specialization.size() + spec.spirv.size()) * sizeof(uint32_t));
     auto append = [&key](const void* data, size_t size) { key.append(static_cast<const char*>(data), size); };
     const uint32_t header[] = {spec.bindings, spec.push_constant_size, spec.subgroup_size,
                                static_cast<uint32_t>(spec.full_subgroups),
@@ -31,10 +32,10 @@ std::string key_of(const PipelineSpec& spec) {
 } // namespace
 
 std::shared_ptr<kp::Algorithm> build_kompute(Device& device, const std::vector<std::shared_ptr<kp::Tensor>>& tensors,
-                                             const PipelineSpec& spec) {
+                                             const std::vector<uint32_t>& code) {
     auto algorithm = std::make_shared<kp::Algorithm>(device.kp_device);
     call_kompute(device, [&] {
-        algorithm->rebuild(tensors, spec.spirv, kp::Workgroup{1, 1, 1});
+        algorithm->rebuild(tensors, code, kp::Workgroup{1, 1, 1});
     });
     return algorithm;
 }
@@ -88,7 +89,7 @@ std::shared_ptr<Pipeline> PipelineStore::get(const PipelineSpec& spec, bool& is_
         PipelineScope scope(device_.pipeline_cache(), VK_NULL_HANDLE, spec.specialization, spec.subgroup_size,
                             spec.full_subgroups);
         BindingScope bindings(spec.push_constant_size);
-        pipeline->owner_ = build_kompute(device_, tensors, spec);
+        pipeline->owner_ = build_kompute(device_, tensors, spec.spirv);
         pipeline->handle = scope.pipeline;
         ++compiled_;
     }

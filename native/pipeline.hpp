@@ -35,10 +35,10 @@ struct PipelineSpec {
     bool full_subgroups;    // each has as many invocations
 };
 
-// A kp::Algorithm on `tensors`. It is built in two stages: a constructor that throws leaks what it has made, but the
+// A kp::Algorithm of `code` on `tensors`, which keeps a copy of the code: a given pipeline needs none. It is built in two stages: a constructor that throws leaks what it has made, but the
 // destructor of an object does not. Throws VulkanError or OutOfMemory where the pipeline can't be made.
 std::shared_ptr<kp::Algorithm> build_kompute(Device& device, const std::vector<std::shared_ptr<kp::Tensor>>& tensors,
-                                             const PipelineSpec& spec);
+                                             const std::vector<uint32_t>& code);
 
 class Pipeline {
   public:
