@@ -270,6 +270,9 @@ void main() {
             vec4 sums = vec4(0.0);
             if (RECURRENT) sums = sum_of_slices(times_weights(now, HIDDEN, min(quad, quads - 1u)));
             if (slice == 0u && quad < quads) {
+#ifdef CELL_GRU
+                if (RESET_AFTER) sums.z = 0.0;    // weights of zero, by which an infinite state is NaN
+#endif
                 sums += driven[sums_at + quad];
 #ifdef CELL_LSTM
                 if (NORM) {

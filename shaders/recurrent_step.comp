@@ -117,6 +117,7 @@ void finish(uint row, uint quad, vec4 sums) {
 #ifdef CELL_GRU
     if (RESET_AFTER || GATES) {
         if (quad >= columns) return;
+        if (RESET_AFTER) sums.z = 0.0;    // weights of zero, by which an infinite state is NaN
         sums += driven_at((driven_offset >> 2) + driven_first + row * driven_stride + quad);
         float state = state_of(row, quad);
         if (GATES) updates[updates_offset + row * columns + quad] = exact_logistic(sums.x);

@@ -63,9 +63,11 @@ Unit next_unit(vec4 sums, float cell, vec4 peephole) {
 // The next state of a unit.
 float blend(float update, float candidate, float state) { return (1.0 - update) * candidate + update * state; }
 
-// The next state of a unit whose reset gate scales the product of the state.
+// The next state of a unit whose reset gate scales the product of the state, which is in `sums.w`. There the product of
+// an infinite input and a weight of zero may be NaN, which does not matter beside its share of the candidate.
 float next_state(vec4 sums, float state) {
-    return blend(exact_logistic(sums.x), activation(sums.z + exact_logistic(sums.y) * sums.w), state);
+    float candidate = is_infinite(sums.z) ? sums.z : sums.z + exact_logistic(sums.y) * sums.w;
+    return blend(exact_logistic(sums.x), activation(candidate), state);
 }
 
 #endif

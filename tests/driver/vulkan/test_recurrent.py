@@ -259,6 +259,17 @@ def test_no_steps_of_a_gru(own: VulkanDevice, reset_after: bool) -> None:
     check_like_the_reference(own, drawn(replace(case, inputs=(empty, *case.inputs[1:]))))
 
 
+@pytest.mark.parametrize("units", [5, 131])
+@pytest.mark.parametrize("spoilt", [0, 11])
+def test_infinite_numbers_of_a_gru(vulkan: VulkanDevice, units: int, spoilt: int) -> None:
+    """An infinite input or state does not reach what it is not a factor of."""
+    case = gru(2, 3, 3, units, reset_after=True)
+    data = np.array(case.inputs[spoilt].data)
+    data[..., 1, 1] = np.inf
+    inputs = [replace(arg, data=data) if number == spoilt else arg for number, arg in enumerate(case.inputs)]
+    check_like_the_reference(vulkan, drawn(replace(case, inputs=tuple(inputs))))
+
+
 def test_no_steps(own: VulkanDevice) -> None:
     """The states go through."""
     case = lstm(1, 2, 3, 5, 4)
