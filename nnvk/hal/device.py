@@ -120,10 +120,10 @@ class IPreparedModel(ABC):
         """Bytes that it holds on its device, or one execution takes there, by what they are for; empty: unknown."""
         return {}
 
-    def shared_constants(self) -> Mapping[str, int]:
-        """The bytes of those constants of `memory_bytes` that other prepared models use too, by a name for each.
+    def shared_memory(self) -> Mapping[str, int]:
+        """The bytes of that part of `memory_bytes` which other prepared models use too, by a name for each piece.
 
-        The name is the same for the same memory of a device.
+        The name is the same for the same memory of a device, of which models that use it in turn need different sizes.
         """
         return {}
 

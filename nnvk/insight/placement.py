@@ -83,21 +83,23 @@ def memory_of(compilation: Compilation) -> dict[str, int]:
 
 
 def held_alone(compilation: Compilation) -> tuple[int, dict[tuple[str, str], int]]:
-    """The bytes that a compilation holds on its devices alone, and those of constants that others may hold too."""
-    held = 0
-    shared: dict[tuple[str, str], int] = {}
+    """The bytes that a compilation holds on its devices alone, and those that others may hold too, by names."""
+    held, shared = 0, Counter[tuple[str, str]]()
     for partition in compilation.partitions:
-        constants = partition.prepared.shared_constants()
-        held += sum(partition.prepared.memory_bytes().values()) - sum(constants.values())
-        shared |= {(partition.device.name, name): nbytes for name, nbytes in constants.items()}
+        others_too = partition.prepared.shared_memory()
+        held += sum(partition.prepared.memory_bytes().values()) - sum(others_too.values())
+        shared |= Counter({(partition.device.name, name): nbytes for name, nbytes in others_too.items()})
     return held, shared
 
 
 def held_bytes(compilations: Iterable[Compilation]) -> int:
-    """The bytes that compilations hold on their devices; constants that they share count once."""
-    each = [held_alone(compilation) for compilation in compilations]
-    shared = {name: nbytes for _, constants in each for name, nbytes in constants.items()}
-    return sum(held for held, _ in each) + sum(shared.values())
+    """The bytes that compilations hold on their devices; memory that they share counts once."""
+    held, shared = 0, Counter[tuple[str, str]]()
+    for compilation in compilations:
+        alone, others_too = held_alone(compilation)
+        held += alone
+        shared |= Counter(others_too)  # the most that one of them needs
+    return held + sum(shared.values())
 
 
 @dataclass(frozen=True, slots=True)

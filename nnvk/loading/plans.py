@@ -9,6 +9,9 @@ from nnvk.base import forks
 from nnvk.insight.placement import held_alone, held_bytes
 from nnvk.loading.shaped_model import ShapedModel
 
+MOST_HOST_BYTES = 1 << 28
+"""The bytes of the host's memory that plans may take together; `ShapedModel.host_bytes` estimates them."""
+
 
 class Plans:
     """Plans of all parts of a model, by what they were made for. Threads may share it."""
@@ -20,7 +23,11 @@ class Plans:
         self._held = 0
         """The bytes that the plans hold together."""
         self._sharing: Counter[tuple[str, str]] = Counter()
-        """The number of plans that hold a constant which they may share."""
+        """The number of plans that hold memory which they may share."""
+        self._shared: dict[tuple[str, str], int] = {}
+        """The bytes of that memory: the most that a plan has needed."""
+        self._host_bytes = 0
+        """The bytes that the plans take in the host's memory."""
         self._lock = forks.lock()
 
     def __iter__(self) -> Iterator[ShapedModel]:
@@ -42,9 +49,13 @@ class Plans:
             self._remove(key)
             self._plans[key] = plan
             held, shared = held_alone(plan.compilation)
-            self._held += held + sum(nbytes for name, nbytes in shared.items() if not self._sharing[name])
+            for name, nbytes in shared.items():
+                held += max(0, nbytes - self._shared.get(name, 0))
+                self._shared[name] = max(nbytes, self._shared.get(name, 0))
+            self._held += held
+            self._host_bytes += plan.host_bytes
             self._sharing.update(shared.keys())
-            while len(self._plans) > 1 and self._held > self._most:
+            while len(self._plans) > 1 and (self._held > self._most or self._host_bytes > MOST_HOST_BYTES):
                 self._drop(self._plans.popitem(last=False)[1])
 
     def drop(self, key: Hashable) -> None:
@@ -59,15 +70,17 @@ class Plans:
 
     def _drop(self, plan: ShapedModel) -> None:
         held, shared = held_alone(plan.compilation)
+        self._host_bytes -= plan.host_bytes
         self._sharing.subtract(shared.keys())
-        self._held -= held + sum(nbytes for name, nbytes in shared.items() if not self._sharing[name])
+        self._held -= held + sum(self._shared.pop(name) for name in shared if not self._sharing[name])
 
     def clear(self) -> None:
         """Drop all plans."""
         with self._lock:
             self._plans.clear()
             self._sharing.clear()
-            self._held = 0
+            self._shared.clear()
+            self._held = self._host_bytes = 0
 
     def nbytes(self, others: Iterable[ShapedModel]) -> int:
         """The bytes that they and others hold on devices. Constants that several plans share count once."""

@@ -19,6 +19,8 @@ _MOST_IDLE = 4
 """Bound executions that are kept for the next calls, of which several threads may make some at once."""
 _LARGE = 1 << 21
 """The bytes of inputs and outputs from which binding an execution to the caller's arrays costs less than copying."""
+_HOST_BYTES = 2 << 10
+"""The bytes of the host's memory for an operation, about: objects of models and plans, descriptors of commands."""
 Arrays = list[np.ndarray]
 
 
@@ -69,8 +71,12 @@ class ShapedModel:
             type_.is_fully_specified for type_ in self.compilation.model.output_types()
         )
         types = (*self.compilation.model.input_types(), *self.compilation.model.output_types())
-        self._copies = self._is_bound and sum(type_.size for type_ in types) < _LARGE
+        nbytes = sum(type_.size for type_ in types) if self._is_bound else _LARGE
+        self._copies = nbytes < _LARGE
         """Whether a call copies its arrays to and from those of an execution that is bound already."""
+        operations = len(self.compilation.model.operations)
+        self.host_bytes = operations * _HOST_BYTES + (nbytes if self._copies else 0)
+        """The bytes that it takes in the host's memory, about."""
         self._idle: deque[BoundExecution] = deque()
         self._begin(bool(imported.states))
 

@@ -318,3 +318,17 @@ def test_inputs_of_8_bits_are_quantised_for_every_size() -> None:
         np.testing.assert_array_equal(loaded(x), np.full((count, 3), 2, np.float32))
         (port,) = loaded.shaped([x]).inputs
         assert (port.scale, port.zero_point) == (0.5, 3)
+
+
+def test_the_memory_of_the_host_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    loaded = nnvk.load(rows(), device="cpu")
+    loaded(*inputs(1))
+    one = loaded._plans._host_bytes
+    assert one > sum(array.nbytes for array in inputs(1))
+    monkeypatch.setattr("nnvk.loading.plans.MOST_HOST_BYTES", 3 * one)
+    for count in (2, 3, 1, 4):
+        loaded(*inputs(count))
+    assert plans(loaded)[-2:] == [1, 4]
+    assert len(plans(loaded)) < 4
+    loaded.close()
+    assert loaded._plans._host_bytes == 0

@@ -74,9 +74,7 @@ class GuardedRecording(Recording):
         super().__init__(device, plan, constants, unrolls=unrolls)
         for buffer in (*self._buffers[Storage.STAGING], *self._buffers[Storage.UPLOAD]):
             buffer.view()[:] = _image(buffer.size)
-
-    def _clear_arena(self) -> None:
-        program = self._device.create_program()
+        program = device.create_program()
         for buffer in self._buffers[Storage.ARENA]:
             program.fill(buffer, 0, buffer.size, PATTERN)
         program.finish([], [])

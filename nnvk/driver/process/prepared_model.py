@@ -66,10 +66,10 @@ class RemotePreparedModel(IPreparedModel):
         connection, number = self._place()
         return connection.call(protocol.MEMORY_BYTES, number)
 
-    def shared_constants(self) -> dict[str, int]:
+    def shared_memory(self) -> dict[str, int]:
         """The driver's answer."""
         connection, number = self._place()
-        return connection.call(protocol.SHARED_CONSTANTS, number)
+        return connection.call(protocol.SHARED_MEMORY, number)
 
     def configure_execution_burst(self) -> IBurst:
         """The driver's burst."""

@@ -198,7 +198,7 @@ EXPORT = Row(2012, "", (_FENCED,), fields.BOOL)
 """Whether there is a sync file, which comes along."""
 MEMORY_BYTES = Row(2013, "memory_bytes", (_PREPARED,), _BYTES)
 DESCRIBE_MEMORY = Row(2014, "describe_memory", (_DEVICE, _MODEL), optional(record(MemoryUse, fields.U64, fields.U64)))
-SHARED_CONSTANTS = Row(2015, "shared_constants", (_PREPARED,), _BYTES)
+SHARED_MEMORY = Row(2015, "shared_memory", (_PREPARED,), _BYTES)
 ROWS: tuple[Row[Any], ...] = tuple(value for value in globals().values() if isinstance(value, Row))
 
 

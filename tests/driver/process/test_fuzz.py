@@ -41,7 +41,7 @@ def conversation() -> list[bytes]:
         protocol.COPY_TO.request(2, place),
         protocol.WAIT.request(device),
         protocol.MEMORY_BYTES.request(1),
-        protocol.SHARED_CONSTANTS.request(1),
+        protocol.SHARED_MEMORY.request(1),
         Writer(LaneRequest.PING),
     ]
     return [b"".join(writer.parts) for writer in writers]

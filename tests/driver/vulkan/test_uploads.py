@@ -12,6 +12,7 @@ from nnvk.driver.vulkan import VulkanDevice
 from nnvk.driver.vulkan.planning.plan import Plan
 from nnvk.driver.vulkan.running import constants
 from nnvk.driver.vulkan.running.resident_plan import ResidentPlan
+from nnvk.driver.vulkan.running.workspaces import Workspaces
 from nnvk.types.constant import Constant, deferred_bytes
 from nnvk.types.request import PrepareOptions
 
@@ -51,7 +52,7 @@ def test_what_can_not_be_made(own: VulkanDevice) -> None:
     ]
     plan = replace(plan, constants=tuple(constants))
     with pytest.raises(Exception, match="no memory for weights"):
-        ResidentPlan(own.gpu, own._buffers, parse(ROW).model, plan).warm_up()
+        ResidentPlan(own.gpu, own._buffers, Workspaces(), parse(ROW).model, plan).warm_up()
 
 
 @pytest.mark.parametrize(

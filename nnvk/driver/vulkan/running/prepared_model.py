@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 
 from nnvk.base.errors import NnapiError, UnfitData
@@ -17,6 +16,7 @@ from nnvk.driver.vulkan.running.resident_plan import ResidentPlan
 from nnvk.driver.vulkan.running.segment import Segment
 from nnvk.driver.vulkan.running.segmented_execution import SegmentedExecution
 from nnvk.driver.vulkan.running.values import BufferPool
+from nnvk.driver.vulkan.running.workspaces import SCRATCH
 from nnvk.driver.vulkan.shaders.commands import Storage
 from nnvk.hal import IExecution, IFencedExecution, IPreparedModel
 from nnvk.ops.check import validate_request
@@ -33,7 +33,9 @@ class VulkanPreparedModel(IPreparedModel):
         self._pool = BufferPool(buffers)
         self._model = model
         self._options = options
-        self._program = Factory(gpu, buffers, planner, options).program(model)
+        factory = Factory(gpu, buffers, planner, options)
+        self._workspaces = factory.workspaces
+        self._program = factory.program(model)
         self._prepare_known()
 
     def _prepare_known(self) -> None:
@@ -68,22 +70,26 @@ class VulkanPreparedModel(IPreparedModel):
 
     def memory_bytes(self) -> dict[str, int]:
         """The memory of the plans made so far: constants, and activations and staging memory of one execution."""
-        total: Counter[str] = Counter()
-        shared: dict[str, int] = {}
-        for segment in self._segments():
-            for plan in segment.plans():
-                total.update(plan.memory_bytes())
-                shared |= plan.shared_constants()
-        total[Storage.CONSTANTS.value] += sum(shared.values())
-        return dict(total)
+        constants = sum(plan.own_constants() for plan in self._plans()) + sum(self.shared_constants().values())
+        return {**self._scratch(), Storage.CONSTANTS.value: constants}
+
+    def shared_memory(self) -> dict[str, int]:
+        """The large constants of the plans made so far, and their workspace. Plans of other models may use them too."""
+        return {**self.shared_constants(), self._workspaces.name: sum(self._scratch().values())}
 
     def shared_constants(self) -> dict[str, int]:
-        """The large constants of the plans made so far. Plans of other models may have the same."""
-        shared: dict[str, int] = {}
+        """The large constants of the plans made so far, by their names."""
+        return {name: nbytes for plan in self._plans() for name, nbytes in plan.shared_constants().items()}
+
+    def _scratch(self) -> dict[str, int]:
+        """The bytes of a workspace by what they are for: the most that a plan takes, because they use it in turn."""
+        plans = [plan.plan for plan in self._plans()]
+        return {each.value: max((sum(plan.pages[each]) for plan in plans), default=0) for each in SCRATCH}
+
+    def _plans(self) -> Iterator[ResidentPlan]:
+        """The plans made so far."""
         for segment in self._segments():
-            for plan in segment.plans():
-                shared |= plan.shared_constants()
-        return shared
+            yield from segment.plans()
 
     def create_reusable_execution(self, request: Request) -> IExecution:
         """Bind a request to the plan for its shapes. If plans depend on more, the execution selects them."""

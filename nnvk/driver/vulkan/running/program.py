@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from nnvk.base import forks
 from nnvk.driver.vulkan.planning.planner import Planner
 from nnvk.driver.vulkan.running.buffer import Buffers
 from nnvk.driver.vulkan.running.gpu import Gpu
 from nnvk.driver.vulkan.running.segment import Segment, segment_options
+from nnvk.driver.vulkan.running.workspaces import Workspaces
 from nnvk.ops.flow import CONTROL_FLOW, handed_on, referenced_models
 from nnvk.ops.registry import lookup
 from nnvk.types.extract import Extract, extract
@@ -46,7 +47,10 @@ class Factory:
         self._gpu = gpu
         self._buffers = buffers
         self._planner = planner
-        self._options = options
+        families = {} if options.families is None else options.families
+        self._options = replace(options, families=families)
+        self.workspaces: Workspaces = families.setdefault((Workspaces, gpu), Workspaces())
+        """The memory that executions of all segments use in turn."""
         self._segments = 0
 
     def program(self, model: Model) -> ModelProgram:
@@ -60,7 +64,7 @@ class Factory:
         """A segment that runs a model."""
         name, self._segments = str(self._segments), self._segments + 1
         options = segment_options(self._options, name) if self._segments > 1 else self._options
-        return Segment(self._gpu, self._buffers, self._planner, model, options)
+        return Segment(self._gpu, self._buffers, self.workspaces, self._planner, model, options)
 
 
 class ModelProgram:

@@ -9,6 +9,7 @@ from nnvk.driver.vulkan.planning.plan import Address, Plan
 from nnvk.driver.vulkan.running.compiler import Compiler, Unrolls, distinct, never
 from nnvk.driver.vulkan.running.relocation import copies_in_place, relocations
 from nnvk.driver.vulkan.running.watch import Watch
+from nnvk.driver.vulkan.running.workspaces import Workspace
 from nnvk.driver.vulkan.shaders.commands import Clear, Copy, Dispatch, Storage, TensorRef
 
 if TYPE_CHECKING:
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Recording:
-    """A plan recorded on separate buffers, so that it can run concurrently with other recordings of the plan."""
+    """A plan recorded on buffers. It can run concurrently with recordings on other buffers."""
 
     def __init__(
         self,
@@ -24,6 +25,7 @@ class Recording:
         plan: Plan,
         constants: Sequence[_native.Buffer],
         *,
+        workspace: Workspace | None = None,
         external: Mapping[Address, _native.Buffer] | None = None,
         timestamps: str = "none",
         unrolls: Unrolls = never,
@@ -31,9 +33,10 @@ class Recording:
         watch: Watch | None = None,
         is_compiled: bool = False,
     ) -> None:
-        """``external`` binds device memory instead of staging memory to inputs or outputs of the model.
+        """``workspace`` has the memory that it uses; without it, it has memory of its own.
 
-        An input and an output may be the same memory.
+        ``external`` binds device memory instead of staging memory to inputs or outputs of the model. An input and an
+        output may be the same memory.
 
         ``timestamps``: ``none``, ``ends`` (begin and end of the whole), or ``each`` (after every command too).
         ``unrolls``: which modules the driver gets with unrolled loops. ``required_subgroup`` is that of
@@ -48,28 +51,15 @@ class Recording:
         self._update_in_place()
         self._compiler = Compiler(device, unrolls, watch or Watch(), required_subgroup)
         self._algorithms: dict[tuple[object, ...], _native.Algorithm] = {}
+        self.workspace = workspace or Workspace(device)
+        """The memory that it uses, together with other recordings that run before or after it."""
         self._buffers: dict[Storage, list[_native.Buffer]] = {
             Storage.CONSTANTS: list(constants),
-            Storage.ARENA: [device.create_buffer(size, host_visible=False) for size in plan.pages[Storage.ARENA]],
-            Storage.STAGING: [device.create_buffer(size, host_visible=True) for size in plan.pages[Storage.STAGING]],
-            Storage.UPLOAD: [
-                device.create_buffer(size, host_visible=True, device_local=True) for size in plan.pages[Storage.UPLOAD]
-            ],
+            **self.workspace.buffers(plan.pages),
         }
         self.program = device.create_program()
-        self._clear_arena()
         self._compiler.compile(distinct(plan.commands), self._algorithm, concurrently=not is_compiled)
         self._record(timestamps)
-
-    def _clear_arena(self) -> None:
-        """Clear the memory, so that no execution sees data of another process or model."""
-        if not self._buffers[Storage.ARENA]:
-            return
-        program = self._device.create_program()
-        for buffer in self._buffers[Storage.ARENA]:
-            program.fill(buffer, 0, buffer.size, 0)
-        program.finish([], [])
-        program.run([], [])
 
     def _update_in_place(self) -> None:
         """Find the inputs that are the same memory as an output. Keep those whose commands need them later."""

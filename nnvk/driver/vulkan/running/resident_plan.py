@@ -24,6 +24,7 @@ from nnvk.driver.vulkan.running.gpu import Gpu
 from nnvk.driver.vulkan.running.recording import Recording
 from nnvk.driver.vulkan.running.scheduler import IN_FLIGHT
 from nnvk.driver.vulkan.running.watch import Watch
+from nnvk.driver.vulkan.running.workspaces import SCRATCH, Workspaces
 from nnvk.driver.vulkan.shaders.commands import Storage
 from nnvk.types.model import Model
 from nnvk.types.request import ExecutionResult, OutputShape, Request
@@ -74,14 +75,19 @@ class ResidentPlan:
         self,
         gpu: Gpu,
         buffers: Buffers,
+        workspaces: Workspaces,
         model: Model,
         plan: Plan,
         watch: Watch | None = None,
         when_compiled: Callable[[ResidentPlan], None] = lambda _: None,
     ) -> None:
-        """``watch`` observes the compilation of the plan's pipelines. ``when_compiled`` is called after it, once."""
+        """``workspaces`` are of all plans for other sizes of the model.
+
+        ``watch`` observes the compilation of the plan's pipelines. ``when_compiled`` is called after it, once.
+        """
         self._gpu = gpu
         self._buffers = buffers
+        self._workspaces = workspaces
         self._native = gpu.native()
         self._upload = Upload(self._native, plan, gpu.constants)
         self._watch = watch
@@ -92,7 +98,7 @@ class ResidentPlan:
         self.plan = replace(plan, constants=())  # the device gets them
         self._idle: dict[Key, list[Recording]] = {}
         self._bound: OrderedDict[Key, list[Recording]] = OrderedDict()  # the idle ones on device memory
-        nbytes = sum(sum(plan.pages[storage]) for storage in Storage if storage is not Storage.CONSTANTS)
+        nbytes = sum(sum(plan.pages[storage]) for storage in SCRATCH)
         self._most_idle = max(LEAST_IDLE, min(MOST_IDLE, IDLE_BYTES // max(nbytes, 1)))
         self._lock = forks.lock()
         self._gone: deque[int] = deque()
@@ -109,11 +115,9 @@ class ResidentPlan:
         """Make a recording for plain executions."""
         self.put(self.take(_HOST_ONLY, "none"), _HOST_ONLY, "none")
 
-    def memory_bytes(self) -> dict[str, int]:
-        """The bytes of its own constants, and of the activations and staging memory of one recording."""
-        held = {storage.value: sum(pages) for storage, pages in self.plan.pages.items()}
-        held[Storage.CONSTANTS.value] -= sum(self._upload.shared().values())
-        return held
+    def own_constants(self) -> int:
+        """The bytes of the constants that it alone uses."""
+        return sum(self.plan.pages[Storage.CONSTANTS]) - sum(self._upload.shared().values())
 
     def shared_constants(self) -> Mapping[str, int]:
         """The bytes of the constants that other plans may use too, by a name for each."""
@@ -161,9 +165,10 @@ class ResidentPlan:
         pool = self._bound if key[0] else self._idle
         with self._lock:
             gone = self._remove_gone() if self._gone else ()
-            idle = pool.get(key)
-            if idle:
-                return idle.pop()
+            for recording in reversed(pool.get(key, ())):
+                if recording.workspace.turn.acquire(blocking=False):
+                    pool[key].remove(recording)
+                    return recording
         del gone
         if not self._upload.is_done and not self._is_compiled:
             self.compile()  # meanwhile
@@ -173,6 +178,7 @@ class ResidentPlan:
                     self._native,
                     self.plan,
                     self._upload.wait(),
+                    workspace=self._workspaces.take(self._native),
                     external={address: memory.buffer for address, memory in bound.external.items()},
                     timestamps=timestamps,
                     unrolls=self._gpu.unrolls,
@@ -194,17 +200,19 @@ class ResidentPlan:
         key = bound.key(timestamps)
         pool, most = (self._bound, LEAST_IDLE) if key[0] else (self._idle, self._most_idle)
         fresh: list[Recording] = []
-        oldest = None
+        dropped: list[object] = []
         with self._lock:
             gone = self._remove_gone() if self._gone else ()
             idle = pool.setdefault(key, fresh)
-            if len(idle) < most:
-                idle.append(recording)
+            idle.append(recording)
+            if len(idle) > most:
+                dropped.append(idle.pop(0))  # perhaps an execution that nobody ended has its workspace
             if key[0]:
                 self._bound.move_to_end(key)
                 if len(self._bound) > MAX_BOUND:
-                    oldest = self._bound.popitem(last=False)
-        del gone, oldest
+                    dropped.append(self._bound.popitem(last=False))
+        recording.workspace.turn.release()
+        del gone, dropped
 
     def forget(self, token: int) -> None:
         """Drop the recordings on device memory that is about to be destroyed.

@@ -22,6 +22,7 @@ from nnvk.driver.vulkan.running.resident_plan import ResidentPlan
 from nnvk.driver.vulkan.running.tiered_compilation import compile_best, is_time_left
 from nnvk.driver.vulkan.running.tuning import tune
 from nnvk.driver.vulkan.running.watch import Watch
+from nnvk.driver.vulkan.running.workspaces import Workspaces
 from nnvk.types.codes import PreferenceCode
 from nnvk.types.model import Model
 from nnvk.types.operand import Shape
@@ -39,13 +40,21 @@ InputShapes = tuple[Shape | None, ...]
 class Segment:
     """A model that becomes one list of commands once its shapes and late values are known."""
 
-    def __init__(self, gpu: Gpu, buffers: Buffers, planner: Planner, model: Model, options: PrepareOptions) -> None:
+    def __init__(
+        self,
+        gpu: Gpu,
+        buffers: Buffers,
+        workspaces: Workspaces,
+        planner: Planner,
+        model: Model,
+        options: PrepareOptions,
+    ) -> None:
         self.model = model
         """The model that the segment runs."""
         self._gpu = gpu
-        self._buffers = buffers
+        self._memory = gpu, buffers, workspaces
         self._planner = planner
-        self._options = replace(options, families={}) if options.families is None else options
+        self._options = options
         self._looked_at: tuple[int, ...] = ()
         self._lock = forks.lock()
         self.renew()
@@ -120,13 +129,13 @@ class Segment:
             plan = quick or self._planner.plan(model, sizes, options, known)
         watch = self._watch(plan, progress=progress)
         if quick is None:
-            return ResidentPlan(self._gpu, self._buffers, model, plan, watch)
+            return ResidentPlan(*self._memory, model, plan, watch)
         reference = weakref.ref(self)
 
         def when_compiled(quick: ResidentPlan) -> None:
             compile_best(name, partial(_compile_best, reference, quick, model, sizes, known))
 
-        return ResidentPlan(self._gpu, self._buffers, model, plan, watch, when_compiled)
+        return ResidentPlan(*self._memory, model, plan, watch, when_compiled)
 
     def _quick_plan(self, model: Model, sizes: Sequence[Shape], known: dict[int, np.ndarray]) -> Plan | None:
         return self._planner.quick_plan(model, sizes, known, redundancy=self._options.redundancy)
@@ -168,7 +177,7 @@ def _compile_best(
         return
     plan = segment._planner.plan(model, sizes, segment._options, known)
     watch = segment._watch(plan, is_wanted=is_wanted)
-    better = ResidentPlan(segment._gpu, segment._buffers, model, plan, watch)
+    better = ResidentPlan(*segment._memory, model, plan, watch)
     del segment  # so that nobody compiles for a model that is gone
     better.warm_up()
     segment = reference()

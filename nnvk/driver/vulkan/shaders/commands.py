@@ -37,7 +37,7 @@ class Storage(Enum):
     """The kind of buffer that a tensor lies in."""
 
     ARENA = "arena"
-    """Activations; each recording has its own."""
+    """Activations; each execution that is under way has its own."""
     CONSTANTS = "constants"
     """Packed weights and constant operands, uploaded once and shared by all recordings."""
     STAGING = "staging"

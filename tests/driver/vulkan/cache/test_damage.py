@@ -22,6 +22,7 @@ from nnvk.check.model_rows import parse
 from nnvk.driver.vulkan import VulkanDevice
 from nnvk.driver.vulkan.planning import cache
 from nnvk.driver.vulkan.running.resident_plan import ResidentPlan
+from nnvk.driver.vulkan.running.workspaces import Workspaces
 from nnvk.types.model import Model
 from nnvk.types.request import PrepareOptions
 
@@ -210,7 +211,7 @@ def test_a_plan_of_any_header_can_be_prepared(
         damage(header, choice)
     plan = load(path, sealed(header, constants))
     if plan is not None:
-        ResidentPlan(own.gpu, own._buffers, MODEL, plan).warm_up()
+        ResidentPlan(own.gpu, own._buffers, Workspaces(), MODEL, plan).warm_up()
 
 
 def test_a_file_that_is_longer_than_a_plan_can_be_is_not_read(
