@@ -24,6 +24,7 @@ layout(constant_id = 9) const bool KEYS_VEC4S = false;
 layout(constant_id = 10) const bool VALUES_VEC4S = false;
 layout(constant_id = 11) const bool DST_VEC4S = false;
 layout(constant_id = 12) const bool MASK_VEC4S = false;
+layout(constant_id = 13) const bool ZEROS = false;    // rows without shares are zeros, not NaN
 const uint MOST_VEC4S = 4;
 const uint CHUNK = 1024;
 const uint MOST_OWN = 64;    // keys
@@ -217,7 +218,7 @@ void main() {
             barrier();
         }
         if (lane < ACROSS && 4 * four < columns) {
-            result /= sum;
+            result = ZEROS && !has_shares(sum) ? vec4(0.0) : result / sum;
             if (DST_VEC4S) {
                 STORE4(dst, to / 4 + four, result);
             } else {

@@ -30,6 +30,7 @@ layout(constant_id = 13) const bool DST_VEC4S = false;
 layout(constant_id = 14) const bool MASK_VEC4S = false;
 layout(constant_id = 15) const uint STEPS = 8;           // vec4s of depth
 layout(constant_id = 16) const bool AHEAD = false;       // registers suffice to load values, and keys, before their turn
+layout(constant_id = 17) const bool ZEROS = false;       // rows without shares are zeros, not NaN
 const uint MOST_VEC4S = 4, MOST_TOGETHER = 4;
 const uint ROWS_TOGETHER = TOGETHER > 1 ? 4 : 1;    // of queries, whose vec4s are in registers at once
 const uint LOCAL = ROWS / 4 * TEAM;
@@ -274,7 +275,9 @@ float sum_of_row(uint row) {
     return all;
 }
 
-void store(Place place, uint row_of_tile, uint four, vec4 result) {
+// Stores the sums of a row, divided by the sum of its shares.
+void store(Place place, uint row_of_tile, uint four, vec4 sums_of_row, float all) {
+    vec4 result = ZEROS && !has_shares(all) ? vec4(0.0) : sums_of_row / all;
     uint row = gl_WorkGroupID.x * ROWS + row_of_tile;
     if (row >= rows || 4 * four >= columns) return;
     uint to = place.first + row * place.row + 4 * four;
@@ -310,14 +313,14 @@ void main() {
             uint row = n / ACROSS, four = n - row * ACROSS, at = row % 4 * LOCAL + row / 4 * TEAM + four;
             vec4 result = shares[at];
             [[unroll]] for (uint other = 1; other < SLICES; other++) result += shares[at + other * ACROSS];
-            store(dst_place, row, four, result / sum_of_row(row));
+            store(dst_place, row, four, result, sum_of_row(row));
         }
     } else {
         barrier();
         [[unroll]] for (uint r = 0; r < 4; r++) {
             float all = sum_of_row(block * 4 + r);
             [[unroll]] for (uint i = 0; i < OWN_VEC4S; i++)
-                if (slice == 0) store(dst_place, block * 4 + r, column + i * ACROSS, sums[4 * i + r] / all);
+                if (slice == 0) store(dst_place, block * 4 + r, column + i * ACROSS, sums[4 * i + r], all);
         }
     }
 }

@@ -19,6 +19,7 @@ layout(constant_id = 5) const bool SCALED = false;
 layout(constant_id = 6) const bool MASKED = false;
 layout(constant_id = 7) const bool SPREAD = false;    // the mask has one element for a row
 layout(constant_id = 8) const bool VEC4S = false;     // rows are whole vec4s, and the mask's too
+layout(constant_id = 10) const bool ZEROS = false;    // rows without shares are zeros, not NaN
 const uint MAX_VEC4S = 4;
 // The vec4s of a row that an invocation has. With more than MAX_VEC4S they are not kept in registers.
 layout(constant_id = 9) const uint OWN_VEC4S = MAX_VEC4S + 1;
@@ -88,6 +89,10 @@ float sum_of_row(uint lane, float sum) {
     return sum;
 }
 
+vec4 share_of(vec4 exponentials, float sum) {
+    return ZEROS && !has_shares(sum) ? vec4(0.0) : exponentials / sum;
+}
+
 vec4 four_of(Share row, uint k) { return value4(row.first + 4 * k, row.masked + 4 * k * mask_stride_3); }
 float element_of(Share row, uint k) { return value(row.first + k, row.masked + k * mask_stride_3); }
 
@@ -107,7 +112,7 @@ void through_registers(Share row) {
     float sum = sum_of_row(row.lane, sum_of_four(sums));
     [[unroll]] for (uint i = 0; i < OWN_VEC4S; i++) {
         uint k = row.lane + i * row.lanes;
-        if (k < row.count) STORE4(dst, row.first / 4 + k, held[i] / sum);
+        if (k < row.count) STORE4(dst, row.first / 4 + k, share_of(held[i], sum));
     }
 }
 
@@ -139,9 +144,9 @@ void through_output(Share row) {
     sum = sum_of_row(row.lane, sum);
     for (uint k = row.lane; k < row.count; k += row.lanes) {
         if (VEC4S) {
-            STORE4(dst, row.first / 4 + k, LOAD4(dst, row.first / 4 + k) / sum);
+            STORE4(dst, row.first / 4 + k, share_of(LOAD4(dst, row.first / 4 + k), sum));
         } else {
-            STORE(dst, row.first + k, LOAD(dst, row.first + k) / sum);
+            STORE(dst, row.first + k, share_of(vec4(LOAD(dst, row.first + k)), sum).x);
         }
     }
 }

@@ -39,6 +39,7 @@ class InternalCode(Enum):
     """``output`` has the softmax of each row of ``length`` elements of ``input``, with the factor ``beta``.
 
     The input is multiplied by the number ``scale`` before, and the tensor ``mask`` is added to it; either may be None.
+    With ``zeros``, the shares of a row are zeros where they would be NaN, because it is masked out completely.
     """
     ATTENTION = "ATTENTION"
     """``output`` [.., rows, columns] has the sums of ``value`` [.., keys, columns] by shares: the softmax, with the
@@ -46,7 +47,8 @@ class InternalCode(Enum):
 
     ``own_key`` and ``own_value`` follow the others; both may be None. The products are multiplied by the number
     ``scale`` before, and the tensor ``mask`` is added to them; either may be None. If ``masks_own`` is false, the mask
-    is for ``key`` alone. ``key``, ``value`` and ``mask`` may have 32 bits where the other tensors have 16.
+    is for ``key`` alone. ``key``, ``value`` and ``mask`` may have 32 bits where the other tensors have 16. ``zeros`` is
+    that of `SOFTMAX_ROWS`.
     """
     GATHER_WRAPPED = "GATHER_WRAPPED"
     """``output`` has the rows of ``input`` along ``axis`` that ``indices`` name. Indices below 0 count from the end."""
@@ -99,9 +101,14 @@ def _softmax_rows(call: Call) -> np.ndarray:
     if call.mask is not None:
         scores = scores + call.mask.data
     rows = scores.reshape(-1, call.length).astype(np.float32)
-    powers = np.exp((rows - rows.max(axis=1, keepdims=True)) * np.float32(call.beta))
-    results = powers / powers.sum(axis=1, keepdims=True, dtype=np.float64)
-    return results.astype(scores.dtype).reshape(call.output.shape)
+    return _shares(rows, call).astype(scores.dtype).reshape(call.output.shape)
+
+
+def _shares(rows: np.ndarray, call: Call) -> np.ndarray:
+    with np.errstate(invalid="ignore"):
+        powers = np.exp((rows - rows.max(axis=-1, keepdims=True)) * rows.dtype.type(call.beta))
+        shares = powers / powers.sum(axis=-1, keepdims=True, dtype=np.float64)
+    return np.nan_to_num(shares, nan=0.0) if call.zeros else shares
 
 
 def _attended(call: Call) -> np.ndarray:
@@ -115,8 +122,7 @@ def _attended(call: Call) -> np.ndarray:
         scores = np.concatenate([scores, query @ np.swapaxes(call.own_key.data, -1, -2)], axis=-1)
     if has_own:
         values = np.concatenate([values, call.own_value.data], axis=-2)
-    powers = np.exp((scores - scores.max(axis=-1, keepdims=True)) * call.beta)
-    return (powers / powers.sum(axis=-1, keepdims=True) @ values).astype(call.output.dtype)
+    return (_shares(scores, call) @ values).astype(call.output.dtype)
 
 
 INTERNAL: Mapping[InternalCode, InternalOp] = {

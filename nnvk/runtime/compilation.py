@@ -130,7 +130,7 @@ class Compilation(Pinned):
     def share_families(self, families: dict[Hashable, Any]) -> None:
         """Plan the model as one of several that differ in sizes, all of which are given the same dictionary.
 
-        Drivers keep there what saves them planning the next size.
+        Drivers keep there what saves them planning the next size, and the memory that executions take in turn.
         """
         self._check_unfinished("share_families")
         instance("the families", families, dict)

@@ -9,6 +9,7 @@ from typing import Any
 
 from nnvk.base.checks import flag, instance, reals, sequence, shown, text, whole, wholes
 from nnvk.base.errors import bad_data, bad_state
+from nnvk.base.extents import hint
 from nnvk.base.log import logger
 from nnvk.base.text import plural
 from nnvk.hal import Support
@@ -231,7 +232,7 @@ class Model:
         )
         self._frozen = replace(checked, input_names=self._input_names)
         if _log.isEnabledFor(logging.DEBUG):
-            constants = sum(value.nbytes for value in self._values.values() if value is not None)
+            constants = sum(hint(value.nbytes) for value in self._values.values() if value is not None)
             _log.debug(
                 "finished: operations %d, operands %d, inputs %d, outputs %d, bytes of constants %d",
                 len(self._operations),

@@ -157,11 +157,13 @@ class SizeDependent(Exception):
 class SizedConstant(DeferredConstant):
     """Stands for an operand's elements that differ with sizes: a plan for several sizes must not look at them."""
 
-    __slots__ = ("operand",)
+    __slots__ = ("fill", "operand")
 
-    def __init__(self, operand: int, shape: Shape, dtype: np.dtype) -> None:
+    def __init__(self, operand: int, shape: Shape, dtype: np.dtype, fill: np.ndarray | None = None) -> None:
         super().__init__(shape, dtype, self._refuse)
         self.operand = operand
+        self.fill = fill
+        """The element that it has everywhere, for all sizes; None if it is not known."""
 
     def _refuse(self) -> np.ndarray:
         raise SizeDependent(f"the elements of operand {self.operand} differ with the sizes of the model")
@@ -226,6 +228,18 @@ Constant = np.ndarray | DeferredConstant
 def elements(constant: Constant) -> np.ndarray:
     """The elements of a constant, which are made if they are deferred."""
     return constant.array if isinstance(constant, DeferredConstant) else constant
+
+
+def fill_of(constant: Constant) -> np.ndarray | None:
+    """The element that a constant has everywhere; None if it has several, or may have."""
+    if isinstance(constant, SizedConstant):
+        return constant.fill
+    if isinstance(constant, OpenConstant):
+        value = constant.value
+        is_filled = isinstance(value, Computed) and value.function is np.broadcast_to
+        return value.arguments[0] if is_filled and np.size(value.arguments[0]) == 1 else None
+    array = elements(constant)
+    return array.flat[0] if array.size and (array == array.flat[0]).all() else None
 
 
 def origin(constant: Constant) -> Origin | None:

@@ -144,7 +144,7 @@ class PrepareOptions:
     """The model is computed by other strategies than those without this option, which have computed it wrong. A driver
     computes operations for which it has one strategy alone as ever."""
     families: dict[Hashable, Any] | None = field(default=None, compare=False)
-    """A driver keeps here what models share that differ in sizes alone: what saves planning, and memory they use in turn."""
+    """A driver keeps here what models that differ in sizes alone share: plans for all sizes, and memory."""
     progress: Callable[[int, int], None] | None = None
     """Called on the preparing thread with the number of finished parts of the work and of all parts."""
 

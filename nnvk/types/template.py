@@ -14,7 +14,7 @@ import numpy as np
 
 from nnvk.base.extents import Extent, Number, Trace, attempted, extents_in, filled, is_open
 from nnvk.base.log import logger
-from nnvk.types.constant import Constant, OpenConstant, SizedConstant
+from nnvk.types.constant import Constant, OpenConstant, SizedConstant, fill_of
 from nnvk.types.model import Model, Operand
 
 T = TypeVar("T")
@@ -129,7 +129,7 @@ def _filled_constant(operand: Operand, numbers: Mapping[str, Number], made: dict
 def _opened_constant(place: int, operand: Operand, numbers: Mapping[str, Number]) -> Constant | None:
     constant = operand.constant
     if isinstance(constant, OpenConstant):
-        return SizedConstant(place, filled(constant.shape, numbers), operand.type.dtype)
+        return SizedConstant(place, filled(constant.shape, numbers), operand.type.dtype, fill_of(constant))
     if isinstance(constant, np.ndarray) and is_open(constant):
         array = np.empty(constant.shape, object)
         array.flat[:] = filled(tuple(constant.flat), numbers)

@@ -12,4 +12,7 @@ float largest_of_four(vec4 four) { return max(max(four.x, four.y), max(four.z, f
 // The number to subtract before exp. A row may be masked out completely by minus infinity.
 float about(float largest) { return largest == LOWEST ? 0.0 : largest; }
 
+// Whether a row has shares: all of them are NaN where it is masked out completely, or has an infinite score.
+bool has_shares(float sum) { return sum > 0.0 && !is_nan(sum); }
+
 #endif

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -20,6 +21,7 @@ from rewritten import library
 import nnvk
 from nnvk.base.settings import override
 from nnvk.driver.vulkan.planning import planner
+from nnvk.driver.vulkan.shaders.commands import Dispatch
 from nnvk.importers import formats
 from nnvk.types.model import Model
 from nnvk.types.request import PrepareOptions
@@ -63,7 +65,9 @@ ATTENTION = Net(
         ),
         op("MatMul", "qt kt", "scores"),
         op("Softmax", "scores", "shares", axis=-1),
-        op("MatMul", "shares vt", "mixed"),
+        op("IsNaN", "shares", "nans"),
+        op("Where", "nans nought shares", "safe"),
+        op("MatMul", "safe vt", "mixed"),
         op("Transpose", "mixed", "back", perm=[0, 2, 1, 3]),
         op("Reshape", "back flat", "y0"),
         op("LayerNormalization", "y0 scale", "y", axis=-1),
@@ -73,7 +77,7 @@ ATTENTION = Net(
         **{name: weights(24, 24) for name in "qkv"},
         **{"words": weights(50, 24), "positions": weights(90, 24), "scale": np.ones(24, F)},
         **{"heads": np.array([0, -1, 3, 8]), "flat": np.array([0, -1, 24])},
-        **{"zero": np.array(0), "one": np.array(1)},
+        **{"zero": np.array(0), "one": np.array(1), "nought": np.array(0, F)},
     },
 )
 IMAGES = Net(
@@ -184,3 +188,23 @@ def test_few_sizes_are_planned(name: str, lowered: list[Model]) -> None:
         for size in range(33, 63, 2):
             compare(net, loaded, session, (size, size + 2 * (size % 3)))
     assert len(lowered) <= 6, "of 15 sizes"
+
+
+@pytest.mark.skipif(len(nnvk.get_devices()) < 2, reason="there is no Vulkan device")
+def test_zeros_for_nan_are_part_of_the_softmax_of_all_sizes() -> None:
+    loaded = nnvk.load(ATTENTION.data, device="vulkan-0")
+    for size in (33, 35, 37):
+        loaded(feeds(ATTENTION, (size, size)))
+        (plan,) = loaded.compilation.partitions[0].prepared._plans()  # type: ignore[attr-defined]
+        names = {command.shader.name for command in plan.plan.commands if isinstance(command, Dispatch)}
+        assert "softmax_rows.f32" in names
+        assert "compare.not_equal.f32" not in names
+
+
+def test_the_log_does_not_look_at_sizes(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG, "nnvk")
+    loaded = nnvk.load(CACHE.data)
+    for size in (33, 35, 37):
+        loaded(feeds(CACHE, (size, size)))
+    assert "finished: operations" in caplog.text
+    assert "needs a size itself" not in caplog.text

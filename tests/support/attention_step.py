@@ -15,7 +15,8 @@ from nnvk.driver.vulkan.planning.passes.softmax import fuse_softmax
 from nnvk.driver.vulkan.shaders.profile import DeviceProfile
 from nnvk.ops.call import Call
 from nnvk.ops.internal import InternalCode
-from nnvk.types.codes import FuseCode
+from nnvk.types.codes import FuseCode, OperandCode
+from nnvk.types.operand import OperandType
 
 TOLERANCES = {F32: 5e-5, F16: 2e-2}
 """Scores in another order of sums differ in the last place; they are about 50, and so shares differ by 50 such units.
@@ -39,6 +40,8 @@ class Step:
     beta: float = 1.0
     by_rows: bool = True
     """Whether keys are rows."""
+    zeros: bool = False
+    """Whether shares that are NaN become zeros."""
     activation: FuseCode = FuseCode.NONE
     """The activation of the ADD at the end."""
 
@@ -67,6 +70,8 @@ class Step:
             own = self.scores(net, query, self.own, is_own=True)
             scores = net.op(Op.CONCATENATION, scores, own, net.code(rank + 1))
         shares = net.op(Op.SOFTMAX, scores, self.beta)
+        if self.zeros:
+            shares = zeros_for_nan(net, shares, *self.batches, self.rows, self.keys + self.own)
         if not self.own:
             return [self.mixed(net, shares, self.cached(net, *self.batches, self.keys, self.columns)), scores, shares]
         parts = []
@@ -85,6 +90,12 @@ class Step:
             return net.op(Op.MUL, shares, values, net.code(0))
         flags = [net.build.value(False)] * 2
         return net.op(Op.BATCH_MATMUL, shares, values, *flags)
+
+
+def zeros_for_nan(net: Net, shares: int, *shape: int) -> int:
+    """Zeros where shares are NaN, as exporters write it."""
+    is_nan = net.op(Op.NOT_EQUAL, shares, shares, type_=OperandType(OperandCode.TENSOR_BOOL8))
+    return net.op(Op.SELECT, is_nan, np.zeros(shape, net.real.dtype), shares)
 
 
 def refusals(

@@ -44,6 +44,8 @@ TAKEN = {
     "a new key": Step(own=1, mask=(13,)),
     "new keys": Step(own=5, rows=2, keys=12, mask=(12,)),
     "a new key by columns": Step(own=1, by_rows=False, scale=0.25, columns=20),
+    "zeros for NaN": Step(zeros=True),
+    "a new key, and zeros for NaN": Step(own=1, zeros=True, mask=(13,)),
     "new keys behind a chunk": Step(batches=(1,), keys=1024, own=3, depth=4, columns=4),
 }
 HALVES = ("a step", "odd sizes", "a mask of rows", "a new key")
@@ -191,13 +193,14 @@ def test_heads_are_read_and_written_where_they_lie(vulkan: VulkanDevice, own: in
 
 @pytest.mark.parametrize("mask", [-np.inf, -1e9, np.nan, np.inf], ids=str)
 @pytest.mark.parametrize("which", ["some", "all"])
-def test_special_values(vulkan: VulkanDevice, mask: float, which: str) -> None:
-    net, step = Net(), Step(mask=(13,))
+@pytest.mark.parametrize("zeros", [False, True])
+def test_special_values(vulkan: VulkanDevice, mask: float, which: str, zeros: bool) -> None:
+    net, step = Net(), Step(mask=(13,), zeros=zeros)
     model = net.finish(step.build(net)[0])
     (place,) = (at for at, array in enumerate(net.arrays) if array.shape == (13,))
     net.arrays[place] = np.zeros(13, np.float32)
     net.arrays[place][slice(None) if which == "all" else slice(3, 9)] = mask
-    run_both(vulkan, model, net.arrays, tolerance=TOLERANCES[F32])
+    assert families(run_both(vulkan, model, net.arrays, tolerance=TOLERANCES[F32])) == "attention"
 
 
 def test_matrices_without_strides_are_refused() -> None:

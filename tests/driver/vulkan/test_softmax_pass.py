@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
-from fused import F16, Net, Op
+from attention_step import zeros_for_nan
+from fused import F16, Net, Op, families, run_both
 from profiles import GPU
 from rewritten import codes, context_of, graph_of, library, rewritten
 
+from nnvk.driver.vulkan import VulkanDevice
 from nnvk.driver.vulkan.graph.ir import Node
 from nnvk.driver.vulkan.planning.passes.softmax import fuse_softmax
 from nnvk.driver.vulkan.shaders.profile import NATIVE_16
 from nnvk.ops.call import Call
 from nnvk.ops.internal import InternalCode
 from nnvk.types.codes import FuseCode, OperandCode
+from nnvk.types.operand import OperandType
 
 ROWS, LENGTH = 6, 8
 SHAPE = (ROWS, LENGTH)
@@ -192,3 +196,28 @@ def test_what_a_device_refuses_stays() -> None:
 
     graph = graph_of(model)
     assert fuse_softmax(graph, context_of(model, refuse=refuse)) == (graph, 0)
+
+
+@pytest.mark.parametrize("shape", [(5, 7), (3, 8), (2, 3, 260)], ids=str)
+def test_zeros_for_nan(vulkan: VulkanDevice, shape: tuple[int, ...]) -> None:
+    """As exporters write it for rows that are masked out completely."""
+    net = Net()
+    scores = net.input(*shape)
+    net.arrays[-1][..., 1, :] = -np.inf
+    net.arrays[-1][..., 0, 3] = np.nan
+    rows = net.op(Op.RESHAPE, scores, np.array([math.prod(shape[:-1]), shape[-1]], np.int32))
+    shares = net.op(Op.RESHAPE, net.op(Op.SOFTMAX, rows, 1.0), np.array(shape, np.int32))
+    model = net.finish(zeros_for_nan(net, shares, *shape))
+    assert families(run_both(vulkan, model, net.arrays, tolerance=1e-6)) == "softmax_rows"
+
+
+@pytest.mark.parametrize("other", ["number", "tensor", "order", "output"])
+def test_what_is_not_zeros_for_nan_stays(other: str) -> None:
+    net = Net()
+    shares = net.op(Op.SOFTMAX, net.input(*SHAPE), 1.0)
+    is_nan = net.op(Op.NOT_EQUAL, shares, shares, type_=OperandType(OperandCode.TENSOR_BOOL8))
+    instead = np.full(SHAPE, other == "number", np.float32)
+    ways = {"tensor": (instead, net.input(*SHAPE)), "order": (shares, instead)}
+    chosen = net.op(Op.SELECT, is_nan, *ways.get(other, (instead, shares)))
+    graph, _ = rewritten(net.finish(chosen, *([shares] if other == "output" else [])), fuse_softmax)
+    assert codes(graph) == ["SOFTMAX_ROWS", "NOT_EQUAL", "SELECT"]

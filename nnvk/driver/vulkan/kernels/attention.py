@@ -114,6 +114,7 @@ def lower(call: Call, g: Lowering) -> None:
             "KEYS_VEC4S": in_vec4s("key", depth),
             "VALUES_VEC4S": in_vec4s("value", columns),
             "DST_VEC4S": in_vec4s("output", columns),
+            "ZEROS": call.zeros,
             "MASK_VEC4S": has_masks_of_vec4s(call, places["mask"]),
         },
         tensors={

@@ -40,6 +40,7 @@ def lower(call: Call, g: Lowering) -> None:
             "MASKED": call.mask is not None,
             "SPREAD": inner == 0,
             "VEC4S": vec4s,
+            "ZEROS": call.zeros,
             "OWN_VEC4S": own_vec4s(shares, length, in_vec4s=vec4s),
         },
         tensors={"src": source, "mask": mask, "dst": g.tensor(call.output)},

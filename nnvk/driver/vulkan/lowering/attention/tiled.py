@@ -282,6 +282,7 @@ def dispatch(g: Lowering, call: Call, layout: Layout) -> None:
             "DEPTH_VEC4S": all(places[name].in_vec4s(depth) for name in ("query", "key")),
             "VALUES_VEC4S": places["value"].in_vec4s(columns),
             "DST_VEC4S": places["output"].in_vec4s(columns),
+            "ZEROS": call.zeros,
             "MASK_VEC4S": has_masks_of_vec4s(call, places["mask"]),
         },
         tensors={

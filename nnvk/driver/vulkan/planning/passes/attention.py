@@ -113,6 +113,7 @@ def _fuse(rewriter: Rewriter, context: Context, softmax: Node) -> None:
         masks_own=call.mask is not None,
         scale=before.scale if call.scale is None else call.scale,
         beta=call.beta,
+        zeros=call.zeros,
     )
     given, cached = [new.query, new.own_key, new.own_value], [new.value, mask]
     is_uniform = all(each is None or each.code is new.output.code for each in given)

@@ -3,11 +3,15 @@
 The epilogue of a GEMM applies the scale, and a mask that is the same for all rows, where a GEMM computes the scores; a
 mask of its own for each row, or for each matrix of a batch, is too much for it. Sums are added up in another order than
 two dispatches do it, so that results may differ by a few units in the last place.
+
+Exporters put a SELECT behind it that makes zeros of NaN, for rows that are masked out completely. It is part of the
+operation, too.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from nnvk.driver.vulkan.graph.ir import Graph, Node
@@ -18,6 +22,7 @@ from nnvk.ops.internal import InternalCode, call_of
 from nnvk.ops.signature import FLOATS
 from nnvk.ops.traits import View
 from nnvk.types.codes import OperandCode, OperationCode
+from nnvk.types.constant import fill_of
 
 _LONGEST = 1 << 14
 """Elements of a row that one workgroup takes."""
@@ -29,14 +34,16 @@ def fuse_softmax(graph: Graph, context: Context) -> tuple[Graph, int]:
     fused: set[Node] = set()
     count = 0
     for node in graph.nodes:
+        if node in fused:
+            continue  # it is behind a SOFTMAX
         length = _length(node.call) if node.code is OperationCode.SOFTMAX else None
-        call, before = (None, []) if length is None else _with_scores(graph, context, node, length)
+        call, taken = (None, []) if length is None else _with_scores(graph, context, node, length)
         if call is None or context.refuse(call):
             nodes.append(node)
         else:
             count += 1
-            fused.update(before)
-            nodes.append(node.with_call(call, before))
+            fused.update(taken)
+            nodes.append(node.with_call(call, taken))
     return (graph.with_nodes(nodes).without_unused(fused), count) if count else (graph, 0)
 
 
@@ -47,6 +54,23 @@ def _length(call: Call) -> int | None:
     if call.input.code not in FLOATS or math.prod(shape[axis + 1 :]) != 1:
         return None
     return shape[axis] if 0 < shape[axis] <= _LONGEST else None
+
+
+def _zeros_for_nan(graph: Graph, shares: Tensor) -> Sequence[Node]:
+    """The operations that make zeros of those shares that are NaN: ``SELECT(NOT_EQUAL(x, x), 0, x)``."""
+    views = []
+    while (view := graph.only_user(shares)) is not None and view.traits.view is View.RESHAPED:
+        views.append(view)
+        (shares,) = view.outputs
+    users = graph.users.get(shares.index, ())
+    if [user.code for user in users] != [OperationCode.NOT_EQUAL, OperationCode.SELECT] or graph.is_output(shares):
+        return ()
+    compared, selected = users
+    call, zeros = selected.call, selected.call.input1.stored
+    is_zero = zeros is not None and fill_of(zeros) == 0
+    is_nan = graph.only_user(compared.outputs[0]) is selected and call.condition.index == compared.outputs[0].index
+    is_nan &= compared.call.input0.index == compared.call.input1.index
+    return [*views, *users] if is_nan and is_zero and call.input2.index == shares.index else ()
 
 
 # --- what comes before -------------------------------------------------------------------------------------------
@@ -63,7 +87,7 @@ class _Term:
 
 
 def _with_scores(graph: Graph, context: Context, node: Node, length: int) -> tuple[Call, list[Node]]:
-    """The call that computes a SOFTMAX with the scale and the mask before it, and the operations that do so now."""
+    """The call that computes a SOFTMAX with what is around it, and the operations that do so now."""
     source: Tensor = node.call.input
     masking = _term(graph, source, OperationCode.ADD)
     if masking is not None and masking.scores.shape[-1] != length:
@@ -80,17 +104,19 @@ def _with_scores(graph: Graph, context: Context, node: Node, length: int) -> tup
         if masking is not None and _may_be_epilogue(masking, length):
             masking = None
         innermost = masking
-    taken = [each for each in (scaling, masking) if each is not None]
+    terms = [each for each in (scaling, masking) if each is not None]
+    zeros = _zeros_for_nan(graph, node.call.output)
     call = call_of(
         InternalCode.SOFTMAX_ROWS,
-        node.call.output,
+        zeros[-1].outputs[0] if zeros else node.call.output,
         input=source if innermost is None else innermost.scores,
         mask=None if masking is None else masking.other,
         scale=None if scaling is None else float(scaling.other.data.item()),
         beta=float(node.call.beta),
         length=length,
+        zeros=bool(zeros),
     )
-    return call, [each for term in taken for each in term.nodes]
+    return call, [*(each for term in terms for each in term.nodes), *zeros]
 
 
 def _term(graph: Graph, tensor: Tensor, code: OperationCode) -> _Term | None:

@@ -108,12 +108,14 @@ def test_every_tile(as_gpu: VulkanDevice, step: Step, always: None, monkeypatch:
 )
 def test_special_values(as_gpu: VulkanDevice, mask: float, which: str, always: None) -> None:
     """Whole rounds of keys are masked as well."""
-    net, step = Net(), Step(batches=(2,), rows=7, keys=290, depth=4, columns=4, mask=(290,))
-    model = net.finish(step.build(net)[0])
-    (place,) = (at for at, array in enumerate(net.arrays) if array.shape == (290,))
-    net.arrays[place] = np.zeros(290, np.float32)
-    net.arrays[place][slice(None) if which == "all" else slice(0, 271)] = mask
-    run_both(as_gpu, model, net.arrays, tolerance=TOLERANCES[F32])
+    for zeros in (False, True):
+        net = Net()
+        step = Step(batches=(2,), rows=7, keys=290, depth=4, columns=4, mask=(290,), zeros=zeros)
+        model = net.finish(step.build(net)[0])
+        (place,) = (at for at, array in enumerate(net.arrays) if array.shape == (290,))
+        net.arrays[place] = np.zeros(290, np.float32)
+        net.arrays[place][slice(None) if which == "all" else slice(0, 271)] = mask
+        assert families(run_both(as_gpu, model, net.arrays, tolerance=TOLERANCES[F32])) == "attention_tile"
 
 
 def test_infinite_values_at_the_end(as_gpu: VulkanDevice, always: None) -> None:
