@@ -20,15 +20,17 @@ def barriers(
     Commands need not wait for each other to raise flags. ``by_buffer``: as if every tensor were as large as the buffer
     that it lies in, and flags were like others.
     """
+    known = {number: _range(address, by_buffer) for number, address in addresses.items()}
 
     def ranges(tensors: Iterable[TensorRef]) -> list[_Range]:
-        return [_range(addresses[tensor.number], by_buffer) for tensor in tensors]
+        return [known[tensor.number] for tensor in tensors]
 
     needed: set[int] = set()
     written, read, raised = _Touched(), _Touched(), _Touched()
     for position, command in enumerate(commands):
         flags = command.flags if isinstance(command, Dispatch) and not by_buffer else []
-        reads, writes = (ranges(each for each in of if each not in flags) for of in (command.reads, command.writes))
+        both = [command.reads, command.writes]
+        reads, writes = (ranges([each for each in of if each not in flags] if flags else of) for of in both)
         raises = ranges(flags)
         if (
             written.meets((*reads, *writes, *raises))
@@ -79,7 +81,7 @@ class _Touched:
 
     def meets(self, ranges: Iterable[_Range]) -> bool:
         """Whether any byte of these is among them. Columns of different rows are seen as if they were dense."""
-        return any(self._meets(each) for each in ranges)
+        return bool(self._bytes or self._columns) and any(map(self._meets, ranges))
 
     def _meets(self, each: _Range) -> bool:
         if self._bytes[each.page].overlaps(each.first, each.end):

@@ -11,6 +11,7 @@ from nnvk.driver.vulkan.running.relocation import copies_in_place, relocations
 from nnvk.driver.vulkan.running.watch import Watch
 from nnvk.driver.vulkan.running.workspaces import Workspace
 from nnvk.driver.vulkan.shaders.commands import Clear, Copy, Dispatch, Storage, TensorRef
+from nnvk.driver.vulkan.shaders.library import OFFSET
 
 if TYPE_CHECKING:
     import nnvk._native as _native
@@ -57,6 +58,7 @@ class Recording:
             Storage.CONSTANTS: list(constants),
             **self.workspace.buffers(plan.pages),
         }
+        self._located: dict[int, tuple[_native.Buffer, int]] = {}
         self.program = device.create_program()
         self._compiler.compile(distinct(plan.commands), self._algorithm, concurrently=not is_compiled)
         self._record(timestamps)
@@ -114,12 +116,15 @@ class Recording:
 
     def _locate(self, tensor: TensorRef) -> tuple[_native.Buffer, int]:
         """The buffer of a tensor, and the offset in it in bytes."""
+        if tensor.number in self._located:
+            return self._located[tensor.number]
         whole, before = self.plan.place_in_whole(tensor.number)
+        found = self._buffers[whole.storage][whole.page], whole.offset + before
         if self._external:
             moved = self._moved.get(self.plan.parts.get(tensor.number, tensor.number), whole)
-            if moved in self._external:
-                return self._external[moved], before
-        return self._buffers[whole.storage][whole.page], whole.offset + before
+            found = (self._external[moved], before) if moved in self._external else found
+        self._located[tensor.number] = found
+        return found
 
     def _algorithm(self, command: Dispatch) -> _native.Algorithm:
         """The Algorithm of a variant, its specialisation and its bound buffers."""
@@ -132,8 +137,6 @@ class Recording:
 
     def _push_constants(self, command: Dispatch) -> bytes:
         offsets = {
-            f"{name}_offset": self._locate(tensor)[1] // 4
-            for name, tensor in command.tensors.items()
-            if f"{name}_offset" in command.shader.offsets
+            name: self._locate(command.tensors[name.removesuffix(OFFSET)])[1] // 4 for name in command.shader.offsets
         }
         return command.shader.push_constants({**command.push, **offsets})

@@ -178,7 +178,7 @@ class ResidentPlan:
                     self._native,
                     self.plan,
                     self._upload.wait(),
-                    workspace=self._workspaces.take(self._native),
+                    workspace=None if key[0] else self._workspaces.take(self._native),
                     external={address: memory.buffer for address, memory in bound.external.items()},
                     timestamps=timestamps,
                     unrolls=self._gpu.unrolls,

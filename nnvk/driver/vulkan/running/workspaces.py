@@ -2,7 +2,8 @@
 
 Another size of the inputs has another plan, and one execution runs at a time where one thread calls. So plans of all
 sizes record on the same buffers, and a new size allocates and clears nothing. There are as many workspaces as
-executions have been under way together.
+executions have been under way together. Recordings on device memory have memory of their own, so that those of a loop's
+states do not wait for each other's.
 """
 
 from __future__ import annotations
@@ -33,7 +34,8 @@ class Workspace:
         self.device = device
         """The Vulkan device that owns the memory."""
         self.turn = threading.Lock()  # not one of `forks`: a child has another device
-        """Held by the one execution that uses the memory."""
+        """Held by the one execution that uses the memory: at first by that for which the workspace is made."""
+        self.turn.acquire()
         self._buffers: Mapping[Storage, list[_native.Buffer]] = {storage: [] for storage in SCRATCH}
 
     def buffers(self, pages: Mapping[Storage, Sequence[int]]) -> dict[Storage, list[_native.Buffer]]:
@@ -90,6 +92,5 @@ class Workspaces:
                 if known.device is device and known.turn.acquire(blocking=False):  # else lost, or a parent's
                     return known
             made = Workspace(device)
-            made.turn.acquire()
             self._all.add(made)
             return made

@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -70,6 +71,12 @@ def binding_of(name: str) -> str:
     return name.partition("#")[0]
 
 
+@lru_cache(maxsize=1024)
+def _names(bindings: frozenset[str], names: tuple[str, ...]) -> tuple[str, ...]:
+    """Those of these names whose binding is among ``bindings``; plans ask it for the same shaders all the time."""
+    return tuple(name for name in names if binding_of(name) in bindings)
+
+
 @dataclass(frozen=True, slots=True)
 class StridedView:
     """The byte range of each row of a larger tensor that holds the rows of a smaller one."""
@@ -131,12 +138,12 @@ class Dispatch:
     @property
     def reads(self) -> list[TensorRef]:
         """Tensors that the dispatch may read."""
-        return [tensor for name, tensor in self.tensors.items() if binding_of(name) in self.shader.reads]
+        return [self.tensors[name] for name in _names(self.shader.reads, tuple(self.tensors))]
 
     @property
     def writes(self) -> list[TensorRef]:
         """Tensors that the dispatch may write."""
-        return [tensor for name, tensor in self.tensors.items() if binding_of(name) in self.shader.writes]
+        return [self.tensors[name] for name in _names(self.shader.writes, tuple(self.tensors))]
 
     @property
     def flags(self) -> list[TensorRef]:

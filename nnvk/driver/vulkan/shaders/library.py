@@ -28,6 +28,8 @@ _LARGEST = (2 - 2**-23) * 2.0**127
 """The largest float32."""
 _LARGEST_CONSTANT = 1024
 """The largest size of tiles, windows and workgroups in a valid plan, because compilers unroll loops over them."""
+OFFSET = "_offset"
+"""The end of the names of push constants that are offsets of tensors."""
 _SUBGROUP_SIZE = "SUBGROUP_SIZE"
 """The specialisation constant of shaders that require a size of subgroups."""
 _AXES = ("local_x", "local_y", "local_z")
@@ -56,7 +58,7 @@ class CompiledShader:
         self._block = struct.Struct(f"<{''.join(self.members.values())}")
         if self._block.size != self.push_constant_size:
             raise ValueError(f"shader {name}: there are gaps between push constants")
-        self.offsets = frozenset(f"{name}_offset" for name in self.bindings) & self.members.keys()
+        self.offsets = frozenset(f"{name}{OFFSET}" for name in self.bindings) & self.members.keys()
         """Push constants that are offsets of tensors."""
         has_full_subgroups = any(constant["name"] == _SUBGROUP_SIZE for constant in entry["specialization"])
         self.features = frozenset(entry["features"]) | (SUBGROUP_SIZE_FEATURES if has_full_subgroups else frozenset())
@@ -176,7 +178,7 @@ class CompiledShader:
             missing = sorted(self.members.keys() - values.keys())
             unknown = sorted(values.keys() - self.members.keys())
             raise KeyError(f"shader {self.name}: push constants missing {missing}, unknown {unknown}")
-        numbers = [_fitting(format_, values[name]) for name, format_ in self.members.items()]
+        numbers = [values[name] if of != "f" else _fitting(of, values[name]) for name, of in self.members.items()]
         with suppress(struct.error):
             return self._block.pack(*numbers)
         for name, format_ in self.members.items():
