@@ -201,6 +201,18 @@ def test_zeros_for_nan_are_part_of_the_softmax_of_all_sizes() -> None:
         assert "compare.not_equal.f32" not in names
 
 
+@pytest.mark.skipif(len(nnvk.get_devices()) < 2, reason="there is no Vulkan device")
+def test_few_batches_are_planned(lowered: list[Model]) -> None:
+    """Tiles for a few rows serve several numbers of them."""
+    rows = np.random.default_rng(0).standard_normal((8, 24)).astype(F)
+    net = model([op("MatMul", "x w", "y")], {"x": (F, ["n", 24])}, ["y"], {"w": weights(24, 24)})
+    loaded, exact = (nnvk.load(net.SerializeToString(), device=name) for name in ("vulkan-0", "nnapi-reference"))
+    with override(verify_sizes=False):
+        for count in range(1, 8):
+            np.testing.assert_allclose(loaded(rows[:count]), exact(rows[:count]), rtol=1e-5, atol=1e-5)
+    assert len(lowered) <= 4, "of 7 sizes"
+
+
 def test_the_log_does_not_look_at_sizes(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG, "nnvk")
     loaded = nnvk.load(CACHE.data)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from nnvk.base.sizes import whole_numbers
 from nnvk.driver.vulkan.lowering.lowering import Lowering
 from nnvk.driver.vulkan.shaders.commands import TensorRef
 from nnvk.ops.call import Call, Tensor
@@ -53,7 +54,7 @@ def layout_of(call: Call) -> Layout | None:
     """The layout of a call's operands; None if the shader can't read or write them where they are."""
     *batches, rows, _ = call.output.shape
     count = math.prod(batches)
-    for inner in (size for size in range(count, 0, -1) if count % size == 0):
+    for inner in _inner_sizes(call, count):
         places: dict[str, MatrixPlace] = {}
         for name in OPERANDS:
             tensor: Tensor | None = getattr(call, name)
@@ -68,6 +69,18 @@ def layout_of(call: Call) -> Layout | None:
             if place is not None:
                 return Layout((inner, count // inner), {**places, "mask": place})
     return None
+
+
+def _inner_sizes(call: Call, count: int) -> list[int]:
+    """The sizes that the inner dimension of batches may have, the largest first: dimensions of an operand end there."""
+    sizes = [math.prod(call.output.shape[axis:-2]) for axis in range(call.output.rank - 1)]
+    for tensor in call.every_tensor():
+        matrix, elements = math.prod(tensor.shape[-2:]), 1
+        for length, _ in reversed(() if tensor.view is None else tensor.view.box.dimensions):
+            elements *= length
+            if elements % matrix == 0 and count % (elements // matrix) == 0:
+                sizes.append(elements // matrix)
+    return sorted(sizes, reverse=True)
 
 
 def _place(own: Box, shape: Shape) -> MatrixPlace | None:
@@ -109,4 +122,4 @@ def has_masks_of_vec4s(call: Call, place: MatrixPlace) -> bool:
 def strides(g: Lowering, layout: Layout, names: tuple[str, ...]) -> TensorRef:
     """The strides of operands as shaders read them: four words for each; zeros for those that are not there."""
     words = tuple(layout.places[name].strides if name in layout.places else (0,) * 4 for name in names)
-    return g.once(("attention", words), lambda: g.constant(np.array(words, np.uint32)))
+    return g.once(("attention", words), lambda: g.constant(whole_numbers(words, np.uint32)))

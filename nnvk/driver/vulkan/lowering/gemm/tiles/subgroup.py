@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar
 
+from nnvk.base.extents import is_extent
 from nnvk.driver.vulkan.lowering.costs import Costs, Run
 from nnvk.driver.vulkan.lowering.gemm.problem import Work
 from nnvk.driver.vulkan.lowering.gemm.strategy import Strategy, Vectors
@@ -29,7 +30,7 @@ class Subgroup(Strategy):
         """See `Strategy`."""
         if uses_subgroups(device):
             for arithmetic in cls.ways_to_multiply(work, device):
-                for rows in (8, 16, 24, 28, 32) if work.rows >= LANES else (work.rows,):
+                for rows in (8, 16, 24, 28, 32) if work.rows >= LANES else (_few(work.rows),):
                     yield cls(rows, (LANES, 1), arithmetic=arithmetic)
 
     @property
@@ -54,6 +55,11 @@ class Subgroup(Strategy):
             end=self.rows * vectors.stored + vectors.ending,
             wait=costs.latency,
         )
+
+
+def _few(rows: int) -> int:
+    """The rows of a tile that takes all of a few rows: a power of two if their number is open, to serve for others."""
+    return next(most for most in (1, 2, 4, LANES) if rows <= most) if is_extent(rows) else rows
 
 
 def uses_subgroups(device: DeviceProfile) -> bool:
