@@ -35,8 +35,8 @@ struct PipelineSpec {
     bool full_subgroups;    // each has as many invocations
 };
 
-// A kp::Algorithm of `code` on `tensors`, which keeps a copy of the code: a given pipeline needs none. It is built in two stages: a constructor that throws leaks what it has made, but the
-// destructor of an object does not. Throws VulkanError or OutOfMemory where the pipeline can't be made.
+// A kp::Algorithm on `tensors`, with a copy of `code`: none if its pipeline is given. It is built in two stages: a constructor
+// that throws leaks what it has made, but no destructor does. Throws VulkanError or OutOfMemory if there is no pipeline.
 std::shared_ptr<kp::Algorithm> build_kompute(Device& device, const std::vector<std::shared_ptr<kp::Tensor>>& tensors,
                                              const std::vector<uint32_t>& code);
 
