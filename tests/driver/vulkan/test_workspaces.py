@@ -11,7 +11,7 @@ import pytest
 
 import nnvk
 from nnvk.check.model_rows import Row, empty_like, parse, reference, request
-from nnvk.driver.vulkan import VulkanDevice, find_devices
+from nnvk.driver.vulkan import VulkanDevice
 from nnvk.driver.vulkan.running.prepared_model import VulkanPreparedModel
 from nnvk.driver.vulkan.running.resident_plan import _HOST_ONLY, ResidentPlan
 from nnvk.driver.vulkan.running.workspaces import Workspace
@@ -21,15 +21,6 @@ from nnvk.types.request import ExecuteOptions, PrepareOptions
 
 def row(rows: int) -> Row:
     return parse(f"FULLY_CONNECTED f32[{rows},131] #f32[259,131] #f32[259] NONE")
-
-
-@pytest.fixture
-def device() -> VulkanDevice:
-    """A device of this test alone."""
-    found, reason = find_devices()
-    if not found:
-        pytest.skip(reason)
-    return found[0]
 
 
 def plans(device: VulkanDevice, sizes: Sequence[int]) -> list[tuple[VulkanPreparedModel, ResidentPlan]]:
@@ -44,8 +35,8 @@ def taken(plan: ResidentPlan) -> Workspace:
     return plan.take(_HOST_ONLY, "none").workspace
 
 
-def test_plans_of_all_sizes_use_one_workspace(device: VulkanDevice) -> None:
-    made = plans(device, (7, 2, 5))
+def test_plans_of_all_sizes_use_one_workspace(own: VulkanDevice) -> None:
+    made = plans(own, (7, 2, 5))
     for rows, (model, plan) in [*zip((7, 2, 5), made, strict=True)] * 2:
         of = row(rows)
         expected = reference(of)
@@ -55,8 +46,8 @@ def test_plans_of_all_sizes_use_one_workspace(device: VulkanDevice) -> None:
         assert len(plan._workspaces._all) == 1
 
 
-def test_models_say_which_memory_they_share(device: VulkanDevice) -> None:
-    made = plans(device, (7, 2, 5))
+def test_models_say_which_memory_they_share(own: VulkanDevice) -> None:
+    made = plans(own, (7, 2, 5))
     name = made[0][1]._workspaces.name
     for model, plan in made:
         scratch = sum(sum(pages) for storage, pages in plan.plan.pages.items() if storage is not Storage.CONSTANTS)
@@ -64,8 +55,8 @@ def test_models_say_which_memory_they_share(device: VulkanDevice) -> None:
         assert sum(model.memory_bytes().values()) >= sum(model.shared_memory().values())
 
 
-def test_executions_under_way_together_have_their_own(device: VulkanDevice) -> None:
-    (_, small), (_, large) = plans(device, (2, 9))
+def test_executions_under_way_together_have_their_own(own: VulkanDevice) -> None:
+    (_, small), (_, large) = plans(own, (2, 9))
     first, second = taken(small), taken(large)
     assert first is not second
     again = small.take(_HOST_ONLY, "none")
@@ -74,8 +65,8 @@ def test_executions_under_way_together_have_their_own(device: VulkanDevice) -> N
     assert taken(large) is again.workspace, "which no execution uses now"
 
 
-def test_a_workspace_that_nobody_gives_back_is_freed(device: VulkanDevice) -> None:
-    (_, plan), (_, other) = plans(device, (2, 9))
+def test_a_workspace_that_nobody_gives_back_is_freed(own: VulkanDevice) -> None:
+    (_, plan), (_, other) = plans(own, (2, 9))
     for _ in range(40):
         assert taken(plan) is not None
     del other
@@ -84,9 +75,9 @@ def test_a_workspace_that_nobody_gives_back_is_freed(device: VulkanDevice) -> No
     assert taken(plan) is not None
 
 
-def test_buffers_grow_ahead(device: VulkanDevice) -> None:
+def test_buffers_grow_ahead(own: VulkanDevice) -> None:
     """So that a size that grows step by step allocates now and then."""
-    workspace, native = Workspace(device.gpu.native()), device.gpu.native()
+    workspace, native = Workspace(own.gpu.native()), own.gpu.native()
     pages: dict[Storage, tuple[int, ...]] = {storage: () for storage in Storage}
     seen = set[int]()
     for size in range(1 << 12, 1 << 16, 1 << 8):
@@ -100,10 +91,8 @@ def test_buffers_grow_ahead(device: VulkanDevice) -> None:
     assert workspace.device is native
 
 
-def test_what_does_not_fit_ahead_is_as_large_as_it_must_be(
-    device: VulkanDevice, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    workspace = Workspace(device.gpu.native())
+def test_what_does_not_fit_ahead_is_as_large_as_it_must_be(own: VulkanDevice, monkeypatch: pytest.MonkeyPatch) -> None:
+    workspace = Workspace(own.gpu.native())
     pages: dict[Storage, tuple[int, ...]] = {storage: () for storage in Storage}
     workspace.buffers({**pages, Storage.STAGING: (1 << 10,)})
     create = Workspace._create
