@@ -69,7 +69,7 @@ def load(
         round_hybrid: round activations as TFLite does where weights have 8 bits and activations are real.
         images: how images become inputs: normalisation, layout, resizing. A normalisation that is a guess is a warning
             of the class `ImageNormalizationWarning`.
-        plan_bytes: the bytes on devices that plans for different sizes may take; the latest plan is always kept.
+        plan_bytes: the bytes on devices that plans for different sizes may take beside what they share, as weights.
         verified: True has devices check each result, and a call with a wrong one raise OP_FAILED. ``"repair"`` has it
             computed again, ``"all"`` everything computed twice (`Compilation.set_verified`). The default is the
             variable ``NNVK_VERIFIED``.

@@ -17,11 +17,11 @@ class Plans:
     """Plans of all parts of a model, by what they were made for. Threads may share it."""
 
     def __init__(self, most: int) -> None:
-        """``most`` are the bytes on devices that they may take together; the latest plan is always kept."""
+        """``most``: the bytes on devices that plans may take beside what they share. The latest one is always kept."""
         self._most = most
         self._plans: OrderedDict[Hashable, ShapedModel] = OrderedDict()
         self._held = 0
-        """The bytes that the plans hold together."""
+        """The bytes that each plan holds alone, added up."""
         self._sharing: Counter[tuple[str, str]] = Counter()
         """The number of plans that hold memory which they may share."""
         self._shared: dict[tuple[str, str], int] = {}
@@ -49,14 +49,16 @@ class Plans:
             self._remove(key)
             self._plans[key] = plan
             held, shared = held_alone(plan.compilation)
-            for name, nbytes in shared.items():
-                held += max(0, nbytes - self._shared.get(name, 0))
-                self._shared[name] = max(nbytes, self._shared.get(name, 0))
+            self._shared |= {name: max(nbytes, self._shared.get(name, 0)) for name, nbytes in shared.items()}
             self._held += held
             self._host_bytes += plan.host_bytes
             self._sharing.update(shared.keys())
-            while len(self._plans) > 1 and (self._held > self._most or self._host_bytes > MOST_HOST_BYTES):
+            while len(self._plans) > 1 and (self._freeable() > self._most or self._host_bytes > MOST_HOST_BYTES):
                 self._drop(self._plans.popitem(last=False)[1])
+
+    def _freeable(self) -> int:
+        """The bytes that go with the plans: not weights and workspaces of several, which stay with those that stay."""
+        return self._held + sum(nbytes for name, nbytes in self._shared.items() if self._sharing[name] == 1)
 
     def drop(self, key: Hashable) -> None:
         """Drop a plan, if there is one."""
@@ -71,8 +73,11 @@ class Plans:
     def _drop(self, plan: ShapedModel) -> None:
         held, shared = held_alone(plan.compilation)
         self._host_bytes -= plan.host_bytes
+        self._held -= held
         self._sharing.subtract(shared.keys())
-        self._held -= held + sum(self._shared.pop(name) for name in shared if not self._sharing[name])
+        for name in shared:
+            if not self._sharing[name]:
+                del self._sharing[name], self._shared[name]
 
     def clear(self) -> None:
         """Drop all plans."""

@@ -139,7 +139,7 @@ def plans(loaded: LoadedModel) -> list[int]:
 
 def test_the_plans_that_were_used_last_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("nnvk.loading.plans.held_alone", lambda compilation: (60, {("cpu", "weights"): 120}))
-    loaded = nnvk.load(rows(), device="cpu", plan_bytes=300)  # 3 x 60 + 120
+    loaded = nnvk.load(rows(), device="cpu", plan_bytes=180)  # 3 x 60, and weights that all of them share
     for count in (1, 2, 3, 1, 4):
         loaded(*inputs(count))
     assert plans(loaded) == [3, 1, 4]
@@ -147,6 +147,28 @@ def test_the_plans_that_were_used_last_are_kept(monkeypatch: pytest.MonkeyPatch)
     for count in (1, 2):
         tight(*inputs(count))
     assert plans(tight) == [2], "the latest one is kept"
+
+
+def test_memory_that_several_plans_share_drops_none_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It stays with those that stay: a workspace that one size has made large, say."""
+    needed = iter([(1, 900), (1, 10), (1, 10), (400, 10), (1, 10)])
+    held: dict[Any, tuple[int, dict[tuple[str, str], int]]] = {}
+
+    def of(compilation: Any) -> tuple[int, dict[tuple[str, str], int]]:
+        if compilation not in held:
+            own, shared = next(needed)
+            held[compilation] = own, {("cpu", "workspace"): shared}
+        return held[compilation]
+
+    monkeypatch.setattr("nnvk.loading.plans.held_alone", of)
+    loaded = nnvk.load(rows(), device="cpu", plan_bytes=300)
+    for count in (1, 2, 3):
+        loaded(*inputs(count))
+    assert plans(loaded) == [1, 2, 3]
+    loaded(*inputs(4))
+    assert plans(loaded) == [4], "the latest one is kept"
+    loaded(*inputs(5))
+    assert plans(loaded) == [5]
 
 
 def test_a_plan_says_how_much_it_holds() -> None:
