@@ -6,7 +6,7 @@ import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -21,6 +21,7 @@ from rewritten import library
 import nnvk
 from nnvk.base.settings import override
 from nnvk.driver.vulkan.planning import planner
+from nnvk.driver.vulkan.running.prepared_model import VulkanPreparedModel
 from nnvk.driver.vulkan.shaders.commands import Dispatch
 from nnvk.importers import formats
 from nnvk.types.model import Model
@@ -195,7 +196,7 @@ def test_zeros_for_nan_are_part_of_the_softmax_of_all_sizes() -> None:
     loaded = nnvk.load(ATTENTION.data, device="vulkan-0")
     for size in (33, 35, 37):
         loaded(feeds(ATTENTION, (size, size)))
-        (plan,) = loaded.compilation.partitions[0].prepared._plans()  # type: ignore[attr-defined]
+        (plan,) = cast(VulkanPreparedModel, loaded.compilation.partitions[0].prepared).plans()
         names = {command.shader.name for command in plan.plan.commands if isinstance(command, Dispatch)}
         assert "softmax_rows.f32" in names
         assert "compare.not_equal.f32" not in names

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -26,9 +26,8 @@ def row(rows: int) -> Row:
 def plans(device: VulkanDevice, sizes: Sequence[int]) -> list[tuple[VulkanPreparedModel, ResidentPlan]]:
     """Prepared models of these numbers of rows that share families, and the plan of each."""
     options = PrepareOptions(families={})
-    made = [device.prepare_model(row(rows).model, options) for rows in sizes]
-    assert all(isinstance(each, VulkanPreparedModel) for each in made)
-    return [(each, next(iter(each._plans()))) for each in made]  # type: ignore[attr-defined,misc]
+    made = [cast(VulkanPreparedModel, device.prepare_model(row(rows).model, options)) for rows in sizes]
+    return [(each, next(each.plans())) for each in made]
 
 
 def taken(plan: ResidentPlan) -> Workspace:
@@ -121,7 +120,7 @@ def test_a_new_size_allocates_nothing() -> None:
     loaded = nnvk.load(net.SerializeToString(), device=device)
     for size in (64, 63, 62, 61):
         loaded(np.ones((size, size), np.float32))
-    native = device.driver.gpu.native()  # type: ignore[attr-defined]
+    native = cast(VulkanDevice, device.driver).gpu.native()
     before = native.allocated_bytes
     for size in (40, 17, 23, 51, 60):
         loaded(np.ones((size, size), np.float32))

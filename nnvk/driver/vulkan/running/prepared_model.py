@@ -70,7 +70,7 @@ class VulkanPreparedModel(IPreparedModel):
 
     def memory_bytes(self) -> dict[str, int]:
         """The memory of the plans made so far: constants, and activations and staging memory of one execution."""
-        constants = sum(plan.own_constants() for plan in self._plans()) + sum(self.shared_constants().values())
+        constants = sum(plan.own_constants() for plan in self.plans()) + sum(self.shared_constants().values())
         return {**self._scratch(), Storage.CONSTANTS.value: constants}
 
     def shared_memory(self) -> dict[str, int]:
@@ -79,14 +79,14 @@ class VulkanPreparedModel(IPreparedModel):
 
     def shared_constants(self) -> dict[str, int]:
         """The large constants of the plans made so far, by their names."""
-        return {name: nbytes for plan in self._plans() for name, nbytes in plan.shared_constants().items()}
+        return {name: nbytes for plan in self.plans() for name, nbytes in plan.shared_constants().items()}
 
     def _scratch(self) -> dict[str, int]:
         """The bytes of a workspace by what they are for: the most that a plan takes, because they use it in turn."""
-        plans = [plan.plan for plan in self._plans()]
+        plans = [plan.plan for plan in self.plans()]
         return {each.value: max((sum(plan.pages[each]) for plan in plans), default=0) for each in SCRATCH}
 
-    def _plans(self) -> Iterator[ResidentPlan]:
+    def plans(self) -> Iterator[ResidentPlan]:
         """The plans made so far."""
         for segment in self._segments():
             yield from segment.plans()
