@@ -136,7 +136,7 @@ ivec4 combine(ivec4 a, ivec4 b) {
     vec4(function((a).x, (b).x), function((a).y, (b).y), function((a).z, (b).z), function((a).w, (b).w))
 
 #ifdef KIND_DIV
-vec4 quotient(vec4 a, vec4 b) { return a / b; }
+vec4 quotient(vec4 a, vec4 b) { return quotient_of(a, b); }
 
 // The quotient, rounded down; 0 if the divisor is 0. Divisors of -1 are separate, because -2^31 / -1 is undefined.
 ivec4 quotient(ivec4 a, ivec4 b) {

@@ -134,8 +134,8 @@ void main() {
     uint i = flat_invocation();
     if (i >= count) return;
     vec4 x = LOAD4(src, i), base = bias + alpha * around(i);
-    STORE4(dst, i, x / vec4(exact_pow(base.x, beta), exact_pow(base.y, beta), exact_pow(base.z, beta),
-                            exact_pow(base.w, beta)));
+    STORE4(dst, i, quotient_of(x, vec4(exact_pow(base.x, beta), exact_pow(base.y, beta), exact_pow(base.z, beta),
+                                       exact_pow(base.w, beta))));
 }
 
 #endif

@@ -101,7 +101,7 @@ ACC4 load(uvec4 at) { return (ROWS ? LOAD4(src, at.x / 4) : GATHER4(src, at)) - 
 #endif
 
 #ifdef IS_FLOAT
-vec4 finish(vec4 sum) { return sum / float(reduced); }
+vec4 finish(vec4 sum) { return quotient_of(sum, vec4(reduced)); }
 #else
 ivec4 finish(ivec4 sum) {
     ivec4 mean = ROUNDED ? multiply_by_quantized_multiplier(sum, mantissa, shift) : abs(sum) / int(reduced) * sign(sum);

@@ -115,14 +115,14 @@ void finish(inout ENTRY entry[WORDS]) {
     entry[0] = mix(vec4(1.0), vec4(SCALE), large);
 #ifdef KIND_L2
     // Shorter slices are divided by this number, so zeros stay zeros.
-    vec4 norm = sqrt(squares);
-    entry[1] = mix(mix(norm, vec4(1e-6), lessThan(norm, vec4(1e-6))), sqrt(scaled), large);
+    vec4 norm = square_root(squares);
+    entry[1] = mix(mix(norm, vec4(1e-6), lessThan(norm, vec4(1e-6))), square_root(scaled), large);
 #else
     float all = float(length);
-    vec4 from_pivot = entry[3] / all;
+    vec4 from_pivot = quotient_of(entry[3], vec4(all));
     vec4 of_scaled = from_pivot * SCALE;
-    vec4 deviation = sqrt(max(squares / all - from_pivot * from_pivot, vec4(0.0)) + epsilon);
-    vec4 of_large = sqrt(scaled / all - of_scaled * of_scaled + epsilon * SCALE * SCALE);
+    vec4 deviation = square_root(max(quotient_of(squares, vec4(all)) - from_pivot * from_pivot, vec4(0.0)) + epsilon);
+    vec4 of_large = square_root(quotient_of(scaled, vec4(all)) - of_scaled * of_scaled + epsilon * SCALE * SCALE);
     entry[1] = mix(deviation, of_large, large);
     entry[3] = from_pivot;
 #endif
@@ -167,7 +167,7 @@ void main() {
 #else
     vec4 pivot = vec4(0.0);
 #ifdef KIND_INSTANCE
-    float share = 1.0 / float(end - first);
+    float share = quotient_of(1.0, float(end - first));
     vec4 sum = vec4(0.0);
     for (uint k = first + lane; k < end;) {
         vec4 block = vec4(0.0);
@@ -220,7 +220,7 @@ void main() {
     ENTRY entry[WORDS];
     for (uint w = 0; w < WORDS; ++w) entry[w] = ENTRY(0);
 #ifdef KIND_INSTANCE
-    for (uint number = 0; number < parts; ++number) entry[2] += load(i, number, 2) * (size_of(number) / float(length));
+    for (uint number = 0; number < parts; ++number) entry[2] += load(i, number, 2) * quotient_of(size_of(number), float(length));
 #endif
     for (uint number = 0; number < parts; ++number) {
 #ifdef KIND_INSTANCE
@@ -286,7 +286,7 @@ vec4 normalised(vec4 x, uvec4 of) {
 #ifdef KIND_INSTANCE
     x = (x - known(of, 2)) - known(of, 3);
 #endif
-    vec4 result = x * known(of, 0) / known(of, 1);
+    vec4 result = quotient_of(x * known(of, 0), known(of, 1));
 #ifdef KIND_INSTANCE
     result = result * gamma + beta;
 #endif

@@ -94,7 +94,7 @@ ACC load1(uint at) {
 
 #ifdef IS_FLOAT
 #define LOWEST uintBitsToFloat(0xff800000u)    // minus infinity
-vec4 mean(vec4 sum, uvec4 area) { return sum / vec4(area); }
+vec4 mean(vec4 sum, uvec4 area) { return quotient_of(sum, vec4(area)); }
 #else
 #define LOWEST 0
 #ifdef DTYPE_Q16
@@ -114,13 +114,13 @@ ivec4 mean(ivec4 sum, uvec4 areas) {
 #define FIRST ACC(LOWEST)
 #define FOLD(a, b) larger(a, b)
 #define PADDING(type, count) type(padding_value)
-#define RESULT(folded, areas) (folded)
+#define RESULT(folded, areas) start_of_sum(folded)
 #else
 #define FIRST ACC(0)
 #define FOLD(a, b) ((a) + (b))
 #define PADDING(type, count) type(ENTRY(padding_value) * ACC(count))
 #ifdef KIND_L2
-#define RESULT(folded, areas) sqrt(mean(folded, areas))
+#define RESULT(folded, areas) square_root(mean(folded, areas))
 #else
 #define RESULT(folded, areas) mean(folded, areas)
 #endif

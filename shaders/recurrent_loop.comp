@@ -178,7 +178,7 @@ vec4 parameter(uint section, uint unit) {
 }
 
 // Sums normalised to mean 0 and variance 1.
-vec4 normalised(vec4 sums, vec4 mean, vec4 variance) { return (sums - mean) / sqrt(variance + 1e-8); }
+vec4 normalised(vec4 sums, vec4 mean, vec4 variance) { return quotient_of(sums - mean, square_root(variance + 1e-8)); }
 
 // Write a unit's result: to the input of the projection, or to the next state and the output.
 void give(uint unit, float result, uint next, uint at) {
@@ -204,13 +204,13 @@ void normalise_units(uint sums_at, bool is_first, uint cells_at, uint next, uint
         }
         part += sums;
     }
-    vec4 mean = sum_of_units(part) / float(quads);
+    vec4 mean = quotient_of(sum_of_units(part), vec4(quads));
     part = vec4(0.0);
     for (uint unit = slot; slice == 0u && unit < quads; unit += QUADS) {
         vec4 centred = driven[sums_at + unit] - mean;
         part += centred * centred;
     }
-    vec4 variance = sum_of_units(part) / float(quads);
+    vec4 variance = quotient_of(sum_of_units(part), vec4(quads));
     part = vec4(0.0);
     for (uint unit = slot; slice == 0u && unit < quads; unit += QUADS) {
         vec4 sums = driven[sums_at + unit];
@@ -223,13 +223,13 @@ void normalise_units(uint sums_at, bool is_first, uint cells_at, uint next, uint
         part.w += sums.w;
     }
     if (PEEPHOLE) {
-        mean = sum_of_units(part) / float(quads);
+        mean = quotient_of(sum_of_units(part), vec4(quads));
         part = vec4(0.0);
         for (uint unit = slot; slice == 0u && unit < quads; unit += QUADS) {
             float centred = driven[sums_at + unit].w - mean.w;
             part.w += centred * centred;
         }
-        variance = sum_of_units(part) / float(quads);
+        variance = quotient_of(sum_of_units(part), vec4(quads));
     }
     for (uint unit = slot; slice == 0u && unit < quads; unit += QUADS) {
         vec4 gates = driven[sums_at + unit];

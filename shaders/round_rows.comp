@@ -92,7 +92,7 @@ vec2 extremes_of_part(uint first, uint past) {
 const float SMALLEST = 1e-30;
 
 // The nearest integers from -128 to 127, halves away from zero.
-vec4 whole(vec4 x) { return mix(clamp(round_half_away(x), -128.0, 127.0), vec4(127.0), is_nan(x)); }
+vec4 whole(vec4 x) { return start_of_sum(mix(clamp(round_half_away(x), -128.0, 127.0), vec4(127.0), is_nan(x))); }
 
 // From 0 to 255; NaN stays.
 vec4 within(vec4 levels) { return smaller(larger(levels, vec4(0.0)), vec4(255.0)) + 0.0; }
@@ -119,21 +119,21 @@ void main() {
     float unknown_zero = float(src_offset >> 31);
 #ifdef KIND_SYMMETRIC
     float levels = 127.0 + unknown_zero, extent = larger(found.y, SMALLEST);
-    float inverse = levels / extent, scale = extent / levels;
+    float inverse = quotient_of(levels, extent), scale = quotient_of(extent, levels);
 #else
     float high = larger(found.y, 0.0), low = smaller(found.x, 0.0);
     float difference = high - low;
     float levels = 255.0 + unknown_zero;
 #ifdef KIND_LEVELS
-    float quotient = difference / levels, unit = quotient == 0.0 ? 1.0 : quotient;
-    float point = within(roundEven(vec4(-low / unit))).x;
+    float quotient = quotient_of(difference, levels), unit = quotient == 0.0 ? 1.0 : quotient;
+    float point = within(roundEven(vec4(quotient_of(-low, unit)))).x;
     if (gl_LocalInvocationID.x == 0 && number == 0) {
         scale[scale_offset + row] = unit;
         zero[zero_offset + row] = point;
     }
 #else
     float extent = larger(difference, SMALLEST);
-    float inverse = levels / extent, scale = extent / levels;
+    float inverse = quotient_of(levels, extent), scale = quotient_of(extent, levels);
     float shift = low * inverse;
     float moved = -128.0 - shift;
     float zero = whole(vec4(moved)).x;
@@ -144,7 +144,7 @@ void main() {
         [[unroll]] for (uint j = 0; j < AT_ONCE; ++j) some[j] = load(min(at + j * LOCAL, past - 1));
         [[unroll]] for (uint j = 0; j < AT_ONCE; ++j) {
 #ifdef KIND_LEVELS
-            vec4 result = within(roundEven(some[j] / unit) + point) - point;
+            vec4 result = within(roundEven(quotient_of(some[j], vec4(unit))) + point) - point;
 #else
             vec4 scaled = some[j] * inverse;
 #ifdef KIND_SYMMETRIC

@@ -178,9 +178,9 @@ void main() {
 float apply(float x, vec2 of) {
     float shifted = ((NEGATED ? -x : x) - of.x) * factor;
 #ifdef DTYPE_Q8
-    return exact_exp(shifted) * (1.0 / of.y);    // rounded as by TensorFlow Lite's optimised kernel
+    return exact_exp(shifted) * quotient_of(1.0, of.y);    // rounded as by TensorFlow Lite's optimised kernel
 #else
-    return LOGARITHM ? shifted - of.y : exact_exp(shifted) / of.y;
+    return LOGARITHM ? shifted - of.y : quotient_of(exact_exp(shifted), of.y);
 #endif
 }
 

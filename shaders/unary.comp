@@ -5,6 +5,7 @@
 
 #include "include/tensors.glsl"
 #include "include/indexing.glsl"
+#include "include/activation.glsl"
 #include "include/hyperbolic.glsl"
 
 layout(local_size_x_id = 0) in;
@@ -44,7 +45,7 @@ ACC map(ACC x) {
 #elif defined(KIND_CBRT)
     return exact_cbrt(x);
 #elif defined(KIND_CLAMP)
-    return is_nan(x) ? x : min(max(x, low), high);
+    return activate(x, low, high);
 #elif defined(KIND_COS)
     return exact_cos(x);
 #elif defined(KIND_COSH)
@@ -72,7 +73,7 @@ ACC map(ACC x) {
 #elif defined(KIND_NEG)
     return -x;
 #elif defined(KIND_RSQRT)
-    return inversesqrt(x);
+    return inverse_square_root(x);
 #elif defined(KIND_SIN)
     return exact_sin(x);
 #elif defined(KIND_SINH)
@@ -80,7 +81,7 @@ ACC map(ACC x) {
 #elif defined(KIND_SOFTPLUS)
     return softplus(x);
 #elif defined(KIND_SQRT)
-    return sqrt(x);
+    return square_root(x);
 #elif defined(KIND_SWISH)
     return swish(x, low);
 #elif defined(KIND_TAN)

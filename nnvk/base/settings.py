@@ -60,6 +60,8 @@ class Settings:
     may compute as many elements more."""
     verified: str = field(default="", metadata={"allowed": ("0", "1", "all", "repair")})
     """1: devices check their results, and an execution with a wrong one fails. ``repair``: it is computed again."""
+    reproducible: bool = field(default=False, metadata={"allowed": ("0", "1")})
+    """1: floats have the same bits on every device; operations for which these are not defined are refused."""
 
     avoid_shaders: str = ""
     """Names of shader variants, between commas, that the Vulkan driver plans without."""

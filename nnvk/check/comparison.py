@@ -33,3 +33,17 @@ def difference(want: np.ndarray, got: np.ndarray, roundings: int = 1) -> str:
         apart = np.abs(want.astype(np.float64) - got.astype(np.float64))
     finite = apart[np.isfinite(apart)]
     return f"{found}, the largest difference is {finite.max() if finite.size else np.nan:.3g}"
+
+
+def bit_difference(want: np.ndarray, got: np.ndarray) -> str:
+    """Describe the first element whose bits differ; empty where none is. NaN is equal to NaN."""
+    if want.shape != got.shape:
+        return f"expected dimensions {list(want.shape)}, got {list(got.shape)}"
+    bits = f"u{want.itemsize}"
+    differs = want.view(bits) != got.view(bits)
+    if want.dtype.kind == "f":
+        differs &= ~(np.isnan(want) & np.isnan(got))
+    if not differs.any():
+        return ""
+    at = tuple(np.argwhere(differs)[0])
+    return f"element {[int(each) for each in at]}: expected {want[at]!r}, got {got[at]!r} ({differs.sum()} differ)"

@@ -15,7 +15,7 @@ from nnvk.base.errors import op_failed
 from nnvk.base.settings import settings
 from nnvk.check.cases import Case, cases
 from nnvk.check.checks import Check, Kind, Outcome, Status, failure, passed_or
-from nnvk.check.comparison import difference
+from nnvk.check.comparison import bit_difference, difference
 from nnvk.check.model_rows import Row, empty_like, execute, parse, reference, roundings
 from nnvk.demo.assets import MODELS, DemoModel, pictures
 from nnvk.demo.classify import classify
@@ -34,6 +34,8 @@ from nnvk.driver.vulkan.shaders.declaration import Variant
 from nnvk.driver.vulkan.shaders.profile import described
 from nnvk.importers import tflite
 from nnvk.insight.comparison import Comparison, compare
+from nnvk.insight.difference import Tolerance
+from nnvk.runtime.reproducible import refusal
 from nnvk.types.request import PrepareOptions
 
 
@@ -123,8 +125,11 @@ class Checked:
 
     def _run_case(self, case: Case) -> Outcome:
         row = parse(case.text)
-        refused = [support.reason for support in self.device.driver.get_supported_operations(row.model)]
-        reason = next(filter(None, refused), "")
+        if settings().reproducible:
+            row = replace(row, model=row.model.as_reproducible())
+        supported = self.device.driver.get_supported_operations(row.model)
+        undefined = [refusal(row.model, each) for each in row.model.operations] if row.model.reproducible else []
+        reason = next(filter(None, [*undefined, *(support.reason for support in supported)]), "")
         if reason:
             return Outcome(Status.UNSUPPORTED, reason)
         shaders = self._shaders(row)
@@ -149,7 +154,8 @@ class Checked:
         is_whole = all(support.supported for support in self.device.driver.get_supported_operations(frozen))
         shaders = self._shaders(Row(frozen, inputs)) if is_whole else ()
         try:
-            found = _begins(compare(imported, self.device, get_devices()[-1], inputs))
+            tolerance = Tolerance(of_range=0, steps=0, floor=0) if settings().reproducible else None
+            found = _begins(compare(imported, self.device, get_devices()[-1], inputs, tolerance=tolerance))
             share = accuracy(classify(model, self.device, shipped), shipped)
         except Exception as error:
             return failure(error, shaders)
@@ -208,8 +214,8 @@ def _difference(device: Device, row: Row) -> str:
         where = f"output {number}, " if len(expected) > 1 else ""
         if shape.dimensions != want.shape:
             return f"{where}expected dimensions {list(want.shape)}, got {list(shape.dimensions)}"
-        found = difference(want, got)
-        if found and want.dtype == np.float16:
+        found = (bit_difference if row.model.reproducible else difference)(want, got)
+        if found and not row.model.reproducible and want.dtype == np.float16:
             found = difference(want, got, roundings(row))
         if found:
             return where + found

@@ -17,10 +17,10 @@ from nnvk.base.text import milliseconds, title
 from nnvk.cli.importing import DEFAULT, Importing, note_open_sizes, takes_options
 from nnvk.cli.lines import FAILURE, REPORTED_ERRORS, Failures, print_line
 from nnvk.cli.models import find_models
+from nnvk.cli.modes import has_modes
 from nnvk.cli.output import check_writable, deliver, print_table, progress
 from nnvk.cli.profile import print_profiles
 from nnvk.cli.usage import JsonFile, Runs, Seconds
-from nnvk.cli.verified import may_verify
 from nnvk.importers.ports import ImportedModel
 from nnvk.inputs.images import AS_IS, ImageOptions
 from nnvk.insight.limits import Limits
@@ -38,7 +38,7 @@ LEGEND = (
 )
 
 
-@may_verify
+@has_modes
 @takes_options
 def command(
     ctx: typer.Context,

@@ -8,11 +8,13 @@ from typing import Annotated
 import typer
 
 from nnvk.api import get_devices
+from nnvk.base.settings import override, settings
 from nnvk.base.text import plural
 from nnvk.check.checks import Kind, Result, Status, run_checks
 from nnvk.check.device import Checked, in_a_process_of_its_own
 from nnvk.check.report import Report
 from nnvk.cli.lines import CHECK_FAILED, print_line
+from nnvk.cli.modes import Reproducible
 from nnvk.cli.output import check_writable, deliver, print_table, progress
 from nnvk.cli.usage import JsonFile
 from nnvk.loading.devices import find_device
@@ -40,6 +42,7 @@ def command(
         bool,
         typer.Option("--in-process", help="Run the driver in this process, for a debugger. A crash ends the command."),
     ] = False,
+    reproducible: Reproducible = False,
     json_file: JsonFile = None,
 ) -> None:
     """Check a device against the reference, shader by shader.
@@ -57,7 +60,11 @@ def command(
     started = time.monotonic()
     results: list[Result] = []
     failures = 0
-    with progress(f"Checking {checked.device.name}", len(checks)) as advance:
+    is_reproducible = reproducible or settings().reproducible
+    with (
+        override(reproducible=is_reproducible),
+        progress(f"Checking {checked.device.name}", len(checks)) as advance,
+    ):
         for result in run_checks(checks, 60 * minutes, checked.revive):
             results.append(result)
             failures += result.status is Status.FAILED

@@ -19,10 +19,10 @@ from nnvk.base.text import dimensions, plural
 from nnvk.cli.importing import DEFAULT, Importing, takes_options
 from nnvk.cli.lines import CHECK_FAILED, print_line
 from nnvk.cli.models import Seed
+from nnvk.cli.modes import has_modes
 from nnvk.cli.output import bar, check_suffix, check_writable, deliver, print_table, working
 from nnvk.cli.profile import layer_name
 from nnvk.cli.usage import JsonFile
-from nnvk.cli.verified import may_verify
 from nnvk.importers.formats import format_of
 from nnvk.importers.ports import Port
 from nnvk.inputs.images import AS_IS, ImageOptions
@@ -35,7 +35,7 @@ PLOTS = (".svg", ".png")
 """The formats of --plot."""
 
 
-@may_verify
+@has_modes
 @takes_options
 def command(
     path: Annotated[Path, typer.Argument(metavar="MODEL", help="A model.")],

@@ -22,10 +22,10 @@ from nnvk.batch.failures import Failure
 from nnvk.cli.importing import DEFAULT, Importing, note, takes_options
 from nnvk.cli.lines import FAILURE, complain, print_line
 from nnvk.cli.models import find_models
+from nnvk.cli.modes import has_modes
 from nnvk.cli.output import check_writable, counted, deliver, print_table
 from nnvk.cli.ranking import for_json
 from nnvk.cli.usage import JsonFile
-from nnvk.cli.verified import may_verify
 from nnvk.inputs.images import AS_IS, ImageOptions
 from nnvk.insight.classes import SOFTMAX_NOTE
 from nnvk.insight.evaluation import Answers, Evaluation, percent
@@ -47,7 +47,7 @@ TruthFiles = Annotated[
 ]
 
 
-@may_verify
+@has_modes
 @takes_options
 def command(
     models: Annotated[list[Path], typer.Argument(metavar="MODEL", help="Classifiers, or folders of them.")],

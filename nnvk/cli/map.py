@@ -17,10 +17,10 @@ from nnvk.batch.mapping import ENGINES, IN_FLIGHT, Outcome, map_files
 from nnvk.batch.task import Task
 from nnvk.cli.importing import DEFAULT, Importing, note, note_image, takes_options
 from nnvk.cli.lines import CHECK_FAILED, print_line
+from nnvk.cli.modes import has_modes
 from nnvk.cli.output import check_writable, counted, deliver, print_table
 from nnvk.cli.ranking import print_rankings, ranking_json
 from nnvk.cli.usage import JsonFile
-from nnvk.cli.verified import may_verify
 from nnvk.inputs.images import AS_IS, ImageOptions
 from nnvk.insight.classes import Ranker, Ranking, read_labels
 from nnvk.loading.devices import find_device, is_auto
@@ -29,7 +29,7 @@ SHOWN = 20
 """Errors and classes that are printed; files have all."""
 
 
-@may_verify
+@has_modes
 @takes_options
 def command(
     model: Annotated[Path, typer.Argument(metavar="MODEL", help="A model.")],

@@ -16,18 +16,19 @@ from nnvk.base.settings import settings
 from nnvk.base.text import plural, printable
 from nnvk.cli.importing import DEFAULT, Importing, takes_options
 from nnvk.cli.lines import print_line
+from nnvk.cli.modes import has_modes
 from nnvk.cli.output import check_writable, deliver, print_table
 from nnvk.cli.usage import JsonFile
-from nnvk.cli.verified import may_verify
 from nnvk.driver.vulkan import VulkanDevice, outline
 from nnvk.driver.vulkan.graph.dump import BUILD, LOWER
 from nnvk.driver.vulkan.shaders.library import ShaderLibrary
 from nnvk.driver.vulkan.shaders.profile import DeviceProfile, described, parse_profile
 from nnvk.loading.devices import find_vulkan_device
+from nnvk.runtime.reproducible import check_reproducible
 from nnvk.runtime.verification import redundancy_of, verified_setting
 
 
-@may_verify
+@has_modes
 @takes_options
 def command(
     path: Annotated[Path, typer.Argument(metavar="MODEL", help="A .tflite or .onnx file.")],
@@ -67,6 +68,9 @@ def command(
         stages.append({"pass": name, "lines": list(lines)})
 
     model = imported.model.frozen
+    if settings().reproducible:
+        model = model.as_reproducible()
+        check_reproducible(model)
     redundancy = redundancy_of(verified_setting(settings().verified))
     planned = outline(model, profile, ShaderLibrary(), autotune_results, observe if passes else None, redundancy)
     content = {"model": str(path), "profile": described(profile), **planned, **({"stages": stages} if passes else {})}

@@ -18,9 +18,9 @@ from nnvk.cli.evaluate import TruthFiles, check_inputs, evaluated, evaluation_js
 from nnvk.cli.importing import DEFAULT, Importing, note_open_sizes, takes_options
 from nnvk.cli.lines import FAILURE, REPORTED_ERRORS, Failures, print_line
 from nnvk.cli.models import find_models
+from nnvk.cli.modes import has_modes
 from nnvk.cli.output import PAGES, check_suffix, check_writable, deliver, print_table, progress
 from nnvk.cli.usage import JsonFile, Runs, Seconds
-from nnvk.cli.verified import may_verify
 from nnvk.inputs.images import AS_IS, ImageOptions
 from nnvk.insight.evaluation import Evaluation
 from nnvk.insight.limits import Limits
@@ -29,7 +29,7 @@ from nnvk.insight.report import ModelReport, OnDevice, examine, joined_findings,
 from nnvk.loading.devices import find_device
 
 
-@may_verify
+@has_modes
 @takes_options
 def command(
     ctx: typer.Context,

@@ -18,12 +18,12 @@ from nnvk.base.text import dimensions, milliseconds
 from nnvk.cli.importing import DEFAULT, Importing, takes_options
 from nnvk.cli.lines import FAILURE, Failures, print_line
 from nnvk.cli.models import Seed
+from nnvk.cli.modes import has_modes
 from nnvk.cli.output import check_suffix, check_writable, deliver, print_table, working
 from nnvk.cli.ranking import described, for_json, limits_cells, limits_of, print_ranking, ranking_json
 from nnvk.cli.run_folder import run_folder
 from nnvk.cli.run_inputs import run_inputs
 from nnvk.cli.usage import JsonFile
-from nnvk.cli.verified import may_verify
 from nnvk.importers.ports import Port
 from nnvk.inputs.images import AS_IS, ImageOptions
 from nnvk.insight.classes import Ranker, own_labels, read_labels
@@ -33,7 +33,7 @@ DEFAULT_TOP = 5
 """Classes that are printed where there are labels and no --top."""
 
 
-@may_verify
+@has_modes
 @takes_options
 def command(
     ctx: typer.Context,

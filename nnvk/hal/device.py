@@ -155,6 +155,9 @@ class IDevice(ABC):
         """Highest feature level that the device knows."""
         return FeatureLevelCode.LEVEL_8
 
+    reproduces = False
+    """Whether floats of a reproducible model have the bits that `nnvk.ops.reproducible` defines."""
+
     @property
     def extensions(self) -> tuple[str, ...]:
         """Names of vendor extensions."""

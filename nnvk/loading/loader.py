@@ -13,6 +13,7 @@ from typing import Any, Literal
 from nnvk.api import Device
 from nnvk.base.checks import flag, function, instance, whole
 from nnvk.base.errors import Guard, WrongKind, bad_data
+from nnvk.base.settings import settings
 from nnvk.base.text import printable
 from nnvk.importers import formats
 from nnvk.importers.errors import NAME_SHOWN, ModelImportError, Problem
@@ -48,6 +49,7 @@ def load(
     images: ImageOptions = AS_IS,
     plan_bytes: int = PLAN_BYTES,
     verified: Verified | None = None,
+    reproducible: bool | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> LoadedModel:
     """Load a ``.tflite`` or ``.onnx`` model from a path, a folder that has one, bytes, or an object in memory.
@@ -73,6 +75,8 @@ def load(
         verified: True has devices check each result, and a call with a wrong one raise OP_FAILED. ``"repair"`` has it
             computed again, ``"all"`` everything computed twice (`Compilation.set_verified`). The default is the
             variable ``NNVK_VERIFIED``.
+        reproducible: have floats the same bits on every device. Operations for which these are not defined are refused,
+            and libraries compute nothing (docs/reproducible.md). The default is the variable ``NNVK_REPRODUCIBLE``.
         progress: called with the finished and all steps of each part of the model that is compiled, here or by a later
             call, on the thread that compiles it. Its first exception ends the compilation's calls and is raised by what
             compiles (`Compilation.set_progress`).
@@ -91,6 +95,7 @@ def load(
         images=images,
         plan_bytes=plan_bytes,
         verified=verified,
+        reproducible=reproducible,
         progress=progress,
     )
     model = open_model(source, options)
@@ -113,6 +118,7 @@ class LoadOptions:
     images: ImageOptions = AS_IS
     plan_bytes: int = PLAN_BYTES
     verified: Verified | None = None
+    reproducible: bool | None = None
     progress: Callable[[int, int], None] | None = None
 
 
@@ -131,14 +137,18 @@ def open_model(source: ModelSource, given: LoadOptions, say: Say | None = None, 
     instance("the options for images", given.images, ImageOptions)
     plan_bytes = whole("plan_bytes", given.plan_bytes, 0)
     verified = None if given.verified is None else verified_option(given.verified)
+    reproducible = settings().reproducible if given.reproducible is None else flag("reproducible", given.reproducible)
     if (cache := given.cache) is not True and not isinstance(cache, (str, os.PathLike)):
         raise WrongKind(f"cache must be True or a path, got {cache!r}; NNVK_KEEP_PLANS=0 keeps no plans")
     source = formats.file_of(path_or_bytes(source))
     folder = None if cache is True else _plan_folder(cache, source, options)
     progress = None if given.progress is None else function("the function for progress", given.progress)
-    settings = Settings(devices, folder, given.images, plan_bytes, verified, progress, _warn if say is None else say)
+    choices = Settings(
+        devices, folder, given.images, plan_bytes, verified, reproducible, progress, _warn if say is None else say
+    )
     name = "the model" if isinstance(source, bytes) else Path(source).name
-    beside = Beside(name, source, {**options, "shapes": shapes}, settings, tell) if given.fallback else None
+    has_library = given.fallback and not reproducible
+    beside = Beside(name, source, {**options, "shapes": shapes}, choices, tell) if has_library else None
     again = None
     with Guard(name):
         try:
@@ -154,7 +164,7 @@ def open_model(source: ModelSource, given: LoadOptions, say: Say | None = None, 
                 raise
             imported = beside.mixed(error)
             free = [port.shape for port in imported.inputs]
-        return LoadedModel(name, imported, free, settings, again, beside, auto=is_auto(given.device))
+        return LoadedModel(name, imported, free, choices, again, beside, auto=is_auto(given.device))
 
 
 def _require_elements(file: formats.ModelFile, shapes: Shapes, constants: Mapping[str, Any], has_library: bool) -> None:

@@ -28,6 +28,8 @@ class Settings:
     plan_bytes: int = PLAN_BYTES
     verified: Verified | None = None
     """Whether devices check their results; None leaves it to ``NNVK_VERIFIED``."""
+    reproducible: bool = False
+    """Whether floats have the same bits on every device."""
     progress: Callable[[int, int], None] | None = None
     """Gets the progress of compilations."""
     say: Say | None = None

@@ -61,6 +61,7 @@ class ShapedModel:
         self.compilation.share_families(settings.families)
         if settings.verified is not None:
             self.compilation.set_verified(settings.verified)
+        self.compilation.set_reproducible(settings.reproducible)
         if settings.progress is not None:
             self.compilation.set_progress(settings.progress)
         self.compilation.finish()

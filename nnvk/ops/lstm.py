@@ -16,7 +16,7 @@ from nnvk.ops.lstm_cell import (
     states,
     weight_params,
 )
-from nnvk.ops.recurrent import floats, matrix
+from nnvk.ops.recurrent import NEAREST, Arithmetic, floats, matrix
 from nnvk.ops.registry import define
 from nnvk.ops.signature import FLOATS, Signature, i32, real, tensor
 from nnvk.ops.traits import Fp16, Traits
@@ -32,9 +32,10 @@ def _infer(call: Call) -> list[Shape]:
     return [scratch, (batches, cell.outputs), (batches, cell.units), (batches, cell.outputs)]
 
 
-def _reference(call: Call) -> list[np.ndarray]:
+def time_step(call: Call, arithmetic: Arithmetic = NEAREST) -> list[np.ndarray]:
+    """The reference of LSTM."""
     sequence = floats(call, "input")[np.newaxis]
-    _, output_state, cell_state = LstmCell.of(call).run(sequence, *states(call, "", sequence.shape[1]))
+    _, output_state, cell_state = LstmCell.of(call, arithmetic).run(sequence, *states(call, "", sequence.shape[1]))
     dtype = call.output.dtype
     output = output_state.astype(dtype)
     # Nothing is said of the scratch buffer's contents; zeros keep runs reproducible.
@@ -57,5 +58,5 @@ define(
     signatures=(Signature(*_INPUTS), Signature(*_INPUTS, *(replace(param, listed=True) for param in norm_params()))),
     outputs=(tensor("scratch_buffer"), tensor("output_state_out"), tensor("cell_state_out"), tensor("result")),
     infer=_infer,
-    reference=_reference,
+    reference=time_step,
 )

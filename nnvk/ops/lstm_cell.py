@@ -15,8 +15,8 @@ from nnvk.base.errors import bad_data
 from nnvk.ops.call import Call, Tensor
 from nnvk.ops.quant import dequantize
 from nnvk.ops.recurrent import (
-    ACTIVATIONS,
     Activation,
+    Arithmetic,
     check,
     check_activation,
     check_state,
@@ -27,11 +27,9 @@ from nnvk.ops.recurrent import (
     together,
 )
 from nnvk.ops.signature import Accepts, Param, optional_tensor, same, tensor
-from nnvk.ops.unary import logistic
 
 GATES = ("input", "forget", "cell", "output")
 _PEEPHOLE_GATES = ("input", "forget", "output")
-_NORM_EPSILON = np.float32(1e-8)
 
 
 # --- parameters ----------------------------------------------------------------------------------------------
@@ -235,11 +233,9 @@ class LstmCell:
 
     gates: tuple[str, ...]
     input_weights: np.ndarray
-    """[G * U, input size]"""
+    """[G * U, input size], to which the auxiliary input is added"""
     recurrent_weights: np.ndarray
     """[G * U, output size]"""
-    aux_weights: np.ndarray | None
-    """[G * U, auxiliary input size]"""
     bias: Mapping[str, np.ndarray]
     peephole: Mapping[str, np.ndarray]
     norm: Mapping[str, np.ndarray]
@@ -248,9 +244,10 @@ class LstmCell:
     activation: Activation
     cell_clip: float
     proj_clip: float
+    arithmetic: Arithmetic
 
     @classmethod
-    def of(cls, call: Call, prefix: str = "", *, aux: bool = False) -> LstmCell:
+    def of(cls, call: Call, arithmetic: Arithmetic, prefix: str = "", *, aux: bool = False) -> LstmCell:
         """The cell whose operands have this prefix, with or without weights of an auxiliary input."""
         operands = CellOperands.of(call, prefix, aux=aux)
 
@@ -260,20 +257,21 @@ class LstmCell:
         def by_gate(tensors: Mapping[str, Tensor]) -> dict[str, np.ndarray]:
             return {gate: dequantize(tensor) for gate, tensor in tensors.items()}
 
+        parts = [operands.input_weights, operands.aux_weights] if aux else [operands.input_weights]
         weights, bias = operands.projection_weights, operands.projection_bias
         return cls(
             gates=operands.gates,
-            input_weights=stacked(operands.input_weights),
+            input_weights=np.concatenate([stacked(part) for part in parts], axis=1),
             recurrent_weights=stacked(operands.recurrent_weights),
-            aux_weights=stacked(operands.aux_weights) if aux else None,
             bias=by_gate(operands.bias),
             peephole=by_gate(operands.peephole),
             norm=by_gate(operands.norm),
             projection_weights=None if weights is None else dequantize(weights),
             projection_bias=None if bias is None else dequantize(bias),
-            activation=ACTIVATIONS[call.activation],
+            activation=arithmetic.activations[call.activation],
             cell_clip=call.cell_clip,
             proj_clip=call.proj_clip,
+            arithmetic=arithmetic,
         )
 
     def run(
@@ -286,9 +284,11 @@ class LstmCell:
         reverse: bool = False,
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Run over a time-major sequence [time, batches, size]: all outputs, the last output state and cell state."""
-        driven = inputs @ self.input_weights.T  # the part of the sums that no state is in, of all time steps
-        if aux is not None and self.aux_weights is not None:
-            driven = driven + aux @ self.aux_weights.T
+        if aux is not None:
+            inputs = np.concatenate((inputs, aux), axis=2)
+        bias = None if self.norm else np.concatenate([self.bias[gate] for gate in self.gates])
+        # The part of the sums that no state is in, of all time steps.
+        driven = self.arithmetic.dense(inputs, self.input_weights, bias)
         outputs = np.empty((*inputs.shape[:2], output_state.shape[1]), np.float32)
         time_steps = range(len(inputs))
         for time_step in reversed(time_steps) if reverse else time_steps:
@@ -299,15 +299,16 @@ class LstmCell:
     def _time_step(
         self, driven: np.ndarray, output_state: np.ndarray, cell_state: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
-        sums = np.split(driven + output_state @ self.recurrent_weights.T, len(self.gates), axis=1)
+        logistic, dense = self.arithmetic.logistic, self.arithmetic.dense
+        products = dense(output_state, self.recurrent_weights, None)
+        sums = np.split(products + driven, len(self.gates), axis=1)
 
         def gate(name: str, peek: np.ndarray) -> np.ndarray:
             x: np.ndarray = sums[self.gates.index(name)]
             if name in self.peephole:
                 x += self.peephole[name] * peek
             if name in self.norm:
-                x = normalise(x) * self.norm[name]
-            x += self.bias[name]
+                x = self.arithmetic.normalise(x) * self.norm[name] + self.bias[name]
             return x
 
         forget = logistic(gate("forget", cell_state))
@@ -315,18 +316,11 @@ class LstmCell:
         cell_state = _clip(forget * cell_state + write * self.activation(gate("cell", cell_state)), self.cell_clip)
         output_state = logistic(gate("output", cell_state)) * self.activation(cell_state)
         if self.projection_weights is not None:
-            output_state = output_state @ self.projection_weights.T
+            output_state = dense(output_state, self.projection_weights, None)
             if self.projection_bias is not None:
                 output_state = output_state + self.projection_bias
             output_state = _clip(output_state, self.proj_clip)
         return output_state, cell_state
-
-
-def normalise(x: np.ndarray) -> np.ndarray:
-    """Rows with mean 0 and variance 1."""
-    centred: np.ndarray = x - x.mean(axis=1, keepdims=True)
-    centred /= np.sqrt((centred * centred).mean(axis=1, keepdims=True) + _NORM_EPSILON)
-    return centred
 
 
 def _clip(x: np.ndarray, threshold: float) -> np.ndarray:

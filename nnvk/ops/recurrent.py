@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -28,6 +29,41 @@ ACTIVATIONS: Mapping[int, Activation] = {
     6: logistic,
 }
 """The FuseCodes, and two numbers that only recurrent operations know: 4 is tanh, 6 the logistic function."""
+NORM_EPSILON = np.float32(1e-8)
+"""The number that is added to variances."""
+
+
+def _dense(rows: np.ndarray, weights: np.ndarray, bias: np.ndarray | None) -> np.ndarray:
+    sums: np.ndarray = rows @ weights.T
+    return sums if bias is None else sums + bias
+
+
+def _normalise(x: np.ndarray) -> np.ndarray:
+    centred: np.ndarray = x - x.mean(axis=1, keepdims=True)
+    centred /= np.sqrt((centred * centred).mean(axis=1, keepdims=True) + NORM_EPSILON)
+    return centred
+
+
+@dataclass(frozen=True, slots=True)
+class Arithmetic:
+    """The functions of real numbers that references of cells call."""
+
+    dense: Callable[[np.ndarray, np.ndarray, np.ndarray | None], np.ndarray] = _dense
+    """The products of rows [..., K] with weights [units, K], added to a bias [units]."""
+    total: Callable[[np.ndarray], np.ndarray] = lambda terms: terms.sum(axis=-1)
+    """The sums along the last axis."""
+    activations: Mapping[int, Activation] = field(default_factory=lambda: ACTIVATIONS)
+    normalise: Callable[[np.ndarray], np.ndarray] = _normalise
+    """Rows with mean 0 and variance 1."""
+
+    @property
+    def logistic(self) -> Activation:
+        """The function of most gates."""
+        return self.activations[6]
+
+
+NEAREST = Arithmetic()
+"""The arithmetic of NumPy, which adds up products in any order."""
 
 
 def check_activation(activation: int) -> None:

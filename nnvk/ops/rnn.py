@@ -7,8 +7,9 @@ import numpy as np
 from nnvk.base.errors import bad_data
 from nnvk.ops.call import Call
 from nnvk.ops.recurrent import (
-    ACTIVATIONS,
     FLOATS_3,
+    NEAREST,
+    Arithmetic,
     bidirectional_outputs,
     bidirectional_shapes,
     check,
@@ -54,22 +55,30 @@ def _check_cell(call: Call, prefix: str, batches: int, input_size: int, *, any_s
 
 
 def _run(
-    call: Call, prefix: str, inputs: np.ndarray, aux: np.ndarray | None = None, *, reverse: bool = False
+    call: Call,
+    arithmetic: Arithmetic,
+    prefix: str,
+    inputs: np.ndarray,
+    aux: np.ndarray | None = None,
+    *,
+    reverse: bool = False,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Run a cell over a time-major sequence [time, batches, size]: outputs of each time step, final hidden state.
 
     ``state = activation(input @ weights.T + state @ recurrent_weights.T + bias)`` is state and output of a time step.
     """
-    driven = inputs @ floats(call, prefix + "weights").T + floats(call, prefix + "bias")
+    weights = floats(call, prefix + "weights")
     if aux is not None:
-        driven = driven + aux @ floats(call, prefix + "aux_weights").T
-    recurrent = floats(call, prefix + "recurrent_weights").T
+        inputs = np.concatenate((inputs, aux), axis=2)
+        weights = np.concatenate((weights, floats(call, prefix + "aux_weights")), axis=1)
+    driven = arithmetic.dense(inputs, weights, floats(call, prefix + "bias"))
+    recurrent = floats(call, prefix + "recurrent_weights")
     hidden = initial_state(call, prefix + "hidden_state_in", inputs.shape[1], len(recurrent))
-    activate = ACTIVATIONS[call.activation]
+    activate = arithmetic.activations[call.activation]
     outputs = np.empty((*inputs.shape[:2], hidden.shape[1]), np.float32)
     time_steps = range(len(inputs))
     for time_step in reversed(time_steps) if reverse else time_steps:
-        hidden = activate(driven[time_step] + hidden @ recurrent)
+        hidden = activate(arithmetic.dense(hidden, recurrent, None) + driven[time_step])
         outputs[time_step] = hidden
     return outputs, hidden
 
@@ -84,8 +93,9 @@ def _infer_time_step(call: Call) -> list[Shape]:
     return [(batches, units)] * 2
 
 
-def _reference_time_step(call: Call) -> list[np.ndarray]:
-    _, state = _run(call, "", floats(call, "input")[np.newaxis])
+def time_step(call: Call, arithmetic: Arithmetic = NEAREST) -> list[np.ndarray]:
+    """The reference of RNN."""
+    _, state = _run(call, arithmetic, "", floats(call, "input")[np.newaxis])
     output = state.astype(call.output.dtype)
     return [output, output.copy()]
 
@@ -97,7 +107,7 @@ define(
     signatures=Signature(tensor("input", rank=2), *_cell_params(any_shape=True), activation()),
     outputs=(tensor("hidden_state_out"), tensor("result")),
     infer=_infer_time_step,
-    reference=_reference_time_step,
+    reference=time_step,
 )
 
 
@@ -113,8 +123,9 @@ def _infer_sequence(call: Call) -> list[Shape]:
     return [layout(call, time, batches, units), (batches, units)][: len(call.outputs)]
 
 
-def _reference_sequence(call: Call) -> list[np.ndarray]:
-    outputs, state = _run(call, "", sequence(call))
+def one_direction(call: Call, arithmetic: Arithmetic = NEAREST) -> list[np.ndarray]:
+    """The reference of UNIDIRECTIONAL_SEQUENCE_RNN."""
+    outputs, state = _run(call, arithmetic, "", sequence(call))
     return [to_layout(call, outputs), state.astype(call.output.dtype, copy=False)][: len(call.outputs)]
 
 
@@ -125,7 +136,7 @@ define(
     signatures=Signature(tensor("input", rank=3), *_cell_params(), activation(), i32("time_major")),
     outputs=(tensor("result"), optional_tensor("hidden_state_out", since=4)),
     infer=_infer_sequence,
-    reference=_reference_sequence,
+    reference=one_direction,
 )
 
 
@@ -145,11 +156,12 @@ def _infer_bidirectional(call: Call) -> list[Shape]:
     return bidirectional_shapes(call, forward, backward, [(batches, forward), (batches, backward)])
 
 
-def _reference_bidirectional(call: Call) -> list[np.ndarray]:
+def both_directions(call: Call, arithmetic: Arithmetic = NEAREST) -> list[np.ndarray]:
+    """The reference of BIDIRECTIONAL_SEQUENCE_RNN."""
     backward_input, crossed = rnn_linking(call)
     aux = sequence(call, "aux_input") if crossed else None
-    forward, forward_state = _run(call, "fw_", sequence(call), aux)
-    backward, backward_state = _run(call, "bw_", sequence(call, backward_input), aux, reverse=True)
+    forward, forward_state = _run(call, arithmetic, "fw_", sequence(call), aux)
+    backward, backward_state = _run(call, arithmetic, "bw_", sequence(call, backward_input), aux, reverse=True)
     return bidirectional_outputs(call, forward, backward, [forward_state, backward_state])
 
 
@@ -177,5 +189,5 @@ define(
         optional_tensor("output3", since=4),
     ),
     infer=_infer_bidirectional,
-    reference=_reference_bidirectional,
+    reference=both_directions,
 )

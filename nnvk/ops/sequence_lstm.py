@@ -19,6 +19,8 @@ from nnvk.ops.lstm_cell import (
 )
 from nnvk.ops.recurrent import (
     FLOATS_3,
+    NEAREST,
+    Arithmetic,
     bidirectional_outputs,
     bidirectional_shapes,
     check,
@@ -51,9 +53,10 @@ def _infer(call: Call) -> list[Shape]:
     return shapes[: len(call.outputs)]
 
 
-def _reference(call: Call) -> list[np.ndarray]:
+def one_direction(call: Call, arithmetic: Arithmetic = NEAREST) -> list[np.ndarray]:
+    """The reference of UNIDIRECTIONAL_SEQUENCE_LSTM."""
     source = sequence(call)
-    outputs, *final = LstmCell.of(call).run(source, *states(call, "", source.shape[1]))
+    outputs, *final = LstmCell.of(call, arithmetic).run(source, *states(call, "", source.shape[1]))
     results = [to_layout(call, outputs), *(state.astype(call.output.dtype, copy=False) for state in final)]
     return results[: len(call.outputs)]
 
@@ -71,7 +74,7 @@ define(
         optional_tensor("cell_state_out", since=4),
     ),
     infer=_infer,
-    reference=_reference,
+    reference=one_direction,
 )
 
 
@@ -99,13 +102,14 @@ def _infer_bidirectional(call: Call) -> list[Shape]:
     return bidirectional_shapes(call, forward.outputs, backward.outputs, shapes)
 
 
-def _reference_bidirectional(call: Call) -> list[np.ndarray]:
+def both_directions(call: Call, arithmetic: Arithmetic = NEAREST) -> list[np.ndarray]:
+    """The reference of BIDIRECTIONAL_SEQUENCE_LSTM."""
     backward_input, crossed = lstm_linking(call)
     aux = sequence(call, "aux_input") if crossed else None
     sequences: list[np.ndarray] = []
     final: list[np.ndarray] = []
     for prefix, source in (("fw_", "input"), ("bw_", backward_input)):
-        cell = LstmCell.of(call, prefix, aux=crossed)
+        cell = LstmCell.of(call, arithmetic, prefix, aux=crossed)
         inputs = sequence(call, source)
         before = states(call, prefix, inputs.shape[1])
         outputs, *states_out = cell.run(inputs, *before, aux, reverse=prefix == "bw_")
@@ -138,5 +142,5 @@ define(
     # [forward, backward] or [merged], then output and cell state of the forward and of the backward cell.
     outputs=(tensor("output0"), *(optional_tensor(f"output{number}", since=4) for number in range(1, 6))),
     infer=_infer_bidirectional,
-    reference=_reference_bidirectional,
+    reference=both_directions,
 )

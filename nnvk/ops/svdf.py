@@ -7,7 +7,8 @@ import numpy as np
 from nnvk.base.errors import bad_data
 from nnvk.ops.call import Call
 from nnvk.ops.recurrent import (
-    ACTIVATIONS,
+    NEAREST,
+    Arithmetic,
     check,
     check_activation,
     check_state,
@@ -47,18 +48,19 @@ def _infer(call: Call) -> list[Shape]:
     return shapes_of_filters(call)
 
 
-def _reference(call: Call) -> list[np.ndarray]:
+def svdf(call: Call, arithmetic: Arithmetic = NEAREST) -> list[np.ndarray]:
+    """The reference of SVDF."""
     filters, memory = call.weights_time.shape
     batches = call.input.shape[0]
     # The state has a free place for the newest entry at the end of each filter's memory, [batch, filter, time].
     state = floats(call, "state_in").reshape(batches, filters, memory).copy()
-    state[:, :, -1] = floats(call, "input") @ floats(call, "weights_feature").T
-    filtered = np.einsum("bft,ft->bf", state, floats(call, "weights_time"))
-    output = filtered.reshape(batches, filters // call.rank, call.rank).sum(axis=2)
+    state[:, :, -1] = arithmetic.dense(floats(call, "input"), floats(call, "weights_feature"), None)
+    filtered = arithmetic.total(state * floats(call, "weights_time"))
+    output = arithmetic.total(filtered.reshape(batches, filters // call.rank, call.rank))
     bias = optional_floats(call, "bias")
     if bias is not None:
         output = output + bias
-    output = ACTIVATIONS[call.activation](output)
+    output = arithmetic.activations[call.activation](output)
     state = np.concatenate((state[:, :, 1:], np.zeros((batches, filters, 1), np.float32)), axis=2)
     dtype = call.output.dtype
     return [state.reshape(batches, filters * memory).astype(dtype), output.astype(dtype)]
@@ -79,5 +81,5 @@ define(
     ),
     outputs=(tensor("state_out"), tensor("result")),
     infer=_infer,
-    reference=_reference,
+    reference=svdf,
 )

@@ -8,7 +8,7 @@ from collections.abc import Callable, Hashable, Sequence
 from pathlib import Path
 from typing import Any
 
-from nnvk.base.checks import function, instance, member, whole, wholes
+from nnvk.base.checks import flag, function, instance, member, whole, wholes
 from nnvk.base.errors import NnapiError, ResultCode, bad_data, bad_state, mark_as_callers
 from nnvk.base.files import is_folder
 from nnvk.base.log import logger, timed
@@ -20,6 +20,7 @@ from nnvk.runtime.arguments import duration
 from nnvk.runtime.devices import Device, check_distinct, get_devices
 from nnvk.runtime.execution_plan import Cache, ExecutionPlan, ExecutionPlanner, Partition
 from nnvk.runtime.model import Model
+from nnvk.runtime.reproducible import are_reproducible, check_reproducible
 from nnvk.runtime.verification import REPAIR, Verified, redundancy_of, verified_option, verified_setting
 from nnvk.types import model as frozen
 from nnvk.types.codes import BYTE_SIZE_OF_CACHE_TOKEN, DeviceTypeCode, PreferenceCode, PriorityCode
@@ -72,6 +73,7 @@ class Compilation(Pinned):
         self._progress: _Progress | None = None
         self._families: dict[Hashable, Any] | None = None
         self._verified = verified_setting(settings().verified)
+        self._reproducible = settings().reproducible
         self._plan: ExecutionPlan | None = None
         self._finish_called = False
 
@@ -161,6 +163,15 @@ class Compilation(Pinned):
         self._check_unfinished("set_verified")
         self._verified = verified_option(verified)
 
+    def set_reproducible(self, reproducible: bool = True) -> None:
+        """Have all devices compute floats to the same bits; the default is the variable ``NNVK_REPRODUCIBLE``.
+
+        `finish` then refuses an operation for which docs/reproducible.md does not define them, and a device of another
+        package, with BAD_DATA. A relaxed model is computed as if it were not.
+        """
+        self._check_unfinished("set_reproducible")
+        self._reproducible = flag("reproducible", reproducible)
+
     def finish(self) -> None:
         """Partition the model and have the devices prepare their parts (``ANeuralNetworksCompilation_finish``).
 
@@ -169,6 +180,9 @@ class Compilation(Pinned):
         """
         self._check_unfinished("finish")
         self._finish_called = True
+        if self._reproducible:
+            self._model = self._model.as_reproducible()
+            check_reproducible(self._model, self._devices or ())
         deadline = deadline_after(time.monotonic_ns(), self._timeout_ns) if self._timeout_ns else None
         options = PrepareOptions(
             self._preference,
@@ -198,6 +212,8 @@ class Compilation(Pinned):
         without it.
         """
         devices, cpu = get_devices(), _reference()
+        if self._reproducible:
+            devices = are_reproducible(devices)
         mode = settings().partition
         if mode == 0:
             return ExecutionPlanner([cpu], options, cache=self._cache).plan(self._model)

@@ -54,7 +54,8 @@ def write_model(writer: Writer, model: Model) -> None:
         writer.u32(len(each.operands))
         for operand in each.operands:
             _write_operand(writer, operand, numbers)
-        _REST.write(writer, (each.operations, each.inputs, each.outputs, each.relaxed, each.input_names))
+        settings = each.relaxed, each.reproducible
+        _REST.write(writer, (each.operations, each.inputs, each.outputs, each.input_names, *settings))
 
 
 def read_model(reader: Reader) -> Model:
@@ -62,7 +63,8 @@ def read_model(reader: Reader) -> Model:
     models: list[Model] = []
     for _ in range(reader.u32()):
         operands = tuple(_read_operand(reader, models) for _ in range(reader.u32()))
-        models.append(Model(operands, *_REST.read(reader)))
+        operations, inputs, outputs, names, relaxed, reproducible = _REST.read(reader)
+        models.append(Model(operands, operations, inputs, outputs, relaxed, names, reproducible=reproducible))
     if not models:
         raise Malformed("there is no model")
     return models[-1]
@@ -114,5 +116,5 @@ def _read_code(reader: Reader) -> AnyCode:
 
 _CODE = member_of(OperationCode)
 _OPERATION = record(Operation, Field("code", _write_code, _read_code), U64S, U64S)
-_REST = parts(many(_OPERATION), U64S, U64S, BOOL, many(STRING))
+_REST = parts(many(_OPERATION), U64S, U64S, many(STRING), BOOL, BOOL)
 """A model without its operands."""

@@ -54,6 +54,7 @@ def extract(whole: Model, operations: Sequence[int]) -> Extract:
         tuple(position[index] for index in inputs),
         tuple(position[index] for index in outputs),
         whole.relaxed,
+        reproducible=whole.reproducible,
     )
     return Extract(model, inputs, outputs)
 

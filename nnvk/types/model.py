@@ -74,6 +74,8 @@ class Model(_Referable):
     """Names of the inputs, for callers; NNAPI has none. Empty where they were not given."""
     sizes: object = None
     """See `nnvk.types.template.sizes_of`."""
+    reproducible: bool = False
+    """Floats have the bits that `nnvk.ops.reproducible` defines, on every device."""
 
     def input_types(self) -> tuple[OperandType, ...]:
         """Types of the model's inputs, in order."""
@@ -118,11 +120,19 @@ class Model(_Referable):
 
     def with_relaxed(self, relaxed: bool) -> Model:
         """The model, and all that it refers to, with the setting of a main model, which overrides theirs."""
+        return self._with(relaxed=relaxed, reproducible=False)
+
+    def as_reproducible(self) -> Model:
+        """The model, and all that it refers to, to be computed with reproducible floats, which are never relaxed."""
+        return self._with(relaxed=False, reproducible=True)
+
+    def _with(self, *, relaxed: bool, reproducible: bool) -> Model:
         made: dict[Model, Model] = {}
         for model in (*self.referenced(), self):
             operands = tuple(_with_subgraph(operand, made) for operand in model.operands)
-            same = relaxed == model.relaxed and operands == model.operands
-            made[model] = model if same else replace(model, operands=operands, relaxed=relaxed)
+            same = (operands, relaxed, reproducible) == (model.operands, model.relaxed, model.reproducible)
+            changed = replace(model, operands=operands, relaxed=relaxed, reproducible=reproducible)
+            made[model] = model if same else changed
         return made[self]
 
 

@@ -5,10 +5,17 @@
 #ifndef NNVK_ACTIVATION_GLSL
 #define NNVK_ACTIVATION_GLSL
 
-#include "special_values.glsl"
+#include "extremes.glsl"
+#include "reproducible.glsl"
 
-float activate(float x, float low, float high) { return is_nan(x) ? x : min(max(x, low), high); }
-vec4 activate(vec4 x, float low, float high) { return mix(min(max(x, vec4(low)), vec4(high)), x, is_nan(x)); }
+float activate(float x, float low, float high) {
+    if (REPRODUCIBLE) return smaller(larger(x, low), high);
+    return is_nan(x) ? x : min(max(x, low), high);
+}
+vec4 activate(vec4 x, float low, float high) {
+    if (REPRODUCIBLE) return smaller(larger(x, vec4(low)), vec4(high));
+    return mix(min(max(x, vec4(low)), vec4(high)), x, is_nan(x));
+}
 
 // The same with fewer instructions, for compilers that keep comparisons with NaN false.
 vec4 activate_by_comparisons(vec4 x, float low, float high) {

@@ -37,12 +37,12 @@ vec4 apply(uint operation, bool is_rounded, vec4 a, vec4 b) {
     WHERE(ADD) result = a + b;
     WHERE(SUB) result = a - b;
     WHERE(MUL) result = a * b;
-    WHERE(DIV) result = a / b;
+    WHERE(DIV) result = quotient_of(a, b);
     WHERE(MAXIMUM) result = larger(a, b);
     WHERE(MINIMUM) result = smaller(a, b);
     WHERE(PRELU) result = mix(a, a * b, lessThan(a, vec4(0)));
-    WHERE(AT_LEAST) result = mix(max(a, b), a, is_nan(a));
-    WHERE(AT_MOST) result = mix(min(a, b), a, is_nan(a));
+    WHERE(AT_LEAST) result = REPRODUCIBLE ? larger(a, b) : mix(max(a, b), a, is_nan(a));
+    WHERE(AT_MOST) result = REPRODUCIBLE ? smaller(a, b) : mix(min(a, b), a, is_nan(a));
     WHERE(ABS) result = abs(a);
     WHERE(NEG) result = -a;
     WHERE(FLOOR) result = floor(a);
@@ -51,9 +51,9 @@ vec4 apply(uint operation, bool is_rounded, vec4 a, vec4 b) {
     WHERE(HARD_SWISH) result = EACH(hard_swish, a);
     WHERE(LOG) result = EACH(exact_log, a);
     WHERE(LOGISTIC) result = EACH(exact_logistic, a);
-    WHERE(RSQRT) result = inversesqrt(a);
+    WHERE(RSQRT) result = inverse_square_root(a);
     WHERE(SIN) result = EACH(exact_sin, a);
-    WHERE(SQRT) result = sqrt(a);
+    WHERE(SQRT) result = square_root(a);
     WHERE(TANH) result = EACH(exact_tanh, a);
     WHERE(ERF) result = EACH(exact_erf, a);
     WHERE(GELU) result = EACH(gelu, a);

@@ -4,9 +4,11 @@
 #ifndef NNVK_MULTIPLY_ADD_GLSL
 #define NNVK_MULTIPLY_ADD_GLSL
 
-float multiply_add(float a, float b, float c) { return fma(a, b, c); }
-vec4 multiply_add(vec4 a, vec4 b, vec4 c) { return fma(a, b, c); }
-vec4 multiply_add(float a, vec4 b, vec4 c) { return fma(vec4(a), b, c); }
+#include "reproducible.glsl"
+
+float multiply_add(float a, float b, float c) { return REPRODUCIBLE ? a * b + c : fma(a, b, c); }
+vec4 multiply_add(vec4 a, vec4 b, vec4 c) { return REPRODUCIBLE ? a * b + c : fma(a, b, c); }
+vec4 multiply_add(float a, vec4 b, vec4 c) { return multiply_add(vec4(a), b, c); }
 int multiply_add(int a, int b, int c) { return a * b + c; }
 ivec4 multiply_add(ivec4 a, ivec4 b, ivec4 c) { return a * b + c; }
 ivec4 multiply_add(int a, ivec4 b, ivec4 c) { return a * b + c; }

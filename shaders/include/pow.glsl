@@ -21,12 +21,12 @@ vec2 precise_log(float x) {
     // ln m = 2 artanh t with t = (m - 1) / (m + 1). The low part follows from the rounding error of t.
     float over = m - 1.0, under = m + 1.0;
     float under_low = m - (under - 1.0);
-    float t = over / under;
+    float t = quotient_of(over, under);
     vec2 back = exact_product(t, under);
-    float t_low = (((over - back.x) - back.y) - t * under_low) / under;
+    float t_low = quotient_of(((over - back.x) - back.y) - t * under_low, under);
     float square = t * t;
-    float series = fma(fma(fma(9.0909091e-2, square, 1.1111111e-1), square, 1.4285714e-1), square, 2.0e-1);
-    series = fma(series, square, 3.3333333e-1);
+    float series = multiply_add(multiply_add(9.0909091e-2, square, 1.1111111e-1), square, 1.4285714e-1);
+    series = multiply_add(multiply_add(series, square, 2.0e-1), square, 3.3333333e-1);
     float low = 2.0 * (t_low + t * square * series);
     // The high part of ln 2 has so few bits that n times it is exact.
     float whole = n * 0.693359375, part = 2.0 * t;
@@ -41,6 +41,7 @@ vec2 precise_log(float x) {
 float positive_pow(float x, float y) {
     const float INFINITY = uintBitsToFloat(0x7f800000u);
     if (x == 1.0 || y == 0.0) return 1.0;
+    if (REPRODUCIBLE && x < LEAST_NORMAL) x = 0.0;
     if (x == 0.0 || is_infinite(x) || is_infinite(y)) return (x > 1.0) == (y > 0.0) ? INFINITY : 0.0;
     vec2 logarithm = precise_log(x);
     if (abs(logarithm.x * y) > 110.0) return (x > 1.0) == (y > 0.0) ? INFINITY : 0.0;
@@ -53,10 +54,11 @@ float positive_pow(float x, float y) {
     float of_small = r - large;
     float lost = (large - (r - of_small)) + (small - of_small);
     float sum = 1.0 + r;
-    float power = sum + ((r - (sum - 1.0)) + (exp_series(r) * r * r + fma(lost, r, lost)));
+    float power = sum + ((r - (sum - 1.0)) + (exp_series(r) * r * r + multiply_add(lost, r, lost)));
     int whole = int(n);
     int part = whole / 2;
     float scaled = uintBitsToFloat(uint(part + 127) << 23) * power;
+    if (REPRODUCIBLE && whole < -99 && scaled < power_of_2(part - whole - 126)) return 0.0;    // a subnormal number
     return scaled * uintBitsToFloat(uint(whole - part + 127) << 23);
 }
 

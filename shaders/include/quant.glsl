@@ -17,7 +17,7 @@
 spirv_execution_mode(extensions = ["SPV_KHR_float_controls"], capabilities = [4467], 4462, 16);
 #endif
 
-#include "special_values.glsl"
+#include "reproducible.glsl"
 
 // Four consecutive bytes, each in 0..255.
 ivec4 unpack_bytes(uint word, uint sign_mask) {
@@ -179,6 +179,7 @@ ivec4 multiply_by_quantized_multiplier(ivec4 x, int mantissa, int shift) {
 // The float nearest to a / b. Vulkan allows a division an error of 2.5 units in the last place, which moves ties. The
 // remainder of `a` is exact: the product is computed from halves (Dekker), because fma need not round only once.
 vec4 exact_quotient(vec4 a, vec4 b) {
+    if (REPRODUCIBLE) return nearest_quotient(a, b);
     vec4 quotient = a / b;
     vec4 q_far = 4097.0 * quotient, b_far = 4097.0 * b;
     vec4 q_high = q_far - (q_far - quotient), b_high = b_far - (b_far - b);

@@ -236,6 +236,7 @@ CALLS: dict[str, Call] = {
         lambda: compiling().set_progress, {"callback": Given(lambda: lambda done, total: None, OBJECTS)}
     ),
     "Compilation.set_timeout": Call(lambda: compiling().set_timeout, {"duration_ns": DURATION}),
+    "Compilation.set_reproducible": Call(lambda: compiling().set_reproducible, {"reproducible": Given(True, FLAG)}),
     "Compilation.set_verified": Call(lambda: compiling().set_verified, {"verified": Given("repair", FLAG)}),
     "Device.get_extension_support": Call(
         lambda: CPU.get_extension_support, {"extension": Given("com.example.filters", TEXT)}
@@ -406,6 +407,7 @@ CALLS |= {
             "images": Given(nnvk.ImageOptions(), OBJECT),
             "plan_bytes": Given(1, [*_NO_NUMBERS, *_FLOATS, -1]),
             "verified": Given(True, [wrong for wrong in FLAG if wrong is not None]),
+            "reproducible": Given(True, [wrong for wrong in FLAG if wrong is not None]),
             "progress": Given(lambda: lambda done, total: None, [wrong for wrong in OBJECTS if wrong is not None]),
         },
     ),

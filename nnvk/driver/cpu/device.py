@@ -61,6 +61,7 @@ class CpuDevice(IDevice):
     version = f"numpy {np.__version__}"
     capabilities = Capabilities()
     extensions = (EXTENSION,)
+    reproduces = True
 
     def __init__(self) -> None:
         self._tokens = itertools.count(1)

@@ -13,6 +13,7 @@ from nnvk.base.log import logger
 from nnvk.ops import flow, functions, registry
 from nnvk.ops.call import Call, UnknownValue
 from nnvk.ops.flow import Clock
+from nnvk.ops.reproducible import reference as reproducible_reference
 from nnvk.types.codes import ExtensionCode
 from nnvk.types.constant import Constant, elements
 from nnvk.types.model import Lifetime, Model, Operation
@@ -45,7 +46,7 @@ def run(model: Model, inputs: Sequence[np.ndarray | None], clock: Clock) -> list
                     if operation.code in flow.CONTROL_FLOW:
                         outputs = _run_control_flow(model, operation, call, values, clock)
                     else:
-                        outputs = _run_reference(call)
+                        outputs = _run_reference(call, reproducible=model.reproducible)
         except UnknownValue as error:
             raise bad_data(f"operation {number} ({operation}): {error}") from error
         if _log.isEnabledFor(10):
@@ -102,12 +103,13 @@ def _check_fits(what: str, declared: OperandType, array: np.ndarray) -> None:
         raise bad_data(f"{what} has shape {list(array.shape)}, the model says {list(declared.dimensions)}")
 
 
-def _run_reference(call: Call) -> list[np.ndarray]:
+def _run_reference(call: Call, *, reproducible: bool) -> list[np.ndarray]:
     if registry.infer(call) is None:
         raise call.unknown or UnknownValue("an input has no value")
     if not any(math.prod(tensor.shape) for tensor in call.outputs):
         return [np.zeros(tensor.shape, tensor.dtype) for tensor in call.outputs]  # nothing is left to compute
-    reference = registry.lookup(call.code).reference
+    lookup = reproducible_reference if reproducible else lambda call: registry.lookup(call.code).reference
+    reference = lookup(call)
     if reference is None:
         raise op_failed(f"{call.code.name} has no reference")
     try:

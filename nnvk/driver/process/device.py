@@ -40,6 +40,8 @@ class RemoteDevice(IDevice):
     is asked of it next starts a new process.
     """
 
+    reproduces = True  # nnvk's drivers alone run in other processes
+
     def __init__(self, process: DriverProcess, description: Description) -> None:
         self._process = process
         self._description = description

@@ -30,6 +30,8 @@ _RELATIVE_TIME = {"discrete_gpu": 0.05, "integrated_gpu": 0.2, "virtual_gpu": 0.
 class VulkanDevice(IDevice):
     """A Vulkan physical device as an NNAPI device of type GPU."""
 
+    reproduces = True
+
     def __init__(
         self,
         name: str,

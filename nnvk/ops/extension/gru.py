@@ -6,11 +6,20 @@ import numpy as np
 
 from nnvk.base.errors import bad_data
 from nnvk.ops.call import Call
-from nnvk.ops.recurrent import ACTIVATIONS, check, check_activation, floats, forbid, matrix, optional_floats, present
+from nnvk.ops.recurrent import (
+    NEAREST,
+    Arithmetic,
+    check,
+    check_activation,
+    floats,
+    forbid,
+    matrix,
+    optional_floats,
+    present,
+)
 from nnvk.ops.registry import define
 from nnvk.ops.signature import EXTENSIONS_SINCE, F16, F32, Signature, activation, boolean, optional_tensor, tensor
 from nnvk.ops.traits import Fp16, Traits
-from nnvk.ops.unary import logistic
 from nnvk.types.extension import ExtendedOperationCode
 from nnvk.types.operand import Shape
 
@@ -36,8 +45,8 @@ def _infer(call: Call) -> list[Shape]:
     return [(time, batches, units), (batches, units)][: len(call.outputs)]
 
 
-def _reference(call: Call) -> list[np.ndarray]:
-    """Run the cell.
+def gru(call: Call, arithmetic: Arithmetic = NEAREST) -> list[np.ndarray]:
+    """The reference of UNIDIRECTIONAL_SEQUENCE_GRU.
 
     Each time step computes, with the sums of the inputs in ``driven``::
 
@@ -48,18 +57,21 @@ def _reference(call: Call) -> list[np.ndarray]:
     Without ``reset_after`` the candidate multiplies ``reset * state`` by its recurrent weights instead.
     """
     source, state = floats(call, "input"), floats(call, "hidden_state_in")
-    recurrent = {gate: floats(call, f"recurrent_to_{gate}_weights").T for gate in GATES}
-    weights = {gate: floats(call, f"input_to_{gate}_weights").T for gate in GATES}
-    driven = {gate: source @ weights[gate] + floats(call, f"{gate}_bias") for gate in GATES}
-    inner, activate = optional_floats(call, _INNER_BIAS), ACTIVATIONS[call.activation]
+    dense, logistic, activate = arithmetic.dense, arithmetic.logistic, arithmetic.activations[call.activation]
+    recurrent = {gate: floats(call, f"recurrent_to_{gate}_weights") for gate in GATES}
+    weights = {gate: floats(call, f"input_to_{gate}_weights") for gate in GATES}
+    driven = {gate: dense(source, weights[gate], floats(call, f"{gate}_bias")) for gate in GATES}
+    inner = optional_floats(call, _INNER_BIAS)
     bias = np.zeros(1, np.float32) if inner is None else inner
     outputs = np.empty((*source.shape[:2], state.shape[1]), np.float32)
     for time_step in range(len(source)):
-        update, reset = (logistic(driven[gate][time_step] + state @ recurrent[gate]) for gate in ("update", "reset"))
+        update, reset = (
+            logistic(dense(state, recurrent[gate], None) + driven[gate][time_step]) for gate in ("update", "reset")
+        )
         if call.reset_after:
-            product = reset * (state @ recurrent["candidate"] + bias)
+            product = reset * (dense(state, recurrent["candidate"], None) + bias)
         else:
-            product = (reset * state) @ recurrent["candidate"]
+            product = dense(reset * state, recurrent["candidate"], None)
         candidate = activate(driven["candidate"][time_step] + product)
         state = (1 - update) * candidate + update * state
         outputs[time_step] = state
@@ -82,5 +94,5 @@ define(
     ),
     outputs=(tensor("result"), optional_tensor("hidden_state_out")),
     infer=_infer,
-    reference=_reference,
+    reference=gru,
 )

@@ -5,6 +5,8 @@ The latter is ONNX's DynamicQuantizeLinear, but ``output`` has the levels less t
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from nnvk.base.errors import bad_data
@@ -16,6 +18,7 @@ from nnvk.ops.traits import Fp16, Traits
 from nnvk.types.extension import ExtendedOperationCode
 from nnvk.types.operand import Shape
 
+Divide = Callable[[np.ndarray | np.float32, np.ndarray | np.float32], np.ndarray]
 _ZERO, _LAST, _SMALLEST = np.float32(0), np.float32(255), np.float32(1e-30)
 
 
@@ -25,18 +28,19 @@ def _row_shape(call: Call) -> list[Shape]:
     return [call.input.shape]
 
 
-def _round_rows(call: Call) -> np.ndarray:
+def round_rows(call: Call, divide: Divide = np.divide) -> np.ndarray:
+    """The reference of ROUND_ROWS."""
     with np.errstate(all="ignore"):
         rows = call.input.data.reshape(call.rows, -1)
         if call.asymmetric:
             low = np.minimum(rows.min(axis=1, keepdims=True), _ZERO)
             width = np.maximum(np.maximum(rows.max(axis=1, keepdims=True), _ZERO) - low, _SMALLEST)
-            inverse = _LAST / width
+            inverse = divide(_LAST, width)
             zero_point = _whole(np.float32(-128) - low * inverse)
-            rounded = (_whole(rows * inverse + zero_point) - zero_point) * (width / _LAST)
+            rounded = (_whole(rows * inverse + zero_point) - zero_point) * divide(width, _LAST)
         else:
             extent = np.maximum(np.abs(rows).max(axis=1, keepdims=True), _SMALLEST)
-            rounded = _whole(rows * (np.float32(127) / extent)) * (extent / np.float32(127))
+            rounded = _whole(rows * divide(np.float32(127), extent)) * divide(extent, np.float32(127))
     return rounded.reshape(call.input.shape)
 
 
@@ -51,13 +55,14 @@ def _shapes(call: Call) -> list[Shape]:
     return [call.input.shape, (1,), (1,)]
 
 
-def _dynamic_quantize(call: Call) -> list[np.ndarray]:
+def dynamic_quantize(call: Call, divide: Divide = np.divide) -> list[np.ndarray]:
+    """The reference of DYNAMIC_QUANTIZE."""
     numbers = call.input.data
     with np.errstate(all="ignore"):
         low, high = np.minimum(numbers.min(), _ZERO), np.maximum(numbers.max(), _ZERO)
-        scale = (high - low) / _LAST or np.float32(1)
-        zero_point = _within(np.rint(-low / scale))
-        levels = _within(np.rint(numbers / scale) + zero_point) - zero_point
+        scale = divide(high - low, _LAST) or np.float32(1)
+        zero_point = _within(np.rint(divide(-low, scale)))
+        levels = _within(np.rint(divide(numbers, scale)) + zero_point) - zero_point
     return [levels, scale.reshape(1), zero_point.reshape(1)]
 
 
@@ -71,7 +76,7 @@ define(
     types={F32: EXTENSIONS_SINCE},
     signatures=Signature(tensor("input"), i32("rows"), boolean("asymmetric")),
     infer=_row_shape,
-    reference=_round_rows,
+    reference=round_rows,
 )
 define(
     ExtendedOperationCode.DYNAMIC_QUANTIZE,
@@ -80,5 +85,5 @@ define(
     signatures=Signature(tensor("input")),
     outputs=(tensor("output"), tensor("scale"), tensor("zero_point")),
     infer=_shapes,
-    reference=_dynamic_quantize,
+    reference=dynamic_quantize,
 )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from enum import IntEnum
 
 import numpy as np
@@ -31,7 +31,9 @@ class Reduction(IntEnum):
 
 
 _NUMBERS = (F32, F16, I32)
-_AT: dict[Reduction, Callable[..., None]] = {
+CombineAt = Callable[[np.ndarray, np.ndarray, np.ndarray], None]
+"""Combines the rows of an array at some places with updates, in place."""
+_AT: Mapping[Reduction, CombineAt] = {
     Reduction.ADD: np.add.at,
     Reduction.MUL: np.multiply.at,
     Reduction.MAX: np.maximum.at,
@@ -74,7 +76,8 @@ def _scattered_shape(call: Call) -> list[Shape]:
     return [shape]
 
 
-def _scatter_nd(call: Call) -> np.ndarray:
+def scatter_nd(call: Call, combine_at: Mapping[Reduction, CombineAt] = _AT) -> np.ndarray:
+    """The reference of SCATTER_ND."""
     shape = call.output.shape
     depth = call.indices.shape[-1]
     slices, inner = math.prod(shape[:depth]), math.prod(shape[depth:])
@@ -86,7 +89,7 @@ def _scatter_nd(call: Call) -> np.ndarray:
         last = {int(place): number for number, place in enumerate(coordinates)}
         result[list(last)] = updates[list(last.values())]
     else:
-        _AT[reduction](result, coordinates, updates)
+        combine_at[reduction](result, coordinates, updates)
     return result.reshape(shape)
 
 
@@ -100,6 +103,6 @@ define(
     ),
     leading="updates",
     infer=_scattered_shape,
-    reference=_scatter_nd,
+    reference=scatter_nd,
     validate=_check_quantisation,
 )

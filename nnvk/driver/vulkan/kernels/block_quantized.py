@@ -104,9 +104,11 @@ def lower(call: Call, g: Lowering, fused: Fused) -> None:
     (rows, size), (_, outputs) = call.input.shape, call.output.shape
     block_words, blocks = call.block_size // WORD_LEVELS, call.scales.shape[1]
     rounds = -(-size // (_WORDS * WORD_LEVELS))
+    candidates = [tile for tile in tiles(rows, outputs, rounds, g.device) if tile.slices == 1 or not g.reproducible]
+    in_order = ["reproducible"] if g.reproducible else []
     tile = g.choose(
-        g.tuning_key("4 bits", rows, outputs, size, call.block_size),
-        tiles(rows, outputs, rounds, g.device),
+        g.tuning_key("4 bits", rows, outputs, size, call.block_size, *in_order),
+        candidates,
         is_quick=lambda each: each.rows <= _QUICK_ROWS,
     )
     by_subgroups = uses_subgroups(g.device)

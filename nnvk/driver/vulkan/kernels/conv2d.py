@@ -54,7 +54,7 @@ def lower(call: Call, g: Lowering, fused: Fused) -> None:
         return
     gemm = Gemm.of_convolution(call, conv_axes(call))
     problem = GemmProblem(operands, gemm, work_of(g, operands, gemm))
-    downs = () if bound.is_bounded(g, operands, gemm) else winograd.sizes(g, problem)
+    downs = () if g.reproducible or bound.is_bounded(g, operands, gemm) else winograd.sizes(g, problem)
     candidate: Strategy | Winograd = winograd.best(g, problem, downs) if downs else best_strategy(g, problem)
     if isinstance(candidate, Winograd):
         winograd.convolve(g, problem, candidate)

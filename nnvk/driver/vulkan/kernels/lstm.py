@@ -141,7 +141,7 @@ class _LstmLayer(Layer):
         loop(
             self._g,
             "lstm",
-            loop_size(self._g.device, self._units, 0, norm=True),
+            loop_size(self._g, self._units, 0, norm=True),
             self._span,
             1,
             quads=self._units,

@@ -72,9 +72,9 @@ def lower(call: Call, g: Lowering) -> None:
     """Lower to two dispatches: the statistics of every slice, then every element."""
     kind, slices = dtype(call.input), slices_of(call)
     operation = "l2" if call.code is OperationCode.L2_NORMALIZATION else "instance"
-    count, team = -(-slices.count // 4), team_of(g.device, slices)
-    wide, parts = team > 1, parts_of(slices, team)
-    part = -(-slices.length // parts)
+    count, team = -(-slices.count // 4), 1 if g.reproducible else team_of(g.device, slices)
+    wide, parts = team > 1, -(-slices.length // PART) if g.reproducible else parts_of(slices, team)
+    part = PART if g.reproducible else -(-slices.length // parts)
     words = 4 * _WORDS[operation, kind == "q8"]
     statistics = g.scratch(words * 4 * count)
     of_parts = g.scratch(words * 4 * count * parts) if parts > 1 else statistics
@@ -139,8 +139,8 @@ def lower_local_response(call: Call, g: Lowering) -> None:
     blocks = -(-slices.length // block)
     geometry = {**slices.push, "block": block, "blocks": blocks}
     source = g.tensor(call.input)
-    sums = source
-    if radius >= BLOCKS_FROM:
+    sums, in_blocks = source, radius >= BLOCKS_FROM and not g.reproducible
+    if in_blocks:
         sums = g.scratch(4 * slices.count * blocks)
         g.dispatch(
             LOCAL_RESPONSE.variant(PASS="sums", DTYPE=kind),
@@ -154,7 +154,7 @@ def lower_local_response(call: Call, g: Lowering) -> None:
     g.dispatch(
         LOCAL_RESPONSE.variant(PASS="apply", DTYPE=kind),
         groups=g.flat(count, LOCAL),
-        spec={"local_x": LOCAL, "BLOCKS": radius >= BLOCKS_FROM, **slices.spec},
+        spec={"local_x": LOCAL, "BLOCKS": in_blocks, **slices.spec},
         tensors={"src": source, "sums": sums, "dst": g.tensor(call.output)},
         count=count,
         elements=call.output.size,

@@ -132,6 +132,11 @@ def _tile(device: DeviceProfile) -> str:
     return "subgroup" if may_be and uses_subgroups(device) else "shared"
 
 
+def _by_gemm(g: Lowering) -> bool:
+    """Whether products of a time step are verified, or added up in order, so that a GEMM computes them."""
+    return g.verifies_products or g.reproducible
+
+
 def drive(g: Lowering, source: Tensor, weights: Tensor, bias: Tensor) -> TensorRef:
     """Compute the contribution of the inputs [..., K] to the sums of all time steps, [rows, columns]."""
     columns, length = weights.shape
@@ -139,7 +144,7 @@ def drive(g: Lowering, source: Tensor, weights: Tensor, bias: Tensor) -> TensorR
     target = g.intermediate("driven", floats(rows, columns))
     if not length:
         arrange(g, F32.moved, g.tensor(bias), g.tensor(target), Box(((rows, 0), (columns, 1))))
-    elif rows <= _ROWS[_tile(g.device)] and not g.verifies_products:
+    elif rows <= _ROWS[_tile(g.device)] and not _by_gemm(g):
         time_step(
             g,
             "rnn",
@@ -195,9 +200,9 @@ def time_step(
     """Dispatch a time step: multiply ``source`` [rows, length] by the weights, add ``driven``, and apply the cell.
 
     ``columns`` is the width of ``target``: the number of sums, or units. An LSTM and a GRU pass their options in
-    ``spec``, ``tensors`` and ``push``. In verified plans a GEMM multiplies and adds.
+    ``spec``, ``tensors`` and ``push``. In verified and reproducible plans a GEMM multiplies and adds.
     """
-    if g.verifies_products and length:
+    if _by_gemm(g) and length:
         driven, length = _sums(g, rows, source, length, weights, driven), 0
     factors = packed_once(g, weights) if length else driven.tensor
     tile = _tile(g.device)
@@ -297,13 +302,18 @@ class LoopSize:
         return 16 * (self.vectors + self.quads * self.slices)
 
 
-def loop_size(device: DeviceProfile, quads: int, length: int, projected: int = 0, *, norm: bool = False) -> LoopSize:
+def loop_size(g: Lowering, quads: int, length: int, projected: int = 0, *, norm: bool = False) -> LoopSize:
     """The sizes for a cell with ``quads`` vec4s of columns, ``length`` elements of state and ``projected`` elements."""
+    device = g.device
     hidden, squeezed = max(1, -(-length // 4)), -(-projected // 4)
     subgroup = _tile(device) == "subgroup"
-    lanes = _LANES if subgroup else min(_LOOP_INVOCATIONS, max(_LANES, 1 << (quads - 1).bit_length()))
+    lanes = (
+        _LANES
+        if subgroup or (norm and g.reproducible)
+        else min(_LOOP_INVOCATIONS, max(_LANES, 1 << (quads - 1).bit_length()))
+    )
     slices = 1
-    while not subgroup and lanes * slices * 2 <= _LOOP_INVOCATIONS and hidden >= 8 * slices:
+    while not subgroup and not g.reproducible and lanes * slices * 2 <= _LOOP_INVOCATIONS and hidden >= 8 * slices:
         slices *= 2
 
     def rounds(quads: int, vec4s: int) -> int:
@@ -439,7 +449,7 @@ class Layer(ABC):
     def _loop_size(self) -> LoopSize | None:
         """The sizes of the workgroup that computes many time steps, or None if each is computed by itself."""
         weights = self._recurrent.size + (0 if self._projection is None else self._projection.size)
-        size = loop_size(self._g.device, self._quads, self._width, self._further, norm=self._norm)
+        size = loop_size(self._g, self._quads, self._width, self._further, norm=self._norm)
         return size if takes_loop(self._g, self.cell, size, self._span, weights) else None
 
     def _loop(self, size: LoopSize, part: Sequence[int], state: Rows) -> None:

@@ -100,7 +100,7 @@ def lower(call: Call, g: Lowering) -> None:
 
 def _reduce(call: Call, g: Lowering, kind: str, dtype: str, source: TensorRef, target: TensorRef) -> None:
     # Products of neighbours overflow less than those of elements that are far from each other.
-    is_shared = kind != "prod" and not g.device.is_cpu
+    is_shared = kind != "prod" and not g.device.is_cpu and not g.reproducible
     part = SHARED_PART if is_shared else PART
     todo = list(passes(call.input.shape, reduced_axes(call), part))
     if not todo and call.input.code is OperandCode.TENSOR_BOOL8:

@@ -55,7 +55,7 @@ def lower(call: Call, g: Lowering) -> None:
     factor = call.beta * call.input.scale if is_quantised(call.input.code) else abs(call.beta)
     push: dict[str, int | float] = {**slices.push, "factor": factor, **sign_push(call.input)}
     logarithm, negated = call.code is OperationCode.LOG_SOFTMAX, call.beta < 0
-    wide = slices.length >= WIDE_FROM
+    wide = slices.length >= WIDE_FROM and not g.reproducible
     along = wide and slices.inner == 1 and not g.device.is_cpu
     sharing = g.device.large_team if along and slices.length >= LARGE_FROM else local
     of_parts = g.scratch(8 * slices.count * parts) if parts > 1 else statistics
@@ -77,7 +77,7 @@ def lower(call: Call, g: Lowering) -> None:
         **push,
     )
     if parts > 1:
-        wide = parts >= WIDE_FROM
+        wide = parts >= WIDE_FROM and not g.reproducible
         g.dispatch(
             SOFTMAX.variant(PASS="combine", DTYPE="f32"),
             groups=g.flat(slices.count, 1 if wide else LOCAL),

@@ -49,6 +49,8 @@ TEXELS = "TEXELS"
 """The specialisation constant of shaders that can read through texel buffers (shaders/include/texels.glsl)."""
 HALF_PRODUCTS = "HALF_PRODUCTS"
 """The specialisation constant of shaders that can do without high words of products (include/requantise.glsl)."""
+REPRODUCIBLE = "REPRODUCIBLE"
+"""The specialisation constant of shaders that round as `nnvk.ops.reproducible` (include/reproducible.glsl)."""
 MOST_COUNTERS = 1 << 15
 """Words that shaders may count in."""
 _TURNS = 4
@@ -92,6 +94,8 @@ class Lowering:
     redundancy: Redundancy = Redundancy.NONE
     """Every node is computed a second time (`lowering/verification.py`), or verified by checksums in place of that
     (`lowering/gemm/verification/checksum.py`)."""
+    reproducible: bool = False
+    """Floats have the bits that `nnvk.ops.reproducible` defines."""
 
     operation: int = field(default=0, init=False)
     """Position in the model of the operation that is being lowered."""
@@ -456,6 +460,7 @@ class Lowering:
         if 0 in size:
             return None
         of_device = {TEXELS: self.device.texel_loads, HALF_PRODUCTS: self.device.lacks_high_products}
+        of_device[REPRODUCIBLE] = self.reproducible
         needed = {name: True for name, value in of_device.items() if value and shader.has_constant(name)}
         specialization = shader.specialization({**(spec or {}), **needed})
         return Dispatch(shader, size, dict(tensors), specialization, push, operation)

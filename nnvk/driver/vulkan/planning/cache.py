@@ -135,7 +135,7 @@ def _model_digest(model: Model) -> str:
                 digest.update(bytes_of(operand.constant).data)
             if operand.subgraph is not None:
                 digest.update(digests[operand.subgraph].encode())
-        digest.update(repr((each.operations, each.inputs, each.outputs, each.relaxed)).encode())
+        digest.update(repr((each.operations, each.inputs, each.outputs, each.relaxed, each.reproducible)).encode())
         digests[each] = digest.hexdigest()
     return digests[model]
 

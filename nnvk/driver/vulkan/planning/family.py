@@ -282,7 +282,7 @@ def differences_of(one: Sized, other: Sized) -> Differences | None:
 
 
 def _structure(model: Model) -> object:
-    return model.operations, model.inputs, model.outputs, model.relaxed
+    return model.operations, model.inputs, model.outputs, model.relaxed, model.reproducible
 
 
 def _differing(one: Iterable[int], other: Iterable[int]) -> list[int]:

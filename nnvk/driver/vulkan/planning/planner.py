@@ -33,7 +33,7 @@ from nnvk.driver.vulkan.planning.plan_folder import plan_folder
 from nnvk.driver.vulkan.planning.support import refuse, support
 from nnvk.driver.vulkan.shaders.commands import Choice, Dispatch, Storage, TensorRef
 from nnvk.driver.vulkan.shaders.library import ShaderLibrary
-from nnvk.driver.vulkan.shaders.passes import FUSIONS, Pass
+from nnvk.driver.vulkan.shaders.passes import FUSIONS, MAY_CHANGE_BITS, Pass
 from nnvk.driver.vulkan.shaders.profile import AvoidedShader, DeviceProfile
 from nnvk.hal import MemoryUse
 from nnvk.ops.call import Call, UnknownValue
@@ -272,6 +272,7 @@ def lowered(
             quick=options.quick,
             other_strategies=options.other_strategies,
             redundancy=options.redundancy,
+            reproducible=model.reproducible,
         )
         return _lowered(g, model, input_shapes, options)
 
@@ -299,6 +300,8 @@ def _lowered(g: Lowering, model: Model, input_shapes: Sequence[Shape], options: 
     graph, shapes = build(model, input_shapes, options.values, lambda call: refuse(call) if _runs(call) else None)
     # Operations that are computed twice are so by themselves.
     profile = g.device.without(Pass.DEPTHWISE) if g.redundancy is Redundancy.DUPLICATION else g.device
+    if g.reproducible:
+        profile = replace(profile, disabled_passes=profile.disabled_passes | MAY_CHANGE_BITS)
     verifies = g.redundancy is Redundancy.CHECKSUMS
     context = passes.Context(profile, model.relaxed, g.intermediate, g.choose, refuse, verifies)
     with np.errstate(all="ignore"):  # multipliers of extreme scales saturate

@@ -46,6 +46,9 @@ class Pass(Enum):
 
 FUSIONS = frozenset(each.value for each in Pass) - {Pass.CONSTANTS.value, Pass.FP16.value, Pass.CHANNELS.value}
 """The names of the passes that compute several operations together or let tensors share memory."""
+_MAY_CHANGE_BITS = "channels", "horizontal", "pad", "row_norm", "softmax", "attention", "converts", "depthwise"
+MAY_CHANGE_BITS = frozenset(_MAY_CHANGE_BITS)
+"""The names of the passes after which floats may have other bits, so that reproducible plans do without."""
 
 
 def check_names(names: frozenset[str]) -> None:

@@ -114,6 +114,7 @@ def work_of(g: Lowering, operands: Operands, gemm: Gemm) -> Work:
     # Weights of 8 bits stay such in matrices alone, because Winograd's tiles need real numbers.
     has_constant_bias = operands.bias is not None and operands.bias.is_constant
     may_stay_bytes = kind == F32.name and has_constant_bias and gemm.is_side_by_side and gemm.split is Split.NOTHING
+    may_stay_bytes = may_stay_bytes and not g.reproducible
     sizes = gemm.rows, gemm.columns, gemm.parts, taps, gemm.depth
     return Work(
         kind,
@@ -143,14 +144,19 @@ def _line_taps(weights: Weights, gemm: Gemm) -> int:
 def best_strategy(g: Lowering, problem: GemmProblem) -> Strategy:
     """The strategy for a GEMM that is thought or was measured to be the fastest."""
     work = problem.work
-    every = g.once(("ranked", work), lambda: ranked(work, g.device))
+    every = g.once(("ranked", work), lambda: ranked(work, g.device, in_order=is_ordered(g, work)))
     is_exact = work.kind not in (F32.name, F16.name)
     return g.choose(
-        g.tuning_key(work, problem.gemm),
+        g.tuning_key(work, problem.gemm, *(["reproducible"] if is_ordered(g, work) else [])),
         every,
         is_quick=lambda strategy: strategy.compiles_quickly(work, g.device),
         is_exact=is_exact,
     )
+
+
+def is_ordered(g: Lowering, work: Work) -> bool:
+    """Whether sums have to be rounded in the order of `nnvk.ops.reproducible`."""
+    return g.reproducible and work.kind in (F32.name, F16.name)
 
 
 def lower_gemm_by(g: Lowering, problem: GemmProblem, strategy: Strategy) -> None:

@@ -125,6 +125,9 @@ class Strategy(ABC):
     share: ClassVar[int] = 1
     """Invocations that share loads of pixels."""
 
+    has_one_sum: ClassVar[bool] = True
+    """Whether one invocation adds up all products of a result, along K."""
+
     rows: int
     """Output pixels of a workgroup; of the tiles `register` and `quads` of an invocation."""
     local: tuple[int, int]
@@ -147,6 +150,11 @@ class Strategy(ABC):
         """
         sums = ("whole" if self.split_k == 1 else "split") + ("_checked" if checked else "")
         return self.shader.variant(DTYPE=kind, TILE=self.tile, ARITHMETIC=self.arithmetic, SUMS=sums, EPILOGUE=epilogue)
+
+    @property
+    def adds_in_order(self) -> bool:
+        """Whether products of floats are added to the bias one by one, along K, and rounded each time."""
+        return self.has_one_sum and self.split_k == 1 and self.arithmetic == "none"
 
     # --- which there are -------------------------------------------------------------------------------------
 

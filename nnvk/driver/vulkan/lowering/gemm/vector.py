@@ -35,6 +35,7 @@ class Vector(Strategy):
     """Workgroups of fully_connected.comp, whose invocations along y share K."""
 
     tile: ClassVar[str] = "vector"
+    has_one_sum: ClassVar[bool] = False
     takes_floats: ClassVar[bool] = False
     splits_k: ClassVar[bool] = False
 

@@ -39,7 +39,7 @@ def shared_out(
 ) -> tuple[tuple[int, int, int], dict[str, int | bool]]:
     """The workgroups, and specialisation constants that assign elements to invocations. Arguments: see `lanes_of`."""
     device = g.device
-    lanes = lanes_of(device, vec4s, folded, most, beside)
+    lanes = 1 if g.reproducible else lanes_of(device, vec4s, folded, most, beside)
     local = _LOCAL if lanes == 1 or beside > 1 else device.team
     while local < beside * lanes and 2 * local <= device.max_invocations:
         local *= 2

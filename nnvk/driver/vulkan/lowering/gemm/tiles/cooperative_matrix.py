@@ -214,6 +214,7 @@ class Matrix(Strategy):
     """Subgroups hold matrices together."""
 
     tile: ClassVar[str] = "cooperative_matrix"
+    has_one_sum: ClassVar[bool] = False
     dtypes: ClassVar[tuple[str, ...]] = ("f16", "q8")
     arithmetics: ClassVar[tuple[str, ...]] = ("none", "dot")
     needs: ClassVar[Requirements | None] = Requirements(

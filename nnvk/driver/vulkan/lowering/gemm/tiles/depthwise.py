@@ -26,6 +26,7 @@ class Depthwise(Shared):
     """Workgroups compute the left operand of some vec4s of K at once."""
 
     tile: ClassVar[str] = "depthwise"
+    has_one_sum: ClassVar[bool] = False
     dtypes: ClassVar[tuple[str, ...]] = ("f32", "f16", "q8")
     arithmetics: ClassVar[tuple[str, ...]] = ("none", "float", "dot", "half")
     follows_depthwise: ClassVar[bool] = True
