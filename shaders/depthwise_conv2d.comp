@@ -153,7 +153,7 @@ layout(push_constant) uniform Push {
 #define TOTAL_OF(sum) (target.bias + vec4(sum) * weight_scale)
 #else
 #define FACTOR4 ACC4
-#define SUM_FROM(bias) start_of_sum(bias)
+#define SUM_FROM(bias) (bias)
 #define TOTAL_OF(sum) (sum)
 #endif
 #ifdef ARITHMETIC_HALF

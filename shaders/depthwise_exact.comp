@@ -1,5 +1,5 @@
 #version 450
-// A convolution of integers whose filters see a channel each once more, to verify the results of other shaders
+// A convolution whose filters see a channel each once more, to verify the results of other shaders
 // (lowering/gemm/verification/exact.py). It shares no code of products with these: each invocation goes through the
 // windows of ROWS neighbouring pixels of a line for four output channels, and reads filters as they lie in the operand.
 
@@ -19,7 +19,11 @@ layout(push_constant) uniform Push {
     uint src_offset;
     uint filters_offset;
     uint bias_offset;
+#ifdef IS_QUANTISED
     uint multipliers_offset;
+#else
+    uint extra_offset;
+#endif
     uint dst_offset;
     uint rows;    // pixels
     uint out_channels;
@@ -35,11 +39,13 @@ layout(push_constant) uniform Push {
     uint filter_output;    // elements from an output channel of the filters to the next,
     uint filter_tap;       // and from a tap
     uint dst_pitch;        // from a pixel of the results to the next
+#ifdef IS_QUANTISED
     int input_zero;        // unsigned, as all levels
     int filter_zero;
     int output_zero;
-    int low;
-    int high;
+#endif
+    ACC low;
+    ACC high;
 };
 
 #include "include/exact.glsl"
@@ -48,10 +54,10 @@ layout(push_constant) uniform Push {
 // The inputs of four output channels in a pixel; 0 in the padding.
 INPUT4 inputs_at(uint pixel, Column column, bool inside) {
     uint from = mix(0u, pixel, inside) * channels;
-    ivec4 levels;
+    ACC4 levels;
     if (WIDE) levels = LOAD4(src, from + column.first >> 2);
     else levels = GATHER4(src, from + min(from_on(column.first), uvec4(out_channels - 1u)) / depth_multiplier);
-    return input_of(mix(ivec4(0), less_zero(levels), bvec4(inside)));
+    return input_of(mix(ACC4(0), less_zero(levels), bvec4(inside)));
 }
 
 TERM4 filters_of(Column column, uint tap) {
@@ -70,13 +76,13 @@ void main() {
     Column column = Column(0u, 4u * (index - tile * vec4s));
     ivec3 window = window_of(line * out_width + left);
     TOTAL4 totals[ROWS];
-    [[unroll]] for (uint r = 0; r < ROWS; r++) totals[r] = NO_TOTAL;
+    [[unroll]] for (uint r = 0; r < ROWS; r++) totals[r] = first_total(column);
     for (uint ky = 0u; ky < kernel_height; ky++) {
         TERM4 filters4[KERNEL_WIDTH];
         [[unroll]] for (uint kx = 0; kx < KERNEL_WIDTH; kx++) filters4[kx] = filters_of(column, ky * KERNEL_WIDTH + kx);
         uint y = uint(window.y) + ky * DILATION_Y, first = (uint(window.x) * height + y) * width;
         BLOCK4 blocks[ROWS];
-        [[unroll]] for (uint r = 0; r < ROWS; r++) blocks[r] = NO_BLOCK;
+        [[unroll]] for (uint r = 0; r < ROWS; r++) blocks[r] = first_block(totals[r]);
         [[unroll]] for (uint at = 0; at < COLUMNS; at++) {
             uint x = uint(window.z) + at;
             INPUT4 inputs = inputs_at(first + x, column, y < height && x < width);

@@ -1,5 +1,5 @@
 #version 450
-// A GEMM of integers once more, to verify the results of other shaders (lowering/gemm/verification/exact.py). It shares
+// A GEMM once more, to verify the results of other shaders (lowering/gemm/verification/exact.py). It shares
 // no code of products with these: each invocation goes through all of K for ROWS pixels and four output channels, and
 // reads filters as they lie in the operand. With LOADS_SHARED a workgroup is a subgroup of eight, which is a vector of
 // a CPU: its invocations load the inputs of different pixels for each other.
@@ -23,6 +23,8 @@ layout(push_constant) uniform Push {
     uint bias_offset;
 #ifdef IS_QUANTISED
     uint multipliers_offset;
+#elif defined(IS_FLOAT)
+    uint extra_offset;
 #endif
     uint dst_offset;
     uint rows;    // pixels of a part
@@ -50,8 +52,8 @@ layout(push_constant) uniform Push {
     int filter_zero;
     int output_zero;
 #endif
-    int low;
-    int high;
+    ACC low;
+    ACC high;
 };
 
 #include "include/exact.glsl"
@@ -80,14 +82,14 @@ INPUT4 inputs_at(uint address, uint channel) {
     bool inside = address != OUTSIDE;
     uint from = mix(0u, address, inside);
     bvec4 exist = bvec4(inside);
-    ivec4 levels;
+    ACC4 levels;
     if (WIDE) {
         levels = LOAD4(src, from + channel >> 2);
     } else {
         levels = GATHER4(src, from + min(from_on(channel), uvec4(depth - 1u)));
         exist = bvec4(uvec4(exist) & uvec4(lessThan(from_on(channel), uvec4(depth))));
     }
-    return input_of(mix(ivec4(0), less_zero(levels), exist));
+    return input_of(mix(ACC4(0), less_zero(levels), exist));
 }
 
 struct Filters4 {
@@ -108,6 +110,11 @@ Filters4 filters_of(Column column, uint tap, uint channel) {
         [[unroll]] for (uint i = 0; i < 4u; i++) result.of_channel[i] = filter_word(from + inputs[i] + column.first);
     } else {
         [[unroll]] for (uint i = 0; i < 4u; i++) result.of_channel[i] = filters_at_each(outputs + inputs[i]);
+    }
+    // Those past the last channel are 0, because the product of an infinity and 0 is NaN.
+    if (!WIDE) {
+        [[unroll]] for (uint i = 1; i < 4u; i++)
+            result.of_channel[i] = mix(TERM4(0), result.of_channel[i], bvec4(channel + i < depth));
     }
     return result;
 }
@@ -147,8 +154,8 @@ void main() {
     TOTAL4 totals[ROWS];
     BLOCK4 blocks[ROWS];
     [[unroll]] for (uint r = 0; r < ROWS; r++) {
-        totals[r] = NO_TOTAL;
-        blocks[r] = NO_BLOCK;
+        totals[r] = first_total(column);
+        blocks[r] = first_block(totals[r]);
     }
     uint terms = 0u;    // of blocks
     for (uint tap = 0u; tap < kernel_height * kernel_width; tap++) {
@@ -160,7 +167,7 @@ void main() {
             if (terms + end - first > BLOCK) {
                 [[unroll]] for (uint r = 0; r < ROWS; r++) {
                     totals[r] = with_block(totals[r], blocks[r]);
-                    blocks[r] = NO_BLOCK;
+                    blocks[r] = first_block(totals[r]);
                 }
                 terms = 0u;
             }

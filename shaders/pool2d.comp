@@ -114,7 +114,7 @@ ivec4 mean(ivec4 sum, uvec4 areas) {
 #define FIRST ACC(LOWEST)
 #define FOLD(a, b) larger(a, b)
 #define PADDING(type, count) type(padding_value)
-#define RESULT(folded, areas) start_of_sum(folded)
+#define RESULT(folded, areas) without_negative_zero(folded)
 #else
 #define FIRST ACC(0)
 #define FOLD(a, b) ((a) + (b))

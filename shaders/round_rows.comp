@@ -92,7 +92,7 @@ vec2 extremes_of_part(uint first, uint past) {
 const float SMALLEST = 1e-30;
 
 // The nearest integers from -128 to 127, halves away from zero.
-vec4 whole(vec4 x) { return start_of_sum(mix(clamp(round_half_away(x), -128.0, 127.0), vec4(127.0), is_nan(x))); }
+vec4 whole(vec4 x) { return without_negative_zero(mix(clamp(round_half_away(x), -128.0, 127.0), vec4(127.0), is_nan(x))); }
 
 // From 0 to 255; NaN stays.
 vec4 within(vec4 levels) { return smaller(larger(levels, vec4(0.0)), vec4(255.0)) + 0.0; }

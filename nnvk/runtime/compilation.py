@@ -152,13 +152,13 @@ class Compilation(Pinned):
     def set_verified(self, verified: Verified = True) -> None:
         """Have devices check their results; the default is the variable ``NNVK_VERIFIED``.
 
-        The Vulkan driver verifies convolutions and FULLY_CONNECTED of 8 bits by checksums of rows, and products of
-        32-bit floats by an independent computation within a bound on rounding errors. It computes all else twice, and
-        with ``"all"`` these operations as well, and compares all bits. An execution whose results are wrong ends with
-        OP_FAILED (`VerificationError`), which names the operation, the element and both values, or the row
-        and both checksums. With ``"repair"`` such an execution is done again by other strategies, and by the CPU
-        reference if that fails as well, also for devices that the application named; `nnvk.stats` counts both. The CPU
-        reference itself and drivers of other packages check nothing. docs/verification.md has the cost.
+        The Vulkan driver verifies convolutions and FULLY_CONNECTED of 8 bits by checksums of rows. It computes other
+        products by another shader once more, and all else twice, and compares all bits; with ``"all"`` it computes
+        everything twice. An execution whose results are wrong ends with OP_FAILED (`VerificationError`), which names
+        the operation, the element and both values, or the row and both checksums. With ``"repair"`` such an execution
+        is done again by other strategies, and by the CPU reference if that fails as well, also for devices that the
+        application named; `nnvk.stats` counts both. The CPU reference itself and drivers of other packages check
+        nothing. docs/verification.md has the cost.
         """
         self._check_unfinished("set_verified")
         self._verified = verified_option(verified)

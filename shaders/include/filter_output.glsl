@@ -310,9 +310,9 @@ ACC4 plain_result(Output to, TOTAL sum) {
     sum = multiply_add(sum, to.scale, to.bias);
 #endif
 #if defined(DTYPE_F32) || defined(DTYPE_F16)
-    vec4 result = sum;
-    if (ACTIVATED) result = PRESERVES_NAN ? activate_by_comparisons(sum, to.low, to.high) : activate(sum, to.low, to.high);
-    return result;
+    sum = without_negative_zero(sum);
+    if (ACTIVATED) sum = PRESERVES_NAN ? activate_by_comparisons(sum, to.low, to.high) : activate(sum, to.low, to.high);
+    return sum;
 #else
     return activate(sum, to.low, to.high);
 #endif

@@ -79,12 +79,12 @@ vec4 inverse_square_root(vec4 x) {
     return REPRODUCIBLE ? nearest_quotient(vec4(1.0), square_root(x)) : inversesqrt(x);
 }
 
-// A sum that begins with this is never -0, so zeros that are added change nothing. Compilers fold x + 0.
-float start_of_sum(float x) { return REPRODUCIBLE && floatBitsToUint(x) == ~MAGNITUDE ? 0.0 : x; }
-vec4 start_of_sum(vec4 x) {
+// 0 in place of -0, so that zeros change nothing that were added before. Compilers fold x + 0.
+float without_negative_zero(float x) { return REPRODUCIBLE && floatBitsToUint(x) == ~MAGNITUDE ? 0.0 : x; }
+vec4 without_negative_zero(vec4 x) {
     return REPRODUCIBLE ? mix(x, vec4(0.0), equal(floatBitsToUint(x), uvec4(~MAGNITUDE))) : x;
 }
-int start_of_sum(int x) { return x; }
-ivec4 start_of_sum(ivec4 x) { return x; }
+int without_negative_zero(int x) { return x; }
+ivec4 without_negative_zero(ivec4 x) { return x; }
 
 #endif

@@ -1,6 +1,6 @@
-// The windows of convolutions, for shaders that verify them (lowering/gemm/verification/bound.py,
-// lowering/gemm/verification/exact.py). It is no code of those that compute them. Include this after the push
-// constants, which have the geometry: rows, out_height, out_width, height, width, pad_top, pad_left.
+// The windows of convolutions, for shaders that verify them (lowering/gemm/verification/exact.py). It is no code of
+// those that compute them. Include this after the push constants, which have the geometry: rows, out_height, out_width,
+// height, width, pad_top, pad_left.
 
 #ifndef NNVK_WINDOWS_GLSL
 #define NNVK_WINDOWS_GLSL

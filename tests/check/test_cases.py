@@ -12,7 +12,7 @@ from nnvk.check.cases import Case, cases
 from nnvk.check.device import plan_of
 from nnvk.check.model_rows import Row, code_of, parse
 from nnvk.check.templates import derived
-from nnvk.driver.vulkan.lowering.gemm.verification import bound, checksum, exact
+from nnvk.driver.vulkan.lowering.gemm.verification import checksum, exact
 from nnvk.driver.vulkan.lowering.verification import VERIFICATION
 from nnvk.driver.vulkan.planning.planner import Planner
 from nnvk.driver.vulkan.planning.validation import check
@@ -37,8 +37,6 @@ _OF_CHECKS = {
     for shader in (
         checksum.CHECKSUM,
         checksum.BY_CHANNEL,
-        bound.BOUND,
-        bound.BY_CHANNEL,
         exact.EXACT,
         exact.BY_CHANNEL,
     )

@@ -221,7 +221,7 @@ Sum sum_from(ACC4 bias) {
 #elif defined(DTYPE_Q16)
     return Sum(ivec4(0), ivec4(0), ivec4(0));
 #else
-    return Sum(start_of_sum(bias));
+    return Sum(bias);
 #endif
 }
 

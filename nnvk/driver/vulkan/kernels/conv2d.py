@@ -16,7 +16,6 @@ from nnvk.driver.vulkan.lowering.gemm.gemm import (
 )
 from nnvk.driver.vulkan.lowering.gemm.problem import Fused, Gemm, GemmProblem, Operands, Split
 from nnvk.driver.vulkan.lowering.gemm.strategy import Strategy
-from nnvk.driver.vulkan.lowering.gemm.verification import bound
 from nnvk.driver.vulkan.lowering.gemm.weights import weights_of
 from nnvk.driver.vulkan.lowering.gemm.winograd import WINOGRAD_SHADERS, Winograd
 from nnvk.driver.vulkan.lowering.kernel import gemm_kernel
@@ -54,7 +53,7 @@ def lower(call: Call, g: Lowering, fused: Fused) -> None:
         return
     gemm = Gemm.of_convolution(call, conv_axes(call))
     problem = GemmProblem(operands, gemm, work_of(g, operands, gemm))
-    downs = () if g.reproducible or bound.is_bounded(g, operands, gemm) else winograd.sizes(g, problem)
+    downs = () if g.adds_in_order else winograd.sizes(g, problem)
     candidate: Strategy | Winograd = winograd.best(g, problem, downs) if downs else best_strategy(g, problem)
     if isinstance(candidate, Winograd):
         winograd.convolve(g, problem, candidate)

@@ -20,10 +20,10 @@ from nnvk.driver.vulkan.lowering.gemm.epilogue import Target, bias_of, filter_ou
 from nnvk.driver.vulkan.lowering.gemm.gemm import epilogue_channels, refuse_long_sums
 from nnvk.driver.vulkan.lowering.gemm.problem import Fused, Gemm, Operands
 from nnvk.driver.vulkan.lowering.gemm.separable import filters_of_channels
-from nnvk.driver.vulkan.lowering.gemm.verification import bound, checksum, exact
+from nnvk.driver.vulkan.lowering.gemm.verification import checksum, exact
 from nnvk.driver.vulkan.lowering.gemm.weights import WEIGHT_SHADERS, in_order, may_be_float16, scale_of
 from nnvk.driver.vulkan.lowering.kernel import gemm_kernel
-from nnvk.driver.vulkan.lowering.lowering import Lowering
+from nnvk.driver.vulkan.lowering.lowering import REPRODUCIBLE, Lowering
 from nnvk.driver.vulkan.lowering.quantised.tensors import offset
 from nnvk.driver.vulkan.lowering.strided_view import access_by
 from nnvk.driver.vulkan.shaders.commands import TensorRef
@@ -54,7 +54,6 @@ CHANNEL_SHADERS = (
     ARRANGE,
     *WEIGHT_SHADERS,
     checksum.BY_CHANNEL,
-    bound.BY_CHANNEL,
     exact.BY_CHANNEL,
 )
 """The shaders that `lower_depthwise` may dispatch."""
@@ -186,8 +185,6 @@ def lower_depthwise(g: Lowering, operands: Operands, gemm: Gemm) -> None:
     source, target = g.tensor(narrowed(g, operands)), Target.of(g, operands, gemm)
     if (checked := g.to_verify(operands.target)) is not None:
         checksum.verify_by_channel(g, operands, gemm, checked, {"src": source, "dst": target.pixels})
-    elif (results := g.to_bound(operands.target)) is not None:
-        bound.verify_by_channel(g, operands, gemm, results, target.pixels)
     else:
         _compute(g, operands, target, source)
     target.finish(g)
@@ -209,8 +206,8 @@ def _compute(g: Lowering, operands: Operands, target: Target, source: TensorRef)
         checks, filters = g.scratch(4 * tile.count(gemm)), checksum.filters_by_channel(operands, gemm, output)
         g.checked[operands.target.index] = Checked(target.pixels, checks, filters, size)
         arguments, sums = arguments | Arguments(tensors={"checks": checks}), "whole_checked"
-    if bound.may_verify_by_channel(g, operands, gemm):
-        g.bounded[operands.target.index] = target.pixels
+    if g.adds_in_order and not operands.is_quantised:
+        arguments |= Arguments({REPRODUCIBLE: True})
     arguments.dispatch(g, variant(SUMS=sums), groups)
 
 
@@ -221,14 +218,14 @@ def _tile(g: Lowering, operands: Operands, gemm: Gemm) -> DepthwiseTile:
     float16 = (
         kind == F16.name
         and g.device.has_native_16
-        and not bound.may_verify_by_channel(g, operands, gemm)
+        and not g.adds_in_order
         and may_be_float16(g, filters, filters.taps)
         and not g.device.avoids(half)
         and not g.reproducible
     )
     every = g.once(("tiles", gemm, kind, float16), lambda: tiles(gemm, kind, g.device, float16))
     tuning_key = g.tuning_key(kind, gemm, f"by channel{', may be float16' if float16 else ''}")
-    return g.choose(tuning_key, every, is_exact=operands.is_quantised)
+    return g.choose(tuning_key, every, is_exact=g.adds_in_order or operands.is_quantised)
 
 
 def _has_floats(g: Lowering, operands: Operands) -> bool:

@@ -63,11 +63,7 @@ class _LstmLayer(Layer):
         bias = vectors(g, units, [[None] * len(GATES) if self._norm else by_gate(operands.bias)])
         columns = matrix(g, units, [by_gate(part) for part in weights])
         if self._norm:
-            driven = drive(g, source, columns, bias)
-            if g.verifies_products:
-                verified, driven = driven, g.scratch(driven.nbytes)
-                g.copy(verified, driven, driven.nbytes)
-            self._driven = Driven(driven, 0)  # the sums overwrite it
+            self._driven = Driven(drive(g, source, columns, bias), 0)  # the sums overwrite it
         else:
             self._driven = drive_time_steps(g, source, columns, bias)
         self._recurrent = matrix(g, units, [by_gate(operands.recurrent_weights)])

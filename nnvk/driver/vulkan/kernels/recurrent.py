@@ -239,7 +239,7 @@ def packed_once(g: Lowering, weights: Tensor) -> TensorRef:
 
 
 def _sums(g: Lowering, rows: int, source: Rows, length: int, weights: Tensor, driven: Rows) -> Rows:
-    """The sums of a time step by a GEMM, so that a bound verifies them (`lowering/gemm/verification/bound.py`)."""
+    """The sums of a time step by a GEMM, which another shader verifies (`lowering/gemm/verification/exact.py`)."""
     columns = weights.shape[0]
     product, sums = (g.intermediate(name, floats(rows, columns)) for name in ("products", "sums"))
     added = _dense(g, "added", driven, rows, columns)

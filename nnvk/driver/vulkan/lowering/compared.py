@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass
 
 import numpy as np
 
 from nnvk.driver.vulkan.shaders.commands import TensorRef
-from nnvk.ops.call import Tensor
 from nnvk.types.operand import Shape
 
 DIFFERENCE_WORDS = 6
@@ -41,28 +39,3 @@ class Checked:
     """Its rows and its check words; its height and width where filters see a channel each."""
     before: int = 0
     """The words in front of the check words in their tensor, a multiple of four."""
-
-
-class Counterparts:
-    """The intermediate tensors of second computations, each with that of the first one.
-
-    Both computations of an operation make those of a name in the same order.
-    """
-
-    def __init__(self) -> None:
-        self._counts = Counter[tuple[int, str, bool]]()
-        self._first: dict[tuple[int, str, int], int] = {}
-        self._of_second: dict[int, int] = {}
-
-    def note(self, operation: int, tensor: Tensor, *, is_second: bool) -> None:
-        """Remember a tensor that a computation of an operation has made."""
-        number = self._counts[operation, tensor.name, is_second]
-        self._counts[operation, tensor.name, is_second] += 1
-        if is_second:
-            self._of_second[tensor.index] = self._first.get((operation, tensor.name, number), tensor.index)
-        else:
-            self._first[operation, tensor.name, number] = tensor.index
-
-    def of(self, tensor: Tensor) -> int:
-        """The index of the first computation's tensor; a tensor's own if both computations write it."""
-        return self._of_second.get(tensor.index, tensor.index)

@@ -18,7 +18,7 @@ from numpy.typing import DTypeLike
 
 from nnvk.base.errors import NnapiError, ResultCode, bad_data
 from nnvk.base.extents import Computed, computed, hint, identity
-from nnvk.driver.vulkan.lowering.compared import DIFFERENCE_WORDS, Checked, Counterparts, Subject
+from nnvk.driver.vulkan.lowering.compared import DIFFERENCE_WORDS, Checked, Subject
 from nnvk.driver.vulkan.lowering.device_assertion import placeholders
 from nnvk.driver.vulkan.shaders.commands import (
     Choice,
@@ -127,8 +127,6 @@ class Lowering:
     """Where comparisons report the first difference."""
     checked: dict[int, Checked] = field(default_factory=dict, init=False)
     """Products with checksums, by the index of their output tensor."""
-    bounded: dict[int, TensorRef] = field(default_factory=dict, init=False)
-    """The results of the products that are verified by a bound on their errors (`bound.py`), likewise."""
 
     _numbers: Iterator[int] = field(default_factory=itertools.count, init=False)
     _commands: list[Command] = field(default_factory=list, init=False)
@@ -144,7 +142,6 @@ class Lowering:
     _cleared: int = field(default=0, init=False)
     _counters: list[TensorRef] = field(default_factory=list, init=False)
     _is_second: bool = field(default=False, init=False)
-    _counterparts: Counterparts = field(default_factory=Counterparts, init=False)
     _drawn: dict[tuple[int, int], TensorRef] = field(default_factory=dict, init=False)
     _choices: list[Choice] = field(default_factory=list, init=False)
     _of_all: set[int] = field(default_factory=set, init=False)
@@ -200,8 +197,13 @@ class Lowering:
 
     @property
     def verifies_products(self) -> bool:
-        """Whether products are verified by checksums, by a bound, or by other shaders."""
+        """Whether products are verified by checksums, or by other shaders."""
         return self.redundancy is Redundancy.CHECKSUMS
+
+    @property
+    def adds_in_order(self) -> bool:
+        """Whether sums of products of floats are rounded in the order of `nnvk.ops.reproducible`."""
+        return self.reproducible or self.verifies_products
 
     @property
     def is_independent(self) -> bool:
@@ -317,10 +319,6 @@ class Lowering:
         """The product with a checksum that a second lowering verifies instead of computing; None if there is none."""
         return self.checked.get(tensor.index) if self._is_second else None
 
-    def to_bound(self, tensor: Tensor) -> TensorRef | None:
-        """The product that a second lowering verifies by a bound instead of computing; None if there is none."""
-        return self.bounded.get(self._counterparts.of(tensor)) if self._is_second else None
-
     def is_checked(self, tensor: Tensor) -> bool:
         """Whether a checksum dispatch can read the tensor in place."""
         checked = self.checked.get(tensor.index)
@@ -329,7 +327,7 @@ class Lowering:
     def is_copied(self, index: int, first: TensorRef) -> bool:
         """Whether a tensor is verified where it was computed, so that its second result is a copy of the first."""
         checked = self.checked.get(index)
-        return (self.bounded.get(index) if checked is None else checked.results) is first
+        return checked is not None and checked.results is first
 
     def compared(self, subject: Subject) -> tuple[TensorRef, int]:
         """Where the next comparison reports a difference, and its number."""
@@ -374,10 +372,7 @@ class Lowering:
 
     def intermediate(self, name: str, type: OperandType, data: Constant | None = None) -> Tensor:
         """A tensor that is no operand of the model, for what takes operands: an intermediate result, or a constant."""
-        tensor = Tensor(name, -1 - next(self._numbers), type, type.dimensions, data)
-        if data is None:
-            self._counterparts.note(self.operation, tensor, is_second=self._is_second)
-        return tensor
+        return Tensor(name, -1 - next(self._numbers), type, type.dimensions, data)
 
     def alias(self, source: Tensor | TensorRef, target: Tensor) -> None:
         """Let ``target`` be the same memory as ``source``: for operations that only change the shape."""

@@ -1,14 +1,14 @@
 """Verified plans: every node is computed twice, and the device compares both results bit by bit.
 
-A second lowering of a product that checksums verify (`lowering/gemm/verification/checksum.py`), or a bound on its
-rounding errors (`lowering/gemm/verification/bound.py`), verifies it, and copies the first result in place of computing
-it. `Verifier` says when checksums do without the copy.
+A second lowering of a product that checksums verify (`lowering/gemm/verification/checksum.py`) verifies it, and copies
+the first result in place of computing it. `Verifier` says when checksums do without the copy.
 
 The second computations read and write memory of their own, so that a tensor that changes after its comparison is found
-in the next one. All strategies for a product of integers give the same bits. Where no checksum verifies it, a shader
-that shares no code with these computes it once more (`lowering/gemm/verification/exact.py`). If everything is to be
-computed twice, the second computation takes another strategy than the first, if there is one: of another kind, which is
-another variant of the shader, or else another tile. Other computations run the same shader again.
+in the next one. All strategies for a product of integers give the same bits, and so do those that add up floats in
+order. Where no checksum verifies it, a shader that shares no code with these computes it once more
+(`lowering/gemm/verification/exact.py`). If everything is to be computed twice, the second computation takes another
+strategy than the first, if there is one that gives the same bits: of another kind, which is another variant of the
+shader, or else another tile. Other computations run the same shader again.
 """
 
 from __future__ import annotations
@@ -132,7 +132,6 @@ def compute_again(g: Lowering, node: Node, *, copies: bool = True) -> None:
     results, counts = g.add_second(partly_written, lambda: lower(node, g), copies=copies)
     for index, (first, second) in results.items():
         is_copied = g.is_copied(index, first)
-        g.bounded.pop(index, None)  # others may write other elements of the same tensor
         if is_copied:
             continue  # that is verified, and the second result is a copy
         tensor, rows = tensors[index].whole, g.counts.get(index)
@@ -164,9 +163,9 @@ def compare_outputs(
 
 
 def compare(g: Lowering, subject: Subject, first: TensorRef, second: TensorRef, rows: TensorRef | None = None) -> None:
-    """Add a comparison of all bytes of two tensors of equal size; none if they are the same tensor or a constant.
+    """Add a comparison of all bits of two tensors of equal size; none if they are the same tensor or a constant.
 
-    ``rows`` has the number of rows if that depends on data.
+    All NaN count as the same. ``rows`` has the number of rows if that depends on data.
     """
     nbytes = min(first.nbytes, second.nbytes)
     if first is second or not nbytes or first.storage is Storage.CONSTANTS:
@@ -179,7 +178,7 @@ def compare(g: Lowering, subject: Subject, first: TensorRef, second: TensorRef, 
     g.dispatch(
         VERIFICATION.variant(ROWS="all" if rows is None else "counted"),
         groups=(min(-(-nbytes // (16 * _LOCAL)), _MOST_GROUPS),),
-        spec={"local_x": _LOCAL},
+        spec={"local_x": _LOCAL, "FLOAT_BITS": {"float32": 32, "float16": 16}.get(subject.dtype, 0)},
         tensors=tensors,
         number=number,
         **limits,

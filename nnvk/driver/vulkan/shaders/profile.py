@@ -115,11 +115,6 @@ class DeviceProfile:
         """Whether shaders keep infinities and NaN of 32-bit floats, so that comparisons with NaN are false."""
         return "shaderSignedZeroInfNanPreserveFloat32" in self.features
 
-    @property
-    def preserves_small_float16(self) -> bool:
-        """Whether shaders keep 16-bit floats that are too small for normal ones."""
-        return "shaderDenormPreserveFloat16" in self.features
-
     def native_variant(self, variant: Variant) -> Variant:
         """The form of a variant that runs on the device: the native form if 16-bit elements are native."""
         return variant.native if self.has_native_16 else variant

@@ -23,6 +23,7 @@ from nnvk.driver.vulkan.lowering.gemm.tiles.subgroup import uses_subgroups
 from nnvk.driver.vulkan.lowering.verification import EXCHANGE
 from nnvk.driver.vulkan.planning.plan import Address, Plan, Verification
 from nnvk.driver.vulkan.shaders.commands import Dispatch, Storage
+from nnvk.ops import registry
 from nnvk.types.codes import OperandCode, OperationCode
 from nnvk.types.model import Model
 from nnvk.types.operand import Shape
@@ -48,7 +49,7 @@ DEPTHWISE_CONV_2D f32[1,7,6,8] #f32[1,3,3,8] #f32[8] SAME 1 1 1 RELU6
 """.strip().splitlines()
 FAULTS = 300
 PRODUCTS = {"gemm", "fully_connected", "depthwise_conv2d"}
-CHECKING = {"gemm_checksum", "depthwise_checksum", "gemm_bound", "depthwise_bound", "gemm_exact", "depthwise_exact"}
+CHECKING = {"gemm_checksum", "depthwise_checksum", "gemm_exact", "depthwise_exact"}
 """The shaders that multiply, and those that verify their results."""
 
 
@@ -74,8 +75,9 @@ def test_results_are_those_of_a_plain_plan(own: VulkanDevice, code: OperationCod
     verified, plain = empty_like(reference(row)), empty_like(reference(row))
     run(own, row.model, row.inputs, verified)
     own.prepare_model(row.model, PrepareOptions()).execute(request(row.inputs, plain), ExecuteOptions())
-    # GEMMs compute the products of recurrent cells of floats in verified plans, which add up in another order.
-    nearly = 1e-5 if code in FLOAT_CELLS else 0.0
+    # Products of floats, also of recurrent cells, are added up in another order in verified plans.
+    has_products = code in FLOAT_CELLS or registry.lookup(code).traits.gemm is not None
+    nearly = 1e-5 if has_products and leading is OperandCode.TENSOR_FLOAT32 else 0.0
     for ours, theirs in zip(verified, plain, strict=True):
         np.testing.assert_allclose(ours, theirs, rtol=nearly, atol=nearly)
 
@@ -276,7 +278,7 @@ EPILOGUES = {
     "CONV_2D f32[1,9,7,32] #f32[16,1,1,32] #f32[16] SAME 1 1 NONE | ADD $ f32[1,9,7,16] RELU": True,
     "CONV_2D f32[1,9,7,32] #f32[16,1,1,32] #f32[16] SAME 1 1 NONE | HARD_SWISH $": False,
     "CONV_2D f32[1,9,7,32] #f32[16,1,1,32] #f32[16] SAME 1 1 RELU | ADD $ f32[1,9,7,16] NONE": False,
-    "DEPTHWISE_CONV_2D f32[1,9,7,8] #f32[1,3,3,8] #f32[8] SAME 1 1 1 NONE | ADD $ f32[1,9,7,8] NONE": False,
+    "DEPTHWISE_CONV_2D f32[1,9,7,8] #f32[1,3,3,8] #f32[8] SAME 1 1 1 NONE | ADD $ f32[1,9,7,8] NONE": True,
     "BATCH_MATMUL f32[3,9,20] f32[3,20,8] false false | ADD $ f32[3,9,8] NONE": True,
     "BATCH_MATMUL f32[3,9,20] f32[3,20,8] false false | TANH $": False,
     "CONV_2D u8[1,9,7,8]*1 #u8[16,1,1,8]*1 #i32[16] SAME 1 1 NONE -> u8*7 | ADD $ u8[1,9,7,16]*1 NONE -> u8*7": True,
@@ -308,7 +310,7 @@ def test_verified_products_have_epilogues_that_their_verification_knows(vulkan: 
     vulkan.prepare_model(row.model, PrepareOptions()).execute(request(row.inputs, first), ExecuteOptions())
     run(vulkan, row.model, row.inputs, second)
     for ours, theirs in zip(first, second, strict=True):
-        np.testing.assert_array_equal(ours, theirs)
+        np.testing.assert_allclose(ours, theirs, rtol=1e-5, atol=1e-5)
 
 
 def documented() -> dict[tuple[str, str], str]:
@@ -332,4 +334,4 @@ def test_the_document_says_what_verifies_products(vulkan: VulkanDevice) -> None:
         checking = {each.shader.family for each in every} & CHECKING
         assert checking == {shader.strip("`")}, (code, numbers)
         assert len(products) == 1, (code, numbers)
-        assert kind in ("checksums", "a bound", "another shader"), (code, numbers)
+        assert kind in ("checksums", "another shader"), (code, numbers)

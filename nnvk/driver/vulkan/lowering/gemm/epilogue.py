@@ -172,15 +172,10 @@ def added_one_for_one(epilogue: Epilogue) -> Tensor | None:
     return extra if is_added else None
 
 
-def has_bound_with(epilogue: Epilogue, call: Call) -> bool:
-    """Whether `verification/bound.py` knows a product of floats together with an epilogue: sums behind no activation.
-
-    A filter that sees a channel has no bound with an epilogue.
-    """
+def is_exact_with(epilogue: Epilogue, call: Call) -> bool:
+    """Whether `verification/exact.py` knows an epilogue of a product of floats: sums, behind no activation."""
     is_activated = call.has("activation") and call.known("activation") != FuseCode.NONE
-    if is_activated or call.code is OperationCode.DEPTHWISE_CONV_2D:
-        return False
-    return added_one_for_one(epilogue) is not None
+    return not is_activated and added_one_for_one(epilogue) is not None
 
 
 def _second(call: Call, own: int) -> Tensor:

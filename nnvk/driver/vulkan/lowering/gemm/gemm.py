@@ -27,19 +27,19 @@ from nnvk.driver.vulkan.lowering.gemm.strategies import ranked
 from nnvk.driver.vulkan.lowering.gemm.strategy import Strategy
 from nnvk.driver.vulkan.lowering.gemm.tiles import GEMM
 from nnvk.driver.vulkan.lowering.gemm.vector import VECTOR
-from nnvk.driver.vulkan.lowering.gemm.verification import bound, checksum, exact
+from nnvk.driver.vulkan.lowering.gemm.verification import checksum, exact
 from nnvk.driver.vulkan.lowering.gemm.weights import (
     WEIGHT_SHADERS,
     Weights,
     fit_four_bits,
     may_be_float16,
 )
-from nnvk.driver.vulkan.lowering.lowering import Lowering
+from nnvk.driver.vulkan.lowering.lowering import REPRODUCIBLE, Lowering
 from nnvk.driver.vulkan.shaders.commands import TensorRef
 from nnvk.driver.vulkan.shaders.profile import DeviceProfile
 from nnvk.ops.call import Call
 
-GEMM_SHADERS = (GEMM, VECTOR, ARRANGE, *WEIGHT_SHADERS, checksum.CHECKSUM, bound.BOUND, exact.EXACT)
+GEMM_SHADERS = (GEMM, VECTOR, ARRANGE, *WEIGHT_SHADERS, checksum.CHECKSUM, exact.EXACT)
 """All that `lower_gemm` may dispatch."""
 
 FROM_FLOATS = "FROM_FLOATS"
@@ -92,7 +92,7 @@ def lower_gemm(g: Lowering, operands: Operands, gemm: Gemm) -> None:
 def work_of(g: Lowering, operands: Operands, gemm: Gemm) -> Work:
     """The description of a GEMM that strategies are chosen by."""
     weights, kind, (vertical, horizontal) = operands.weights, dtype(operands.input), gemm.axes
-    native = kind == F16.name and g.device.has_native_16 and not bound.is_bounded(g, operands, gemm)
+    native = kind == F16.name and g.device.has_native_16 and not g.adds_in_order
     float16 = native and may_be_float16(g, weights)
     float16_split_k = native and may_be_float16(g, weights, split_k=True)
     if operands.depthwise is not None:
@@ -114,7 +114,7 @@ def work_of(g: Lowering, operands: Operands, gemm: Gemm) -> Work:
     # Weights of 8 bits stay such in matrices alone, because Winograd's tiles need real numbers.
     has_constant_bias = operands.bias is not None and operands.bias.is_constant
     may_stay_bytes = kind == F32.name and has_constant_bias and gemm.is_side_by_side and gemm.split is Split.NOTHING
-    may_stay_bytes = may_stay_bytes and not g.reproducible
+    may_stay_bytes = may_stay_bytes and not g.adds_in_order
     sizes = gemm.rows, gemm.columns, gemm.parts, taps, gemm.depth
     return Work(
         kind,
@@ -130,6 +130,7 @@ def work_of(g: Lowering, operands: Operands, gemm: Gemm) -> Work:
         and gemm.split in (Split.NOTHING, Split.CHANNELS)
         and not fit_four_bits(g, weights, None),
         narrow=operands.is_wide and has_narrow_sums(g, operands),
+        one_by_one=g.adds_in_order and kind in (F32.name, F16.name),
         line_taps=_line_taps(weights, gemm),
     )
 
@@ -144,19 +145,13 @@ def _line_taps(weights: Weights, gemm: Gemm) -> int:
 def best_strategy(g: Lowering, problem: GemmProblem) -> Strategy:
     """The strategy for a GEMM that is thought or was measured to be the fastest."""
     work = problem.work
-    every = g.once(("ranked", work), lambda: ranked(work, g.device, in_order=is_ordered(g, work)))
-    is_exact = work.kind not in (F32.name, F16.name)
+    every = g.once(("ranked", work), lambda: ranked(work, g.device))
     return g.choose(
-        g.tuning_key(work, problem.gemm, *(["reproducible"] if is_ordered(g, work) else [])),
+        g.tuning_key(work, problem.gemm),
         every,
         is_quick=lambda strategy: strategy.compiles_quickly(work, g.device),
-        is_exact=is_exact,
+        is_exact=work.one_by_one or work.kind not in (F32.name, F16.name),
     )
-
-
-def is_ordered(g: Lowering, work: Work) -> bool:
-    """Whether sums have to be rounded in the order of `nnvk.ops.reproducible`."""
-    return g.reproducible and work.kind in (F32.name, F16.name)
 
 
 def lower_gemm_by(g: Lowering, problem: GemmProblem, strategy: Strategy) -> None:
@@ -174,8 +169,8 @@ def lower_gemm_by(g: Lowering, problem: GemmProblem, strategy: Strategy) -> None
     if words:
         checked = _checked(g, problem, strategy, output, target, words)
         arguments |= Arguments(tensors={"checks": checked.words})
-    if bound.may_verify(g, operands, gemm):
-        g.bounded[operands.target.index] = target.pixels
+    if work.one_by_one:
+        arguments |= Arguments({REPRODUCIBLE: True})
     arguments.dispatch(g, strategy.variant(work.kind, operands.variant, checked=bool(words)), groups)
     target.finish(g)
 
@@ -231,9 +226,6 @@ def _is_verified(g: Lowering, problem: GemmProblem) -> bool:
         target.finish(g)
         if depthwise is not None:
             separable.verify(g, depthwise)
-    elif (results := g.to_bound(operands.target)) is not None:
-        quantised = operands.weights.quantised if problem.work.int8_weights else None
-        bound.verify(g, operands, gemm, results, None if quantised is None else quantised.scales)
     else:
         return False
     return True

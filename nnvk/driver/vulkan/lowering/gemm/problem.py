@@ -292,6 +292,8 @@ class Work:
     depthwise: int = 0
     """The taps of the depthwise convolution that gives the input, in the same dispatch; 0 if the input is in memory."""
 
+    one_by_one: bool = False
+    """Products of floats are added up one by one, along K, and each sum is rounded (`Strategy.adds_in_order`)."""
     line_taps: int = 1
     """Taps of a line of a window that lie one after the other in memory: cooperative matrices take them as one."""
 

@@ -190,14 +190,11 @@ def _preparation(strategy: Strategy, work: Work, costs: Costs, lanes: int) -> fl
     return costs.launch + vectors / lanes * 5 * costs.load
 
 
-def ranked(work: Work, device: DeviceProfile, *, in_order: bool = False) -> list[Strategy]:
-    """All strategies that a device can run for a GEMM, the cheapest first. AvoidedShader: none is left.
-
-    ``in_order``: those that add up the products of floats one by one.
-    """
-    every = _by_matrices if not in_order and prefers_matrices(work, device) else candidates
+def ranked(work: Work, device: DeviceProfile) -> list[Strategy]:
+    """All strategies that a device can run for a GEMM, the cheapest first. AvoidedShader: none is left."""
+    every = _by_matrices if not work.one_by_one and prefers_matrices(work, device) else candidates
     size = hint(work)
-    eligible = (strategy for strategy in every(work, device) if strategy.adds_in_order or not in_order)
+    eligible = (strategy for strategy in every(work, device) if strategy.adds_in_order or not work.one_by_one)
     found = sorted(eligible, key=lambda strategy: cost(hint(strategy), size, device))
     if not found and device.avoided:
         some = {device.native_variant(strategy.variant(work.kind)).name for strategy in all_strategies(work, device)}

@@ -353,25 +353,6 @@ def in_order(g: Lowering, weights: Weights, parts_outside: bool, scale: float = 
     return target
 
 
-def in_order_by_blocks(g: Lowering, weights: Weights) -> TensorRef:
-    """Constant filters as [parts, blocks, taps, channels, output channels of a block], the last block padded.
-
-    `BLOCK` output channels that are computed together then lie together, whatever their number.
-    """
-    parts, outputs, taps, channels = weights.shape
-    device, blocks = g.device, -(-outputs // BLOCK)
-
-    def order_now() -> np.ndarray:
-        data = weights_as_kept(weights, _ALL, device).transpose(_PARTS_OUTSIDE)
-        padded = np.pad(data, [(0, 0)] * 3 + [(0, blocks * BLOCK - outputs)])
-        by_block = padded.reshape(parts, taps, channels, blocks, BLOCK).transpose(0, 3, 1, 2, 4)
-        return np.ascontiguousarray(by_block)
-
-    nbytes = parts * blocks * BLOCK * taps * channels * weights.kept_as(device).size
-    form = "in order by blocks", weights.shape, weights.strides
-    return g.constant_form(weights.tensor, form, lambda: deferred_bytes(nbytes, order_now))
-
-
 def _moved_from(
     g: Lowering, weights: Weights, view: TensorView, parts_outside: bool, target: TensorRef, padded: Sequence[int]
 ) -> bool:

@@ -50,12 +50,7 @@ def sign_push(tensor: Tensor) -> dict[str, int]:
 
 def clamp(call: Call) -> dict[str, float | int]:
     """Push constants ``low`` and ``high``: the `activation_limits` of a call."""
-    return activation_push(call.activation, call.output)
-
-
-def activation_push(activation: int, output: Tensor) -> dict[str, float | int]:
-    """The push constants ``low`` and ``high`` of a fused activation: `activation_limits`."""
-    low, high = activation_limits(activation, output)
+    low, high = activation_limits(call.activation, call.output)
     return {"low": low, "high": high}
 
 

@@ -6,9 +6,9 @@ those of the new token, and the results of both are added.
 
 With few rows, as in the steps of a language model, GEMMs wait for memory and for each other's launches, and the fused
 operation reads each key and value once. With many rows, GPUs compute tiles of them where the cost model says that this
-takes less time than GEMMs (`lowering/attention/tiled.py`). Verified plans keep these GEMMs, because there is no bound
-on the errors of the fused operation. Sums are added up in another order, so that results may differ by a few units in
-the last place.
+takes less time than GEMMs (`lowering/attention/tiled.py`). Verified plans keep these GEMMs, because no other shader
+verifies the fused operation. Sums are added up in another order, so that results may differ by a few units in the last
+place.
 """
 
 from __future__ import annotations

@@ -39,7 +39,7 @@ class Context:
     refuse: Callable[[Call], str | None]
     """Says why no kernel can run a call; None if one can."""
     verifies: bool = False
-    """Products are to be verified by checksums or bounds, where these know all that is fused to them."""
+    """Products are to be verified by checksums or other shaders, where these know all that is fused to them."""
 
 
 Rewrite = Callable[[Graph, Context], tuple[Graph, int]]

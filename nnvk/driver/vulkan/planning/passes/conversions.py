@@ -40,8 +40,7 @@ def fuse_conversions(graph: Graph, context: Context) -> tuple[Graph, int]:
 def store_floats(graph: Graph, context: Context) -> tuple[Graph, int]:
     """Let GEMMs on float16 store results as float32 if nobody reads them but a conversion to float32.
 
-    Shaders that pack float16 in words have no such form. The bound that verifies a GEMM of float16 is one of results
-    that have 16 bits.
+    Shaders that pack float16 in words have no such form, nor does the one that verifies a GEMM of float16.
     """
     conversions = [node for node in graph.nodes if _widens(node)]
     if not conversions or context.verifies or not context.profile.has_native_16:

@@ -1,7 +1,7 @@
 """Elementwise operations on the result of a GEMM become its epilogue: activations, residuals, and what follows them.
 
 Floats are summed in the same order as before, and bytes are rounded by the same steps. Products that are to be verified
-by checksums, by a bound or by other shaders get no epilogue that these do not know: it would be better to verify all by
+by checksums or by other shaders get no epilogue that these do not know: it would be better to verify all by
 itself.
 """
 
@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from nnvk.driver.vulkan.graph.ir import Graph, Node
 from nnvk.driver.vulkan.lowering.dtypes import F16, F32, Q8, dtype, of
-from nnvk.driver.vulkan.lowering.gemm.epilogue import combined_one_for_one, combines, fits, has_bound_with
+from nnvk.driver.vulkan.lowering.gemm.epilogue import combined_one_for_one, combines, fits, is_exact_with
 from nnvk.driver.vulkan.lowering.gemm.problem import Epilogue
 from nnvk.driver.vulkan.lowering.kernel import kernels
 from nnvk.driver.vulkan.lowering.quantised.tensors import is_lookup
@@ -170,7 +170,7 @@ def _is_verified_with(gemm: Node, calls: Sequence[Call]) -> bool:
     assert names is not None
     result, type_ = call.output.index, of(getattr(call, names.input))
     if type_ in (F32, F16) and of(call.output) is type_:
-        return has_bound_with(Epilogue((*gemm.epilogue, *calls), result, calls[-1].output), call)
+        return is_exact_with(Epilogue((*gemm.epilogue, *calls), result, calls[-1].output), call)
     if type_ is not Q8:
         return True
     constants = [getattr(call, name) for name in (names.weights, names.bias) if name is not None]

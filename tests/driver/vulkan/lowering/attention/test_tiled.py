@@ -196,14 +196,14 @@ def test_tiles_say_what_they_are() -> None:
 
 @pytest.mark.parametrize("redundancy", Redundancy)
 def test_verified_plans_keep_gemms(redundancy: Redundancy) -> None:
-    """The errors of GEMMs have a bound, by another shader. A plan that computes all twice has the fused operation."""
+    """GEMMs are verified by another shader. A plan that computes all twice has the fused operation."""
     net = Net()
     model = net.finish(MINILM.build(net)[0])
     shapes = [array.shape for array in net.arrays]
     plan = lower(model, shapes, GPU, ShaderLibrary(), PlanOptions(redundancy=redundancy))
     used = {command.shader.family for command in plan.commands if isinstance(command, Dispatch)}
     assert ("attention_tile" in used) == (redundancy is not Redundancy.CHECKSUMS)
-    assert ({"gemm", "gemm_bound"} <= used) == (redundancy is Redundancy.CHECKSUMS)
+    assert ({"gemm", "gemm_exact"} <= used) == (redundancy is Redundancy.CHECKSUMS)
 
 
 refusals_on_gpu = partial(refusals, refuse=refuse, profile=GPU)

@@ -284,9 +284,9 @@ def asked_for(vulkan: VulkanDevice, text: str) -> tuple[Work, tuple[str, ...]]:
     """The GEMM of a row, and the candidates for it on the device."""
     works: list[Work] = []
 
-    def record(work: Work, device: DeviceProfile, *, in_order: bool = False) -> list[Strategy]:
+    def record(work: Work, device: DeviceProfile) -> list[Strategy]:
         works.append(work)
-        return ranked(work, device, in_order=in_order)
+        return ranked(work, device)
 
     model = parse(text).model
     with pytest.MonkeyPatch.context() as patch:

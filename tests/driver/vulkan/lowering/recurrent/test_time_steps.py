@@ -179,7 +179,7 @@ def test_verified_plans_multiply_all_inputs_twice(vulkan: VulkanDevice, code: Kn
         shaders = [command.shader.family for command in plan.commands if isinstance(command, Dispatch)]
         # The second of two products may be another shader's, or a checksum.
         count[redundancy] = sum(
-            each in MULTIPLYING | {"fully_connected", "gemm_checksum", "gemm_bound", "gemm_exact"} for each in shaders
+            each in MULTIPLYING | {"fully_connected", "gemm_checksum", "gemm_exact"} for each in shaders
         )
     plain, verified = count[Redundancy.NONE], count[Redundancy.CHECKSUMS]
     # The second time, quantised cells multiply the inputs and the state of each step by themselves. Those of floats

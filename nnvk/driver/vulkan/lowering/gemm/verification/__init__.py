@@ -1,1 +1,1 @@
-"""Verification of GEMMs without a second GEMM of their kind: checksums, exact integers, and bounds on floats."""
+"""Verification of GEMMs without a second GEMM of their kind: checksums, and other shaders that give the same bits."""
