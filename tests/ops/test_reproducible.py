@@ -140,7 +140,6 @@ def test_sums_have_a_stated_order(ops, count: int) -> None:
         (OperationCode.CONV_2D, [LEVELS, LEVELS], False),
         (OperationCode.LSTM, [FLOAT], False),
         (OperationCode.QUANTIZED_LSTM, [LEVELS], False),
-        (OperationCode.RANDOM_MULTINOMIAL, [LEVELS], True),
         (OperationCode.SOFTMAX, [LEVELS], False),
         (OperationCode.RANDOM_MULTINOMIAL, [FLOAT], True),
         (ExtendedOperationCode.TAN, [FLOAT], False),

@@ -47,17 +47,12 @@ _ROUNDED_ALIKE = frozenset(
 """Operations whose reference for all models rounds as the shaders do."""
 _ROUNDED_EACH_TIME: frozenset[AnyCode] = frozenset({Extended.SCATTER_ND})
 """Operations that round to FLOAT16 each time."""
-_OF_LEVELS = frozenset({Op.LOG_SOFTMAX, Op.RANDOM_MULTINOMIAL})
-"""Operations on integers that devices compute by floats, or by numbers of their own."""
 
 
 def refuse(code: AnyCode, types: Iterable[OperandType]) -> str | None:
     """Why an operation on operands of these types has no reproducible results; None if it has."""
-    codes = {type_.code for type_ in types}
-    if codes & _FLOATS:
-        is_defined = code in _MOVING | _ROUNDED_ALIKE | _REFERENCES.keys()
-    else:
-        is_defined = code in registry.definitions() and code not in _OF_LEVELS
+    has_floats = bool({type_.code for type_ in types} & _FLOATS)
+    is_defined = code in (_MOVING | _ROUNDED_ALIKE | _REFERENCES.keys() if has_floats else registry.definitions())
     return None if is_defined else "its arithmetic is not defined for reproducible models"
 
 
