@@ -51,7 +51,7 @@ ACC map(ACC x) {
 #elif defined(KIND_COSH)
     return exact_cosh(x);
 #elif defined(KIND_ELU)
-    return is_nan(x) || x >= 0.0 ? x : min(low * exact_expm1(x), 0.0);
+    return elu(x, low);
 #elif defined(KIND_ERF)
     return exact_erf(x);
 #elif defined(KIND_EXP)

@@ -20,8 +20,6 @@ const uint OPEN = 64;    // is added if a fused activation follows, because its 
 
 #define EACH(function, four) vec4(function((four).x), function((four).y), function((four).z), function((four).w))
 
-float elu(float x, float factor) { return is_nan(x) || x >= 0.0 ? x : min(factor * exact_expm1(x), 0.0); }
-
 // Run an instruction: an operation, plus OPEN if a fused activation follows.
 #define APPLY(instruction, a, b) apply((instruction) & (OPEN - 1u), (instruction) < OPEN, a, b)
 

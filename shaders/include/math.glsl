@@ -4,6 +4,7 @@
 #ifndef NNVK_MATH_GLSL
 #define NNVK_MATH_GLSL
 
+#include "extremes.glsl"
 #include "multiply_add.glsl"
 
 // (e^r - 1 - r) / r^2 for |r| <= ln 2 / 2 (Cephes, expf).
@@ -125,6 +126,7 @@ float tail_ratio(float t) {
 
 float exact_erf(float x) {
     float size = abs(x);
+    if (size < 1.0e-18) return x * 1.128379167;
     if (size < 1.0) {
         float square = x * x;
         float p = 7.853850963e-5;
@@ -160,7 +162,7 @@ float gelu(float x) {
     float tail = tail_ratio(size) * scaled_exp(-0.5 * square.x, is_far ? 64 : 0);
     tail -= tail * (0.5 * square.y);
     if (is_far) return x > 0.0 ? x : from_tail(x * tail);
-    if (size < 0.5) return x * (0.5 + 0.5 * exact_erf(x * 0.70710678));
+    if (size < 0.5) return without_subnormals(x * (0.5 + 0.5 * exact_erf(x * 0.70710678)));
     return x * (x > 0.0 ? 1.0 - tail : tail);
 }
 
@@ -176,7 +178,8 @@ float gated(float x, vec2 y) {
     tail -= tail * (y.x < 0.0 ? -y.y : y.y);
     if (y.x < TAIL_FROM) return from_tail(x * tail);
     float share = quotient_of(tail, 1.0 + tail);
-    return x * (y.x >= 0.0 ? quotient_of(1.0, 1.0 + tail) : tail > 0.25 ? share : tail - tail * share);    // fewer roundings
+    float below = tail > 0.25 ? share : tail - tail * share;    // fewer roundings
+    return without_subnormals(x * (y.x >= 0.0 ? quotient_of(1.0, 1.0 + tail) : below));
 }
 
 // x logistic(alpha x)
@@ -208,7 +211,12 @@ float mish(float x) {
     float e = scaled_exp(min(x, 20.0), x < TAIL_FROM ? 64 : 0);
     if (x < TAIL_FROM) return from_tail(x * e);
     float d = e * (e + 2.0) + 2.0;
-    return x * (x < 0.0 ? e - e * quotient_of(e * e + e, d) : 1.0 - quotient_of(2.0, d));
+    return without_subnormals(x * (x < 0.0 ? e - e * quotient_of(e * e + e, d) : 1.0 - quotient_of(2.0, d)));
+}
+
+// x, or a factor times e^x - 1 where x is negative.
+float elu(float x, float factor) {
+    return is_nan(x) || x >= 0.0 ? x : smaller(without_subnormals(factor * exact_expm1(x)), 0.0);
 }
 
 float hard_swish(float x) { return x >= 3.0 ? x : quotient_of(x * clamp(x + 3.0, 0.0, 6.0), 6.0); }

@@ -79,6 +79,12 @@ vec4 inverse_square_root(vec4 x) {
     return REPRODUCIBLE ? nearest_quotient(vec4(1.0), square_root(x)) : inversesqrt(x);
 }
 
+// 0 in place of a subnormal number, which not all devices keep.
+float without_subnormals(float x) {
+    uint bits = floatBitsToUint(x);
+    return REPRODUCIBLE && (bits & MAGNITUDE) < 0x800000u ? uintBitsToFloat(bits & ~MAGNITUDE) : x;
+}
+
 // 0 in place of -0, so that zeros change nothing that were added before. Compilers fold x + 0.
 float without_negative_zero(float x) { return REPRODUCIBLE && floatBitsToUint(x) == ~MAGNITUDE ? 0.0 : x; }
 vec4 without_negative_zero(vec4 x) {

@@ -145,7 +145,7 @@ def erf(x: np.ndarray) -> np.ndarray:
     """The error function."""
     size, square = np.abs(x), x * x
     series = 7.853850963e-5, -8.010190391e-4, 5.188327303e-3, -2.685381172e-2, 1.128358514e-1, -3.761262582e-1
-    near = polynomial(square, *series, 0.128379167) * x + x
+    near = np.where(size < _f(1e-18), x * _f(1.128379167), polynomial(square, *series, 0.128379167) * x + x)
     far = np.where(size > 6, _f(1), _f(1) - _f(2) * _tail_ratio(size * _f(1.41421356)) * exp(-size * size))
     return np.where(size < 1, near, np.where(x < 0, -far, np.where(np.isnan(x), x, far)))
 
@@ -181,7 +181,7 @@ def gelu(x: np.ndarray) -> np.ndarray:
     is_far = _f(0.5) * square > -_TAIL_FROM
     tail = _tail_ratio(size) * exp(_f(-0.5) * square, np.where(is_far, 64, 0))
     tail = tail - tail * (_f(0.5) * low)
-    near = x * (_f(0.5) + _f(0.5) * erf(x * _f(0.70710678)))
+    near = normal(x * (_f(0.5) + _f(0.5) * erf(x * _f(0.70710678))))
     weighted = np.where(size < _f(0.5), near, x * np.where(x > 0, _f(1) - tail, tail))
     result = np.where(is_far, np.where(x > 0, x, _from_tail(x * tail)), weighted)
     return np.where(np.isnan(x) | (size > 20), np.where(np.isnan(x) | (x > 0), x, _f(-0.0)), result)
@@ -193,7 +193,7 @@ def _gated(x: np.ndarray, y: np.ndarray, y_low: np.ndarray) -> np.ndarray:
     tail = tail - tail * np.where(y < 0, -y_low, y_low)
     share = quotient(tail, _f(1) + tail)
     below = np.where(tail > _f(0.25), share, tail - tail * share)
-    result = x * np.where(y >= 0, quotient(_f(1), _f(1) + tail), below)
+    result = normal(x * np.where(y >= 0, quotient(_f(1), _f(1) + tail), below))
     result = np.where(y < _TAIL_FROM, _from_tail(x * tail), result)
     is_far = np.isnan(x) | (np.abs(y) > 190)
     return np.where(is_far, np.where(np.isnan(x) | (y > 0), x, _vanished(x)), result)
@@ -234,7 +234,7 @@ def mish(x: np.ndarray) -> np.ndarray:
     """The product of x and the hyperbolic tangent of ln (1 + e^x)."""
     e = exp(np.minimum(x, _f(20)), np.where(x < _TAIL_FROM, 64, 0))
     d = e * (e + _f(2)) + _f(2)
-    near = x * np.where(x < 0, e - e * quotient(e * e + e, d), _f(1) - quotient(_f(2), d))
+    near = normal(x * np.where(x < 0, e - e * quotient(e * e + e, d), _f(1) - quotient(_f(2), d)))
     result = np.where(x < _TAIL_FROM, _from_tail(x * e), near)
     is_far = np.isnan(x) | (np.abs(x) > 190)
     return np.where(is_far, np.where(np.isnan(x) | (x > 0), x, _vanished(x)), result)
@@ -303,7 +303,7 @@ def hard_swish(x: np.ndarray) -> np.ndarray:
 
 def elu(x: np.ndarray, alpha: float) -> np.ndarray:
     """The number x, or alpha (e^x - 1) where that is negative."""
-    return np.where(np.isnan(x) | (x >= 0), x, np.minimum(_f(alpha) * expm1(x), _f(0)))
+    return np.where(np.isnan(x) | (x >= 0), x, smaller(normal(_f(alpha) * expm1(x)), _f(0)))
 
 
 def larger(a: np.ndarray, b: np.ndarray | np.float32) -> np.ndarray:

@@ -57,6 +57,13 @@ ANY_FLOATS = [
 GRAPH_CODES = [code for code in registry.definitions() if code not in CONTROL_FLOW and not refuse(code, [f32(1)])]
 
 
+def difference(want: np.ndarray, got: np.ndarray) -> str:
+    """`bit_difference`, where devices may flush subnormal numbers."""
+    if want.dtype == np.float32:
+        want, got = functions.normal(want), functions.normal(got)
+    return bit_difference(want, got)
+
+
 def check_bits(device: VulkanDevice, row: Row, what: str) -> None:
     """The outputs have the reference's bits, also where every tensor lies by itself."""
     row = replace(row, model=row.model.as_reproducible())
@@ -65,8 +72,8 @@ def check_bits(device: VulkanDevice, row: Row, what: str) -> None:
     execute(device, row, outputs)
     assert run_guarded(device, row.model, row.inputs, guarded) == []
     for want, got, alone in zip(expected, outputs, guarded, strict=True):
-        assert not bit_difference(want, got), f"{what}: {bit_difference(want, got)}"
-        assert not bit_difference(want, alone), f"{what}, amid guards: {bit_difference(want, alone)}"
+        assert not difference(want, got), f"{what}: {difference(want, got)}"
+        assert not difference(want, alone), f"{what}, amid guards: {difference(want, alone)}"
 
 
 @pytest.mark.parametrize(("code", "leading"), DEFINED)
@@ -154,7 +161,23 @@ def test_subnormal_results_are_kept_or_zeros(device: VulkanDevice, code: Operati
     sources = [build.operand(type_), build.operand(type_)]
     model = build.finish(sources, [build.operation(code, [*sources, build.value(0)], type_)])
     want, (got,) = (a + b if code is OperationCode.ADD else a * b), _run(model.frozen, [a, b], device)
-    assert not bit_difference(want, got) or not got.any()
+    assert not bit_difference(want, got) or not bit_difference(functions.normal(want), got)
+
+
+def _on_grid(row: Row) -> Row:
+    """The row with multiples of 2^-10: the last digits of normal draws depend on the C library's logarithm."""
+
+    def rounded(array: np.ndarray) -> np.ndarray:
+        return (np.round(array * np.float32(1024)) / np.float32(1024)).astype(array.dtype)
+
+    operands = tuple(
+        replace(operand, constant=rounded(operand.value))
+        if operand.value is not None and operand.type.code in FLOATS
+        else operand
+        for operand in row.model.operands
+    )
+    inputs = [rounded(array) if array.dtype.kind == "f" else array for array in row.inputs]
+    return Row(replace(row.model, operands=operands), inputs)
 
 
 def _rows() -> Iterator[tuple[str, Row]]:
@@ -162,11 +185,11 @@ def _rows() -> Iterator[tuple[str, Row]]:
     digits = nnvk.importers.tflite.load(DATA / "digits_float.tflite")
     picture = np.random.default_rng(0).random((1, *digits.inputs[0].shape[1:]), np.float32)
     yield "digits_float.tflite", Row(digits.model.frozen, [picture])
-    yield from ((f"classifier {seed}", Row(classifier(3, seed).frozen, [images(3, seed)])) for seed in range(4))
+    yield from ((f"classifier {n}", _on_grid(Row(classifier(3, n).frozen, [images(3, n)]))) for n in range(4))
     for case in cases():
         row = parse(case.text)
         if is_defined(row):
-            yield case.operations, row
+            yield case.operations, _on_grid(row)
 
 
 def hashes(driver: nnvk.hal.IDevice) -> list[str]:
