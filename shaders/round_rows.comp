@@ -95,7 +95,7 @@ const float SMALLEST = 1e-30;
 vec4 whole(vec4 x) { return without_negative_zero(mix(clamp(round_half_away(x), -128.0, 127.0), vec4(127.0), is_nan(x))); }
 
 // From 0 to 255; NaN stays.
-vec4 within(vec4 levels) { return smaller(larger(levels, vec4(0.0)), vec4(255.0)) + 0.0; }
+vec4 within(vec4 levels) { return smaller(larger(levels, vec4(0.0)), vec4(255.0)); }
 
 vec2 extremes_of_row(uint row) {
     vec2 found = extremes_at(extremes_offset / 2 + row * parts);

@@ -20,7 +20,7 @@ from nnvk.runtime.arguments import duration
 from nnvk.runtime.devices import Device, check_distinct, get_devices
 from nnvk.runtime.execution_plan import Cache, ExecutionPlan, ExecutionPlanner, Partition
 from nnvk.runtime.model import Model
-from nnvk.runtime.reproducible import are_reproducible, check_reproducible
+from nnvk.runtime.reproducible import check_reproducible
 from nnvk.runtime.verification import REPAIR, Verified, redundancy_of, verified_option, verified_setting
 from nnvk.types import model as frozen
 from nnvk.types.codes import BYTE_SIZE_OF_CACHE_TOKEN, DeviceTypeCode, PreferenceCode, PriorityCode
@@ -213,7 +213,7 @@ class Compilation(Pinned):
         """
         devices, cpu = get_devices(), _reference()
         if self._reproducible:
-            devices = are_reproducible(devices)
+            devices = [device for device in devices if device.driver.reproduces]
         mode = settings().partition
         if mode == 0:
             return ExecutionPlanner([cpu], options, cache=self._cache).plan(self._model)

@@ -26,8 +26,3 @@ def refusal(model: Model, operation: Operation) -> str | None:
     operands = (model.operands[index] for index in (*operation.inputs, *operation.outputs))
     given = (operand.type for operand in operands if operand.lifetime is not Lifetime.NO_VALUE)
     return refuse(operation.code, given)
-
-
-def are_reproducible(devices: Sequence[Device]) -> list[Device]:
-    """The devices that compute reproducible floats."""
-    return [device for device in devices if device.driver.reproduces]

@@ -109,12 +109,8 @@ float exact_atan(float x) {
 
 // The angle of the point (x, y).
 float exact_atan2(float y, float x) {
-    float up = abs(y), right = abs(x);
+    float up = without_subnormals(abs(y)), right = without_subnormals(abs(x));
     if (is_nan(x) || is_nan(y)) return UNDEFINED;
-    if (REPRODUCIBLE) {    // subnormal numbers are 0
-        up = up < LEAST_NORMAL ? 0.0 : up;
-        right = right < LEAST_NORMAL ? 0.0 : right;
-    }
     float less = min(up, right), more = max(up, right), ratio = 1.0;
     // A division by a very large or small number may be inexact.
     float scale = more > 1.0e19 ? 5.42101086242752217e-20 : more < 1.0e-19 ? 1.8446744073709552e19 : 1.0;

@@ -1,5 +1,5 @@
-// Floats whose bits are the same on every device (docs/reproducible.md). Additions and multiplications are rounded correctly
-// by Vulkan. Quotients and roots are not: they are corrected here by the exact remainder.
+// Floats whose bits are the same on every device (docs/reproducible.md). Vulkan rounds additions and multiplications
+// correctly. It does not round quotients and roots so: they are corrected here by the exact remainder.
 
 #ifndef NNVK_REPRODUCIBLE_GLSL
 #define NNVK_REPRODUCIBLE_GLSL
@@ -73,7 +73,9 @@ vec4 nearest_quotient(vec4 a, vec4 b) { return EACH_OF_4(nearest_quotient, a, b)
 float quotient_of(float a, float b) { return REPRODUCIBLE ? nearest_quotient(a, b) : a / b; }
 vec4 quotient_of(vec4 a, vec4 b) { return REPRODUCIBLE ? nearest_quotient(a, b) : a / b; }
 float square_root(float x) { return REPRODUCIBLE ? nearest_square_root(x) : sqrt(x); }
-vec4 square_root(vec4 x) { return REPRODUCIBLE ? vec4(square_root(x.x), square_root(x.y), square_root(x.z), square_root(x.w)) : sqrt(x); }
+vec4 square_root(vec4 x) {
+    return REPRODUCIBLE ? vec4(square_root(x.x), square_root(x.y), square_root(x.z), square_root(x.w)) : sqrt(x);
+}
 float inverse_square_root(float x) { return REPRODUCIBLE ? nearest_quotient(1.0, nearest_square_root(x)) : inversesqrt(x); }
 vec4 inverse_square_root(vec4 x) {
     return REPRODUCIBLE ? nearest_quotient(vec4(1.0), square_root(x)) : inversesqrt(x);

@@ -108,8 +108,7 @@ def _run_reference(call: Call, *, reproducible: bool) -> list[np.ndarray]:
         raise call.unknown or UnknownValue("an input has no value")
     if not any(math.prod(tensor.shape) for tensor in call.outputs):
         return [np.zeros(tensor.shape, tensor.dtype) for tensor in call.outputs]  # nothing is left to compute
-    lookup = reproducible_reference if reproducible else lambda call: registry.lookup(call.code).reference
-    reference = lookup(call)
+    reference = reproducible_reference(call) if reproducible else registry.lookup(call.code).reference
     if reference is None:
         raise op_failed(f"{call.code.name} has no reference")
     try:

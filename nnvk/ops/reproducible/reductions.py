@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
-from nnvk.ops import interpolated
 from nnvk.ops.call import Call
 from nnvk.ops.pool import pool_axes
 from nnvk.ops.quant import is_quantised, quantize
@@ -15,7 +14,7 @@ from nnvk.ops.reduce import reduced_axes
 from nnvk.ops.reproducible import functions
 from nnvk.ops.reproducible.functions import activated
 from nnvk.ops.window import from_nhwc, to_nhwc, windows
-from nnvk.types.codes import OperandCode, OperationCode
+from nnvk.types.codes import OperationCode
 
 PART = 1 << 14
 """The elements that means, normalisations and SOFTMAX add up first."""
@@ -140,8 +139,6 @@ def _finite(largest: np.ndarray) -> np.ndarray:
 
 def softmax(call: Call) -> np.ndarray:
     """The exponentials divided by their sum; quantised ones times the quotient of 1 and the sum."""
-    if call.input.code is OperandCode.TENSOR_QUANT16_SYMM:
-        return interpolated.softmax(call)
     shifted, sums = _exponentials(call)
     powers = functions.exp(shifted)
     if is_quantised(call.input.code):

@@ -41,7 +41,7 @@ _ROUNDED_ALIKE = frozenset(
         *(Extended.QUANTIZE, Extended.QUANTIZE_TIES_TO_EVEN, Extended.ROUND_FLOAT),
         *(Op.AXIS_ALIGNED_BBOX_TRANSFORM, Op.BOX_WITH_NMS_LIMIT, Op.DETECTION_POSTPROCESSING, Op.GENERATE_PROPOSALS),
         *(Op.HEATMAP_MAX_KEYPOINT, Op.LSH_PROJECTION, Op.ROI_ALIGN, Op.ROI_POOLING, Extended.ROI_ALIGN_V2),
-        *(Extended.NON_MAX_SUPPRESSION,),
+        Extended.NON_MAX_SUPPRESSION,
     }
 )
 """Operations whose reference for all models rounds as the shaders do."""

@@ -221,7 +221,6 @@ def _tile(g: Lowering, operands: Operands, gemm: Gemm) -> DepthwiseTile:
         and not g.adds_in_order
         and may_be_float16(g, filters, filters.taps)
         and not g.device.avoids(half)
-        and not g.reproducible
     )
     every = g.once(("tiles", gemm, kind, float16), lambda: tiles(gemm, kind, g.device, float16))
     tuning_key = g.tuning_key(kind, gemm, f"by channel{', may be float16' if float16 else ''}")

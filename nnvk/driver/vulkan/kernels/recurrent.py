@@ -132,11 +132,6 @@ def _tile(device: DeviceProfile) -> str:
     return "subgroup" if may_be and uses_subgroups(device) else "shared"
 
 
-def _by_gemm(g: Lowering) -> bool:
-    """Whether products of a time step are verified, or added up in order, so that a GEMM computes them."""
-    return g.verifies_products or g.reproducible
-
-
 def drive(g: Lowering, source: Tensor, weights: Tensor, bias: Tensor) -> TensorRef:
     """Compute the contribution of the inputs [..., K] to the sums of all time steps, [rows, columns]."""
     columns, length = weights.shape
@@ -144,7 +139,7 @@ def drive(g: Lowering, source: Tensor, weights: Tensor, bias: Tensor) -> TensorR
     target = g.intermediate("driven", floats(rows, columns))
     if not length:
         arrange(g, F32.moved, g.tensor(bias), g.tensor(target), Box(((rows, 0), (columns, 1))))
-    elif rows <= _ROWS[_tile(g.device)] and not _by_gemm(g):
+    elif rows <= _ROWS[_tile(g.device)] and not g.adds_in_order:
         time_step(
             g,
             "rnn",
@@ -202,7 +197,7 @@ def time_step(
     ``columns`` is the width of ``target``: the number of sums, or units. An LSTM and a GRU pass their options in
     ``spec``, ``tensors`` and ``push``. In verified and reproducible plans a GEMM multiplies and adds.
     """
-    if _by_gemm(g) and length:
+    if g.adds_in_order and length:
         driven, length = _sums(g, rows, source, length, weights, driven), 0
     factors = packed_once(g, weights) if length else driven.tensor
     tile = _tile(g.device)
